@@ -1,0 +1,1 @@
+"""Environments: the one loop behind serve, process and evaluate, and the training environments built on it."""

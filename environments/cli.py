@@ -1,0 +1,223 @@
+"""The command line of every environment, and its exit codes.
+
+0: done. 1: too many failures, or nothing succeeded. 2: something to mend in settings, data or run directory, said in one
+message. 130 and 143: stopped by Ctrl-C or SIGTERM; what is finished is on disk, and the command that resumes is printed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shlex
+import signal
+import sys
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any
+
+from rich.logging import RichHandler
+
+from environments import evaluate_command, offline, report, runs
+from environments.base import JudgedEnv
+from environments.settings import EnvSettings, without_credentials
+from judges.errors import SettingsError, UserError
+from judges.layers import Layer, Loaded, load
+from judges.transport import open_session
+
+logger = logging.getLogger(__name__)
+
+FAILED, BAD_INPUT = 1, 2
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SECRET_FLAGS = ("--env.judge_api_key", "--openai.api_key", "--openai.replicas")
+
+VERBS: Mapping[str, str] = {"evaluate": "score a policy and print benchmark numbers"}
+
+
+class Stopped(Exception):  # noqa: N818  # an order, not an error
+    """A signal asked us to stop."""
+
+    def __init__(self, number: int) -> None:
+        """Remember which."""
+        super().__init__(number)
+        self.number = number
+
+
+def main(env_type: type[JudgedEnv[Any, Any, Any]], argv: Sequence[str] | None = None) -> int:
+    """Run a command.
+
+    Args:
+        env_type: the environment.
+        argv: the command line without the program's name; the process's own by default.
+
+    Returns:
+        The exit code.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    console = report.messages()
+    try:
+        verb, rest = _verb(arguments)
+        loaded = load_settings(env_type, rest, verb=verb)
+        if loaded.settings.show_config:
+            report.show_config(loaded.lines())
+            return 0
+        _log_to_terminal(debug=loaded.settings.env.full_debug)
+        return asyncio.run(_until_stopped(_evaluate(env_type, loaded, arguments)))
+    except UserError as error:
+        console.print(str(error))
+        return BAD_INPUT
+    except Stopped as stopped:
+        return 128 + stopped.number
+    except KeyboardInterrupt:  # before the event loop took the signal over
+        return 128 + signal.SIGINT
+
+
+def _verb(arguments: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """The command's verb and what follows it; prints what there is for `--help`."""
+    verbs = "\n".join(f"  {verb:<10} {what}" for verb, what in VERBS.items())
+    if arguments and arguments[0] in VERBS:
+        return arguments[0], arguments[1:]
+    usage = f"usage: {_program()} {'|'.join(VERBS)} [--name=value …]\n\n{verbs}\n\n"
+    if arguments and arguments[0] in ("--help", "-h"):
+        report.output().print(usage + f"{_program()} {next(iter(VERBS))} --help lists the settings.")
+        raise SystemExit(0)
+    found = f"found {arguments[0]!r}" if arguments else "found nothing"
+    raise SettingsError(f"expected one of {', '.join(VERBS)} as the first argument, {found}\n{usage.rstrip()}")
+
+
+def _program() -> str:
+    return f"python {sys.argv[0]}"
+
+
+def load_settings(
+    env_type: type[JudgedEnv[Any, Any, Any]], argv: Sequence[str], *, verb: str
+) -> Loaded[EnvSettings[Any]]:
+    """The settings of a command.
+
+    Raises:
+        SettingsError: one is wrong.
+    """
+    settings_type: type[EnvSettings[Any]] = EnvSettings[env_type.config_type]  # type: ignore[name-defined]  # made at run time
+
+    def reshape(layers: list[Layer]) -> list[Layer]:
+        return offline.preset(_openai_lists(layers), env_type.offline_samples)
+
+    return load(settings_type, argv, prog=f"{_program()} {verb}", reshape=reshape)
+
+
+def _openai_lists(layers: list[Layer]) -> list[Layer]:
+    """Layers in which a list of servers under `openai` is `openai.replicas`.
+
+    What a stronger layer says of all servers holds for each of them; a base URL there replaces the list.
+    """
+    reshaped: list[Layer] = []
+    stronger: set[str] = set()
+    for layer in layers:
+        openai = layer.values.get("openai")
+        if isinstance(openai, list):
+            values = _as_replicas(openai, stronger, layer.name)
+            layer = Layer(layer.name, {**layer.values, "openai": values})
+        elif isinstance(openai, dict):
+            stronger |= set(openai)
+        reshaped.append(layer)
+    return reshaped
+
+
+def _as_replicas(servers: list[Any], stronger: set[str], where: str) -> dict[str, Any]:
+    if not servers or not all(isinstance(server, dict) and "base_url" in server for server in servers):
+        raise SettingsError(f"openai ({where}): expected a list of servers, each with a base_url")
+    of_one = {"base_url", "model_name", "api_key"}
+    shared = {name: value for name, value in servers[0].items() if name not in of_one}
+    for number, server in enumerate(servers, start=1):
+        differing = [
+            name for name in set(server) | set(shared) if name not in of_one and server.get(name) != shared.get(name)
+        ]
+        if differing:
+            raise SettingsError(
+                f"openai.{differing[0]} ({where}): server {number} differs from the first; "
+                "only base_url, model_name and api_key may"
+            )
+    if "base_url" in stronger:
+        return dict(servers[0])
+    replicas = [{name: server[name] for name in of_one & set(server) - stronger} for server in servers]
+    first = {name: servers[0][name] for name in of_one & set(servers[0])}
+    return {**shared, **first, "replicas": replicas}
+
+
+async def _evaluate(
+    env_type: type[JudgedEnv[Any, Any, Any]], loaded: Loaded[EnvSettings[Any]], arguments: Sequence[str]
+) -> int:
+    """`evaluate`, from settings to exit code."""
+    _name_run(env_type, loaded)
+    which = offline.stand_ins(loaded)
+    async with offline.running(loaded) as settings, open_session() as session:
+        env = env_type(settings, session)
+        console = report.messages()
+        try:
+            evaluated = await evaluate_command.evaluate(env, env.eval_tasks(), standing_in=which.names)
+        except asyncio.CancelledError:
+            console.print(f"stopped; what is finished is kept. To resume:\n  {resume_command(loaded, arguments)}")
+            raise
+        finally:
+            await env.close()
+    if evaluated.problem is None:
+        report.output().print(f"The run is in {evaluated.path}")
+        return 0
+    console.print(
+        f"{evaluated.problem}\nThe run is in {evaluated.path}. To try again what failed:\n  {resume_command(loaded, arguments)}"
+    )
+    return FAILED
+
+
+def _name_run(env_type: type[JudgedEnv[Any, Any, Any]], loaded: Loaded[EnvSettings[Any]]) -> None:
+    """Settle the run directory's name, so that the command that resumes can be printed whatever happens."""
+    config = loaded.settings.env
+    if config.data_dir_to_save_evals is None:
+        model = evaluate_command.model_name_of(loaded.settings)
+        config.data_dir_to_save_evals = str(runs.new_path(env_type.name, model))
+
+
+def resume_command(loaded: Loaded[EnvSettings[Any]], arguments: Sequence[str]) -> str:
+    """The command that takes the run up: the one that was given, its directory, `--resume`; without secrets."""
+    words, hide_next = [], False
+    for word in arguments:
+        flag, equals, _ = word.partition("=")
+        secret = flag in _SECRET_FLAGS
+        words.append("***" if hide_next else f"{flag}=***" if secret and equals else without_credentials(word))
+        hide_next = secret and not equals
+    directory = str(loaded.settings.env.data_dir_to_save_evals)
+    if not loaded.given("env.data_dir_to_save_evals"):
+        words.append(f"--env.data_dir_to_save_evals={directory}")
+    if "--resume" not in words:
+        words.append("--resume")
+    return shlex.join(["python", sys.argv[0], *words])
+
+
+async def _until_stopped(command: Coroutine[Any, Any, int]) -> int:
+    """Run a command; SIGINT and SIGTERM cancel it at once.
+
+    Raises:
+        Stopped: it was cancelled by a signal.
+    """
+    task = asyncio.ensure_future(command)
+    received: list[int] = []
+
+    def stop(number: int) -> None:
+        received.append(number)
+        task.cancel()
+
+    loop = asyncio.get_running_loop()
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, stop, number)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        if received:
+            raise Stopped(received[0]) from None
+        raise
+
+
+def _log_to_terminal(*, debug: bool) -> None:
+    """Our own log, on standard error; others' from warnings on."""
+    handler = RichHandler(console=report.messages(), show_path=False, markup=False)
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", datefmt="[%X]", handlers=[handler], force=True)
+    for name in ("judges", "environments", "eval_environments"):
+        logging.getLogger(name).setLevel(logging.DEBUG if debug else logging.INFO)

@@ -1,0 +1,187 @@
+"""`evaluate`: rows to a run directory, a table and an exit code."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from environments import evaluation_metrics, report, runs
+from environments.base import DetailT, JudgedEnv
+from environments.evaluation import Earlier, NothingSucceeds, finish_rows, read_earlier
+from environments.metrics import MetricAggregator, Metrics
+from environments.records import Sample, SampleReader
+from environments.settings import ConfigT, EnvSettings
+from environments.tasks import TaskT
+from judges.wire import JSON
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """How an evaluation ended.
+
+    Attributes:
+        path: the run directory.
+        metrics: empty if it was given up.
+        problem: why the command must fail, `None` if it need not.
+    """
+
+    path: Path
+    metrics: Metrics
+    problem: str | None
+
+
+async def evaluate(
+    env: JudgedEnv[ConfigT, TaskT, DetailT], tasks: Sequence[TaskT], *, standing_in: Sequence[str]
+) -> Evaluated:
+    """Evaluate all rows, or what an earlier run left of them, and show the result.
+
+    Args:
+        env: the environment.
+        tasks: the rows.
+        standing_in: which endpoints (`judge`, `policy`) are the offline stand-in.
+
+    Raises:
+        RunDirectoryError: the run directory cannot be used.
+    """
+    started = time.time()
+    run, before = open_run(env)
+    try:
+        earlier = read_earlier(before, SampleReader[DetailT](env.detail_type), tasks)
+        if earlier.finished or earlier.failed:
+            logger.info("resuming %s: %d rows are finished", run.path, len(earlier.finished))
+            run.rewrite((sample.to_line() for sample in earlier.finished.values()), ())
+        try:
+            samples = await _finish_missing(env, tasks, earlier, run)
+        except NothingSucceeds as error:
+            return Evaluated(run.path, Metrics({}, {}), f"nothing succeeded, so the evaluation was given up: {error}")
+        run.rewrite(
+            (sample.to_line() for sample in samples if sample.finished),
+            (sample.to_line() for sample in samples if not sample.finished),
+        )
+        metrics = compute_metrics(env, tasks, samples)
+        notices = [report.offline_notice(standing_in)] if standing_in else []
+        run.write_metrics(_metrics_file(env, metrics, started, notices))
+    finally:
+        run.close()
+    _log_to_wandb(env, run.path, metrics)
+    problem = evaluation_metrics.too_many_failures(metrics, samples, env.config.max_judge_error_rate)
+    report.show_metrics(_title(env), metrics, [*evaluation_metrics.failure_notices(samples, run.path), *notices])
+    return Evaluated(run.path, metrics, problem)
+
+
+def open_run(env: JudgedEnv[Any, Any, Any]) -> tuple[runs.RunDirectory, runs.Before]:
+    """The run directory that the settings ask for.
+
+    Raises:
+        RunDirectoryError: it cannot be used.
+    """
+    settings = env.settings
+    named = env.config.data_dir_to_save_evals
+    path = Path(named).expanduser() if named else runs.new_path(env.name, model_name(env))
+    return runs.RunDirectory.open(path, config=settings.public(), matters=settings.matters(), resume=settings.resume)
+
+
+def model_name(env: JudgedEnv[Any, Any, Any]) -> str:
+    """What is evaluated: the policy, or the file of answers."""
+    return model_name_of(env.settings)
+
+
+def model_name_of(settings: EnvSettings[Any]) -> str:
+    """What settings say is evaluated."""
+    answers = settings.env.model_answers
+    return answers.stem if answers is not None else settings.openai.model_name
+
+
+async def _finish_missing(
+    env: JudgedEnv[ConfigT, TaskT, DetailT],
+    tasks: Sequence[TaskT],
+    earlier: Earlier[DetailT],
+    run: runs.RunDirectory,
+) -> list[Sample[DetailT]]:
+    missing = [task for task in tasks if task.uid not in earlier.finished]
+    by_uid = {task.uid: task for task in tasks}
+    live = MetricAggregator("live")
+    for sample in earlier.finished.values():
+        env.observe(live, by_uid[sample.uid], sample)
+    failures = 0
+    name, words = env.headline
+
+    def finished(sample: Sample[DetailT]) -> None:
+        nonlocal failures
+        failures += not sample.finished
+        if sample.finished:
+            env.observe(live, by_uid[sample.uid], sample)
+        value = live.current(name)
+        headline = "" if value is None else f"{words} {value:.3f}"
+        display.advance(report.Tally(headline, failures, env.judge_client.meter.usage.cost))
+
+    with report.ProgressDisplay(len(tasks), len(earlier.finished)) as display:
+        fresh = await finish_rows(
+            missing,
+            lambda task: env.finish(task, earlier.failed.get(task.uid)),
+            run=run,
+            in_flight=env.rows_in_flight,
+            finished=finished,
+            any_finished_before=bool(earlier.finished),
+        )
+    by_row = {sample.uid: sample for sample in fresh} | dict(earlier.finished)
+    return [by_row[task.uid] for task in tasks]
+
+
+def compute_metrics(
+    env: JudgedEnv[ConfigT, TaskT, DetailT], tasks: Sequence[TaskT], samples: Sequence[Sample[DetailT]]
+) -> Metrics:
+    """All metrics of an evaluation, from its samples in the order of the rows."""
+    metrics = MetricAggregator("eval", seed=env.config.seed)
+    rows = [(task, sample) for task, sample in zip(tasks, samples, strict=True) if sample.finished]
+    for task, sample in rows:
+        env.observe(metrics, task, sample)
+    if rows:
+        env.summarise(metrics, rows)
+    evaluation_metrics.observe_all(metrics, samples, thinking_mode=env.config.thinking_mode)
+    return metrics.result()
+
+
+def _title(env: JudgedEnv[Any, Any, Any]) -> str:
+    return f"{env.name}: {model_name(env)}, judged by {env.config.judge_model_name}"
+
+
+def _metrics_file(
+    env: JudgedEnv[Any, Any, Any], metrics: Metrics, started: float, notices: Sequence[str]
+) -> Mapping[str, JSON]:
+    """The skeleton that Atropos writes (`config_general`, `results`), and what was left out and why."""
+    config = env.config
+    general: dict[str, JSON] = {
+        "model_name": model_name(env),
+        "total_evaluation_time_seconds": str(time.time() - started),
+        "generation_parameters": {
+            "temperature": config.eval_temperature,
+            "max_tokens": config.eval_max_tokens,
+            "judge_temperature": config.judge_temperature,
+            "judge_max_tokens": config.judge_max_tokens,
+        },
+        "judge_model_name": config.judge_model_name,
+        "seed": config.seed,
+        "notices": list(notices),
+        "left_out": dict(metrics.left_out),
+    }
+    values: dict[str, JSON] = dict(metrics.values)
+    return {"config_general": general, "results": {f"atropos|{env.name}_eval|0": values, "all": values}}
+
+
+def _log_to_wandb(env: JudgedEnv[Any, Any, Any], path: Path, metrics: Metrics) -> None:
+    if not env.config.use_wandb:
+        return
+    import wandb  # late: half a second
+
+    run = wandb.init(
+        project=None, name=env.config.wandb_name or path.name, config=env.settings.public(), job_type="evaluate"
+    )
+    run.log(metrics.values)
+    run.finish()

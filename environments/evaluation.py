@@ -1,0 +1,113 @@
+"""Rows to finished samples: the loop behind `evaluate`.
+
+It knows nothing of any environment: it takes a callable that finishes one row, runs it for all rows at once under a limit,
+and puts each sample on disk as it comes. It gives up early when nothing at all succeeds, since then an endpoint is down
+or refuses us, and every further row would be paid for in vain.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from environments.records import Sample, SampleReader
+from environments.runs import Before, RunDirectory
+from environments.tasks import Task
+from judges.errors import JudgeGymError, RunDirectoryError
+
+DetailT = TypeVar("DetailT")
+TaskT = TypeVar("TaskT", bound=Task)
+
+_HOPELESS_AFTER = 10
+"""So many failed rows, and not one finished, end the evaluation."""
+
+
+class NothingSucceeds(JudgeGymError):
+    """The first rows all failed; the message is the last row's error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier(Generic[DetailT]):
+    """What a resumed run brings: finished rows, and failed ones whose completions are paid for; by uid."""
+
+    finished: Mapping[str, Sample[DetailT]]
+    failed: Mapping[str, Sample[DetailT]]
+
+
+def read_earlier(before: Before, reader: SampleReader[DetailT], tasks: Sequence[Task]) -> Earlier[DetailT]:
+    """Read the lines of an earlier run and check that they are of these rows.
+
+    Raises:
+        RunDirectoryError: a line cannot be read, or its row is not among `tasks`, or asks something else there.
+    """
+    questions = {task.uid: task.question for task in tasks}
+
+    def read(lines: Sequence[Mapping[str, object]], name: str) -> dict[str, Sample[DetailT]]:
+        samples: dict[str, Sample[DetailT]] = {}
+        for number, line in enumerate(lines, start=1):
+            try:
+                sample = reader.read(line)  # type: ignore[arg-type]  # JSON, as read from the file
+            except ValueError as error:
+                raise RunDirectoryError(f"{name}, line {number}: not a sample of this environment: {error}") from error
+            if questions.get(sample.uid) != sample.question:
+                raise RunDirectoryError(
+                    f"{name}, line {number}: the row {sample.uid!r} is not the dataset's; was it changed since?"
+                )
+            samples[sample.uid] = sample
+        return samples
+
+    finished = read(before.samples, "samples.jsonl")
+    failed = read(before.failures, "failures.jsonl")
+    return Earlier(finished, {uid: sample for uid, sample in failed.items() if uid not in finished})
+
+
+async def finish_rows(
+    tasks: Sequence[TaskT],
+    finish: Callable[[TaskT], Awaitable[Sample[DetailT]]],
+    *,
+    run: RunDirectory,
+    in_flight: int,
+    finished: Callable[[Sample[DetailT]], None],
+    any_finished_before: bool = False,
+) -> list[Sample[DetailT]]:
+    """Finish all rows.
+
+    Args:
+        tasks: the rows.
+        finish: finishes one; a failure is a sample too, not an exception.
+        run: where samples go.
+        in_flight: how many rows are under way at once; the endpoints have limits of their own.
+        finished: told of each sample, in order of arrival.
+        any_finished_before: whether an earlier run had finished rows.
+
+    Returns:
+        The samples, in the order of `tasks`.
+
+    Raises:
+        NothingSucceeds: the first ten rows, or all of them, failed. What there is, is on disk.
+    """
+    done: dict[str, Sample[DetailT]] = {}
+    successes = int(any_finished_before)
+    rows = iter(tasks)
+
+    async def worker() -> None:
+        nonlocal successes
+        for task in rows:
+            sample = await finish(task)
+            done[task.uid] = sample
+            (run.append_sample if sample.finished else run.append_failure)(sample.to_line())
+            successes += sample.finished
+            finished(sample)
+            if not successes and len(done) >= min(_HOPELESS_AFTER, len(tasks)):
+                raise NothingSucceeds(sample.error)
+
+    workers = [asyncio.create_task(worker()) for _ in range(min(in_flight, len(tasks)))]
+    try:
+        await asyncio.gather(*workers)
+    finally:
+        for each in workers:
+            each.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
+    return [done[task.uid] for task in tasks]

@@ -1,0 +1,120 @@
+"""The metric aggregator: the one place for the names under `eval/` and `train/`, and for what they mean.
+
+Every value that comes out is a finite number; what cannot be computed is left out, with a reason. Observations are added in
+the order of the rows, so that intervals are a function of the rows alone.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field
+
+from judges.bootstrap import ratio_interval
+
+
+def slug(name: str) -> str:
+    """A category as part of a metric's name: lower case, everything but letters, digits, `.` and `-` as `_`.
+
+    `Precise IF` becomes `precise_if`.
+    """
+    return re.sub(r"[^\w.-]+", "_", name.strip().lower()).strip("_") or "unnamed"
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """What an aggregator found.
+
+    Attributes:
+        values: by full name, finite numbers.
+        left_out: full names that have no value, and why.
+    """
+
+    values: dict[str, float | int]
+    left_out: dict[str, str]
+
+
+@dataclass(slots=True)
+class _Ratio:
+    numerators: list[float] = field(default_factory=list)
+    denominators: list[float] = field(default_factory=list)
+
+
+class MetricAggregator:
+    """Collects observations under short names; `result` gives them their prefix.
+
+    A ratio is the sum of its numerators over the sum of its denominators; a mean is a ratio whose denominators are 1, a
+    rate a mean of yes and no. With one observation it is that observation, and its interval is a point; with none it
+    is absent.
+    """
+
+    def __init__(self, prefix: str, *, seed: int = 0, rounds: int = 1000) -> None:
+        """Names begin with `prefix`; intervals take `rounds` bootstrap rounds from `seed`."""
+        self.prefix = prefix
+        self._seed = seed
+        self._rounds = rounds
+        self._order: list[str] = []
+        self._ratios: dict[str, _Ratio] = {}
+        self._numbers: dict[str, float | int] = {}
+        self._intervals: set[str] = set()
+        self._left_out: dict[str, str] = {}
+
+    def ratio(self, name: str, numerator: float, denominator: float, *, interval: bool = False) -> None:
+        """Add one row's part of a ratio; its denominator is > 0."""
+        if name not in self._ratios:
+            self._ratios[name] = _Ratio()
+            self._order.append(name)
+        self._ratios[name].numerators.append(numerator)
+        self._ratios[name].denominators.append(denominator)
+        if interval:
+            self._intervals.add(name)
+
+    def mean(self, name: str, value: float, *, interval: bool = False) -> None:
+        """Add one observation of a mean."""
+        self.ratio(name, value, 1.0, interval=interval)
+
+    def rate(self, name: str, hit: bool, *, interval: bool = False) -> None:
+        """Add one yes or no to a share from 0 to 1."""
+        self.ratio(name, float(hit), 1.0, interval=interval)
+
+    def count(self, name: str, by: int | bool = 1) -> None:
+        """Add to a count; adding 0 makes it appear."""
+        self.number(name, int(self._numbers.get(name, 0)) + int(by))
+
+    def number(self, name: str, value: float | int) -> None:
+        """Set a value that was computed elsewhere."""
+        if name not in self._numbers:
+            self._order.append(name)
+        self._numbers[name] = value
+
+    def leave_out(self, name: str, reason: str) -> None:
+        """Say why a metric has no value."""
+        self._left_out[name] = reason
+
+    def current(self, name: str) -> float | None:
+        """A ratio's value so far, for a progress display."""
+        ratio = self._ratios.get(name)
+        return None if ratio is None else sum(ratio.numerators) / sum(ratio.denominators)
+
+    def result(self) -> Metrics:
+        """All values, in the order in which their names were first seen, each interval behind its own value."""
+        values: dict[str, float | int] = {}
+        left_out = {f"{self.prefix}/{name}": reason for name, reason in self._left_out.items()}
+        for name in self._order:
+            for full, value in self._values(name):
+                if math.isfinite(value):
+                    values[full] = value
+                else:
+                    left_out[full] = f"not a finite number ({value})"
+        return Metrics(values, left_out)
+
+    def _values(self, name: str) -> list[tuple[str, float | int]]:
+        full = f"{self.prefix}/{name}"
+        ratio = self._ratios.get(name)
+        if ratio is None:
+            return [(full, self._numbers[name])]
+        found: list[tuple[str, float | int]] = [(full, sum(ratio.numerators) / sum(ratio.denominators))]
+        if name in self._intervals:
+            bounds = ratio_interval(ratio.numerators, ratio.denominators, rounds=self._rounds, seed=self._seed)
+            found += [(f"{full}_ci_low", bounds.low), (f"{full}_ci_high", bounds.high)]
+        return found

@@ -1,0 +1,93 @@
+"""`--offline`: a stand-in for each endpoint that the user did not set, and small data written for this project."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+from environments.settings import BUNDLED_TOKENIZER, ConfigT, EnvSettings
+from judges.errors import SettingsError
+from judges.layers import Layer, Loaded, Values
+from judges.offline import StandIn
+
+LAYER = "--offline"
+STAND_IN_URL = "http://127.0.0.1:0/v1"
+"""What the settings show until the stand-in has a port."""
+STAND_IN_JUDGE = "offline-judge"
+STAND_IN_POLICY = "offline-policy"
+
+
+@dataclass(frozen=True, slots=True)
+class StandIns:
+    """Which endpoints are stand-ins."""
+
+    judge: bool
+    policy: bool
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The stand-ins, for people."""
+        return tuple(name for name, is_one in (("judge", self.judge), ("policy", self.policy)) if is_one)
+
+
+def preset(layers: list[Layer], samples: Mapping[str, str]) -> list[Layer]:
+    """The layers with the one that `--offline` adds below them.
+
+    Args:
+        layers: strongest first.
+        samples: the environment's settings that name its bundled samples.
+    """
+    if not any(_is_true(layer.values.get("offline")) for layer in layers):
+        return layers
+    env: Values = {"tokenizer_name": str(BUNDLED_TOKENIZER), **samples}
+    openai: Values = {}
+    if not _sets(layers, "env", "judge_base_url"):
+        env |= {"judge_base_url": STAND_IN_URL, "judge_model_name": STAND_IN_JUDGE}
+    if not _sets(layers, "openai", "base_url", "replicas"):
+        openai |= {"base_url": STAND_IN_URL, "model_name": STAND_IN_POLICY}
+    return [*layers, Layer(LAYER, {"env": env, "openai": openai})]
+
+
+def _is_true(value: object) -> bool:
+    return str(value).lower() in ("true", "1", "yes", "on")
+
+
+def _sets(layers: list[Layer], section: str, *names: str) -> bool:
+    values = [layer.values.get(section) for layer in layers]
+    return any(name in value for value in values if isinstance(value, dict) for name in names)
+
+
+def stand_ins(loaded: Loaded[EnvSettings[ConfigT]]) -> StandIns:
+    """Which endpoints of these settings are stand-ins."""
+    settings = loaded.settings
+    policy_is_asked = settings.env.model_answers is None
+    return StandIns(
+        judge=loaded.origins.get("env.judge_base_url") == LAYER,
+        policy=loaded.origins.get("openai.base_url") == LAYER and policy_is_asked,
+    )
+
+
+@asynccontextmanager
+async def running(loaded: Loaded[EnvSettings[ConfigT]]) -> AsyncIterator[EnvSettings[ConfigT]]:
+    """The settings with the URLs of stand-ins that run while the block does.
+
+    Raises:
+        SettingsError: the stand-ins' latency or faults are not usable.
+    """
+    settings, which = loaded.settings, stand_ins(loaded)
+    async with AsyncExitStack() as stack:
+        env, openai = settings.env, settings.openai
+        if which.judge:
+            env = env.model_copy(update={"judge_base_url": await _start(stack, settings)})
+        if which.policy:
+            openai = openai.model_copy(update={"base_url": await _start(stack, settings)})
+        yield settings.model_copy(update={"env": env, "openai": openai})
+
+
+async def _start(stack: AsyncExitStack, settings: EnvSettings[ConfigT]) -> str:
+    try:
+        stand_in = StandIn(settings.latency_ms, settings.faults)
+    except ValueError as error:
+        raise SettingsError(f"--faults or --latency_ms: {error}") from error
+    return (await stack.enter_async_context(stand_in)).base_url

@@ -1,0 +1,227 @@
+"""Datasets to rows, rows to tasks. No data is ever invented: what cannot be read is an error that says where."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol, TypeVar
+
+from judges import wire
+from judges.errors import DataError
+from judges.seeding import derive
+from judges.wire import JSON
+
+logger = logging.getLogger(__name__)
+
+Split = Literal["train", "eval"]
+
+_LOADERS = {".jsonl": "json", ".json": "json", ".csv": "csv", ".parquet": "parquet"}
+_UID_COLUMNS = ("uid", "question_id", "id")
+
+
+class Task(Protocol):
+    """What every environment's task has."""
+
+    @property
+    def uid(self) -> str:
+        """The row's id, unique in its dataset."""
+
+    @property
+    def category(self) -> str | None:
+        """What per-category metrics are broken down by."""
+
+    @property
+    def question(self) -> str:
+        """What a person reads to know the row."""
+
+
+TaskT = TypeVar("TaskT", bound=Task)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of a dataset, and where it stands (from 1)."""
+
+    source: str
+    number: int
+    values: Mapping[str, JSON]
+
+    @property
+    def place(self) -> str:
+        """File and row, for messages."""
+        return f"{self.source}, row {self.number}"
+
+    def uid(self) -> str:
+        """The row's id.
+
+        Raises:
+            DataError: none of the usual columns has one.
+        """
+        for column in _UID_COLUMNS:
+            value = self.values.get(column)
+            if isinstance(value, str | int) and str(value):
+                return str(value)
+        raise self.lacks(f"an id in {' or '.join(_UID_COLUMNS)}")
+
+    def text(self, *columns: str) -> str:
+        """The text of the first of `columns` that has one.
+
+        Raises:
+            DataError: none has.
+        """
+        found = self.optional_text(*columns)
+        if found is None:
+            raise self.lacks(f"text in {' or '.join(columns)}")
+        return found
+
+    def optional_text(self, *columns: str) -> str | None:
+        """The text of the first of `columns` that has one, or `None`."""
+        for column in columns:
+            value = self.values.get(column)
+            if isinstance(value, str):
+                return value
+        return None
+
+    def lacks(self, what: str) -> DataError:
+        """The error for something that a row should have."""
+        return DataError(f"{self.place}: expected {what}; columns found: {', '.join(self.values) or 'none'}")
+
+
+def load_rows(source: str, *, split: str) -> list[Row]:
+    """The rows of a dataset, in its own order.
+
+    Args:
+        source: a JSONL, JSON, CSV or Parquet file, or a dataset's name on the Hugging Face hub.
+        split: the hub dataset's split; a file has but one.
+
+    Returns:
+        At least one row. Lone surrogates in texts are replaced by U+FFFD.
+
+    Raises:
+        DataError: it cannot be loaded or is empty; names the file and, where one is at fault, the row.
+    """
+    path = Path(source).expanduser()
+    loader = _LOADERS.get(path.suffix.lower())
+    if loader is None:
+        table = _load_from_hub(source, split)
+    elif not path.is_file():
+        raise DataError(f"{source}: there is no such file")
+    else:
+        table = _load_file(path, loader)
+    rows = [Row(source, number, values) for number, values in enumerate(table, start=1)]
+    if not rows:
+        raise DataError(f"{source}: no rows")
+    return rows
+
+
+def _load_file(path: Path, loader: str) -> Iterable[Mapping[str, JSON]]:
+    import datasets  # late: a second and a half
+
+    datasets.disable_progress_bars()
+    try:
+        return list(datasets.load_dataset(loader, data_files=str(path), split="train"))
+    except Exception as error:  # whatever the loader raises, the user's file is at fault
+        if path.suffix.lower() == ".jsonl":
+            return _load_lines(path)  # one type a column is the loader's rule, not JSONL's; and it names no row
+        raise DataError(f"{path}: cannot be loaded: {_first_line(error)}") from error
+
+
+def _load_lines(path: Path) -> list[Mapping[str, JSON]]:
+    """JSONL line by line: slower, and it knows which line is wrong."""
+    rows: list[Mapping[str, JSON]] = []
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            try:
+                value = wire.loads(line)
+            except (json.JSONDecodeError, UnicodeDecodeError) as error:
+                raise DataError(f"{path}, row {number}: not JSON: {error}") from error
+            if not isinstance(value, Mapping):
+                raise DataError(f"{path}, row {number}: expected an object, found {type(value).__name__}")
+            rows.append(value)
+    return rows
+
+
+def _load_from_hub(name: str, split: str) -> Iterable[Mapping[str, JSON]]:
+    import datasets  # late: a second and a half
+
+    datasets.disable_progress_bars()
+    try:
+        return list(datasets.load_dataset(name, split=split))
+    except Exception as error:  # the hub, the network and the dataset's own files each raise their own kinds
+        raise DataError(
+            f"{name}: cannot be loaded from the Hugging Face hub (split {split!r}): {_first_line(error)}; "
+            f"a local file needs one of the endings {', '.join(_LOADERS)}"
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def by_uid(rows: Sequence[Row]) -> dict[str, Row]:
+    """Rows by their id.
+
+    Raises:
+        DataError: two rows have the same.
+    """
+    found: dict[str, Row] = {}
+    for row in rows:
+        uid = row.uid()
+        if uid in found:
+            raise DataError(f"{row.place}: the id {uid!r} is also that of row {found[uid].number}")
+        found[uid] = row
+    return found
+
+
+def load_answers(path: Path, tasks: Sequence[Task]) -> dict[str, str]:
+    """Existing answers to score, by uid.
+
+    Args:
+        path: JSONL with `uid` and `answer`, or with `messages` as Arena-Hard-Auto writes them.
+        tasks: the rows that need one.
+
+    Raises:
+        DataError: the file cannot be loaded, or lacks the answer to a row: leaving that row out would change the result.
+    """
+    rows = by_uid(load_rows(str(path), split="train"))
+    missing = [task.uid for task in tasks if task.uid not in rows]
+    if missing:
+        raise DataError(f"{path}: no answer for {len(missing)} of {len(tasks)} rows, such as {missing[0]!r}")
+    return {task.uid: answer_text(rows[task.uid]) for task in tasks}
+
+
+def answer_text(row: Row) -> str:
+    """The answer of a row: `answer`, or `messages[-1].content.answer` as in Arena-Hard-Auto's files.
+
+    Raises:
+        DataError: it has neither.
+    """
+    answer = row.optional_text("answer")
+    if answer is None:
+        messages = row.values.get("messages")
+        last = messages[-1] if isinstance(messages, Sequence) and messages else None
+        content = last.get("content") if isinstance(last, Mapping) else None
+        found = content.get("answer") if isinstance(content, Mapping) else content
+        answer = found if isinstance(found, str) else None
+    if answer is None:
+        raise row.lacks("text in answer or messages[-1].content.answer")
+    return answer
+
+
+def select(tasks: Sequence[TaskT], *, limit: int | None, seed: int) -> list[TaskT]:
+    """`limit` tasks in their own order; which ones is a function of the seed and their ids alone."""
+    if limit is None or limit >= len(tasks):
+        return list(tasks)
+    chosen = sorted(tasks, key=lambda task: (derive(seed, task.uid, "limit"), task.uid))[:limit]
+    uids = {task.uid for task in chosen}
+    return [task for task in tasks if task.uid in uids]
+
+
+def epoch_order(tasks: Sequence[TaskT], *, seed: int, epoch: int) -> list[TaskT]:
+    """The tasks in the order of one epoch, a function of the seed, the epoch and their ids."""
+    return sorted(tasks, key=lambda task: (derive(seed, task.uid, f"epoch {epoch}"), task.uid))

@@ -1,0 +1,155 @@
+"""Arena-Hard: a policy's answer against a baseline's, judged in both orders.
+
+Source: Li et al., From Live Data to High-Quality Benchmarks: The Arena-Hard Pipeline (LMSYS ORG, 2024).
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+if __name__ == "__main__":  # run as a script, from whichever folder: the packages stand beside this one
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from pydantic import Field
+
+from environments.base import JudgedEnv
+from environments.metrics import MetricAggregator, slug
+from environments.policy import Completion, Conversation, default_thinking_prompt, system_messages
+from environments.records import Sample
+from environments.settings import SAMPLES, EnvConfig
+from environments.tasks import Split, answer_text, by_uid, load_rows
+from judges.arena_hard import ArenaDetail, ArenaHardJudge, ArenaProtocol, row_entries
+from judges.errors import DataError
+from judges.judgment import Judgment, Status
+from judges.wire import Message
+
+logger = logging.getLogger(__name__)
+
+TWO_LOST_GAMES = (0.0, 0.0)
+"""The entries of an answer in the wrong format: an answer, and a wrong one."""
+
+
+class ArenaHardConfig(EnvConfig):
+    """Arena-Hard's own settings."""
+
+    judge_protocol: ArenaProtocol = Field(
+        "three_way", description="three_way: A>B, A=B, B>A. arena_hard_v0.1: with >> as well, which counts three times."
+    )
+    judge_reask: int = Field(1, ge=0, description="How often a judge that gave no verdict is asked to finish with one.")
+    style_control: bool = Field(False, description="Report the win rate at equal length and markdown as well.")
+    train_prompt_dataset: str = Field("NousResearch/arena-hard-v1-prompts", description="Prompts: hub name or file.")
+    train_baseline_dataset: str = Field(
+        "NousResearch/gpt-4-0314-baseline-arenahard", description="The baseline's answers: hub name or file."
+    )
+    eval_prompt_dataset: str | None = Field(None, description="Prompts of evaluate; those of training if unset.")
+    eval_baseline_dataset: str | None = Field(None, description="Baseline of evaluate; that of training if unset.")
+    train_split: str = Field("train", description="Split of the hub datasets in training.")
+    eval_split: str = Field("train", description="Split of the hub datasets in evaluate.")
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaHardTask:
+    """A prompt and the answer to beat."""
+
+    uid: str
+    question: str
+    baseline: str
+    category: str | None
+    cluster: str | None
+
+
+class ArenaHardEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, ArenaDetail]):
+    """A policy's answer against a baseline's, judged in both orders."""
+
+    name = "arena_hard"
+    config_type = ArenaHardConfig
+    detail_type = ArenaDetail
+    headline = ("overall_winrate", "win rate")
+    worst_score = -1.0
+    offline_samples = {  # noqa: RUF012  # declared as a Mapping by the base
+        "train_prompt_dataset": str(SAMPLES / "arena_hard.jsonl"),
+        "train_baseline_dataset": str(SAMPLES / "arena_hard_baseline.jsonl"),
+    }
+
+    @cached_property
+    def arena(self) -> ArenaHardJudge:
+        """The judge of both games."""
+        return ArenaHardJudge(self.judge_client, protocol=self.config.judge_protocol, reask=self.config.judge_reask)
+
+    def tasks(self, split: Split) -> Sequence[ArenaHardTask]:
+        """Prompts that have a baseline; the others are reported in one line."""
+        config = self.config
+        prompts, baselines, hub_split = config.train_prompt_dataset, config.train_baseline_dataset, config.train_split
+        if split == "eval":
+            prompts, hub_split = config.eval_prompt_dataset or prompts, config.eval_split
+            baselines = config.eval_baseline_dataset or baselines
+        rows = by_uid(load_rows(prompts, split=hub_split))
+        answers = by_uid(load_rows(baselines, split=hub_split))
+        tasks = [
+            ArenaHardTask(
+                uid=uid,
+                question=row.text("prompt", "question"),
+                baseline=answer_text(answers[uid]),
+                category=row.optional_text("category"),
+                cluster=row.optional_text("cluster"),
+            )
+            for uid, row in rows.items()
+            if uid in answers
+        ]
+        if not tasks:
+            raise DataError(f"{baselines}: no answer to any of the {len(rows)} prompts of {prompts}")
+        if len(tasks) < len(rows):
+            missing = next(uid for uid in rows if uid not in answers)
+            logger.warning("%d of %d prompts have no baseline, such as %r", len(rows) - len(tasks), len(rows), missing)
+        return tasks
+
+    def conversations(self, task: ArenaHardTask) -> list[Conversation]:
+        """The prompt as it is, after the system prompt if there is one."""
+        system = system_messages(self.config, default_thinking_prompt())
+        return [[*system, Message(role="user", content=task.question)]]
+
+    async def judge(self, task: ArenaHardTask, completions: Sequence[Completion]) -> Judgment[ArenaDetail]:
+        """Both games at once; malformed thinking is not shown to the judge."""
+        (completion,) = completions
+        if completion.thinking_fault is not None:
+            return Judgment(None, Status.INVALID_COMPLETION, explanation=completion.thinking_fault)
+        return await self.arena.judge(question=task.question, answer=completion.answer, baseline=task.baseline)
+
+    def reward(self, judgment: Judgment[ArenaDetail]) -> float:
+        """From −1 (both games lost) to 1 (both won)."""
+        return self.worst_score if judgment.score is None else judgment.score
+
+    def observe(self, metrics: MetricAggregator, task: ArenaHardTask, sample: Sample[ArenaDetail]) -> None:
+        """Entries to win rates, overall and by category; outcomes to counts and rates."""
+        judgment = sample.judgment
+        detail = judgment.detail if judgment is not None else None
+        entries = detail.entries if detail is not None else TWO_LOST_GAMES
+        won, of = sum(entries), float(len(entries))
+        metrics.ratio("overall_winrate", won, of, interval=True)
+        outcome = judgment.label if judgment is not None and judgment.label is not None else "loss"
+        for each in ("win", "tie", "loss"):
+            metrics.count(f"{each}_count", outcome == each)
+            metrics.rate(f"{each}_rate", outcome == each)
+        if detail is not None:
+            observe_positions(metrics, detail)
+        if task.category is not None:
+            metrics.ratio(f"winrate_{slug(task.category)}", won, of)
+
+
+def observe_positions(metrics: MetricAggregator, detail: ArenaDetail) -> None:
+    """How far the two orders agree, and what being shown first is worth (0 for a judge without position bias)."""
+    first, second = detail.games
+    assert first.label is not None and second.label is not None  # a detail with entries has both verdicts
+    as_a, as_b = row_entries(first.label, second.label, strong_weight=1)
+    metrics.rate("position_agreement_rate", as_a == as_b)
+    metrics.mean("first_position_advantage", as_a - as_b)
+    metrics.rate("reask_rate", bool(first.earlier_texts or second.earlier_texts))
+
+
+if __name__ == "__main__":
+    ArenaHardEnv.cli()

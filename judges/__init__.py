@@ -1,0 +1,1 @@
+"""Judges: text in, judgment out."""

@@ -1,0 +1,180 @@
+"""The chat client: OpenAI-compatible `/chat/completions`, for judges and policies alike.
+
+One shared HTTP session, one encoder, one retry layer, one limit. A call either returns an answer or raises
+`EndpointError`; what a refusal, a truncated or a missing verdict means is the caller's business (`Choice.state`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Literal
+
+import aiohttp
+
+from judges.cache import JudgmentCache, request_key
+from judges.chat import ChatAnswer, ChatSettings
+from judges.errors import EndpointError
+from judges.single_flight import SingleFlight
+from judges.transport import Reply, Transport, open_session
+from judges.usage import Meter, Usage
+from judges.wire import JSON, Choice, Message
+
+__all__ = ["ChatAnswer", "ChatClient", "ChatSettings", "open_session"]
+
+Parameter = Literal["default"]
+
+
+class ChatClient:
+    """Calls one model.
+
+    Use as an async context manager, or call `close`. A session may be shared: then it is not closed here.
+    """
+
+    def __init__(
+        self,
+        settings: ChatSettings,
+        *,
+        cache: JudgmentCache | None = None,
+        session: aiohttp.ClientSession | None = None,
+    ) -> None:
+        """Open nothing yet.
+
+        Args:
+            settings: the model and how to call it.
+            cache: where answers are kept; for judges only, since a policy's samples must be independent.
+            session: a session to share with other clients.
+
+        Raises:
+            ValueError: `settings` names no endpoint.
+        """
+        self.settings = settings
+        self.meter = Meter()
+        self._transport = Transport(settings, self.meter, session)
+        self._flights: SingleFlight[Reply] = SingleFlight()
+        self._cache = cache
+        self._n_is_ignored = settings.n_is_ignored
+        first = settings.endpoints[0]
+        self._identity = f"{settings.identity or first.base_url} {first.model}"
+
+    async def __aenter__(self) -> ChatClient:
+        """The client itself."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close."""
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the session, if it is this client's own; calls under way fail."""
+        await self._transport.close()
+
+    async def chat(
+        self,
+        messages: Sequence[Message],
+        *,
+        n: int = 1,
+        temperature: float | None | Parameter = "default",
+        max_tokens: int | Parameter = "default",
+        vote: int = 0,
+        extra: Mapping[str, JSON] | None = None,
+        keep: Callable[[Choice], bool] | None = None,
+    ) -> ChatAnswer:
+        """Ask the model.
+
+        Args:
+            messages: the conversation.
+            n: how many completions. An endpoint that ignores `n` gets as many requests at once.
+            temperature: instead of the settings'; `None` leaves it out.
+            max_tokens: instead of the settings'; 0 leaves it out.
+            vote: which of several independent answers to the same conversation this is; identical calls with different
+                votes never share an answer.
+            extra: further fields of the body, over the settings' `extra_body`.
+            keep: whether the cache may keep a choice; all whole ones if not given.
+
+        Returns:
+            The answer, with exactly `n` choices.
+
+        Raises:
+            EndpointError: no attempt succeeded.
+        """
+        parameters = self._parameters(temperature, max_tokens, extra)
+        self.meter.calls += 1
+        try:
+            if n == 1:
+                return await self._one(messages, parameters, vote, keep)
+            return await self._many(messages, parameters, n)
+        except EndpointError as error:
+            self.meter.failures += 1
+            self.meter.last_failure = str(error)
+            raise
+
+    def _parameters(
+        self, temperature: float | None | Parameter, max_tokens: int | Parameter, extra: Mapping[str, JSON] | None
+    ) -> dict[str, JSON]:
+        parameters: dict[str, JSON] = {}
+        chosen = self.settings.temperature if temperature == "default" else temperature
+        if chosen is not None:
+            parameters["temperature"] = chosen
+        longest = self.settings.max_tokens if max_tokens == "default" else max_tokens
+        if longest:
+            parameters["max_tokens"] = longest
+        parameters.update(self.settings.extra_body)
+        if extra:
+            parameters.update(extra)
+        return parameters
+
+    async def _one(
+        self,
+        messages: Sequence[Message],
+        parameters: dict[str, JSON],
+        vote: int,
+        keep: Callable[[Choice], bool] | None,
+    ) -> ChatAnswer:
+        greedy = parameters.get("temperature") == 0
+        if self._cache is None and not greedy:
+            return _answer([await self._transport.request(messages, parameters)], 1)
+        key = request_key(self._identity, messages, parameters, vote)
+        if self._cache is not None and (kept := await self._cache.get(key)) is not None:
+            self.meter.cached += 1
+            return ChatAnswer((kept,), cached=True)
+        if greedy:
+            reply, shared = await self._flights.run(key, lambda: self._transport.request(messages, parameters))
+            if shared:
+                self.meter.cached += 1
+                return ChatAnswer(reply.choices[:1], latency_s=reply.latency_s, cached=True)
+        else:
+            reply = await self._transport.request(messages, parameters)
+        choice = reply.choices[0]
+        if self._cache is not None and choice.state == "ok" and (keep is None or keep(choice)):
+            await self._cache.put(key, choice)
+        return _answer([reply], 1)
+
+    async def _many(self, messages: Sequence[Message], parameters: dict[str, JSON], n: int) -> ChatAnswer:
+        if self._n_is_ignored:
+            return _answer(await self._fan_out(messages, parameters, n), n)
+        reply = await self._transport.request(messages, {**parameters, "n": n})
+        missing = n - len(reply.choices)
+        if missing <= 0:
+            return _answer([reply], n)
+        self._n_is_ignored = len(reply.choices) == 1
+        return _answer([reply, *await self._fan_out(messages, parameters, missing)], n)
+
+    async def _fan_out(
+        self, messages: Sequence[Message], parameters: Mapping[str, JSON], count: int
+    ) -> Sequence[Reply]:
+        return await asyncio.gather(*(self._transport.request(messages, parameters) for _ in range(count)))
+
+
+def _answer(replies: Sequence[Reply], n: int) -> ChatAnswer:
+    """Replies that ran at once as one answer of `n` choices; its latency is the longest."""
+    choices = tuple(choice for reply in replies for choice in reply.choices)
+    return ChatAnswer(
+        choices[:n],
+        usage=sum((reply.usage for reply in replies), Usage()),
+        latency_s=max(reply.latency_s for reply in replies),
+        attempts=sum(reply.attempts for reply in replies),
+    )

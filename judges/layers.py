@@ -1,0 +1,252 @@
+"""Layered settings: command line > environment variables > YAML file > presets > defaults.
+
+`load` reads each layer once, remembers where every value came from, and validates the whole before anything is started.
+Whatever is wrong becomes one `SettingsError` that names the setting, its layer and what was expected. Values are never
+part of a message where the setting is a secret.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import yaml
+from pydantic import BaseModel, SecretStr, ValidationError
+from pydantic_core import ErrorDetails
+from pydantic_settings import (
+    BaseSettings,
+    CliSettingsSource,
+    EnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+from pydantic_settings import SettingsError as ParsingError
+
+from judges.errors import SettingsError
+
+ENV_PREFIX = "JUDGEGYM_"
+DEFAULT = "default"
+MASK = "**********"
+
+# A layer is what a file or a command line says before it is validated, so its values have no type yet.
+Values = dict[str, Any]
+
+
+class LayeredSettings(BaseSettings):
+    """Base of all settings; its own sources are switched off, since `load` reads them one by one."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=ENV_PREFIX, env_nested_delimiter="__", extra="forbid", cli_hide_none_type=True, cli_avoid_json=True
+    )
+
+    config: Path | None = None
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Only what `load` has merged."""
+        return (init_settings,)
+
+
+SettingsT = TypeVar("SettingsT", bound=LayeredSettings)
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One source of values and its name for people."""
+
+    name: str
+    values: Values
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigLine:
+    """One line of `--show_config`: dotted name, value as text (secrets masked), layer."""
+
+    name: str
+    value: str
+    layer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded(Generic[SettingsT]):
+    """Settings, and the layer that each value came from, by dotted name; a name that is absent is a default."""
+
+    settings: SettingsT
+    origins: Mapping[str, str]
+
+    def given(self, name: str) -> bool:
+        """Whether any layer above the defaults set `name` or something below it."""
+        return any(origin == name or origin.startswith(f"{name}.") for origin in self.origins)
+
+    def lines(self) -> list[ConfigLine]:
+        """Every setting with its value and layer."""
+        return [
+            ConfigLine(name, MASK if isinstance(value, SecretStr) else str(value), self.origins.get(name, DEFAULT))
+            for name, value in _leaves(self.settings)
+        ]
+
+
+def load(
+    settings_type: type[SettingsT],
+    argv: Sequence[str],
+    *,
+    prog: str,
+    reshape: Callable[[list[Layer]], list[Layer]] = lambda layers: layers,
+) -> Loaded[SettingsT]:
+    """Read and validate the settings.
+
+    Args:
+        settings_type: the settings, with nested models as sections.
+        argv: the command line without the program's name. `--help` prints and leaves with `SystemExit(0)`.
+        prog: the program's name, for `--help`.
+        reshape: a last word on the layers, strongest first: to add presets, or accept other shapes.
+
+    Raises:
+        SettingsError: an unknown setting, a wrong type, a missing or unreadable file.
+    """
+    command_line = Layer("command line", _read_command_line(settings_type, argv, prog))
+    environment = Layer("environment variable", _read_environment(settings_type))
+    layers = [command_line, environment]
+    path = command_line.values.get("config") or environment.values.get("config")
+    if path is not None:
+        layers.append(Layer(str(path), _read_yaml(Path(path))))
+    layers = reshape(layers)
+    merged: Values = {}
+    origins: dict[str, str] = {}
+    for layer in reversed(layers):
+        merged = _merge(merged, layer.values)
+        origins.update((name, _origin(layer, name)) for name in _flatten(settings_type, layer.values))
+    for name, field in settings_type.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            merged.setdefault(name, {})
+    try:
+        settings = settings_type(**merged)
+    except ValidationError as error:
+        raise SettingsError("\n".join(_explain(settings_type, each, origins) for each in error.errors())) from None
+    return Loaded(settings, origins)
+
+
+def _read_command_line(settings_type: type[LayeredSettings], argv: Sequence[str], prog: str) -> Values:
+    try:
+        source: CliSettingsSource[Any] = CliSettingsSource(settings_type, cli_exit_on_error=False, cli_prog_name=prog)
+        source.root_parser.usage = f"{prog} [--name=value …]"  # not a page of brackets before the options' own list
+        return source(args=list(argv))()
+    except ParsingError as error:
+        raise SettingsError(_explain_flag(settings_type, str(error))) from None
+
+
+def _read_environment(settings_type: type[LayeredSettings]) -> Values:
+    try:
+        return EnvSettingsSource(settings_type)()
+    except ParsingError as error:
+        raise SettingsError(f"environment variables: {error}") from None
+
+
+def _read_yaml(path: Path) -> Values:
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"--config: {path} cannot be read: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise SettingsError(f"--config: {path} is not a YAML file: {' '.join(str(error).split())}") from None
+    if not isinstance(values, dict | None):
+        raise SettingsError(f"--config: {path} holds a {type(values).__name__}; expected sections such as `env:`")
+    return values or {}
+
+
+def _merge(weaker: Values, stronger: Values) -> Values:
+    merged = dict(weaker)
+    for name, value in stronger.items():
+        below = merged.get(name)
+        merged[name] = _merge(below, value) if isinstance(value, dict) and isinstance(below, dict) else value
+    return merged
+
+
+def _flatten(model: type[BaseModel], values: Values, prefix: str = "") -> Iterator[str]:
+    """Dotted names of what a layer sets; sections are descended into, other values are leaves."""
+    for name, value in values.items():
+        section = _section(model, name)
+        if section is not None and isinstance(value, dict):
+            yield from _flatten(section, value, f"{prefix}{name}.")
+        else:
+            yield prefix + name
+
+
+def _section(model: type[BaseModel], name: str) -> type[BaseModel] | None:
+    field = model.model_fields.get(name)
+    annotation = field.annotation if field is not None else None
+    return annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
+
+
+def _leaves(model: BaseModel, prefix: str = "") -> Iterator[tuple[str, object]]:
+    for name in type(model).model_fields:
+        value = getattr(model, name)
+        if isinstance(value, BaseModel):
+            yield from _leaves(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
+def _names(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
+    for name in model.model_fields:
+        section = _section(model, name)
+        if section is None:
+            yield prefix + name
+        else:
+            yield from _names(section, f"{prefix}{name}.")
+
+
+def _origin(layer: Layer, name: str) -> str:
+    if layer.name != "environment variable":
+        return layer.name
+    return f"{layer.name} {ENV_PREFIX}{name.replace('.', '__').upper()}"
+
+
+def _explain_flag(settings_type: type[LayeredSettings], message: str) -> str:
+    """A command line that could not be read, in one line."""
+    unknown = re.search(r"unrecognized arguments: (.*)", message)
+    if unknown is None:
+        return re.sub(r"^error parsing CLI: ", "command line: ", message)
+    flag, _, rest = unknown.group(1).partition(" ")
+    name = flag.lstrip("-").partition("=")[0]
+    if not flag.startswith("-"):
+        return f"command line: unexpected argument {flag!r}; settings are given as --name=value"
+    known = (
+        " (a flag of this name exists: does its value begin with a dash?)"
+        if rest and name in _names(settings_type)
+        else ""
+    )
+    return f"command line: unknown flag --{name}{known}{_suggestion(settings_type, name)}; --help lists all"
+
+
+def _suggestion(settings_type: type[BaseModel], name: str) -> str:
+    close = difflib.get_close_matches(name, list(_names(settings_type)), n=1, cutoff=0.75)
+    return f", did you mean --{close[0]}?" if close else ""
+
+
+def _explain(settings_type: type[LayeredSettings], error: ErrorDetails, origins: Mapping[str, str]) -> str:
+    """One validation error, in one line."""
+    parts = [str(part) for part in error["loc"]]
+    name = ".".join(parts)
+    setting = next(
+        (".".join(parts[:end]) for end in range(len(parts), 0, -1) if ".".join(parts[:end]) in origins), name
+    )
+    origin = f" ({origins[setting]})" if setting in origins else ""
+    if error["type"] == "extra_forbidden":
+        return f"{name}{origin}: unknown setting{_suggestion(settings_type, name)}"
+    message = error["msg"].removeprefix("Value error, ")
+    message = message[:1].lower() + message[1:]
+    if error["type"] in ("missing", "value_error") or "key" in name:
+        return f"--{name}{origin}: {message}"
+    return f"--{name}{origin}: {message}, got {str(error['input'])[:100]!r}"

@@ -1,0 +1,97 @@
+"""Several endpoints that serve the same model: fewest in flight first; one that fails is rested and tried again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit, urlunsplit
+
+from pydantic import SecretStr
+
+_FIRST_REST_S = 1.0
+_LONGEST_REST_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a model is served.
+
+    Attributes:
+        base_url: up to and without `/chat/completions`, such as `http://localhost:8000/v1`.
+        model: the name that the endpoint knows the model by.
+        api_key: the bearer token, if it wants one.
+    """
+
+    base_url: str
+    model: str
+    api_key: SecretStr | None = None
+
+    @property
+    def url(self) -> str:
+        """The chat completions URL."""
+        return f"{self.base_url.rstrip('/')}/chat/completions"
+
+    @property
+    def shown(self) -> str:
+        """The base URL without credentials and query, for messages."""
+        parts = urlsplit(self.base_url)
+        host = parts.hostname or ""
+        netloc = f"[{host}]" if ":" in host else host
+        if parts.port is not None:
+            netloc += f":{parts.port}"
+        return urlunsplit((parts.scheme, netloc, parts.path, "", ""))
+
+    def redact(self, text: str) -> str:
+        """`text` without this endpoint's key, which some endpoints repeat in their errors."""
+        key = self.api_key.get_secret_value() if self.api_key is not None else ""
+        return text.replace(key, "***") if key else text
+
+
+@dataclass(slots=True)
+class Replica:
+    """An endpoint and how it fares."""
+
+    endpoint: Endpoint
+    in_flight: int = 0
+    failures_in_a_row: int = 0
+    resting_until: float = float("-inf")
+    headers: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Build the request headers once."""
+        self.headers = {"Content-Type": "application/json"}
+        if self.endpoint.api_key is not None:
+            self.headers["Authorization"] = f"Bearer {self.endpoint.api_key.get_secret_value()}"
+
+    def succeeded(self) -> None:
+        """Tell of an answer."""
+        self.failures_in_a_row = 0
+        self.resting_until = float("-inf")
+
+    def failed(self, retry_after: float | None) -> None:
+        """Tell of a failure that another replica might not have; rests it for as long as it asked, or ever longer."""
+        rest = min(_LONGEST_REST_S, _FIRST_REST_S * 2**self.failures_in_a_row)
+        self.failures_in_a_row = min(self.failures_in_a_row + 1, 10)
+        self.resting_until = time.monotonic() + max(rest, retry_after or 0.0)
+
+
+class ReplicaSet:
+    """The replicas of one model."""
+
+    def __init__(self, endpoints: Sequence[Endpoint]) -> None:
+        """Take one endpoint or more.
+
+        Raises:
+            ValueError: there is none.
+        """
+        if not endpoints:
+            raise ValueError("a chat client needs an endpoint")
+        self.replicas = tuple(Replica(endpoint) for endpoint in endpoints)
+
+    def pick(self) -> Replica:
+        """The replica with the fewest calls in flight among those awake; if all rest, the one that wakes first."""
+        if len(self.replicas) == 1:
+            return self.replicas[0]
+        now = time.monotonic()
+        return min(self.replicas, key=lambda replica: (max(0.0, replica.resting_until - now), replica.in_flight))

@@ -1,0 +1,103 @@
+"""The thinking validator: is a completion `<think>…</think>` and then an answer?
+
+Guarantees: linear time on any text; nothing is stripped from the answer but the white space around it; a completion is
+either valid, or invalid with a reason that can be counted. Tags are matched as written in the specification, in
+lower case: `<Think>` is text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+OPEN = "<think>"
+CLOSE = "</think>"
+
+ThinkingFault = Literal[
+    "no_open_tag",
+    "no_close_tag",
+    "several_open_tags",
+    "several_close_tags",
+    "close_before_open",
+    "text_before_open_tag",
+    "empty_answer",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Thinking:
+    """A completion, split.
+
+    Attributes:
+        valid: the format is right and the answer is not empty.
+        thinking: the text between the tags, stripped; empty if the completion is invalid.
+        answer: the text after `</think>`, stripped; the whole text, stripped, if the completion is invalid.
+        reason: what is wrong, `None` when valid.
+    """
+
+    valid: bool
+    thinking: str
+    answer: str
+    reason: ThinkingFault | None = None
+
+
+def split(text: str, *, opened_by_template: bool = False) -> Thinking:
+    """Split a completion into thinking and answer.
+
+    Valid is exactly one `<think>` and one `</think>`, in that order, with nothing but white space before, and an answer
+    that is not empty.
+
+    Args:
+        text: the completion as the policy wrote it.
+        opened_by_template: the chat template ends the prompt with `<think>` (as those of Qwen3 and DeepSeek-R1 do), so
+            that a lone `</think>` is valid too.
+
+    Returns:
+        The parts; never raises.
+    """
+    opens, closes = text.count(OPEN), text.count(CLOSE)
+    fault = _fault(text, opens, closes, opened_by_template)
+    if fault is not None:
+        return Thinking(valid=False, thinking="", answer=text.strip(), reason=fault)
+    head, _, tail = text.partition(CLOSE)
+    answer = tail.strip()
+    if not answer:
+        return Thinking(valid=False, thinking="", answer=text.strip(), reason="empty_answer")
+    return Thinking(valid=True, thinking=head.partition(OPEN)[2 if opens else 0].strip(), answer=answer)
+
+
+def _fault(text: str, opens: int, closes: int, opened_by_template: bool) -> ThinkingFault | None:
+    if opens > 1:
+        return "several_open_tags"
+    if closes > 1:
+        return "several_close_tags"
+    if opens == 0 and not (opened_by_template and closes):
+        return "no_open_tag"
+    if closes == 0:
+        return "no_close_tag"
+    if opens == 0:
+        return None
+    if text.index(CLOSE) < text.index(OPEN):
+        return "close_before_open"
+    return None if text.lstrip().startswith(OPEN) else "text_before_open_tag"
+
+
+def after_thinking(text: str) -> str:
+    """A judge's own text: what follows its thinking, where a verdict may stand.
+
+    Lenient, because a judge's format is not under test: the text after the last `</think>`; nothing if thinking was
+    begun and never ended; otherwise all of it. Tags are matched in any case.
+    """
+    folded = text.lower() if text.isascii() else _ascii_lower(text)
+    end = folded.rfind(CLOSE)
+    if end >= 0:
+        return text[end + len(CLOSE) :]
+    return "" if folded.lstrip().startswith(OPEN) else text
+
+
+_ASCII_UPPER_TO_LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+
+
+def _ascii_lower(text: str) -> str:
+    """Lower-case ASCII only, so that no character changes its length and offsets keep their meaning."""
+    return text.translate(_ASCII_UPPER_TO_LOWER)

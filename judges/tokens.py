@@ -1,0 +1,38 @@
+"""How many tokens a text is, about: for token budgets and for comparing lengths, never for billing."""
+
+from __future__ import annotations
+
+import logging
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import tiktoken
+
+logger = logging.getLogger(__name__)
+
+_ENCODING = "cl100k_base"
+_BYTES_PER_TOKEN = 4
+
+
+def count_tokens(text: str) -> int:
+    """Tokens of `text` by tiktoken's `cl100k_base`; without its table, a quarter of the UTF-8 bytes, rounded up.
+
+    The table is downloaded at first use. Where that fails, the estimate is used for the whole process and the log says so
+    once: the two agree within a few tens of per cent on English, and a ratio of lengths hardly changes.
+    """
+    encoding = _encoding()
+    if encoding is None:
+        return -(-len(text.encode("utf-8", "replace")) // _BYTES_PER_TOKEN)
+    return len(encoding.encode_ordinary(text))
+
+
+@lru_cache(maxsize=1)
+def _encoding() -> tiktoken.Encoding | None:
+    import tiktoken  # late: most runs never count a token
+
+    try:
+        return tiktoken.get_encoding(_ENCODING)
+    except Exception as error:  # whatever the download raised: no table must never stop a run
+        logger.warning("tiktoken's table is not available (%s): token counts are UTF-8 bytes / 4", type(error).__name__)
+        return None

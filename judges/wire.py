@@ -1,0 +1,204 @@
+"""JSON on the wire: the encoder, and the parts of a chat completion that this project reads.
+
+Lone surrogates (which an escape in a JSON text can make) cannot be encoded as UTF-8; they become U+FFFD here, on the way
+in and on the way out, so that nothing behind this border meets one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, TypedDict, cast
+
+import orjson
+
+JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
+ChoiceState = Literal["ok", "refusal", "empty", "length"]
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+class Message(TypedDict):
+    """One turn of a conversation."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One completion of a chat answer.
+
+    Attributes:
+        text: the content, empty if the endpoint sent none.
+        reasoning: reasoning that the endpoint returned apart from the content.
+        finish_reason: `stop`, `length`, `content_filter`, … as sent.
+        refusal: the endpoint's own refusal, where it says so apart from the content.
+    """
+
+    text: str
+    reasoning: str | None = None
+    finish_reason: str | None = None
+    refusal: str | None = None
+
+    @property
+    def state(self) -> ChoiceState:
+        """`ok`, or what came instead of a whole answer."""
+        if self.refusal is not None or self.finish_reason == "content_filter":
+            return "refusal"
+        if self.finish_reason == "length":
+            return "length"
+        return "ok" if self.text.strip() else "empty"
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What is read of a chat completion's body; token counts are 0 where the endpoint gives none."""
+
+    choices: tuple[Choice, ...]
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+class NotACompletion(ValueError):
+    """A body that is not a chat completion; the message says what is missing."""
+
+
+def message_json(message: Message) -> dict[str, JSON]:
+    """A message as it is sent."""
+    return {"role": message["role"], "content": message["content"]}
+
+
+def scrub(text: str) -> str:
+    """`text` with each lone surrogate replaced by U+FFFD."""
+    return _SURROGATES.sub("�", text)
+
+
+def scrub_all(value: JSON) -> JSON:
+    """`scrub` over every string of a JSON value, keys included."""
+    if isinstance(value, str):
+        return scrub(value)
+    if isinstance(value, Mapping):
+        return {scrub(key): scrub_all(item) for key, item in value.items()}
+    if isinstance(value, Sequence):
+        return [scrub_all(item) for item in value]
+    return value
+
+
+def dumps(value: JSON) -> bytes:
+    """UTF-8 JSON, keys in their own order."""
+    try:
+        return orjson.dumps(value)
+    except TypeError:
+        return orjson.dumps(scrub_all(value))
+
+
+def dumps_readable(value: JSON) -> bytes:
+    """UTF-8 JSON for people: indented, with a newline at its end."""
+    return orjson.dumps(scrub_all(value), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def loads(data: bytes | str) -> JSON:
+    """The JSON value of `data`.
+
+    Raises:
+        ValueError: not JSON.
+    """
+    try:
+        return cast(JSON, orjson.loads(data))
+    except orjson.JSONDecodeError:
+        # orjson refuses escaped lone surrogates, which the standard library reads; NaN and Infinity it reads too.
+        return scrub_all(cast(JSON, json.loads(data)))
+
+
+def lookup(value: JSON, name: str) -> JSON:
+    """The value under a dotted name, `None` if there is none."""
+    for part in name.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value
+
+
+def parse_completion(data: bytes) -> Body:
+    """The choices and token counts of a `/chat/completions` answer.
+
+    Raises:
+        NotACompletion: the body has not that shape.
+    """
+    try:
+        body = loads(data)
+    except ValueError as error:
+        raise NotACompletion(f"the body is not JSON ({excerpt(data)})") from error
+    choices = body.get("choices") if isinstance(body, Mapping) else None
+    if not isinstance(body, Mapping) or not isinstance(choices, list) or not choices:
+        raise NotACompletion(f"the body has no choices ({excerpt(data)})")
+    usage = body.get("usage")
+    counts = usage if isinstance(usage, Mapping) else {}
+    return Body(
+        choices=tuple(choice_from_json(choice) for choice in choices),
+        prompt_tokens=_count(counts.get("prompt_tokens")),
+        completion_tokens=_count(counts.get("completion_tokens")),
+    )
+
+
+def choice_to_json(choice: Choice) -> JSON:
+    """A choice in the shape in which an endpoint sends it, so that `choice_from_json` reads both."""
+    message: JSON = {"content": choice.text, "reasoning": choice.reasoning, "refusal": choice.refusal}
+    return {"message": message, "finish_reason": choice.finish_reason}
+
+
+def choice_from_json(choice: JSON) -> Choice:
+    """One element of a chat completion's `choices`.
+
+    Raises:
+        NotACompletion: it has not that shape.
+    """
+    message = choice.get("message") if isinstance(choice, Mapping) else None
+    if not isinstance(choice, Mapping) or not isinstance(message, Mapping):
+        raise NotACompletion("a choice has no message")
+    finish = choice.get("finish_reason")
+    return Choice(
+        text=_content(message.get("content")),
+        # vLLM and DeepSeek say `reasoning_content`, OpenRouter and newer vLLM `reasoning`.
+        reasoning=_optional_text(message.get("reasoning_content")) or _optional_text(message.get("reasoning")),
+        finish_reason=finish if isinstance(finish, str) else None,
+        refusal=_optional_text(message.get("refusal")),
+    )
+
+
+def _content(content: JSON) -> str:
+    """A message's content: a string, or a list of parts of which the text ones count."""
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, Sequence):
+        parts = [part.get("text") for part in content if isinstance(part, Mapping)]
+        return "".join(part for part in parts if isinstance(part, str))
+    raise NotACompletion(f"a message's content is {type(content).__name__}, not text")
+
+
+def _optional_text(value: JSON) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _count(value: JSON) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+def error_text(data: bytes) -> str:
+    """What an error body says, for people: the OpenAI-style message if there is one, else its beginning."""
+    try:
+        body = loads(data)
+    except ValueError:
+        return excerpt(data)
+    error = body.get("error", body) if isinstance(body, Mapping) else body
+    message = error.get("message") or error.get("detail") if isinstance(error, Mapping) else error
+    return message[:500] if isinstance(message, str) and message else excerpt(data)
+
+
+def excerpt(data: bytes, length: int = 500) -> str:
+    """The beginning of a body as one line of text."""
+    text = " ".join(data[: 4 * length].decode("utf-8", "replace").split())
+    return (text[:length] + "…" if len(text) > length else text) or "empty body"
