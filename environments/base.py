@@ -1,7 +1,7 @@
 """The contract of an environment, and its wiring.
 
-A new environment answers five questions: which rows are there (`tasks`), what is the policy asked (`conversations`), what
-does the judge say of its completions (`judge`), what is that worth (`reward`), and what is counted (`observe`).
+A new environment answers five questions: which rows are there (`tasks`), what is the policy asked (`conversations`),
+what does the judge say of its completions (`judge`), what is that worth (`reward`), and what is counted (`observe`).
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ class JudgedEnv(BaseEnv, Generic[ConfigT, TaskT, DetailT]):
     worst_score: ClassVar[float]
     offline_samples: ClassVar[Mapping[str, str]] = {}
 
-    def __init__(self, settings: EnvSettings[ConfigT], session: aiohttp.ClientSession) -> None:
+    def __init__(
+        self, settings: EnvSettings[ConfigT], session: aiohttp.ClientSession, *, judge_identity: str = ""
+    ) -> None:
         """Wire the clients.
 
         Atropos' own constructor, which loads a tokenizer and opens servers, is for training; evaluation needs neither.
@@ -60,6 +62,7 @@ class JudgedEnv(BaseEnv, Generic[ConfigT, TaskT, DetailT]):
         Args:
             settings: validated; the endpoints in it are there.
             session: the one HTTP session of the process.
+            judge_identity: what stands for the judge's endpoint in the judgment cache, if not its URL.
 
         Raises:
             SettingsError: an API key is missing, or the judgment cache cannot be opened.
@@ -68,7 +71,7 @@ class JudgedEnv(BaseEnv, Generic[ConfigT, TaskT, DetailT]):
         self.settings = settings
         self.config: ConfigT = config
         self.cache = JudgmentCache(config.judge_cache) if config.judge_cache is not None else None
-        judge_settings = config.chat_settings(retry_delay=config.retry_delay)
+        judge_settings = config.chat_settings(retry_delay=config.retry_delay, identity=judge_identity)
         self.judge_client = ChatClient(judge_settings, cache=self.cache, session=session)
         self.policy: Policy | None = None
         if config.model_answers is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -181,7 +182,10 @@ def _log_to_wandb(env: JudgedEnv[Any, Any, Any], path: Path, metrics: Metrics) -
     import wandb  # late: half a second
 
     run = wandb.init(
-        project=None, name=env.config.wandb_name or path.name, config=env.settings.public(), job_type="evaluate"
+        project=os.environ.get("WANDB_PROJECT", env.name),
+        name=env.config.wandb_name or path.name,
+        config=env.settings.public(),
+        job_type="evaluate",
     )
     run.log(metrics.values)
     run.finish()

@@ -1,8 +1,8 @@
 """Rows to finished samples: the loop behind `evaluate`.
 
-It knows nothing of any environment: it takes a callable that finishes one row, runs it for all rows at once under a limit,
-and puts each sample on disk as it comes. It gives up early when nothing at all succeeds, since then an endpoint is down
-or refuses us, and every further row would be paid for in vain.
+It knows nothing of any environment: it takes a callable that finishes one row, runs it for all rows at once under a
+limit, and puts each sample on disk as it comes. It gives up early when nothing at all succeeds, since then an
+endpoint is down or refuses us, and every further row would be paid for in vain.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The metric aggregator: the one place for the names under `eval/` and `train/`, and for what they mean.
 
-Every value that comes out is a finite number; what cannot be computed is left out, with a reason. Observations are added in
-the order of the rows, so that intervals are a function of the rows alone.
+Every value that comes out is a finite number; what cannot be computed is left out, with a reason. Observations are
+added in the order of the rows, so that intervals are a function of the rows alone.
 """
 
 from __future__ import annotations

@@ -73,8 +73,8 @@ class Sample(Generic[DetailT]):
     def to_line(self) -> bytes:
         """The row as one line of JSON, newline included.
 
-        With one conversation the completion's fields stand in the row itself, `answer` as `model_answer`; with several, in
-        `completions`. The judgment's detail (the judge's raw texts among it) stands in the row itself too.
+        With one conversation the completion's fields stand in the row itself, `answer` as `model_answer`; with
+        several, in `completions`. The judgment's detail (the judge's raw texts among it) stands in the row itself too.
         """
         line: dict[str, object] = {"uid": self.uid, "category": self.category, "question": self.question}
         completions = [_completion_fields(completion) for completion in self.completions]

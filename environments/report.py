@@ -31,7 +31,9 @@ def messages() -> Console:
 def offline_notice(stand_ins: Sequence[str]) -> str:
     """What must be said of numbers that a stand-in had a part in."""
     who = f"The {stand_ins[0]} is" if len(stand_ins) == 1 else f"The {' and the '.join(stand_ins)} are"
-    return f"{who} an offline stand-in, which counts words and understands nothing: these numbers are no benchmark result."
+    return (
+        f"{who} an offline stand-in, which counts words and understands nothing: these numbers are no benchmark result."
+    )
 
 
 def show_config(lines: Sequence[ConfigLine]) -> None:

@@ -1,7 +1,7 @@
 """Run directories: `config.yaml`, `samples.jsonl`, `failures.jsonl`, `metrics.json`.
 
-Guarantees: a finished row is on disk before the next one is reported; a directory that holds a run is never written over;
-one process at a time (a lock on the file `.lock`); what is rewritten is rewritten whole or not at all.
+Guarantees: a finished row is on disk before the next one is reported; a directory that holds a run is never written
+over; one process at a time (a lock on the file `.lock`); what is rewritten is rewritten whole or not at all.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An environment's settings: `env` (the environment and its judge), `openai` (the policy) and the command's own flags."""
+"""An environment's settings: `env` (itself and its judge), `openai` (the policy) and the command's own flags."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class EnvConfig(BaseEnvConfig, JudgeSettings):
     retry_delay: float = operational(1.0, "Longest pause before the first retry in seconds; doubles each time.", ge=0)
     min_response_length: int = Field(10, ge=0, description="Answers with fewer characters are asked for again.")
     seed: int = Field(0, description="Every random choice is a function of it, the row and what it is for.")
-    full_debug: bool = operational(False, "Log each call.")
+    full_debug: bool = operational(False, "Log every call to policy and judge, with its messages and its answer.")
     data_dir_to_save_evals: str | None = operational(
         None, "Run directory of evaluate; runs/<environment>--<model>--<time> if unset."
     )
@@ -129,7 +129,7 @@ class ServerSettings(BaseModel):
         )
 
     def _reasoning(self, config: EnvConfig) -> Mapping[str, JSON]:
-        """Atropos' reasoning parameters, where they are set; our thinking mode means tags in the text and sends none."""
+        """Atropos' reasoning parameters, where they are set; our thinking mode (tags in the text) sends none."""
         reasoning = ReasoningConfig(effort=config.reasoning_effort, max_tokens=config.max_reasoning_tokens)
         return cast("Mapping[str, JSON]", reasoning.build_extra_body(self.base_url) or {})
 

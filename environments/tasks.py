@@ -186,7 +186,8 @@ def load_answers(path: Path, tasks: Sequence[Task]) -> dict[str, str]:
         tasks: the rows that need one.
 
     Raises:
-        DataError: the file cannot be loaded, or lacks the answer to a row: leaving that row out would change the result.
+        DataError: the file cannot be loaded, or lacks the answer to a row: leaving that row out would change the
+        result.
     """
     rows = by_uid(load_rows(str(path), split="train"))
     missing = [task.uid for task in tasks if task.uid not in rows]

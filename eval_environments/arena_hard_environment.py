@@ -26,6 +26,7 @@ from environments.tasks import Split, answer_text, by_uid, load_rows
 from judges.arena_hard import ArenaDetail, ArenaHardJudge, ArenaProtocol, row_entries
 from judges.errors import DataError
 from judges.judgment import Judgment, Status
+from judges.style import style_controlled_win_rate, style_difference, style_of
 from judges.wire import Message
 
 logger = logging.getLogger(__name__)
@@ -60,7 +61,6 @@ class ArenaHardTask:
     question: str
     baseline: str
     category: str | None
-    cluster: str | None
 
 
 class ArenaHardEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, ArenaDetail]):
@@ -71,10 +71,12 @@ class ArenaHardEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, ArenaDetail]):
     detail_type = ArenaDetail
     headline = ("overall_winrate", "win rate")
     worst_score = -1.0
-    offline_samples = {  # noqa: RUF012  # declared as a Mapping by the base
+    offline_samples = {
         "train_prompt_dataset": str(SAMPLES / "arena_hard.jsonl"),
         "train_baseline_dataset": str(SAMPLES / "arena_hard_baseline.jsonl"),
     }
+
+    prompts_without_baseline = 0
 
     @cached_property
     def arena(self) -> ArenaHardJudge:
@@ -96,7 +98,6 @@ class ArenaHardEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, ArenaDetail]):
                 question=row.text("prompt", "question"),
                 baseline=answer_text(answers[uid]),
                 category=row.optional_text("category"),
-                cluster=row.optional_text("cluster"),
             )
             for uid, row in rows.items()
             if uid in answers
@@ -106,6 +107,7 @@ class ArenaHardEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, ArenaDetail]):
         if len(tasks) < len(rows):
             missing = next(uid for uid in rows if uid not in answers)
             logger.warning("%d of %d prompts have no baseline, such as %r", len(rows) - len(tasks), len(rows), missing)
+        self.prompts_without_baseline = len(rows) - len(tasks)
         return tasks
 
     def conversations(self, task: ArenaHardTask) -> list[Conversation]:
@@ -124,14 +126,29 @@ class ArenaHardEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, ArenaDetail]):
         """From −1 (both games lost) to 1 (both won)."""
         return self.worst_score if judgment.score is None else judgment.score
 
+    def summarise(self, metrics: MetricAggregator, rows: Sequence[tuple[ArenaHardTask, Sample[ArenaDetail]]]) -> None:
+        """The prompts that could not be used, and the win rate at equal style."""
+        metrics.number("prompts_without_baseline", self.prompts_without_baseline)
+        if not self.config.style_control:
+            return
+        rate = style_controlled_win_rate(
+            [entries_of(sample) for _, sample in rows],
+            [
+                style_difference(style_of(sample.completions[0].answer), style_of(task.baseline))
+                for task, sample in rows
+            ],
+        )
+        if rate is None:
+            metrics.leave_out("style_controlled_winrate", "all games were won, or all lost")
+        else:
+            metrics.number("style_controlled_winrate", rate)
+
     def observe(self, metrics: MetricAggregator, task: ArenaHardTask, sample: Sample[ArenaDetail]) -> None:
         """Entries to win rates, overall and by category; outcomes to counts and rates."""
-        judgment = sample.judgment
-        detail = judgment.detail if judgment is not None else None
-        entries = detail.entries if detail is not None else TWO_LOST_GAMES
+        detail, entries = detail_of(sample), entries_of(sample)
         won, of = sum(entries), float(len(entries))
         metrics.ratio("overall_winrate", won, of, interval=True)
-        outcome = judgment.label if judgment is not None and judgment.label is not None else "loss"
+        outcome = sample.judgment.label if sample.judgment is not None and detail is not None else "loss"
         for each in ("win", "tie", "loss"):
             metrics.count(f"{each}_count", outcome == each)
             metrics.rate(f"{each}_rate", outcome == each)
@@ -139,6 +156,17 @@ class ArenaHardEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, ArenaDetail]):
             observe_positions(metrics, detail)
         if task.category is not None:
             metrics.ratio(f"winrate_{slug(task.category)}", won, of)
+
+
+def detail_of(sample: Sample[ArenaDetail]) -> ArenaDetail | None:
+    """Both games of a finished sample; `None` if its completion was in the wrong format, and never judged."""
+    return sample.judgment.detail if sample.judgment is not None else None
+
+
+def entries_of(sample: Sample[ArenaDetail]) -> Sequence[float]:
+    """A finished sample's entries, from 0 to 1."""
+    detail = detail_of(sample)
+    return detail.entries if detail is not None else TWO_LOST_GAMES
 
 
 def observe_positions(metrics: MetricAggregator, detail: ArenaDetail) -> None:

@@ -1,8 +1,8 @@
 """The Arena-Hard judge: a policy's answer against a baseline's, in both orders at once.
 
 Prompt and labels as in lmarena/arena-hard-auto; `three_way` is the specification's system prompt with three labels,
-`arena_hard_v0.1` the original's five, where a strong verdict counts three times. A judgment has a score only if both games
-have a verdict.
+`arena_hard_v0.1` the original's five, where a strong verdict counts three times. A judgment has a score only if both
+games have a verdict.
 """
 
 from __future__ import annotations

@@ -76,8 +76,8 @@ def row_outcome(game_1: ArenaLabel, game_2: ArenaLabel) -> Outcome:
     """`win` if the model won both games, `loss` if it lost both, else `tie`.
 
     Source:
-        Zheng et al., Judging LLM-as-a-Judge with MT-Bench and Chatbot Arena (2023), section 3.4: a verdict that the other
-        order does not confirm is a tie.
+        Zheng et al., Judging LLM-as-a-Judge with MT-Bench and Chatbot Arena (2023), section 3.4: a verdict that the
+        other order does not confirm is a tie.
     """
     first, second = row_entries(game_1, game_2, strong_weight=1)
     if first == second:

@@ -7,6 +7,7 @@ One shared HTTP session, one encoder, one retry layer, one limit. A call either 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Literal
@@ -20,6 +21,8 @@ from judges.single_flight import SingleFlight
 from judges.transport import Reply, Transport, open_session
 from judges.usage import Meter, Usage
 from judges.wire import JSON, Choice, Message
+
+logger = logging.getLogger(__name__)
 
 __all__ = ["ChatAnswer", "ChatClient", "ChatSettings", "open_session"]
 
@@ -105,8 +108,11 @@ class ChatClient:
         self.meter.calls += 1
         try:
             if n == 1:
-                return await self._one(messages, parameters, vote, keep)
-            return await self._many(messages, parameters, n)
+                answer = await self._one(messages, parameters, vote, keep)
+            else:
+                answer = await self._many(messages, parameters, n)
+            logger.debug("%s was asked %r and answered %r", self._identity, messages, answer)
+            return answer
         except EndpointError as error:
             self.meter.failures += 1
             self.meter.last_failure = str(error)

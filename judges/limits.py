@@ -15,9 +15,9 @@ _RECOVERY = 0.05  # share of the ceiling that one window of successes wins back
 class AdaptiveLimit:
     """A limit on calls in flight that follows what the endpoint bears.
 
-    It starts at its ceiling. An overload (429, 503) halves it, once for all calls that were already in flight at the last
-    halving; each window of successes wins back five per cent of the ceiling. Never below one. Fair: first come, first
-    served, but for urgent calls (retries, whose deadline is running), which go first.
+    It starts at its ceiling. An overload (429, 503) halves it, once for all calls that were already in flight at the
+    last halving; each window of successes wins back five per cent of the ceiling. Never below one. Fair: first come,
+    first served, but for urgent calls (retries, whose deadline is running), which go first.
     """
 
     def __init__(self, ceiling: int) -> None:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit, urlunsplit
+from urllib.request import getproxies, proxy_bypass
 
 from pydantic import SecretStr
 
@@ -57,9 +58,11 @@ class Replica:
     failures_in_a_row: int = 0
     resting_until: float = float("-inf")
     headers: dict[str, str] = field(default_factory=dict)
+    proxy: str | None = None
 
     def __post_init__(self) -> None:
-        """Build the request headers once."""
+        """Build the request headers and look the proxy up, once."""
+        self.proxy = environment_proxy(self.endpoint.url)
         self.headers = {"Content-Type": "application/json"}
         if self.endpoint.api_key is not None:
             self.headers["Authorization"] = f"Bearer {self.endpoint.api_key.get_secret_value()}"
@@ -95,3 +98,12 @@ class ReplicaSet:
             return self.replicas[0]
         now = time.monotonic()
         return min(self.replicas, key=lambda replica: (max(0.0, replica.resting_until - now), replica.in_flight))
+
+
+def environment_proxy(url: str) -> str | None:
+    """The proxy that the environment (`HTTP_PROXY`, `HTTPS_PROXY`, `NO_PROXY`) names for a URL."""
+    parts = urlsplit(url)
+    proxy = getproxies().get(parts.scheme)
+    if proxy is None or proxy_bypass(parts.netloc.rpartition("@")[2]):
+        return None
+    return proxy

@@ -34,7 +34,7 @@ class JudgeSettings(BaseModel):
     judge_model_name: str = Field("claude-sonnet-4-20250514", description="Model that judges.")
     judge_base_url: str = operational(
         "https://api.anthropic.com/v1",
-        "OpenAI-compatible endpoint of the judge, up to and without /chat/completions; several replicas with commas between.",
+        "OpenAI-compatible endpoint of the judge, without /chat/completions; several replicas with commas between.",
     )
     judge_api_key: SecretStr | None = operational(
         None, "The judge's API key. Better kept in an environment variable: see judge_api_key_env."

@@ -18,8 +18,8 @@ _BYTES_PER_TOKEN = 4
 def count_tokens(text: str) -> int:
     """Tokens of `text` by tiktoken's `cl100k_base`; without its table, a quarter of the UTF-8 bytes, rounded up.
 
-    The table is downloaded at first use. Where that fails, the estimate is used for the whole process and the log says so
-    once: the two agree within a few tens of per cent on English, and a ratio of lengths hardly changes.
+    The table is downloaded at first use. Where that fails, the estimate is used for the whole process and the log
+    says so once: the two agree within a few tens of per cent on English, and a ratio of lengths hardly changes.
     """
     encoding = _encoding()
     if encoding is None:
@@ -33,6 +33,6 @@ def _encoding() -> tiktoken.Encoding | None:
 
     try:
         return tiktoken.get_encoding(_ENCODING)
-    except Exception as error:  # whatever the download raised: no table must never stop a run
+    except Exception as error:  # noqa: BLE001  # whatever the download raised: no table must never stop a run
         logger.warning("tiktoken's table is not available (%s): token counts are UTF-8 bytes / 4", type(error).__name__)
         return None

@@ -24,12 +24,12 @@ from judges.wire import JSON, Choice, Message
 
 
 def open_session() -> aiohttp.ClientSession:
-    """An HTTP session for chat clients: no limit of its own, no cookies, proxies as the environment says."""
-    return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0),
-        cookie_jar=aiohttp.DummyCookieJar(),
-        trust_env=True,
-    )
+    """An HTTP session for chat clients: no limit of its own, no cookies.
+
+    The environment's proxies are honoured by each replica (`Replica.proxy`): the session's own `trust_env` would look
+    them up, and read `~/.netrc`, on a thread for every single request.
+    """
+    return aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), cookie_jar=aiohttp.DummyCookieJar())
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +132,7 @@ class Transport:
                 endpoint.url,
                 data=wire.dumps({**body, "model": endpoint.model}),
                 headers=replica.headers,
+                proxy=replica.proxy,
                 timeout=aiohttp.ClientTimeout(total=timeout_s),
                 allow_redirects=False,  # a redirected POST would lose its body
             ) as response:
@@ -155,7 +156,7 @@ class Transport:
             raise EndpointError(FailureKind.MALFORMED, endpoint=endpoint.shown, status=status, answer=answer) from error
 
     def _expected_tokens(self, messages: Sequence[Message], parameters: Mapping[str, JSON]) -> int:
-        """Prompt tokens, counted, and completion tokens: the mean so far, or the longest allowed before any is known."""
+        """Prompt tokens, counted, and completion tokens: the mean so far; before any is known, the longest allowed."""
         prompt = sum(count_tokens(message["content"]) for message in messages)
         answered = self.meter.calls - self.meter.cached - self.meter.failures
         longest = parameters.get("max_tokens")

@@ -1,7 +1,7 @@
 """Every parser of a judge's text.
 
-Rules that all of them keep: a parser returns a value or `None`; it never guesses, never clamps and never raises; it reads
-only the judge's own text after its thinking; the last verdict wins; what it returns stands in the text.
+Rules that all of them keep: a parser returns a value or `None`; it never guesses, never clamps and never raises; it
+reads only the judge's own text after its thinking; the last verdict wins; what it returns stands in the text.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _SINGLE_BRACKETS = re.compile(r"\[([AB<>=]+)\]")
 def arena_label(text: str) -> ArenaLabel | None:
     """The Arena-Hard label that a judge ended with.
 
-    All matches of `[[…]]` over the characters A B < > =, in any case; the last one decides; only if there is none, those
-    in single brackets. Mirrored labels (`B<A`) are read as what they mean (`A>B`). A last match that is no label, and
-    words such as "tie", are no verdict.
+    All matches of `[[…]]` over the characters A B < > =, in any case; the last one decides; only if there is none,
+    those in single brackets. Mirrored labels (`B<A`) are read as what they mean (`A>B`). A last match that is no
+    label, and words such as "tie", are no verdict.
 
     Returns:
         One of `A>>B`, `A>B`, `A=B`, `B>A`, `B>>A`, or `None`.

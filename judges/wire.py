@@ -1,7 +1,7 @@
 """JSON on the wire: the encoder, and the parts of a chat completion that this project reads.
 
-Lone surrogates (which an escape in a JSON text can make) cannot be encoded as UTF-8; they become U+FFFD here, on the way
-in and on the way out, so that nothing behind this border meets one.
+Lone surrogates (which an escape in a JSON text can make) cannot be encoded as UTF-8; they become U+FFFD here, on the
+way in and on the way out, so that nothing behind this border meets one.
 """
 
 from __future__ import annotations

@@ -1,0 +1,42 @@
+"""What the stand-in answers: a pure function of the request and the choice index."""
+
+import re
+
+from judges.offline.dice import Dice
+from judges.offline.formats import FORMATS
+from judges.offline.policy import think, write
+from judges.offline.request import ChatRequest, system_text
+
+_PIECE = re.compile(r"\w+|[^\w\s]")
+_NOISE = ("brindle", "costrav", "dimmel", "fennow", "gralt", "hosket", "lumber", "morrow", "pintle", "quorish")
+
+
+def answer(request: ChatRequest, index: int = 0) -> str:
+    """The full text of choice `index`: a judge's reply when a format recognises its prompt, else a policy's answer.
+
+    When a system message asks for `<think>` tags, the text begins with one closed block of thinking.
+    """
+    judge = next((known for known in FORMATS if known.matches(request.messages)), None)
+    text = write(request, index) if judge is None else judge.reply(request.messages)
+    if "<think>" in system_text(request.messages):
+        return f"<think>\n{think(request, index)}\n</think>\n\n{text}"
+    return text
+
+
+def noise(request: ChatRequest, index: int = 0) -> str:
+    """Senseless lower-case words for choice `index`: no verdict, digit, bracket, quotation mark or single letter."""
+    dice = Dice(f"noise\0{request.digest}\0{index}".encode())
+    return " ".join(dice.pick(_NOISE) for _ in range(12))
+
+
+def cut(text: str, max_tokens: int | None) -> tuple[str, int, bool]:
+    """The text within `max_tokens`, how many tokens that is, and whether something was cut off.
+
+    A token is a word or a punctuation mark.
+    """
+    count, end = 0, 0
+    for piece in _PIECE.finditer(text):
+        if count == max_tokens:
+            return text[:end], count, True
+        count, end = count + 1, piece.end()
+    return text, count, False

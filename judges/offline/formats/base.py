@@ -1,0 +1,18 @@
+"""What a judge format is: it recognises its own prompt and replies in the form which that prompt asks for."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from judges.offline.request import Message
+
+
+class JudgeFormat(Protocol):
+    """One form of judging. Both methods are pure; neither raises, whatever the text under judgment contains."""
+
+    def matches(self, messages: Sequence[Message]) -> bool:
+        """Whether this conversation is a judge prompt of this format."""
+        ...
+
+    def reply(self, messages: Sequence[Message]) -> str:
+        """The judge's reply to a conversation that `matches`, without thinking tags."""
+        ...

@@ -1,0 +1,53 @@
+"""The JSON of the chat completions protocol: answers and errors."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+
+from judges.offline.answers import cut
+from judges.offline.request import ChatRequest
+
+MODELS = orjson.dumps(
+    {
+        "object": "list",
+        "data": [{"id": "stand-in", "object": "model", "created": 0, "owned_by": "judges.offline"}],
+    }
+)
+
+
+def completion(request: ChatRequest, texts: Sequence[str]) -> bytes:
+    """The answer to a request with these choices, each within the request's `max_tokens`.
+
+    Bytes depend on the arguments alone: the id comes from the request's digest and `created` is 0.
+    """
+    choices: list[dict[str, Any]] = []
+    used = 0
+    for index, text in enumerate(texts):
+        content, tokens, short = cut(text, request.max_tokens)
+        used += tokens
+        choices.append(
+            {
+                "index": index,
+                "message": {"role": "assistant", "content": content},
+                "logprobs": None,
+                "finish_reason": "length" if short else "stop",
+            }
+        )
+    prompt = sum(len(message.content) // 4 + 4 for message in request.messages)
+    return orjson.dumps(
+        {
+            "id": f"chatcmpl-{request.digest[:24]}",
+            "object": "chat.completion",
+            "created": 0,
+            "model": request.model,
+            "choices": choices,
+            "usage": {"prompt_tokens": prompt, "completion_tokens": used, "total_tokens": prompt + used},
+        }
+    )
+
+
+def error(status: int, message: str, param: str | None = None) -> bytes:
+    """An error in the shape that OpenAI clients read."""
+    kind = "rate_limit_error" if status == 429 else "server_error" if status >= 500 else "invalid_request_error"
+    return orjson.dumps({"error": {"message": message, "type": kind, "param": param, "code": str(status)}})

@@ -1,0 +1,97 @@
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import judges.offline
+from judges.offline.answers import answer, cut, noise
+
+Builder = Callable[..., Any]
+ROOT = Path(judges.offline.__file__).parents[2]
+THINKING = "First think between <think> and </think>, then answer."
+
+
+def test_answers_are_the_same_in_every_process(battle: Builder, request_of: Builder) -> None:
+    bodies = [
+        {"model": "m", "seed": 3, "messages": [{"role": "user", "content": "Why is the sky blue at noon?"}]},
+        {"model": "j", "messages": battle("Why is the sky blue?", "Light scatters.", "The sky is the sea.")},
+    ]
+    script = (
+        "import sys, orjson; from judges.offline.answers import answer, noise; "
+        "from judges.offline.request import parse_request; "
+        "rs = [parse_request(orjson.dumps(b)) for b in orjson.loads(sys.stdin.buffer.read())]; "
+        "sys.stdout.buffer.write(orjson.dumps([[answer(r, i) for r in rs for i in (0, 1)], noise(rs[0])]))"
+    )
+    here = [request_of(body["messages"], **{k: v for k, v in body.items() if k != "messages"}) for body in bodies]
+    expected = [[answer(request, index) for request in here for index in (0, 1)], noise(here[0])]
+    for hash_seed in ("0", "1"):
+        run = subprocess.run(
+            [sys.executable, "-c", script],
+            input=orjson.dumps(bodies),
+            capture_output=True,
+            check=True,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+        )
+        assert orjson.loads(run.stdout) == expected
+
+
+def test_a_judge_prompt_gets_a_verdict_and_others_get_prose(battle: Builder, request_of: Builder) -> None:
+    judged = answer(request_of(battle("Name a colour.", "Red is a colour.", "")))
+    assert judged.endswith("\n[[A>B]]")
+    assert "[[" not in answer(request_of("Name a colour."))
+
+
+def test_thinking_comes_first_when_a_system_message_asks_for_it(battle: Builder, request_of: Builder) -> None:
+    prompt = {"role": "user", "content": "Describe a lighthouse."}
+    text = answer(request_of([{"role": "system", "content": THINKING}, prompt]))
+    thought, rest = re.fullmatch(r"<think>\n(.+?)\n</think>\n\n(.+)", text, re.DOTALL).groups()  # type: ignore[union-attr]
+    assert thought.strip() and rest.strip() and "think>" not in thought + rest
+    judge = battle("Describe a lighthouse.", "It has a lamp.", "")
+    judge[0]["content"] += " " + THINKING
+    judged = answer(request_of(judge))
+    assert judged.startswith("<think>\n") and judged.endswith("\n[[A>B]]")
+
+
+def test_no_thinking_without_such_a_system_message(request_of: Builder) -> None:
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": THINKING}]
+    assert "<think>" not in answer(request_of(messages))
+
+
+@given(st.text(), st.integers(0, 9))
+def test_noise_holds_nothing_that_a_parser_could_take(request_of: Builder, prompt: str, index: int) -> None:
+    assert re.fullmatch(r"[a-z]{4,}( [a-z]{4,})+", noise(request_of(prompt), index))
+
+
+def test_noise_differs_by_request_and_choice(request_of: Builder) -> None:
+    assert len({noise(request_of(prompt), index) for prompt in "ab" for index in range(3)}) == 6
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "expected"),
+    [
+        ("One, two three.", 3, ("One, two", 3, True)),
+        ("One, two three.", 5, ("One, two three.", 5, False)),
+        ("One, two three.", None, ("One, two three.", 5, False)),
+        ("", 1, ("", 0, False)),
+        ("  word  ", 1, ("  word  ", 1, False)),
+    ],
+)
+def test_cut_counts_words_and_punctuation(text: str, limit: int | None, expected: tuple[str, int, bool]) -> None:
+    assert cut(text, limit) == expected
+
+
+@given(st.text(), st.integers(1, 20))
+def test_cut_gives_a_prefix_within_the_limit(text: str, limit: int) -> None:
+    short, count, was_cut = cut(text, limit)
+    assert text.startswith(short) and count <= limit
+    assert cut(short, None)[1] == count
+    assert was_cut == (cut(text, None)[1] > limit)

@@ -1,0 +1,90 @@
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judges.offline import Faults
+from judges.offline.faults import KINDS
+
+RATES = {"429": 0.1, "500": 0.05, "drop": 0.02, "timeout": 0.02, "garbage": 0.05, "empty": 0.01, "malformed": 0.15}
+
+
+def test_draws_are_a_function_of_digest_and_attempt() -> None:
+    cases = [(str(number), attempt) for number in range(50) for attempt in (1, 2)]
+    drawn = [Faults(RATES).draw(*case) for case in cases]
+    assert drawn == [Faults(RATES).draw(*case) for case in cases]
+    assert drawn == [Faults(dict(reversed(RATES.items()))).draw(*case) for case in cases]
+    assert len(set(drawn)) > 1
+
+
+def test_faults_come_about_at_their_rates() -> None:
+    total = 20_000
+    drawn = Counter(Faults(RATES).draw(str(number), 1) for number in range(total))
+    for kind, rate in RATES.items():
+        assert abs(drawn[kind] - total * rate) < 5 * (total * rate * (1 - rate)) ** 0.5, kind
+    assert drawn[None] == total - sum(count for kind, count in drawn.items() if kind is not None)
+
+
+def test_a_retry_draws_again() -> None:
+    faults = Faults({"500": 0.5})
+    failed = [str(number) for number in range(400) if faults.draw(str(number), 1)]
+    again = sum(faults.draw(digest, 2) is not None for digest in failed)
+    assert len(failed) * 0.3 < again < len(failed) * 0.7
+
+
+def test_rates_of_0_and_1_are_never_and_always() -> None:
+    assert {Faults().draw(str(number), 1) for number in range(200)} == {None}
+    assert {Faults({"empty": 0, "drop": 1}).draw(str(number), 1) for number in range(200)} == {"drop"}
+
+
+def test_sums_that_only_rounding_puts_above_1_are_allowed() -> None:
+    thirds = dict.fromkeys(["429", "500", "502", "503", "504", "drop", "empty"], 1 / 7)
+    assert set(Faults({**thirds}).rates) == set(thirds)
+    assert Faults(dict.fromkeys([str(code) for code in range(500, 510)], 0.1)).draw("x", 1) is not None
+
+
+@pytest.mark.parametrize(
+    ("rates", "named"),
+    [
+        ({"429": 1.5}, ["'429'", "1.5"]),
+        ({"drop": -0.1}, ["'drop'", "-0.1"]),
+        ({"drop": "often"}, ["'drop'", "'often'"]),
+        ({"drop": True}, ["'drop'", "True"]),
+        ({"drop": None}, ["'drop'", "None"]),
+        ({"drop": float("nan")}, ["'drop'", "nan"]),
+        ({"399": 0.1}, ["'399'"]),
+        ({"600": 0.1}, ["'600'"]),
+        ({"4290": 0.1}, ["'4290'"]),
+        ({"٤٢٩": 0.1}, ["'٤٢٩'"]),
+        ({"explode": 0.1}, ["'explode'", *KINDS]),
+        ({429: 0.1}, ["429"]),
+        ({"429": 0.6, "drop": 0.5}, ["1.1", "'429'", "'drop'", "0.6", "0.5"]),
+    ],
+)
+def test_a_wrong_rate_is_named_in_one_line(rates: dict[Any, Any], named: list[str]) -> None:
+    with pytest.raises(ValueError) as caught:
+        Faults(rates)
+    assert "\n" not in str(caught.value)
+    assert all(part in str(caught.value) for part in named)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "0.5", "{", '{"429": 0.1', "[" * 100_000, "null"])
+def test_text_that_is_no_object_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="JSON object"):
+        Faults.parse(text)
+
+
+@given(st.dictionaries(st.sampled_from([*KINDS, "400", "429", "599"]), st.floats(0, 0.125)))
+def test_text_goes_round(rates: dict[str, float]) -> None:
+    assert Faults.parse(Faults(rates).to_json()) == Faults(rates)
+
+
+def test_rates_cannot_be_changed_from_outside() -> None:
+    rates = {"429": 0.5}
+    faults = Faults(rates)
+    rates["429"] = 0.0
+    assert faults.rates == {"429": 0.5}
+    with pytest.raises(TypeError):
+        faults.rates["429"] = 0.0  # type: ignore[index]

@@ -1,0 +1,130 @@
+"""The command as a user meets it: a process, its two streams and its exit code."""
+
+import asyncio
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+import judges.offline
+from judges.offline.lifetime import listen
+
+ROOT = Path(judges.offline.__file__).parents[2]
+COMMAND = [sys.executable, "-m", "judges.offline"]
+BODY = {"model": "m", "messages": [{"role": "user", "content": "Describe a lighthouse."}]}
+LIMIT = 60.0
+
+
+@contextmanager
+def running(*flags: str, **options: Any) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """The command with these flags, and the base URL that its first line gives."""
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with subprocess.Popen([*COMMAND, *flags], cwd=ROOT, text=True, **pipes, **options) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            found = re.fullmatch(r"listening on (http://127\.0\.0\.1:\d+/v1)\n", line)
+            assert found, line
+            yield process, found[1]
+        finally:
+            process.kill()
+
+
+async def post(session: aiohttp.ClientSession, url: str, body: dict[str, Any]) -> int:
+    async with session.post(url + "/chat/completions", json=body) as response:
+        await response.read()
+        return response.status
+
+
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        (["--faults", '{"429": 1.5}'], ["429", "1.5"]),
+        (["--faults", '{"often": 0.5}'], ["often"]),
+        (["--faults", '{"429": 0.75, "drop": 0.5}'], ["1.25", "429", "drop"]),
+        (["--faults", "429"], ["JSON object"]),
+        (["--faults"], ["--faults"]),
+        (["--latency_ms", "-1"], ["--latency_ms", "-1"]),
+        (["--latency_ms", "nan"], ["--latency_ms", "nan"]),
+        (["--port", "65536"], ["--port", "65536"]),
+        (["--retry_after", "0.5"], ["--retry_after", "0.5"]),
+        (["--late", "5"], ["--late"]),
+        (["--host", "host.invalid"], ["host.invalid"]),
+    ],
+)
+def test_a_wrong_flag_is_one_line_and_code_2(flags: list[str], named: list[str]) -> None:
+    run = subprocess.run([*COMMAND, *flags], cwd=ROOT, capture_output=True, text=True, timeout=LIMIT)
+    assert run.returncode == 2 and run.stdout == ""
+    assert run.stderr.count("\n") == 1
+    assert all(part in run.stderr for part in named)
+
+
+def test_a_port_in_use_is_one_line_and_code_2() -> None:
+    with listen("127.0.0.1", 0) as taken:
+        port = str(taken.getsockname()[1])
+        run = subprocess.run([*COMMAND, "--port", port], cwd=ROOT, capture_output=True, text=True, timeout=LIMIT)
+    assert run.returncode == 2 and run.stdout == ""
+    assert run.stderr.count("\n") == 1 and port in run.stderr
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+async def test_a_signal_ends_it_at_once_also_with_requests_open(number: signal.Signals, code: int) -> None:
+    with running("--faults", '{"timeout": 1}') as (process, url):
+        async with aiohttp.ClientSession() as session:
+            waiting = asyncio.create_task(post(session, url, BODY))
+            in_flight = 0
+            while in_flight < 1:
+                async with session.get(url.removesuffix("/v1") + "/stats") as response:
+                    in_flight = (await response.json())["in_flight"]
+            process.send_signal(number)
+            with pytest.raises(aiohttp.ClientConnectionError):
+                await waiting
+        out, err = await asyncio.to_thread(process.communicate, timeout=LIMIT)
+    assert (process.returncode, out, err) == (code, "", "")
+
+
+async def test_the_flags_reach_the_server() -> None:
+    flags = ["--faults", '{"503": 1}', "--retry_after", "3", "--latency_ms", "1.5", "--host", "127.0.0.1"]
+    with running(*flags) as (_, url):
+        async with aiohttp.ClientSession() as session, session.post(url + "/chat/completions", json=BODY) as response:
+            assert (response.status, response.headers["Retry-After"]) == (503, "3")
+
+
+def test_the_end_of_input_ends_it_only_when_asked_to() -> None:
+    with running("--exit_with_parent") as (process, _):
+        out, err = process.communicate(timeout=LIMIT)
+        assert (process.returncode, out, err) == (0, "", "")
+    with running() as (process, url):
+        assert process.stdin is not None
+        process.stdin.close()
+        assert asyncio.run(_status(url)) == 200
+
+
+async def _status(url: str) -> int:
+    async with aiohttp.ClientSession() as session:
+        return await post(session, url, BODY)
+
+
+async def test_more_connections_than_the_soft_limit_of_open_files() -> None:
+    def lower() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (48, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+
+    with running("--latency_ms", "100", preexec_fn=lower) as (_, url):
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+            statuses = await asyncio.gather(*(post(session, url, {**BODY, "seed": seed}) for seed in range(150)))
+    assert statuses == [200] * 150
+
+
+def test_it_is_found_from_any_directory_on_the_path(tmp_path: Path) -> None:
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    run = subprocess.run([*COMMAND, "--help"], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=LIMIT)
+    assert run.returncode == 0 and "--exit_with_parent" in run.stdout

@@ -1,0 +1,160 @@
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+import pytest
+
+import judges.offline
+from judges.offline import Faults, StandIn
+
+ROOT = Path(judges.offline.__file__).parents[2]
+BODY: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Describe a lighthouse."}]}
+LIMIT = 60.0
+
+
+async def post(url: str, body: dict[str, Any]) -> tuple[int, dict[str, str]]:
+    async with aiohttp.ClientSession() as session, session.post(url + "/chat/completions", json=body) as response:
+        return response.status, dict(response.headers)
+
+
+def listening(url: str) -> bool:
+    parts = urlsplit(url)
+    assert parts.hostname and parts.port
+    try:
+        socket.create_connection((parts.hostname, parts.port)).close()
+    except OSError:
+        return False
+    return True
+
+
+def gone(url: str) -> bool:
+    """Whether nothing listens there any more, at the latest after a generous time."""
+    deadline = time.monotonic() + LIMIT
+    while listening(url):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+async def test_serves_within_the_block_and_is_gone_after_it() -> None:
+    async with StandIn() as stand_in:
+        url = stand_in.base_url
+        assert url.startswith("http://127.0.0.1:") and url.endswith("/v1")
+        assert (await post(url, BODY))[0] == 200
+        found = await stand_in.stats()
+        assert (found["requests"], found["answers"], found["by_model"]) == (1, 1, {"m": 1})
+    assert not listening(url)
+    with pytest.raises(RuntimeError, match="not running"):
+        _ = stand_in.base_url
+
+
+async def test_is_gone_after_a_block_that_fails() -> None:
+    with pytest.raises(ZeroDivisionError):
+        async with StandIn() as stand_in:
+            url = stand_in.base_url
+            raise ZeroDivisionError
+    assert not listening(url)
+
+
+async def test_starts_again_after_the_block_but_not_within_it() -> None:
+    stand_in = StandIn()
+    for _ in range(2):
+        async with stand_in:
+            assert (await stand_in.stats())["requests"] == 0
+            with pytest.raises(RuntimeError, match="running already"):
+                await stand_in.__aenter__()
+
+
+@pytest.mark.parametrize("faults", [{"503": 1.0}, Faults({"503": 1.0})])
+async def test_its_settings_reach_the_server(faults: Any) -> None:
+    async with StandIn(latency_ms=0.5, faults=faults, retry_after=4) as stand_in:
+        status, headers = await post(stand_in.base_url, BODY)
+        assert (status, headers["Retry-After"]) == (503, "4")
+        assert (await stand_in.stats())["faults"] == {"503": 1}
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"latency_ms": -1.0}, "latency_ms"),
+        ({"latency_ms": float("nan")}, "latency_ms"),
+        ({"retry_after": -1}, "retry_after"),
+        ({"faults": {"often": 1.0}}, "often"),
+    ],
+)
+def test_wrong_settings_are_refused_before_anything_starts(settings: dict[str, Any], named: str) -> None:
+    with pytest.raises(ValueError, match=named):
+        StandIn(**settings)
+
+
+async def test_it_is_found_from_another_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "judges").mkdir()
+    (tmp_path / "judges" / "__init__.py").write_text("raise ImportError('another package of this name')\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", ".")
+    async with StandIn() as stand_in:
+        assert (await post(stand_in.base_url, BODY))[0] == 200
+
+
+async def test_a_child_that_does_not_start_is_an_error_with_its_own_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in = StandIn()
+    monkeypatch.setattr(stand_in, "_flags", ["--faults", '{"often": 1}'])
+    with pytest.raises(RuntimeError, match=r"did not start.*unknown kind of fault 'often'"):
+        await stand_in.__aenter__()
+    with pytest.raises(RuntimeError, match="not running"):
+        _ = stand_in.base_url
+
+
+async def test_the_child_is_in_a_session_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[asyncio.subprocess.Process] = []
+    create = asyncio.create_subprocess_exec
+
+    async def watched(*args: Any, **options: Any) -> asyncio.subprocess.Process:
+        started.append(await create(*args, **options))
+        return started[-1]
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", watched)
+    async with StandIn():
+        child = started[0].pid
+        assert os.getsid(child) == os.getpgid(child) == child
+    assert started[0].returncode is not None
+    with pytest.raises(ProcessLookupError):
+        os.kill(child, 0)
+
+
+PARENT = """
+import asyncio, sys
+from judges.offline import StandIn
+
+async def main():
+    async with StandIn(faults={"timeout": 0.5}) as stand_in:
+        sys.stdout.write(stand_in.base_url + "\\n")
+        sys.stdout.flush()
+        await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_the_child_ends_with_its_parent(number: signal.Signals) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT], cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as parent:
+        try:
+            assert parent.stdout is not None
+            url = parent.stdout.readline().strip()
+            assert listening(url)
+            parent.send_signal(number)
+            assert gone(url)
+        finally:
+            parent.kill()

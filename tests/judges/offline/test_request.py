@@ -1,0 +1,116 @@
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judges.offline.request import BadRequest, Message, parse_request, system_text
+
+VALID: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
+
+
+def test_reads_the_fields_and_their_defaults() -> None:
+    request = parse_request(orjson.dumps(VALID))
+    assert request.messages == (Message("user", "hello"),)
+    assert (request.model, request.temperature, request.seed, request.n, request.max_tokens) == (
+        "m",
+        1.0,
+        None,
+        1,
+        None,
+    )
+    full = parse_request(orjson.dumps({**VALID, "temperature": 0, "seed": -3, "n": 2, "max_tokens": 7}))
+    assert (full.temperature, full.seed, full.n, full.max_tokens) == (0.0, -3, 2, 7)
+    assert parse_request(orjson.dumps({**VALID, "max_completion_tokens": 5, "max_tokens": None})).max_tokens == 5
+
+
+def test_joins_the_parts_of_a_message() -> None:
+    parts = [{"type": "text", "text": "one "}, {"type": "image_url"}, {"type": "text", "text": "two"}]
+    messages = [{"role": "user", "content": parts}, {"role": "assistant", "content": None}]
+    request = parse_request(orjson.dumps({**VALID, "messages": messages}))
+    assert request.messages == (Message("user", "one two"), Message("assistant", ""))
+
+
+def test_system_text_takes_every_system_message_and_no_other() -> None:
+    messages = [Message("system", "a"), Message("user", "b"), Message("developer", "c"), Message("assistant", "d")]
+    assert system_text(messages) == "a\nc"
+
+
+def test_digest_ignores_the_order_of_keys_and_nothing_else() -> None:
+    digest = parse_request(orjson.dumps(VALID)).digest
+    assert parse_request(orjson.dumps(dict(reversed(VALID.items())))).digest == digest
+    assert parse_request(orjson.dumps({**VALID, "user": "someone"})).digest != digest
+    assert parse_request(orjson.dumps({**VALID, "seed": 1})).digest != digest
+
+
+@pytest.mark.parametrize(
+    ("change", "param"),
+    [
+        ({"model": None}, "model"),
+        ({"model": ""}, "model"),
+        ({"messages": None}, "messages"),
+        ({"messages": []}, "messages"),
+        ({"messages": ["hello"]}, "messages[0]"),
+        ({"messages": [{"content": "hello"}]}, "messages[0].role"),
+        ({"messages": [{"role": "user", "content": 5}]}, "messages[0].content"),
+        ({"messages": [{"role": "user", "content": ["x"]}]}, "messages[0].content[0]"),
+        ({"messages": [{"role": "user", "content": [{"text": 5}]}]}, "messages[0].content[0]"),
+        ({"temperature": "hot"}, "temperature"),
+        ({"temperature": -0.1}, "temperature"),
+        ({"temperature": True}, "temperature"),
+        ({"n": 0}, "n"),
+        ({"n": 129}, "n"),
+        ({"n": 1.5}, "n"),
+        ({"seed": True}, "seed"),
+        ({"max_tokens": 0}, "max_tokens"),
+        ({"max_completion_tokens": "10"}, "max_completion_tokens"),
+        ({"stream": True}, "stream"),
+    ],
+)
+def test_a_wrong_field_is_named(change: dict[str, Any], param: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        parse_request(orjson.dumps({**VALID, **change}))
+    assert caught.value.param == param
+    assert repr(param) in str(caught.value)
+
+
+def test_an_integer_too_long_for_the_parser_is_refused() -> None:
+    with pytest.raises(BadRequest, match="seed"):
+        parse_request(orjson.dumps(VALID)[:-1] + b',"seed":1' + b"0" * 30 + b"}")
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'"text"', b"\xff\xfe", b'{"model": NaN}', b"[" * 5000])
+def test_a_body_that_is_no_object_is_refused(body: bytes) -> None:
+    with pytest.raises(BadRequest):
+        parse_request(body)
+
+
+def test_nesting_that_cannot_be_written_back_is_refused() -> None:
+    body = orjson.dumps(VALID)[:-1] + b',"deep":' + b"[" * 500 + b"]" * 500 + b"}"
+    with pytest.raises(BadRequest):
+        parse_request(body)
+
+
+def test_a_long_value_is_shortened_in_the_message() -> None:
+    with pytest.raises(BadRequest) as caught:
+        parse_request(orjson.dumps({**VALID, "model": ["x" * 100_000]}))
+    assert len(str(caught.value)) < 200
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(["role", "content", "text"]), inner),
+    max_leaves=12,
+)
+FIELDS = st.sampled_from(["model", "messages", "temperature", "seed", "n", "max_tokens", "stream", "other"])
+
+
+@given(st.dictionaries(FIELDS, JSON))
+def test_any_object_is_read_or_refused(change: dict[str, Any]) -> None:
+    try:
+        request = parse_request(orjson.dumps({**VALID, **change}))
+    except BadRequest as refused:
+        assert str(refused)
+    else:
+        assert request.messages and request.n >= 1

@@ -1,0 +1,230 @@
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import aiohttp
+import pytest
+
+from judges.offline import Faults
+from judges.offline.answers import answer
+
+Builder = Callable[..., Any]
+BODY: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Describe a lighthouse in winter."}]}
+
+
+async def post(root: str, body: dict[str, Any], path: str = "/v1/chat/completions") -> tuple[int, Any]:
+    async with aiohttp.ClientSession() as session, session.post(root + path, json=body) as response:
+        return response.status, await response.json()
+
+
+async def stats(root: str) -> dict[str, Any]:
+    async with aiohttp.ClientSession() as session, session.get(root + "/stats") as response:
+        found: dict[str, Any] = await response.json()
+        return found
+
+
+async def until(root: str, **expected: int) -> dict[str, Any]:
+    """Wait until the counts are these; the test's own time limit ends a wait in vain."""
+    while True:
+        found = await stats(root)
+        if all(found[key] == value for key, value in expected.items()):
+            return found
+        await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/chat/completions"])
+async def test_answers_over_http_are_those_of_the_pure_function(
+    serving: Builder, request_of: Builder, path: str
+) -> None:
+    async with serving() as root:
+        status, data = await post(root, {**BODY, "n": 3}, path)
+    request = request_of(BODY["messages"], model="m", n=3)
+    assert status == 200
+    assert [choice["message"]["content"] for choice in data["choices"]] == [answer(request, i) for i in range(3)]
+    assert len({choice["message"]["content"] for choice in data["choices"]}) == 3
+
+
+async def test_max_tokens_cuts_the_text(serving: Builder) -> None:
+    async with serving() as root:
+        _, whole = await post(root, BODY)
+        _, short = await post(root, {**BODY, "max_tokens": 5})
+    choice = short["choices"][0]
+    assert choice["finish_reason"] == "length" and short["usage"]["completion_tokens"] == 5
+    assert whole["choices"][0]["finish_reason"] == "stop"
+    assert whole["choices"][0]["message"]["content"].startswith(choice["message"]["content"])
+
+
+async def test_models_are_listed(serving: Builder) -> None:
+    async with (
+        serving() as root,
+        aiohttp.ClientSession() as session,
+        session.get(root + "/v1/models") as response,
+    ):
+        data = await response.json()
+    assert data["object"] == "list" and data["data"][0]["id"]
+
+
+async def test_a_body_of_some_megabytes_is_answered(serving: Builder, battle: Builder) -> None:
+    messages = battle("Why? " * 200_000, " ".join(map(str, range(200_000))), "", tag=" ab12")
+    async with serving() as root:
+        status, data = await post(root, {"model": "m", "messages": messages})
+    assert status == 200
+    assert data["choices"][0]["message"]["content"].endswith("\n[[A>B]]")
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"model": "m"}', b'{"model": "m", "messages": [1]}'])
+async def test_a_malformed_body_is_a_400_in_openai_form(serving: Builder, body: bytes) -> None:
+    async with serving(faults=Faults({"500": 1})) as root, aiohttp.ClientSession() as session:
+        async with session.post(root + "/v1/chat/completions", data=body) as response:
+            data = await response.json()
+        found = await stats(root)
+    assert response.status == 400
+    assert data["error"]["type"] == "invalid_request_error" and data["error"]["message"]
+    assert (found["requests"], found["answers"], found["faults"], found["by_model"]) == (1, 0, {}, {})
+
+
+async def test_a_body_above_the_limit_is_a_413_in_openai_form(
+    serving: Builder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("judges.offline.server._MAX_BODY", 1000)
+    async with serving() as root:
+        status, data = await post(root, {**BODY, "user": "x" * 1000})
+    assert status == 413 and "1000 bytes" in data["error"]["message"]
+
+
+@pytest.mark.parametrize("status", [400, 404, 429, 500, 503, 599])
+async def test_a_status_fault_is_that_status(serving: Builder, status: int) -> None:
+    async with serving(faults=Faults({str(status): 1})) as root, aiohttp.ClientSession() as session:
+        async with session.post(root + "/v1/chat/completions", json=BODY) as response:
+            data = await response.json()
+        found = await stats(root)
+    assert response.status == status and data["error"]["code"] == str(status)
+    assert "Retry-After" not in response.headers
+    assert found["faults"] == {str(status): 1} and found["answers"] == 0 and found["by_model"] == {"m": 1}
+
+
+@pytest.mark.parametrize(("status", "header"), [(429, "2"), (503, "2"), (500, None)])
+async def test_retry_after_comes_with_429_and_503_when_asked_for(
+    serving: Builder, status: int, header: str | None
+) -> None:
+    async with (
+        serving(faults=Faults({str(status): 1}), retry_after=2) as root,
+        aiohttp.ClientSession() as session,
+        session.post(root + "/v1/chat/completions", json=BODY) as response,
+    ):
+        assert response.headers.get("Retry-After") == header
+
+
+async def test_drop_closes_the_connection_without_an_answer(serving: Builder) -> None:
+    async with serving(faults=Faults({"drop": 1})) as root:
+        with pytest.raises(aiohttp.ClientConnectionError):
+            await post(root, BODY)
+        assert (await until(root, in_flight=0))["faults"] == {"drop": 1}
+
+
+async def test_timeout_holds_the_request_until_the_client_leaves(serving: Builder) -> None:
+    async with serving(faults=Faults({"timeout": 1})) as root:
+        waiting = asyncio.create_task(post(root, BODY))
+        assert (await until(root, in_flight=1))["faults"] == {"timeout": 1}
+        assert not waiting.done()
+        waiting.cancel()
+        assert (await until(root, in_flight=0))["peak_in_flight"] == 1
+
+
+async def test_timeout_ends_when_the_server_stops(serving: Builder) -> None:
+    async with serving(faults=Faults({"timeout": 1})) as root:
+        waiting = asyncio.create_task(post(root, BODY))
+        await until(root, in_flight=1)
+    with pytest.raises(aiohttp.ClientConnectionError):
+        await waiting
+
+
+async def test_garbage_is_a_well_formed_answer_without_a_verdict(serving: Builder, battle: Builder) -> None:
+    async with serving(faults=Faults({"garbage": 1})) as root:
+        status, data = await post(root, {"model": "m", "n": 2, "messages": battle("Why?", "So.", "Thus.")})
+    texts = [choice["message"]["content"] for choice in data["choices"]]
+    assert status == 200 and len(set(texts)) == 2
+    assert all(text and not set(text) & set("[]{}<>0123456789") for text in texts)
+
+
+async def test_malformed_is_a_200_that_is_no_json(serving: Builder) -> None:
+    async with (
+        serving(faults=Faults({"malformed": 1})) as root,
+        aiohttp.ClientSession() as session,
+        session.post(root + "/v1/chat/completions", json=BODY) as response,
+    ):
+        assert response.status == 200 and response.content_type == "application/json"
+        with pytest.raises(ValueError):
+            await response.json()
+
+
+async def test_empty_is_an_answer_without_text(serving: Builder) -> None:
+    async with serving(faults=Faults({"empty": 1})) as root:
+        status, data = await post(root, {**BODY, "n": 2})
+    assert status == 200
+    assert [choice["message"]["content"] for choice in data["choices"]] == ["", ""]
+    assert data["usage"]["completion_tokens"] == 0
+
+
+async def test_attempts_of_a_request_are_counted_and_two_servers_agree(serving: Builder) -> None:
+    faults = Faults({"500": 0.3, "429": 0.3})
+
+    async def run() -> tuple[list[int], dict[str, Any]]:
+        async with serving(faults=faults) as root:
+            statuses = [(await post(root, {**BODY, "seed": seed}))[0] for seed in (1, 2) for _ in range(8)]
+            return statuses, await stats(root)
+
+    (first, counts), (second, _) = await run(), await run()
+    assert first == second
+    assert len(set(first)) == 3 and first[:8] != first[8:]
+    seen = Counter(first)
+    assert counts["faults"] == {"500": seen[500], "429": seen[429]} and counts["answers"] == seen[200]
+
+
+async def test_the_order_of_arrival_changes_no_draw(serving: Builder) -> None:
+    faults = Faults({"500": 0.5})
+
+    async def run(seeds: list[int]) -> dict[int, int]:
+        async with serving(faults=faults) as root:
+            found = await asyncio.gather(*(post(root, {**BODY, "seed": seed}) for seed in seeds))
+            return {seed: status for seed, (status, _) in zip(seeds, found, strict=True)}
+
+    seeds = list(range(20))
+    statuses = await run(seeds)
+    assert statuses == await run(seeds[::-1])
+    assert set(statuses.values()) == {200, 500}
+
+
+async def test_requests_wait_at_the_same_time(serving: Builder) -> None:
+    async with serving(latency_ms=60_000) as root:
+        waiting = [asyncio.create_task(post(root, {**BODY, "seed": seed})) for seed in range(20)]
+        found = await until(root, in_flight=20)
+        assert found["peak_in_flight"] == 20 and found["answers"] == 0
+        for task in waiting:
+            task.cancel()
+        assert (await until(root, in_flight=0))["answers"] == 0
+
+
+async def test_latency_is_the_least_time_to_an_answer(serving: Builder) -> None:
+    loop = asyncio.get_running_loop()
+    async with serving(latency_ms=50) as root:
+        started = loop.time()
+        status, _ = await post(root, BODY)
+        # The loop's clock may fire a timer early by its resolution.
+        assert status == 200 and loop.time() - started >= 0.045
+
+
+async def test_stats_count_models_and_answers(serving: Builder) -> None:
+    async with serving() as root:
+        await asyncio.gather(*(post(root, {**BODY, "model": model}) for model in ("a", "b", "a")))
+        found = await stats(root)
+    assert found == {
+        "requests": 3,
+        "in_flight": 0,
+        "peak_in_flight": found["peak_in_flight"],
+        "answers": 3,
+        "faults": {},
+        "by_model": {"a": 2, "b": 1},
+    }
+    assert 1 <= found["peak_in_flight"] <= 3
