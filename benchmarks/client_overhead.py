@@ -1,7 +1,8 @@
 """CPU that a call through the chat client costs over a bare aiohttp loop.
 
 Both send the same requests to the same stand-in server (another process), in turn and several times; what is compared
-is this process's own CPU time, so the server's does not count. Prints one line for each round and the median difference.
+is this process's own CPU time, so the server's does not count. Prints one line for each round and the median
+difference.
 
     python benchmarks/client_overhead.py [--calls 2000] [--concurrency 256] [--rounds 7]
 """

@@ -10,23 +10,30 @@ import asyncio
 import logging
 import time
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
 
 import aiohttp
 from atroposlib.envs.base import BaseEnv
 
 from environments import tasks as data
+from environments.completions import Completion, Conversation, read_completion
 from environments.metrics import MetricAggregator
-from environments.policy import Completion, Conversation, Policy, read_completion
+from environments.order import RowOrder
+from environments.policy import Policy, TokenServer
 from environments.records import Sample, SampleRun
+from environments.retokenize import Retokenizer
+from environments.rollouts import JudgedGroup, judge_group, scored_group
+from environments.sampling import ChatSource, RolloutSource
 from environments.settings import ConfigT, EnvConfig, EnvSettings
 from environments.tasks import Split, TaskT
 from judges.cache import JudgmentCache
 from judges.client import ChatClient
-from judges.errors import EndpointError
+from judges.errors import EndpointError, SettingsError
 from judges.judgment import CallRun, Judgment, Status
-from judges.wire import Choice
+from judges.settings import split_urls
+from judges.wire import JSON, Choice
 
 logger = logging.getLogger(__name__)
 
@@ -78,9 +85,11 @@ class JudgedEnv(BaseEnv, Generic[ConfigT, TaskT, DetailT]):
             limit = settings.openai.num_requests_for_eval
             policy_settings = settings.openai.chat_settings(config, max_concurrency=limit)
             self.policy = Policy(ChatClient(policy_settings, session=session), config)
+        self.retokenizer = Retokenizer(config.tokenizer_name)
+        self.session = session
+        self._training_client: ChatClient | None = None
         self._answers: Mapping[str, str] = {}
-        self._upcoming: list[TaskT] = []
-        self._epoch = 0
+        self._order: RowOrder[TaskT] | None = None
 
     @abstractmethod
     def tasks(self, split: Split) -> Sequence[TaskT]:
@@ -100,7 +109,7 @@ class JudgedEnv(BaseEnv, Generic[ConfigT, TaskT, DetailT]):
 
     @abstractmethod
     def reward(self, judgment: Judgment[DetailT]) -> float:
-        """What a judgment with a score, or an invalid completion, is worth in training: a finite number."""
+        """What a judgment with a score is worth in training: a finite number."""
 
     @abstractmethod
     def observe(self, metrics: MetricAggregator, task: TaskT, sample: Sample[DetailT]) -> None:
@@ -155,27 +164,101 @@ class JudgedEnv(BaseEnv, Generic[ConfigT, TaskT, DetailT]):
         asked = await asyncio.gather(*(self.policy.complete(each) for each in self.conversations(task)))
         return tuple(completion for completion, _ in asked), tuple(run for _, run in asked)
 
+    @property
+    def workers(self) -> int:
+        """Groups that may be under way at once in training."""
+        if self.config.max_num_workers != -1:
+            return int(self.config.max_num_workers)
+        openai = self.settings.openai
+        servers = len(openai.replicas) or len(split_urls(openai.base_url))
+        return int(self.config.max_num_workers_per_node) * servers
+
+    @cached_property
+    def source(self) -> RolloutSource:
+        """Where rollouts come from; opened at the first one.
+
+        Raises:
+            SettingsError: an API key is missing, or `token_source` does not fit the server's type.
+        """
+        config, openai = self.config, self.settings.openai
+        is_token_server = openai.server_type != "openai"
+        if config.token_source == "token_server" and not is_token_server:
+            raise SettingsError("--env.token_source: token_server needs --openai.server_type=vllm, sglang or trl")
+        if config.token_source == "token_server" or (config.token_source == "auto" and is_token_server):
+            return TokenServer(openai, config, self.retokenizer)
+        limit = openai.num_max_requests_at_once
+        self._training_client = ChatClient(openai.chat_settings(config, max_concurrency=limit), session=self.session)
+        settled = None if config.token_source == "auto" else config.token_source
+        return ChatSource(self._training_client, config, self.retokenizer, settled=settled)
+
+    def share_policy(self, weight: float) -> None:
+        """Use a share, from 0 to 1, of the policy's concurrency, as the rollout API says."""
+        if self._training_client is not None:
+            self._training_client.rescale(weight)
+
+    async def roll_out(self, task: TaskT) -> JudgedGroup[DetailT]:
+        """One group: `group_size` completions of the task's conversation in one request, judged at once.
+
+        Raises:
+            EndpointError: the policy never answered.
+            NoTokens: it answered without the tokens that it was asked for.
+        """
+        conversation = self.conversations(task)[0]
+        rollouts, policy_run = await self.source.sample(conversation, self.config.group_size)
+        judgments = await judge_group(rollouts, lambda rollout: self.judge(task, [rollout.completion]))
+        rewards = tuple(self._worth(judgment) for judgment in judgments)
+        return JudgedGroup(conversation, tuple(rollouts), tuple(judgments), rewards, policy_run)
+
+    def _worth(self, judgment: Judgment[DetailT]) -> float | None:
+        """A rollout's reward; `None` where the judge failed."""
+        if judgment.status is Status.OK:
+            return self.reward(judgment)
+        return self.config.invalid_thinking_reward if judgment.status is Status.INVALID_COMPLETION else None
+
+    def observer(self, task: TaskT, group: JudgedGroup[DetailT]) -> Callable[[MetricAggregator, int], None]:
+        """Counts the rollout of a number among training's metrics."""
+
+        def observe(metrics: MetricAggregator, number: int) -> None:
+            judgment = group.judgments[number]
+            score = self.worst_score if judgment.status is Status.INVALID_COMPLETION else judgment.score
+            completions = (group.rollouts[number].completion,)
+            sample = Sample(task.uid, task.category, task.question, completions, judgment, score, SampleRun(0.0))
+            self.observe(metrics, task, sample)
+
+        return observe
+
     async def close(self) -> None:
         """Close the judgment cache."""
         if self.cache is not None:
             self.cache.close()
 
+    async def collect_trajectories(self, item: TaskT) -> tuple[dict[str, JSON] | None, list[TaskT]]:
+        """Atropos' hook for one group: as the rollout API takes it, or `None` if it has no scores."""
+        group = await self.roll_out(item)
+        scores = group.scores
+        if scores is None:
+            return None, []
+        config = self.config
+        data = scored_group(
+            group, scores, temperature=config.rollout_temperature, include_messages=config.include_messages
+        )
+        return data, []
+
     async def evaluate(self, *args: object, **kwargs: object) -> None:
-        """Evaluate into a run directory of its own; Atropos calls this during training."""
+        """Atropos' hook for an evaluation: into a run directory of its own."""
         from environments.evaluate_command import evaluate  # late: the command knows the environments' base
 
         await evaluate(self, self.eval_tasks(), standing_in=())
 
     async def get_next_item(self) -> TaskT:
-        """The next row of training: each epoch has an order of its own, a function of the seed."""
-        while not self._upcoming:
-            self._upcoming = data.epoch_order(self.tasks("train"), seed=self.config.seed, epoch=self._epoch)
-            self._epoch += 1
-        return self._upcoming.pop(0)
+        """Atropos' hook for the next row of training."""
+        if self._order is None:
+            self._order = RowOrder(self.tasks("train"), self.config.seed)
+        return self._order.take()
 
     @classmethod
     def cli(cls) -> None:
-        """The command line: `evaluate`; leaves with the command's exit code."""
+        """The command line: `serve`, `process`, `evaluate`; leaves with the command's exit code."""
         from environments.cli import main  # late: cli knows the environments' base
 
         raise SystemExit(main(cls))

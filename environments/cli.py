@@ -13,13 +13,19 @@ import logging
 import shlex
 import signal
 import sys
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 from rich.logging import RichHandler
 
 from environments import evaluate_command, offline, report, runs
 from environments.base import JudgedEnv
+from environments.membership import Membership
+from environments.metrics import Metrics
+from environments.process_command import process
+from environments.rollout_api import RolloutApi
+from environments.serving import Serving
 from environments.settings import EnvSettings, without_credentials
 from judges.errors import SettingsError, UserError
 from judges.layers import Layer, Loaded, load
@@ -31,7 +37,11 @@ FAILED, BAD_INPUT = 1, 2
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _SECRET_FLAGS = ("--env.judge_api_key", "--openai.api_key", "--openai.replicas")
 
-VERBS: Mapping[str, str] = {"evaluate": "score a policy and print benchmark numbers"}
+VERBS: Mapping[str, str] = {
+    "evaluate": "score a policy and print benchmark numbers",
+    "serve": "judged rollouts into a trainer, over the Atropos rollout API",
+    "process": "judged rollouts into a file",
+}
 
 
 class Stopped(Exception):
@@ -62,7 +72,8 @@ def main(env_type: type[JudgedEnv[Any, Any, Any]], argv: Sequence[str] | None = 
             report.show_config(loaded.lines())
             return 0
         _log_to_terminal(debug=loaded.settings.env.full_debug)
-        return asyncio.run(_until_stopped(_evaluate(env_type, loaded, arguments)))
+        command = {"evaluate": _evaluate, "serve": _serve, "process": _process}[verb]
+        return asyncio.run(_until_stopped(command(env_type, loaded, arguments)))
     except UserError as error:
         console.print(str(error))
         return BAD_INPUT
@@ -100,9 +111,16 @@ def load_settings(
     settings_type: type[EnvSettings[Any]] = EnvSettings[env_type.config_type]  # type: ignore[name-defined]  # made at run time
 
     def reshape(layers: list[Layer]) -> list[Layer]:
-        return offline.preset(_openai_lists(layers), env_type.offline_samples)
+        presets = [Layer("process", _process_preset(env_type))] if verb == "process" else []
+        return [*offline.preset(_openai_lists(layers), env_type.offline_samples), *presets]
 
     return load(settings_type, argv, prog=f"{_program()} {verb}", reshape=reshape)
+
+
+def _process_preset(env_type: type[JudgedEnv[Any, Any, Any]]) -> dict[str, Any]:
+    """What Atropos' `process` sets unless told otherwise."""
+    path = f"data/{env_type.name}.jsonl"
+    return {"env": {"ensure_scores_are_not_same": False, "include_messages": True, "data_path_to_save_groups": path}}
 
 
 def _openai_lists(layers: list[Layer]) -> list[Layer]:
@@ -144,31 +162,81 @@ def _as_replicas(servers: list[Any], stronger: set[str], where: str) -> dict[str
     return {**shared, **first, "replicas": replicas}
 
 
+@asynccontextmanager
+async def _opened(
+    env_type: type[JudgedEnv[Any, Any, Any]], loaded: Loaded[EnvSettings[Any]]
+) -> AsyncIterator[JudgedEnv[Any, Any, Any]]:
+    """The environment, with its stand-ins and the process's one HTTP session."""
+    which = offline.stand_ins(loaded)
+    async with offline.running(loaded) as settings, open_session() as session:
+        # A stand-in's port is another one in each run, its answers are not.
+        env = env_type(settings, session, judge_identity=offline.LAYER if which.judge else "")
+        try:
+            yield env
+        finally:
+            await env.close()
+
+
 async def _evaluate(
     env_type: type[JudgedEnv[Any, Any, Any]], loaded: Loaded[EnvSettings[Any]], arguments: Sequence[str]
 ) -> int:
     """`evaluate`, from settings to exit code."""
     _name_run(env_type, loaded)
-    which = offline.stand_ins(loaded)
-    async with offline.running(loaded) as settings, open_session() as session:
-        # A stand-in's port is another one in each run, its answers are not.
-        env = env_type(settings, session, judge_identity=offline.LAYER if which.judge else "")
-        console = report.messages()
+    console = report.messages()
+    async with _opened(env_type, loaded) as env:
+        tasks = env.eval_tasks()
+        _spare_the_collector()
         try:
-            tasks = env.eval_tasks()
-            _spare_the_collector()
-            evaluated = await evaluate_command.evaluate(env, tasks, standing_in=which.names)
+            evaluated = await evaluate_command.evaluate(env, tasks, standing_in=offline.stand_ins(loaded).names)
         except asyncio.CancelledError:
             console.print(f"stopped; what is finished is kept. To resume:\n  {resume_command(loaded, arguments)}")
             raise
-        finally:
-            await env.close()
     if evaluated.problem is None:
         report.output().print(f"The run is in {evaluated.path}")
         return 0
     console.print(f"{evaluated.problem}\nThe run is in {evaluated.path}. To try again what failed:")
     console.print(f"  {resume_command(loaded, arguments)}")
     return FAILED
+
+
+async def _serve(
+    env_type: type[JudgedEnv[Any, Any, Any]], loaded: Loaded[EnvSettings[Any]], arguments: Sequence[str]
+) -> int:
+    """`serve`, until the trainer has had its steps or a signal comes."""
+    config = loaded.settings.env
+    if config.inference_weight <= 0:
+        raise SettingsError(f"--env.inference_weight: expected a number above 0, got {config.inference_weight}")
+    _name_run(env_type, loaded)
+    standing_in = offline.stand_ins(loaded).names
+    async with _opened(env_type, loaded) as env:
+        membership = Membership(
+            RolloutApi(config.rollout_server_url, env.session), config, config.wandb_name or env_type.name
+        )
+        eval_tasks = env.eval_tasks() if config.steps_per_eval > 0 else []
+
+        async def evaluate(step: int) -> Metrics:
+            return await evaluate_command.evaluate_during_training(env, eval_tasks, step, standing_in=standing_in)
+
+        serving = Serving(env, membership, evaluate)
+        _spare_the_collector()
+        await serving.run()
+    return 0
+
+
+async def _process(
+    env_type: type[JudgedEnv[Any, Any, Any]], loaded: Loaded[EnvSettings[Any]], arguments: Sequence[str]
+) -> int:
+    """`process`, from settings to exit code."""
+    standing_in = offline.stand_ins(loaded).names
+    async with _opened(env_type, loaded) as env:
+        processed = await process(env)
+    notices = [report.offline_notice(standing_in)] if standing_in else []
+    report.show_metrics(f"{env_type.name}: {processed.groups} groups", processed.metrics, notices)
+    wanted = loaded.settings.env.total_steps
+    if processed.groups < wanted:
+        report.messages().print(f"{wanted - processed.groups} of {wanted} groups could not be scored")
+    report.output().print(f"The groups are in {processed.path}, to read in {processed.page}")
+    return 0 if processed.groups == wanted else FAILED
 
 
 def _spare_the_collector() -> None:
@@ -230,7 +298,11 @@ async def _until_stopped(command: Coroutine[Any, Any, int]) -> int:
 
 def _log_to_terminal(*, debug: bool) -> None:
     """Our own log, on standard error; others' from warnings on."""
-    handler = RichHandler(console=report.messages(), show_path=False, markup=False)
-    logging.basicConfig(level=logging.WARNING, format="%(message)s", datefmt="[%X]", handlers=[handler], force=True)
+    console = report.messages()
+    if console.is_terminal:
+        handler: logging.Handler = RichHandler(console=console, show_path=False, markup=False)
+        logging.basicConfig(level=logging.WARNING, format="%(message)s", datefmt="[%X]", handlers=[handler], force=True)
+    else:
+        logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s", force=True)
     for name in ("judges", "environments", "eval_environments"):
         logging.getLogger(name).setLevel(logging.DEBUG if debug else logging.INFO)

@@ -30,17 +30,19 @@ class Evaluated:
         path: the run directory.
         metrics: empty if it was given up.
         problem: why the command must fail, `None` if it need not.
+        notices: what a reader of the numbers must know.
     """
 
     path: Path
     metrics: Metrics
     problem: str | None
+    notices: tuple[str, ...]
 
 
 async def evaluate(
     env: JudgedEnv[ConfigT, TaskT, DetailT], tasks: Sequence[TaskT], *, standing_in: Sequence[str]
 ) -> Evaluated:
-    """Evaluate all rows, or what an earlier run left of them, and show the result.
+    """`evaluate`: all rows, or what an earlier run left of them; shows the result.
 
     Args:
         env: the environment.
@@ -50,17 +52,70 @@ async def evaluate(
     Raises:
         RunDirectoryError: the run directory cannot be used.
     """
+    with report.ProgressDisplay(len(tasks)) as display:
+        evaluated = await evaluate_into(
+            env, tasks, run_path(env), standing_in=standing_in, in_flight=env.rows_in_flight, display=display
+        )
+    if evaluated.metrics.values:
+        _log_to_wandb(env, evaluated)
+        report.show_metrics(_title(env), evaluated.metrics, evaluated.notices)
+    return evaluated
+
+
+async def evaluate_during_training(
+    env: JudgedEnv[ConfigT, TaskT, DetailT], tasks: Sequence[TaskT], step: int, *, standing_in: Sequence[str]
+) -> Metrics:
+    """An evaluation beside the rollouts: few rows at a time (`max_eval_workers`), so that these are not starved.
+
+    Returns:
+        Its metrics; none if nothing succeeded.
+    """
+    path = run_path(env) / f"step-{step}"
+    evaluated = await evaluate_into(
+        env, tasks, path, standing_in=standing_in, in_flight=env.config.max_eval_workers, display=None
+    )
+    for said in (*evaluated.notices, *([evaluated.problem] if evaluated.problem is not None else [])):
+        logger.warning("evaluation of step %d: %s", step, said)
+    return evaluated.metrics
+
+
+async def evaluate_into(
+    env: JudgedEnv[ConfigT, TaskT, DetailT],
+    tasks: Sequence[TaskT],
+    path: Path,
+    *,
+    standing_in: Sequence[str],
+    in_flight: int,
+    display: report.ProgressDisplay | None,
+) -> Evaluated:
+    """Evaluate into a run directory.
+
+    Args:
+        env: the environment.
+        tasks: the rows.
+        path: the run directory.
+        standing_in: which endpoints (`judge`, `policy`) are the offline stand-in.
+        in_flight: rows under way at once.
+        display: shows the progress, if there is somebody to look.
+
+    Raises:
+        RunDirectoryError: the run directory cannot be used.
+    """
     started = time.time()
-    run, before = open_run(env)
+    settings = env.settings
+    run, before = runs.RunDirectory.open(
+        path, config=settings.public(), matters=settings.matters(), resume=settings.resume
+    )
     try:
         earlier = read_earlier(before, SampleReader[DetailT](env.detail_type), tasks)
         if earlier.finished or earlier.failed:
             logger.info("resuming %s: %d rows are finished", run.path, len(earlier.finished))
             run.rewrite((sample.to_line() for sample in earlier.finished.values()), ())
         try:
-            samples = await _finish_missing(env, tasks, earlier, run)
+            samples = await _finish_missing(env, tasks, earlier, run, in_flight, display)
         except NothingSucceeds as error:
-            return Evaluated(run.path, Metrics({}, {}), f"nothing succeeded, so the evaluation was given up: {error}")
+            given_up = f"nothing succeeded, so the evaluation was given up: {error}"
+            return Evaluated(path, Metrics({}, {}), given_up, ())
         run.rewrite(
             (sample.to_line() for sample in samples if sample.finished),
             (sample.to_line() for sample in samples if not sample.finished),
@@ -70,22 +125,14 @@ async def evaluate(
         run.write_metrics(_metrics_file(env, metrics, started, notices))
     finally:
         run.close()
-    _log_to_wandb(env, run.path, metrics)
     problem = evaluation_metrics.too_many_failures(metrics, samples, env.config.max_judge_error_rate)
-    report.show_metrics(_title(env), metrics, [*evaluation_metrics.failure_notices(samples, run.path), *notices])
-    return Evaluated(run.path, metrics, problem)
+    return Evaluated(path, metrics, problem, (*evaluation_metrics.failure_notices(samples, path), *notices))
 
 
-def open_run(env: JudgedEnv[Any, Any, Any]) -> tuple[runs.RunDirectory, runs.Before]:
-    """The run directory that the settings ask for.
-
-    Raises:
-        RunDirectoryError: it cannot be used.
-    """
-    settings = env.settings
+def run_path(env: JudgedEnv[Any, Any, Any]) -> Path:
+    """The run directory that the settings ask for, or a new one."""
     named = env.config.data_dir_to_save_evals
-    path = Path(named).expanduser() if named else runs.new_path(env.name, model_name(env))
-    return runs.RunDirectory.open(path, config=settings.public(), matters=settings.matters(), resume=settings.resume)
+    return Path(named).expanduser() if named else runs.new_path(env.name, model_name(env))
 
 
 def model_name(env: JudgedEnv[Any, Any, Any]) -> str:
@@ -104,6 +151,8 @@ async def _finish_missing(
     tasks: Sequence[TaskT],
     earlier: Earlier[DetailT],
     run: runs.RunDirectory,
+    in_flight: int,
+    display: report.ProgressDisplay | None,
 ) -> list[Sample[DetailT]]:
     missing = [task for task in tasks if task.uid not in earlier.finished]
     by_uid = {task.uid: task for task in tasks}
@@ -118,19 +167,21 @@ async def _finish_missing(
         failures += not sample.finished
         if sample.finished:
             env.observe(live, by_uid[sample.uid], sample)
-        value = live.current(name)
-        headline = "" if value is None else f"{words} {value:.3f}"
-        display.advance(report.Tally(headline, failures, env.judge_client.meter.usage.cost))
+        if display is not None:
+            value = live.current(name)
+            headline = "" if value is None else f"{words} {value:.3f}"
+            display.advance(report.Tally(headline, failures, env.judge_client.meter.usage.cost))
 
-    with report.ProgressDisplay(len(tasks), len(earlier.finished)) as display:
-        fresh = await finish_rows(
-            missing,
-            lambda task: env.finish(task, earlier.failed.get(task.uid)),
-            run=run,
-            in_flight=env.rows_in_flight,
-            finished=finished,
-            any_finished_before=bool(earlier.finished),
-        )
+    if display is not None:
+        display.begin_with(len(earlier.finished))
+    fresh = await finish_rows(
+        missing,
+        lambda task: env.finish(task, earlier.failed.get(task.uid)),
+        run=run,
+        in_flight=in_flight,
+        finished=finished,
+        any_finished_before=bool(earlier.finished),
+    )
     by_row = {sample.uid: sample for sample in fresh} | dict(earlier.finished)
     return [by_row[task.uid] for task in tasks]
 
@@ -176,16 +227,16 @@ def _metrics_file(
     return {"config_general": general, "results": {f"atropos|{env.name}_eval|0": values, "all": values}}
 
 
-def _log_to_wandb(env: JudgedEnv[Any, Any, Any], path: Path, metrics: Metrics) -> None:
+def _log_to_wandb(env: JudgedEnv[Any, Any, Any], evaluated: Evaluated) -> None:
     if not env.config.use_wandb:
         return
     import wandb  # late: half a second
 
     run = wandb.init(
         project=os.environ.get("WANDB_PROJECT", env.name),
-        name=env.config.wandb_name or path.name,
+        name=env.config.wandb_name or evaluated.path.name,
         config=env.settings.public(),
         job_type="evaluate",
     )
-    run.log(metrics.values)
+    run.log(evaluated.metrics.values)
     run.finish()

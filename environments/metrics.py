@@ -49,7 +49,7 @@ class MetricAggregator:
     """
 
     def __init__(self, prefix: str, *, seed: int = 0, rounds: int = 1000) -> None:
-        """Names begin with `prefix`; intervals take `rounds` bootstrap rounds from `seed`."""
+        """Names begin with `prefix`; intervals take `rounds` bootstrap rounds from `seed` (0: no intervals)."""
         self.prefix = prefix
         self._seed = seed
         self._rounds = rounds
@@ -114,7 +114,7 @@ class MetricAggregator:
         if ratio is None:
             return [(full, self._numbers[name])]
         found: list[tuple[str, float | int]] = [(full, sum(ratio.numerators) / sum(ratio.denominators))]
-        if name in self._intervals:
+        if name in self._intervals and self._rounds:
             bounds = ratio_interval(ratio.numerators, ratio.denominators, rounds=self._rounds, seed=self._seed)
             found += [(f"{full}_ci_low", bounds.low), (f"{full}_ci_high", bounds.high)]
         return found

@@ -1,61 +1,27 @@
-"""The policy: conversations to completions, split into thinking and answer.
+"""The policy: conversations to completions in evaluation, and to rollouts from Atropos' token-level servers.
 
-The policy is called through the project's chat client and not through Atropos' server manager, which nests three retry
-loops, sends a real completion each second as a health check, and runs evaluation under training's limit.
+In evaluation the policy is called through the project's chat client and not through Atropos' server manager, which
+nests three retry loops, sends a real completion each second as a health check, and runs evaluation under training's
+limit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+import time
+from typing import Any
 
-from environments.settings import EnvConfig
-from judges import prompts, thinking
+from atroposlib.envs.server_handling.server_baseline import APIServerConfig
+from atroposlib.envs.server_handling.server_manager import ServerManager
+
+from environments.completions import Completion, Conversation, read_completion
+from environments.retokenize import Retokenizer
+from environments.sampling import MASKED, NoTokens, Rollout, TokenSequence
+from environments.settings import EnvConfig, ServerSettings
 from judges.client import ChatClient
 from judges.errors import EndpointError, FailureKind
 from judges.judgment import CallRun
-from judges.thinking import ThinkingFault
-from judges.wire import Choice, Message
-
-Conversation: TypeAlias = Sequence[Message]
-
-
-@dataclass(frozen=True, slots=True)
-class Completion:
-    """What a policy wrote.
-
-    Attributes:
-        answer: the text to judge: what follows the thinking, or all of it.
-        thinking: the thinking, from the text or returned apart from it; empty if there is none.
-        thinking_fault: what is wrong with the thinking, `None` if it is valid or was not asked for.
-        finish_reason: as the endpoint said; `None` for an answer from a file.
-        short: the answer stayed shorter than `min_response_length`.
-    """
-
-    answer: str
-    thinking: str = ""
-    thinking_fault: ThinkingFault | None = None
-    finish_reason: str | None = None
-    short: bool = False
-
-    @property
-    def valid(self) -> bool:
-        """Whether the format is as asked for."""
-        return self.thinking_fault is None
-
-
-def system_messages(config: EnvConfig, thinking_prompt: str) -> list[Message]:
-    """The system message, if there is one: the thinking prompt (in thinking mode), then the custom system prompt."""
-    parts = [config.custom_thinking_prompt or thinking_prompt] if config.thinking_mode else []
-    if config.custom_system_prompt:
-        parts.append(config.custom_system_prompt)
-    return [Message(role="system", content="\n\n".join(parts))] if parts else []
-
-
-def default_thinking_prompt() -> str:
-    """The prompt for thinking that assistants get unless an environment has its own."""
-    return prompts.load("thinking_assistant")
+from judges.settings import split_urls
+from judges.wire import Choice
 
 
 class Policy:
@@ -99,14 +65,68 @@ class Policy:
         return read_completion(choice, self.config)
 
 
-def read_completion(choice: Choice, config: EnvConfig) -> Completion:
-    """Split a choice; a refusal's words are its answer, reasoning returned apart from the text is valid thinking."""
-    text = choice.text or choice.refusal or ""
-    answer, thought, fault = text.strip() if config.thinking_mode else text, choice.reasoning or "", None
-    if config.thinking_mode and choice.reasoning is None:
-        parts = thinking.split(text, opened_by_template=config.thinking_opened_by_template)
-        answer, thought, fault = parts.answer, parts.thinking, parts.reason
-    elif config.thinking_mode and not answer:
-        fault = "empty_answer"
-    short = len(answer.strip()) < config.min_response_length
-    return Completion(answer, thought, fault, choice.finish_reason, short)
+class TokenServer:
+    """Rollouts from Atropos' token-level servers (`server_type` vllm, sglang or trl), as they were sampled."""
+
+    def __init__(self, settings: ServerSettings, config: EnvConfig, retokenizer: Retokenizer) -> None:
+        """Build Atropos' server manager; its health checks, which are completions, stay off."""
+        urls = [replica.base_url for replica in settings.replicas] or split_urls(settings.base_url)
+        key = settings.api_key.get_secret_value() if settings.api_key is not None else "x"
+        servers = [
+            APIServerConfig(
+                base_url=url,
+                api_key=key,
+                model_name=settings.model_name,
+                server_type=settings.server_type,
+                tokenizer_name=config.tokenizer_name,
+                timeout=int(settings.timeout),
+                num_max_requests_at_once=settings.num_max_requests_at_once,
+                num_requests_for_eval=settings.num_requests_for_eval,
+                health_check=False,
+            )
+            for url in urls
+        ]
+        self._manager = ServerManager(servers)
+        self._config = config
+        self._retokenizer = retokenizer
+        self._endpoint = urls[0]
+
+    async def sample(self, conversation: Conversation, n: int) -> tuple[list[Rollout], CallRun]:
+        """`n` rollouts of one conversation.
+
+        Raises:
+            EndpointError: the server never answered.
+            NoTokens: ids and logprobs do not fit together.
+        """
+        started = time.monotonic()
+        longest = {"max_tokens": self._config.train_max_tokens} if self._config.train_max_tokens else {}
+        async with self._manager.managed_server(tokenizer=self._retokenizer.tokenizer) as managed:
+            try:
+                answer = await managed.chat_completion(
+                    messages=list(conversation), n=n, temperature=self._config.rollout_temperature, **longest
+                )
+            except Exception as error:  # Atropos' retries end in whatever the last attempt raised
+                raise EndpointError(
+                    FailureKind.CONNECTION, endpoint=self._endpoint, answer=_innermost(error)
+                ) from error
+            nodes = managed.get_state()["nodes"]
+        rollouts = [self._rollout(choice, node) for choice, node in zip(answer.choices, nodes, strict=True)]
+        return rollouts, CallRun(time.monotonic() - started, attempts=1)
+
+    def _rollout(self, choice: Any, node: Any) -> Rollout:
+        prompt_length = sum(1 for each in node.masked_tokens if each == MASKED)
+        completion, logprobs = node.tokens[prompt_length:], node.logprobs[prompt_length:]
+        if len(completion) != len(logprobs) or any(each > 0 for each in logprobs):
+            # Atropos fills missing logprobs with 1.0, which no token has.
+            raise NoTokens(f"{self._endpoint}: {len(completion)} tokens came without a logprob each")
+        text = choice.message.content or ""
+        sequence = TokenSequence(tuple(node.tokens[:prompt_length]), tuple(completion), tuple(logprobs))
+        read = read_completion(Choice(text, finish_reason=choice.finish_reason), self._config)
+        return Rollout(read, sequence, text)
+
+
+def _innermost(error: BaseException) -> str:
+    """What is at the bottom of tenacity's wrapping."""
+    last = getattr(error, "last_attempt", None)
+    cause = last.exception() if last is not None else None
+    return _innermost(cause) if cause is not None else f"none ({error or type(error).__name__})"

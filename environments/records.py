@@ -13,7 +13,7 @@ from typing import Generic, TypeVar, cast
 import orjson
 from pydantic import TypeAdapter
 
-from environments.policy import Completion
+from environments.completions import Completion
 from judges.judgment import CallRun, Judgment, Status
 from judges.wire import JSON
 

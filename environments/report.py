@@ -78,10 +78,10 @@ class Tally:
 class ProgressDisplay:
     """A progress bar on a terminal; elsewhere a line at each tenth of the way."""
 
-    def __init__(self, total: int, done: int = 0) -> None:
-        """Show `done` of `total` rows, the ones of an earlier run."""
+    def __init__(self, total: int) -> None:
+        """Show none of `total` rows done."""
         self._console = messages()
-        self._total, self._done, self._begun_with = total, done, done
+        self._total, self._done, self._begun_with = total, 0, 0
         self._started = time.monotonic()
         self._bar: Progress | None = None
         if self._console.is_terminal:
@@ -94,7 +94,7 @@ class ProgressDisplay:
                 TextColumn("{task.fields[rate]} {task.fields[tally]}", markup=False),
                 console=self._console,
             )
-            self._row = self._bar.add_task("evaluate", total=total, completed=done, rate="", tally="")
+            self._row = self._bar.add_task("evaluate", total=total, rate="", tally="")
 
     def __enter__(self) -> ProgressDisplay:
         """Start drawing."""
@@ -108,6 +108,12 @@ class ProgressDisplay:
         """Stop drawing."""
         if self._bar is not None:
             self._bar.stop()
+
+    def begin_with(self, done: int) -> None:
+        """So many rows are an earlier run's."""
+        self._done = self._begun_with = done
+        if self._bar is not None:
+            self._bar.update(self._row, completed=done)
 
     def advance(self, tally: Tally) -> None:
         """One more row is done."""

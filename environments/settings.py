@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Generic, Literal, TypeVar, cast
 
-from atroposlib.envs.base import BaseEnvConfig
+from atroposlib.envs.base import BaseEnvConfig, EvalHandlingEnum
 from atroposlib.envs.server_handling.server_baseline import ReasoningConfig
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, SecretStr, field_validator
 from pydantic_settings import CliImplicitFlag
@@ -30,6 +30,9 @@ class EnvConfig(BaseEnvConfig, JudgeSettings):
 
     model_config = ConfigDict(extra="forbid")
 
+    eval_handling: EvalHandlingEnum = operational(
+        EvalHandlingEnum.NONE, "While evaluate runs during training, begin no groups, fewer of them, or as many."
+    )
     use_wandb: bool = operational(False, "Log to Weights & Biases.")
     thinking_mode: bool = Field(False, description="Ask for <think></think> and validate it.")
     thinking_opened_by_template: bool = Field(
@@ -48,6 +51,18 @@ class EnvConfig(BaseEnvConfig, JudgeSettings):
         3, "Requests after the first one, for a policy call that fails or is too short.", ge=0
     )
     retry_delay: float = operational(1.0, "Longest pause before the first retry in seconds; doubles each time.", ge=0)
+    token_source: Literal["auto", "chat", "token_server", "retokenize"] = operational(
+        "auto",
+        "Where a rollout's tokens come from. chat: the endpoint returns what it sampled (vLLM 0.10.2 or later). "
+        "token_server: Atropos' token-level servers (openai.server_type vllm, sglang or trl). retokenize: the chat "
+        "template over the text, without logprobs. auto: token_server if the server type is one, else what the "
+        "endpoint can do.",
+    )
+    invalid_thinking_reward: float = operational(
+        0.0,
+        "Reward of malformed thinking in training. At 0.0 a policy gains from malforming whatever it would lose with; "
+        "-1.0 takes that away.",
+    )
     min_response_length: int = Field(10, ge=0, description="Answers with fewer characters are asked for again.")
     seed: int = Field(0, description="Every random choice is a function of it, the row and what it is for.")
     full_debug: bool = operational(False, "Log every call to policy and judge, with its messages and its answer.")

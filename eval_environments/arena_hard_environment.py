@@ -18,8 +18,8 @@ if __name__ == "__main__":  # run as a script, from whichever folder: the packag
 from pydantic import Field
 
 from environments.base import JudgedEnv
+from environments.completions import Completion, Conversation, default_thinking_prompt, system_messages
 from environments.metrics import MetricAggregator, slug
-from environments.policy import Completion, Conversation, default_thinking_prompt, system_messages
 from environments.records import Sample
 from environments.settings import SAMPLES, EnvConfig
 from environments.tasks import Split, answer_text, by_uid, load_rows
@@ -124,7 +124,8 @@ class ArenaHardEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, ArenaDetail]):
 
     def reward(self, judgment: Judgment[ArenaDetail]) -> float:
         """From −1 (both games lost) to 1 (both won)."""
-        return self.worst_score if judgment.score is None else judgment.score
+        assert judgment.score is not None  # only judgments with a score get here
+        return judgment.score
 
     def summarise(self, metrics: MetricAggregator, rows: Sequence[tuple[ArenaHardTask, Sample[ArenaDetail]]]) -> None:
         """The prompts that could not be used, and the win rate at equal style."""
@@ -147,7 +148,8 @@ class ArenaHardEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, ArenaDetail]):
         """Entries to win rates, overall and by category; outcomes to counts and rates."""
         detail, entries = detail_of(sample), entries_of(sample)
         won, of = sum(entries), float(len(entries))
-        metrics.ratio("overall_winrate", won, of, interval=True)
+        # The specification's names: `winrate` in training, `overall_winrate` beside those of categories in evaluation.
+        metrics.ratio("winrate" if metrics.prefix == "train" else "overall_winrate", won, of, interval=True)
         outcome = sample.judgment.label if sample.judgment is not None and detail is not None else "loss"
         for each in ("win", "tie", "loss"):
             metrics.count(f"{each}_count", outcome == each)

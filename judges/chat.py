@@ -57,6 +57,7 @@ class ChatAnswer:
         latency_s: seconds from the first attempt to the answer, pauses included.
         attempts: requests sent.
         cached: the answer came from the cache, or from an identical call under way.
+        prompt_token_ids: the prompt's tokens, where the endpoint was asked for them and gives them.
     """
 
     choices: tuple[Choice, ...]
@@ -64,6 +65,7 @@ class ChatAnswer:
     latency_s: float = 0.0
     attempts: int = 0
     cached: bool = False
+    prompt_token_ids: tuple[int, ...] | None = None
 
     @property
     def first(self) -> Choice:

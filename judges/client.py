@@ -75,6 +75,10 @@ class ChatClient:
         """Close the session, if it is this client's own; calls under way fail."""
         await self._transport.close()
 
+    def rescale(self, share: float) -> None:
+        """Use a share, from 0 to 1, of the settings' concurrency, at least one request."""
+        self._transport.limit.rescale(max(1, int(self.settings.max_concurrency * share)))
+
     async def chat(
         self,
         messages: Sequence[Message],
@@ -183,4 +187,5 @@ def _answer(replies: Sequence[Reply], n: int) -> ChatAnswer:
         usage=sum((reply.usage for reply in replies), Usage()),
         latency_s=max(reply.latency_s for reply in replies),
         attempts=sum(reply.attempts for reply in replies),
+        prompt_token_ids=replies[0].prompt_token_ids,
     )

@@ -73,6 +73,13 @@ class AdaptiveLimit:
             self._limit = max(1.0, self._limit / 2)
             self._lowered_at = time.monotonic()
 
+    def rescale(self, ceiling: int) -> None:
+        """Move the ceiling; the limit keeps its share of it."""
+        if ceiling != self.ceiling:
+            self._limit = max(1.0, self._limit * ceiling / self.ceiling)
+            self.ceiling = ceiling
+            self._admit()
+
     def _admit(self) -> None:
         while self._waiters and self.in_flight < self.limit:
             place = self._waiters.popleft()

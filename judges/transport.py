@@ -40,6 +40,7 @@ class Reply:
     usage: Usage
     latency_s: float
     attempts: int
+    prompt_token_ids: tuple[int, ...] | None = None
 
 
 class Transport:
@@ -93,7 +94,7 @@ class Transport:
             raise
         finally:
             self.meter.usage += paid
-        return Reply(parsed.choices, paid, clock.elapsed, attempts)
+        return Reply(parsed.choices, paid, clock.elapsed, attempts, parsed.prompt_token_ids)
 
     async def _attempt(
         self, body: dict[str, JSON], tokens: int, clock: CallClock, *, urgent: bool

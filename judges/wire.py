@@ -36,12 +36,16 @@ class Choice:
         reasoning: reasoning that the endpoint returned apart from the content.
         finish_reason: `stop`, `length`, `content_filter`, … as sent.
         refusal: the endpoint's own refusal, where it says so apart from the content.
+        token_ids: the sampled tokens, where the endpoint was asked for them and gives them.
+        logprobs: one for each sampled token, where the endpoint was asked for them and gives them.
     """
 
     text: str
     reasoning: str | None = None
     finish_reason: str | None = None
     refusal: str | None = None
+    token_ids: tuple[int, ...] | None = None
+    logprobs: tuple[float, ...] | None = None
 
     @property
     def state(self) -> ChoiceState:
@@ -55,11 +59,15 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """What is read of a chat completion's body; token counts are 0 where the endpoint gives none."""
+    """What is read of a chat completion's body.
+
+    Token counts are 0 where the endpoint gives none; the prompt's token ids are there if it was asked for them.
+    """
 
     choices: tuple[Choice, ...]
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    prompt_token_ids: tuple[int, ...] | None = None
 
 
 class NotACompletion(ValueError):
@@ -139,6 +147,7 @@ def parse_completion(data: bytes) -> Body:
         choices=tuple(choice_from_json(choice) for choice in choices),
         prompt_tokens=_count(counts.get("prompt_tokens")),
         completion_tokens=_count(counts.get("completion_tokens")),
+        prompt_token_ids=_token_ids(body.get("prompt_token_ids")),
     )
 
 
@@ -164,6 +173,8 @@ def choice_from_json(choice: JSON) -> Choice:
         reasoning=_optional_text(message.get("reasoning_content")) or _optional_text(message.get("reasoning")),
         finish_reason=finish if isinstance(finish, str) else None,
         refusal=_optional_text(message.get("refusal")),
+        token_ids=_token_ids(choice.get("token_ids")),
+        logprobs=_logprobs(choice.get("logprobs")),
     )
 
 
@@ -181,6 +192,24 @@ def _content(content: JSON) -> str:
 
 def _optional_text(value: JSON) -> str | None:
     return value if isinstance(value, str) and value else None
+
+
+def _token_ids(value: JSON) -> tuple[int, ...] | None:
+    """Token ids as vLLM gives them: `token_ids` and `prompt_token_ids` (0.10.2 and later, with `return_token_ids`)."""
+    if not isinstance(value, list) or not all(type(each) is int for each in value):
+        return None
+    return tuple(cast("list[int]", value))
+
+
+def _logprobs(value: JSON) -> tuple[float, ...] | None:
+    """The sampled tokens' logprobs of `logprobs.content`; `None` unless there is a number for each."""
+    content = value.get("content") if isinstance(value, Mapping) else None
+    if not isinstance(content, list):
+        return None
+    numbers = [each.get("logprob") if isinstance(each, Mapping) else None for each in content]
+    if not all(isinstance(number, int | float) for number in numbers):
+        return None
+    return tuple(float(cast(float, number)) for number in numbers)
 
 
 def _count(value: JSON) -> int:

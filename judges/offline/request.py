@@ -39,6 +39,8 @@ class ChatRequest:
     n: int
     max_tokens: int | None
     digest: str
+    return_token_ids: bool = False
+    logprobs: bool = False
 
 
 def system_text(messages: Sequence[Message]) -> str:
@@ -79,6 +81,8 @@ def parse_request(body: bytes) -> ChatRequest:
         n=1 if n is None else n,
         max_tokens=_integer(data, limit, 1, None),
         digest=hashlib.sha256(canonical).hexdigest(),
+        return_token_ids=data.get("return_token_ids") is True,
+        logprobs=data.get("logprobs") is True,
     )
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import orjson
 
+from judges.offline import tokens
 from judges.offline.answers import cut
 from judges.offline.request import ChatRequest
 
@@ -24,19 +25,26 @@ def completion(request: ChatRequest, texts: Sequence[str]) -> bytes:
     choices: list[dict[str, Any]] = []
     used = 0
     for index, text in enumerate(texts):
-        content, tokens, short = cut(text, request.max_tokens)
-        used += tokens
-        choices.append(
-            {
-                "index": index,
-                "message": {"role": "assistant", "content": content},
-                "logprobs": None,
-                "finish_reason": "length" if short else "stop",
-            }
-        )
+        content, count, short = cut(text, request.max_tokens)
+        used += count
+        choice: dict[str, Any] = {
+            "index": index,
+            "message": {"role": "assistant", "content": content},
+            "logprobs": None,
+            "finish_reason": "length" if short else "stop",
+        }
+        ids = tokens.completion_ids(content, stopped=not short) if request.return_token_ids or request.logprobs else []
+        if request.return_token_ids:
+            choice["token_ids"] = ids
+        if request.logprobs:
+            values = tokens.logprobs(request.digest, index, ids)
+            choice["logprobs"] = {"content": [{"logprob": value} for value in values]}
+        choices.append(choice)
     prompt = sum(len(message.content) // 4 + 4 for message in request.messages)
+    prompt_ids = {"prompt_token_ids": tokens.prompt_ids(request.messages)} if request.return_token_ids else {}
     return orjson.dumps(
         {
+            **prompt_ids,
             "id": f"chatcmpl-{request.digest[:24]}",
             "object": "chat.completion",
             "created": 0,
