@@ -32,7 +32,7 @@ from judges.cache import JudgmentCache
 from judges.client import ChatClient
 from judges.errors import EndpointError, SettingsError
 from judges.judgment import CallRun, Judgment, Status
-from judges.settings import split_urls
+from judges.urls import split_urls
 from judges.wire import JSON, Choice
 
 logger = logging.getLogger(__name__)

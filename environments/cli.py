@@ -26,16 +26,16 @@ from environments.metrics import Metrics
 from environments.process_command import process
 from environments.rollout_api import RolloutApi
 from environments.serving import Serving
-from environments.settings import EnvSettings, without_credentials
+from environments.settings import EnvSettings
 from judges.errors import SettingsError, UserError
-from judges.layers import Layer, Loaded, load
+from judges.layers import Layer, Loaded, load, secrets
 from judges.transport import open_session
+from judges.urls import without_credentials
 
 logger = logging.getLogger(__name__)
 
 FAILED, BAD_INPUT = 1, 2
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_SECRET_FLAGS = ("--env.judge_api_key", "--openai.api_key", "--openai.replicas")
 
 VERBS: Mapping[str, str] = {
     "evaluate": "score a policy and print benchmark numbers",
@@ -136,9 +136,22 @@ def _openai_lists(layers: list[Layer]) -> list[Layer]:
             values = _as_replicas(openai, stronger, layer.name)
             layer = Layer(layer.name, {**layer.values, "openai": values})
         elif isinstance(openai, dict):
+            if "replicas" in openai and stronger:
+                layer = Layer(layer.name, {**layer.values, "openai": _yielding(openai, stronger)})
             stronger |= set(openai)
         reshaped.append(layer)
     return reshaped
+
+
+def _yielding(openai: dict[str, Any], stronger: set[str]) -> dict[str, Any]:
+    """A section whose replicas leave out what a stronger layer says of all servers."""
+    if "base_url" in stronger:
+        return {name: value for name, value in openai.items() if name != "replicas"}
+    replicas = openai["replicas"]
+    if not isinstance(replicas, list) or not all(isinstance(each, dict) for each in replicas):
+        return openai  # validated, and refused, later
+    kept = [{name: value for name, value in each.items() if name not in stronger} for each in replicas]
+    return {**openai, "replicas": kept}
 
 
 def _as_replicas(servers: list[Any], stronger: set[str], where: str) -> dict[str, Any]:
@@ -258,12 +271,11 @@ def _name_run(env_type: type[JudgedEnv[Any, Any, Any]], loaded: Loaded[EnvSettin
 
 def resume_command(loaded: Loaded[EnvSettings[Any]], arguments: Sequence[str]) -> str:
     """The command that takes the run up: the one that was given, its directory, `--resume`; without secrets."""
-    words, hide_next = [], False
+    words = []
     for word in arguments:
-        flag, equals, _ = word.partition("=")
-        secret = flag in _SECRET_FLAGS
-        words.append("***" if hide_next else f"{flag}=***" if secret and equals else without_credentials(word))
-        hide_next = secret and not equals
+        for secret in secrets(loaded.settings):
+            word = word.replace(secret, "***")
+        words.append(without_credentials(word))
     directory = str(loaded.settings.env.data_dir_to_save_evals)
     if not loaded.given("env.data_dir_to_save_evals"):
         words.append(f"--env.data_dir_to_save_evals={directory}")

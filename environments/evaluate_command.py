@@ -110,7 +110,8 @@ async def evaluate_into(
         earlier = read_earlier(before, SampleReader[DetailT](env.detail_type), tasks)
         if earlier.finished or earlier.failed:
             logger.info("resuming %s: %d rows are finished", run.path, len(earlier.finished))
-            run.rewrite((sample.to_line() for sample in earlier.finished.values()), ())
+        if len(earlier.finished) < len(tasks):
+            run.drop_metrics()
         try:
             samples = await _finish_missing(env, tasks, earlier, run, in_flight, display)
         except NothingSucceeds as error:

@@ -28,7 +28,7 @@ class NothingSucceeds(JudgeGymError):
     """The first rows all failed; the message is the last row's error."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
 class Earlier(Generic[DetailT]):
     """What a resumed run brings: finished rows, and failed ones whose completions are paid for; by uid."""
 

@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
+from pydantic import TypeAdapter, ValidationError
+
 from environments.settings import BUNDLED_TOKENIZER, ConfigT, EnvSettings
 from judges.errors import SettingsError
 from judges.layers import Layer, Loaded, Values
@@ -38,7 +40,8 @@ def preset(layers: list[Layer], samples: Mapping[str, str]) -> list[Layer]:
         layers: strongest first.
         samples: the environment's settings that name its bundled samples.
     """
-    if not any(_is_true(layer.values.get("offline")) for layer in layers):
+    said = next((layer.values["offline"] for layer in layers if "offline" in layer.values), False)
+    if not _is_true(said):
         return layers
     env: Values = {"tokenizer_name": str(BUNDLED_TOKENIZER), **samples}
     openai: Values = {}
@@ -50,12 +53,16 @@ def preset(layers: list[Layer], samples: Mapping[str, str]) -> list[Layer]:
 
 
 def _is_true(value: object) -> bool:
-    return str(value).lower() in ("true", "1", "yes", "on")
+    """Whether a value that is not validated yet will be read as true; one that is no boolean is refused later."""
+    try:
+        return TypeAdapter(bool).validate_python(value)
+    except ValidationError:
+        return False
 
 
 def _sets(layers: list[Layer], section: str, *names: str) -> bool:
     values = [layer.values.get(section) for layer in layers]
-    return any(name in value for value in values if isinstance(value, dict) for name in names)
+    return any(value.get(name) for value in values if isinstance(value, dict) for name in names)
 
 
 def stand_ins(loaded: Loaded[EnvSettings[ConfigT]]) -> StandIns:
@@ -82,7 +89,7 @@ async def running(loaded: Loaded[EnvSettings[ConfigT]]) -> AsyncIterator[EnvSett
             env = env.model_copy(update={"judge_base_url": await _start(stack, settings)})
         if which.policy:
             openai = openai.model_copy(update={"base_url": await _start(stack, settings)})
-        yield settings.model_copy(update={"env": env, "openai": openai})
+        yield settings.standing_in(which.names, env=env, openai=openai)
 
 
 async def _start(stack: AsyncExitStack, settings: EnvSettings[ConfigT]) -> str:

@@ -20,7 +20,7 @@ from environments.settings import EnvConfig, ServerSettings
 from judges.client import ChatClient
 from judges.errors import EndpointError, FailureKind
 from judges.judgment import CallRun
-from judges.settings import split_urls
+from judges.urls import split_urls
 from judges.wire import Choice
 
 
@@ -35,34 +35,43 @@ class Policy:
     async def complete(self, conversation: Conversation) -> tuple[Completion, CallRun]:
         """One completion; one whose answer is too short is asked for again, up to `max_retries` times.
 
-        An endpoint that answers with nothing, again and again, is a policy whose answer is empty.
+        An answer that is there is kept, whatever becomes of asking again; an endpoint that answers with nothing,
+        again and again, is a policy whose answer is empty.
 
         Raises:
             EndpointError: the policy never answered.
         """
-        run = CallRun()
+        run, kept = CallRun(), None
         for _ in range(self.config.max_retries + 1):
-            completion, once = await self._ask(conversation)
-            run = CallRun(run.latency_s + once.latency_s, run.attempts + once.attempts, False, run.usage + once.usage)
-            if not completion.short:
+            try:
+                kept, once = await self._ask(conversation)
+            except EndpointError as error:
+                run = _and(run, CallRun(attempts=error.attempts, usage=error.usage))
+                if kept is None and error.kind is FailureKind.EMPTY:
+                    kept = read_completion(Choice(""), self.config)
+                if kept is None:
+                    raise
                 break
-        return completion, run
+            run = _and(run, once)
+            if not kept.short:
+                break
+        assert kept is not None  # the loop runs at least once, and ends with an answer or an error
+        return kept, run
 
     async def _ask(self, conversation: Conversation) -> tuple[Completion, CallRun]:
         config = self.config
-        try:
-            answer = await self.client.chat(
-                conversation, temperature=config.eval_temperature, max_tokens=config.eval_max_tokens
-            )
-        except EndpointError as error:
-            if error.kind is not FailureKind.EMPTY:
-                raise
-            return self.read(Choice("")), CallRun(attempts=error.attempts)
-        return self.read(answer.first), CallRun(answer.latency_s, answer.attempts, answer.cached, answer.usage)
+        answer = await self.client.chat(
+            conversation, temperature=config.eval_temperature, max_tokens=config.eval_max_tokens
+        )
+        run = CallRun(answer.latency_s, answer.attempts, answer.cached, answer.usage)
+        return read_completion(answer.first, config), run
 
-    def read(self, choice: Choice) -> Completion:
-        """A completion from what the endpoint returned, or from a file."""
-        return read_completion(choice, self.config)
+
+def _and(first: CallRun, second: CallRun) -> CallRun:
+    """Two calls, one after the other, as one."""
+    return CallRun(
+        first.latency_s + second.latency_s, first.attempts + second.attempts, False, first.usage + second.usage
+    )
 
 
 class TokenServer:

@@ -29,7 +29,7 @@ class SampleRun:
     judge_calls: Mapping[str, CallRun] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
 class Sample(Generic[DetailT]):
     """One row, evaluated or failed.
 
@@ -129,12 +129,13 @@ class SampleReader(Generic[DetailT]):
         error = cast("str | None", line.get("error"))
         if status != "policy_failed":
             fields = {name: line[name] for name in self._detail_fields if name in line}
+            judged = bool(fields) or status == Status.OK.value
             judgment = Judgment(
                 score=cast("float | None", line["score"]) if status == Status.OK.value else None,
                 status=Status(status),
                 label=cast("str | None", line["label"]),
                 explanation=error or "",
-                detail=self._detail.validate_python(fields) if fields else None,
+                detail=self._detail.validate_python(fields) if judged else None,
             )
         return Sample(
             uid=cast(str, line["uid"]),

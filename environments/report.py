@@ -15,17 +15,18 @@ from rich.text import Text
 from environments.metrics import Metrics
 from judges.layers import ConfigLine
 
+_VALUE_WIDTH = 30
 _PLAIN_STEPS = 10  # lines of progress where there is no terminal to redraw
 
 
 def output() -> Console:
     """Standard output: results."""
-    return Console(soft_wrap=True, highlight=False, markup=False)
+    return Console(soft_wrap=True, highlight=False, markup=False, emoji=False)
 
 
 def messages() -> Console:
     """Standard error: progress, warnings, errors."""
-    return Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
+    return Console(stderr=True, soft_wrap=True, highlight=False, markup=False, emoji=False)
 
 
 def offline_notice(stand_ins: Sequence[str]) -> str:
@@ -47,8 +48,10 @@ def show_config(lines: Sequence[ConfigLine]) -> None:
 def show_metrics(title: str, metrics: Metrics, notices: Sequence[str]) -> None:
     """Print the table of metrics, what was left out, and what the reader must know of it."""
     console = output()
+    if not console.is_terminal and metrics.values:  # whoever reads it from a file wants the names whole
+        console.width = max(console.width, max(map(len, metrics.values)) + _VALUE_WIDTH)
     table = Table(title=Text(title), title_justify="left")
-    table.add_column("metric")
+    table.add_column("metric", overflow="fold")
     table.add_column("value", justify="right")
     for name, value in metrics.values.items():
         table.add_row(name, f"{value:.4f}" if isinstance(value, float) else str(value))
@@ -123,4 +126,5 @@ class ProgressDisplay:
         if self._bar is not None:
             self._bar.update(self._row, completed=self._done, rate=rate, tally=tally.text)
         elif self._done * _PLAIN_STEPS // self._total > (self._done - 1) * _PLAIN_STEPS // self._total:
-            self._console.print(f"{self._done}/{self._total} rows, {rate}, {tally.text}")
+            said = (f"{self._done}/{self._total} rows", rate, tally.text)
+            self._console.print(", ".join(part for part in said if part))

@@ -36,7 +36,7 @@ class Scores:
         return len(set(self.values)) == 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
 class JudgedGroup(Generic[DetailT]):
     """The rollouts of one conversation with their judgments.
 

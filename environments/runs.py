@@ -90,7 +90,7 @@ class RunDirectory:
                 cls._compare(path / CONFIG, matters)
             before = Before(_read_lines(path / SAMPLES), _read_lines(path / FAILURES))
         except BaseException:
-            lock.close()
+            cls._let_go(path, lock)
             raise
         replace(path / CONFIG, yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True).encode())
         return cls(path, lock), before
@@ -101,6 +101,17 @@ class RunDirectory:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise RunDirectoryError(f"run directory {path} is in use by another process") from None
+
+    @staticmethod
+    def _let_go(path: Path, lock: IO[bytes]) -> None:
+        """Leave no lock behind, unless it is another process's."""
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            (path / LOCK).unlink(missing_ok=True)
+        except OSError:
+            pass
+        finally:
+            lock.close()
 
     @staticmethod
     def _compare(path: Path, matters: Mapping[str, JSON]) -> None:
@@ -149,8 +160,7 @@ class RunDirectory:
     def close(self) -> None:
         """Close the files and let the directory go."""
         self._close_files()
-        (self.path / LOCK).unlink(missing_ok=True)
-        self._lock.close()
+        self._let_go(self.path, self._lock)
 
     def _close_files(self) -> None:
         for file in self._files.values():

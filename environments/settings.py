@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Generic, Literal, TypeVar, cast
 
@@ -11,12 +10,14 @@ from atroposlib.envs.base import BaseEnvConfig, EvalHandlingEnum
 from atroposlib.envs.server_handling.server_baseline import ReasoningConfig
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, SecretStr, field_validator
 from pydantic_settings import CliImplicitFlag
+from typing_extensions import Self
 
 from judges import wire
 from judges.chat import ChatSettings
 from judges.layers import LayeredSettings
 from judges.replicas import Endpoint
-from judges.settings import JudgeSettings, api_key, check_urls, is_operational, operational, same_host, split_urls
+from judges.settings import JudgeSettings, api_key, is_operational, operational
+from judges.urls import check_urls, same_host, split_urls, without_credentials
 from judges.usage import Prices
 from judges.wire import JSON
 
@@ -186,10 +187,32 @@ class EnvSettings(LayeredSettings, Generic[ConfigT]):
     latency_ms: float = Field(0.0, ge=0, description="With --offline: how long a stand-in takes to answer.")
     faults: dict[str, float] = Field(default_factory=dict, description='With --offline: {"500": 0.1, "drop": 0.05, …}.')
 
+    _stand_ins: frozenset[str] = frozenset()
+
+    def standing_in(self, roles: Sequence[str], *, env: ConfigT, openai: ServerSettings) -> Self:
+        """These settings with the URLs of stand-ins for `judge`, `policy` or both."""
+        settings = self.model_copy(update={"env": env, "openai": openai})
+        settings._stand_ins = frozenset(roles)
+        return settings
+
     def public(self) -> dict[str, JSON]:
-        """What `config.yaml` holds: every setting but secrets; it can be given to `--config` again."""
-        sections: dict[str, JSON] = {"env": _without_secrets(self.env), "openai": _without_secrets(self.openai)}
-        return {**sections, "limit": self.limit}
+        """What `config.yaml` holds: every setting but secrets; it can be given to `--config` again.
+
+        A stand-in's URL is gone with its run, so it is left out; and so is the name of a key's variable that nobody
+        gave, since what is given there may go to any host.
+        """
+        env, openai = _without_secrets(self.env), _without_secrets(self.openai)
+        for model, section, name in ((self.env, env, "judge_api_key_env"), (self.openai, openai, "api_key_env")):
+            if name not in model.model_fields_set:
+                del section[name]
+        if "judge" in self._stand_ins:
+            del env["judge_base_url"]
+        if "policy" in self._stand_ins:
+            del openai["base_url"]
+        sections: dict[str, JSON] = {"env": env, "openai": openai, "limit": self.limit}
+        if self.offline:
+            sections |= {"offline": True, "latency_ms": self.latency_ms, "faults": dict(self.faults)}
+        return sections
 
     def matters(self) -> dict[str, JSON]:
         """The settings that shape what `evaluate` finds, by dotted name: the ones a resumed run cannot change."""
@@ -204,18 +227,12 @@ class EnvSettings(LayeredSettings, Generic[ConfigT]):
 _ATROPOS_IN_EVALUATION = frozenset(
     {"thinking_mode", "custom_thinking_prompt", "reasoning_effort", "max_reasoning_tokens"}
 )
-_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
 
 
 def _shapes_evaluation(model: type[BaseModel], name: str) -> bool:
     if name in BaseEnvConfig.model_fields:
         return name in _ATROPOS_IN_EVALUATION
     return not is_operational(model, name)
-
-
-def without_credentials(text: str) -> str:
-    """`text` without user names and passwords in its URLs."""
-    return _CREDENTIALS.sub("", text)
 
 
 def _without_secrets(model: BaseModel) -> dict[str, JSON]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
+import csv
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar, cast
 
 from judges import wire
 from judges.errors import DataError
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 Split = Literal["train", "eval"]
 
-_LOADERS = {".jsonl": "json", ".json": "json", ".csv": "csv", ".parquet": "parquet"}
+FILE_KINDS = (".jsonl", ".json", ".csv", ".parquet")
 _UID_COLUMNS = ("uid", "question_id", "id")
 
 
@@ -93,6 +93,9 @@ class Row:
 def load_rows(source: str, *, split: str) -> list[Row]:
     """The rows of a dataset, in its own order.
 
+    JSON is read line by line and not through a table: a column has no type there, and text that looks like a date or a
+    number stays the text that it is.
+
     Args:
         source: a JSONL, JSON, CSV or Parquet file, or a dataset's name on the Hugging Face hub.
         split: the hub dataset's split; a file has but one.
@@ -104,63 +107,104 @@ def load_rows(source: str, *, split: str) -> list[Row]:
         DataError: it cannot be loaded or is empty; names the file and, where one is at fault, the row.
     """
     path = Path(source).expanduser()
-    loader = _LOADERS.get(path.suffix.lower())
-    if loader is None:
+    kind = path.suffix.lower()
+    if kind not in FILE_KINDS:
         table = _load_from_hub(source, split)
     elif not path.is_file():
         raise DataError(f"{source}: there is no such file")
+    elif kind == ".jsonl":
+        table = _load_lines(path)
+    elif kind == ".json":
+        table = _load_json(path)
     else:
-        table = _load_file(path, loader)
+        table = _load_table(path)
     rows = [Row(source, number, values) for number, values in enumerate(table, start=1)]
     if not rows:
         raise DataError(f"{source}: no rows")
     return rows
 
 
-def _load_file(path: Path, loader: str) -> Iterable[Mapping[str, JSON]]:
-    import datasets  # late: a second and a half
-
-    datasets.disable_progress_bars()
-    try:
-        return list(datasets.load_dataset(loader, data_files=str(path), split="train"))
-    except Exception as error:  # whatever the loader raises, the user's file is at fault
-        if path.suffix.lower() == ".jsonl":
-            return _load_lines(path)  # one type a column is the loader's rule, not JSONL's; and it names no row
-        raise DataError(f"{path}: cannot be loaded: {_first_line(error)}") from error
-
-
 def _load_lines(path: Path) -> list[Mapping[str, JSON]]:
-    """JSONL line by line: slower, and it knows which line is wrong."""
     rows: list[Mapping[str, JSON]] = []
     with path.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
-            if not line.strip():
-                continue
-            try:
-                value = wire.loads(line)
-            except (json.JSONDecodeError, UnicodeDecodeError) as error:
-                raise DataError(f"{path}, row {number}: not JSON: {error}") from error
-            if not isinstance(value, Mapping):
-                raise DataError(f"{path}, row {number}: expected an object, found {type(value).__name__}")
-            rows.append(value)
+            if line.strip():
+                rows.append(_object(line, f"{path}, row {number}"))
     return rows
 
 
-def _load_from_hub(name: str, split: str) -> Iterable[Mapping[str, JSON]]:
-    import datasets  # late: a second and a half
+def _load_json(path: Path) -> list[Mapping[str, JSON]]:
+    """A JSON file: a list of objects, or one object a line."""
+    data = path.read_bytes()
+    if not data.lstrip().startswith(b"["):
+        return _load_lines(path)
+    try:
+        values = cast("list[JSON]", wire.loads(data))
+    except ValueError as error:
+        raise DataError(f"{path}: not JSON: {error}") from error
+    for number, value in enumerate(values, start=1):
+        if not isinstance(value, Mapping):
+            raise DataError(f"{path}, row {number}: expected an object, found {type(value).__name__}")
+    return cast("list[Mapping[str, JSON]]", values)
 
-    datasets.disable_progress_bars()
+
+def _object(line: bytes, place: str) -> Mapping[str, JSON]:
+    try:
+        value = wire.loads(line)
+    except ValueError as error:
+        raise DataError(f"{place}: not JSON: {error}") from error
+    if not isinstance(value, Mapping):
+        raise DataError(f"{place}: expected an object, found {type(value).__name__}")
+    return value
+
+
+def _load_table(path: Path) -> Iterable[Mapping[str, JSON]]:
+    datasets = _datasets()
+    if not path.read_bytes().strip():
+        return []
+    try:
+        if path.suffix.lower() == ".csv":
+            with path.open(encoding="utf-8-sig", newline="") as lines:
+                columns = next(csv.reader(lines))
+            text = datasets.Features({column: datasets.Value("string") for column in columns})
+            table = datasets.Dataset.from_csv(str(path), features=text, keep_default_na=False)
+        else:
+            table = datasets.Dataset.from_parquet(str(path))
+        return list(table)
+    except Exception as error:
+        if _is_header_alone(path):
+            return []
+        raise DataError(f"{path}: cannot be loaded: {_first_line(error)}") from error
+
+
+def _is_header_alone(path: Path) -> bool:
+    """Whether a CSV file has a header and nothing below it, which the loader does not take for an empty table."""
+    return path.suffix.lower() == ".csv" and len(path.read_bytes().split(b"\n", 2)) < 3
+
+
+def _load_from_hub(name: str, split: str) -> Iterable[Mapping[str, JSON]]:
+    datasets = _datasets()
     try:
         return list(datasets.load_dataset(name, split=split))
     except Exception as error:  # the hub, the network and the dataset's own files each raise their own kinds
         raise DataError(
             f"{name}: cannot be loaded from the Hugging Face hub (split {split!r}): {_first_line(error)}; "
-            f"a local file needs one of the endings {', '.join(_LOADERS)}"
+            f"a local file needs one of the endings {', '.join(FILE_KINDS)}"
         ) from error
 
 
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+def _datasets() -> Any:
+    import datasets  # late: a second and a half
+
+    datasets.disable_progress_bars()
+    datasets.utils.logging.set_verbosity(logging.CRITICAL)  # its errors reach the user through ours
+    return datasets
+
+
+def _first_line(error: BaseException) -> str:
+    """What an error, or the one behind it, says first."""
+    said = str(error.__cause__ or error).strip().splitlines()
+    return said[0] if said else type(error).__name__
 
 
 def by_uid(rows: Sequence[Row]) -> dict[str, Row]:

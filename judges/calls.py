@@ -38,7 +38,7 @@ async def ask(
     try:
         answer = await client.chat(messages, vote=vote, keep=lambda choice: parse(choice.text) is not None)
     except EndpointError as error:
-        run = CallRun(attempts=error.attempts)
+        run = CallRun(attempts=error.attempts, usage=error.usage)
         return JudgeCall(purpose, "", None, None, str(error), run, failed=True)
     choice = answer.first
     value = parse(choice.text)

@@ -109,15 +109,16 @@ class ChatClient:
             EndpointError: no attempt succeeded.
         """
         parameters = self._parameters(temperature, max_tokens, extra)
-        self.meter.calls += 1
         try:
             if n == 1:
                 answer = await self._one(messages, parameters, vote, keep)
             else:
                 answer = await self._many(messages, parameters, n)
+            self.meter.calls += 1
             logger.debug("%s was asked %r and answered %r", self._identity, messages, answer)
             return answer
         except EndpointError as error:
+            self.meter.calls += 1
             self.meter.failures += 1
             self.meter.last_failure = str(error)
             raise

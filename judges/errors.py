@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from enum import Enum
 
+from judges.usage import Usage
+
 
 class JudgeGymError(Exception):
     """Base of every error that this project raises on purpose."""
@@ -64,6 +66,7 @@ class EndpointError(JudgeGymError):
         answer: what the endpoint last said (at most 500 characters), or the exception's own words.
         attempts: how many requests were sent.
         retry_after: seconds that the endpoint asked to wait, if it did.
+        usage: what was paid all the same, for answers that held nothing.
     """
 
     def __init__(
@@ -84,6 +87,7 @@ class EndpointError(JudgeGymError):
         self.status = status
         self.attempts = attempts
         self.retry_after = retry_after
+        self.usage = Usage()
 
     def __str__(self) -> str:
         """One line: kind, endpoint, status, number of requests, last answer."""

@@ -63,7 +63,7 @@ class JudgeCall:
     failed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
 class Judgment(Generic[DetailT_co]):
     """A judge's result for one completion (or one group of them that is judged together).
 

@@ -8,11 +8,12 @@ part of a message where the setting is a secret.
 from __future__ import annotations
 
 import difflib
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, SecretStr, ValidationError
@@ -27,6 +28,7 @@ from pydantic_settings import (
 from pydantic_settings import SettingsError as ParsingError
 
 from judges.errors import SettingsError
+from judges.urls import without_credentials
 
 ENV_PREFIX = "JUDGEGYM_"
 DEFAULT = "default"
@@ -58,6 +60,10 @@ class LayeredSettings(BaseSettings):
         return (init_settings,)
 
 
+def _shown(value: object) -> str:
+    return MASK if isinstance(value, SecretStr) else without_credentials(str(value))
+
+
 SettingsT = TypeVar("SettingsT", bound=LayeredSettings)
 
 
@@ -78,7 +84,7 @@ class ConfigLine:
     layer: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
 class Loaded(Generic[SettingsT]):
     """Settings, and the layer that each value came from, by dotted name; a name that is absent is a default."""
 
@@ -92,8 +98,7 @@ class Loaded(Generic[SettingsT]):
     def lines(self) -> list[ConfigLine]:
         """Every setting with its value and layer."""
         return [
-            ConfigLine(name, MASK if isinstance(value, SecretStr) else str(value), self.origins.get(name, DEFAULT))
-            for name, value in _leaves(self.settings)
+            ConfigLine(name, _shown(value), self.origins.get(name, DEFAULT)) for name, value in _leaves(self.settings)
         ]
 
 
@@ -128,8 +133,12 @@ def load(
         merged = _merge(merged, layer.values)
         origins.update((name, _origin(layer, name)) for name in _flatten(settings_type, layer.values))
     for name, field in settings_type.model_fields.items():
-        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            merged.setdefault(name, {})
+        if _section(settings_type, name) is None:
+            continue
+        if field.is_required():
+            merged.setdefault(name, {})  # its fields have defaults of their own
+        elif isinstance(field.default, BaseModel) and isinstance(merged.get(name), dict):
+            merged[name] = {**dict(field.default), **merged[name]}  # what is not given stays as it was
     try:
         settings = settings_type(**merged)
     except ValidationError as error:
@@ -143,14 +152,20 @@ def _read_command_line(settings_type: type[LayeredSettings], argv: Sequence[str]
         source.root_parser.usage = f"{prog} [--name=value …]"  # not a page of brackets before the options' own list
         return source(args=list(argv))()
     except ParsingError as error:
-        raise SettingsError(_explain_flag(settings_type, str(error))) from None
+        raise SettingsError(_explain_flag(settings_type, str(error), argv)) from None
 
 
 def _read_environment(settings_type: type[LayeredSettings]) -> Values:
+    named = [name for name in os.environ if name.upper().startswith(ENV_PREFIX)]
+    for name in named:
+        section = name.upper().removeprefix(ENV_PREFIX).partition("__")[0].lower()
+        if section not in settings_type.model_fields:
+            raise SettingsError(f"environment variable {name}: unknown setting{_suggestion(settings_type, section)}")
     try:
         return EnvSettingsSource(settings_type)()
     except ParsingError as error:
-        raise SettingsError(f"environment variables: {error}") from None
+        why = f"{error} ({error.__cause__})" if error.__cause__ is not None else str(error)
+        raise SettingsError(f"environment variables ({', '.join(sorted(named))}): {why}") from None
 
 
 def _read_yaml(path: Path) -> Values:
@@ -162,7 +177,16 @@ def _read_yaml(path: Path) -> Values:
         raise SettingsError(f"--config: {path} is not a YAML file: {' '.join(str(error).split())}") from None
     if not isinstance(values, dict | None):
         raise SettingsError(f"--config: {path} holds a {type(values).__name__}; expected sections such as `env:`")
+    _check_names(values or {}, path)
     return values or {}
+
+
+def _check_names(values: Values, path: Path, prefix: str = "") -> None:
+    for name, value in values.items():
+        if not isinstance(name, str):
+            raise SettingsError(f"{prefix}{name!r} ({path}): unknown setting: a name is text")
+        if isinstance(value, dict):
+            _check_names(value, path, f"{prefix}{name}.")
 
 
 def _merge(weaker: Values, stronger: Values) -> Values:
@@ -189,6 +213,17 @@ def _section(model: type[BaseModel], name: str) -> type[BaseModel] | None:
     return annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
 
 
+def secrets(model: BaseModel) -> Iterator[str]:
+    """Every secret in a model, as it must not be shown."""
+    for name in type(model).model_fields:
+        value = getattr(model, name)
+        for each in value if isinstance(value, list) else [value]:
+            if isinstance(each, BaseModel):
+                yield from secrets(each)
+            elif isinstance(each, SecretStr) and each.get_secret_value():
+                yield each.get_secret_value()
+
+
 def _leaves(model: BaseModel, prefix: str = "") -> Iterator[tuple[str, object]]:
     for name in type(model).model_fields:
         value = getattr(model, name)
@@ -213,11 +248,17 @@ def _origin(layer: Layer, name: str) -> str:
     return f"{layer.name} {ENV_PREFIX}{name.replace('.', '__').upper()}"
 
 
-def _explain_flag(settings_type: type[LayeredSettings], message: str) -> str:
+def _explain_flag(settings_type: type[LayeredSettings], message: str, argv: Sequence[str]) -> str:
     """A command line that could not be read, in one line."""
     unknown = re.search(r"unrecognized arguments: (.*)", message)
+    unreadable = re.match(r"Parsing error encountered for (\S+):", message)
+    if unreadable is not None:
+        name = unreadable.group(1)
+        given = [value for word in argv for flag, _, value in [word.partition("=")] if flag == f"--{name}"]
+        shown = f", got {given[-1][:100]!r}" if given and _may_be_shown(settings_type, name.split(".")) else ""
+        return f"--{name} (command line): cannot be read; expected JSON{shown}"
     if unknown is None:
-        return re.sub(r"^error parsing CLI: ", "command line: ", message)
+        return "command line: " + re.sub(r"^error parsing CLI: ", "", message)
     flag, _, rest = unknown.group(1).partition(" ")
     name = flag.lstrip("-").partition("=")[0]
     if not flag.startswith("-"):
@@ -247,6 +288,32 @@ def _explain(settings_type: type[LayeredSettings], error: ErrorDetails, origins:
         return f"{name}{origin}: unknown setting{_suggestion(settings_type, name)}"
     message = error["msg"].removeprefix("Value error, ")
     message = message[:1].lower() + message[1:]
-    if error["type"] in ("missing", "value_error") or "key" in name:
+    harmless = isinstance(error["input"], int | float | None) or _may_be_shown(settings_type, parts)
+    if error["type"] in ("missing", "value_error") or not harmless:
         return f"--{name}{origin}: {message}"
-    return f"--{name}{origin}: {message}, got {str(error['input'])[:100]!r}"
+    return f"--{name}{origin}: {message}, got {_received(error['input'])}"
+
+
+def _may_be_shown(model: type[BaseModel], parts: Sequence[str]) -> bool:
+    """Whether a value under this name can hold no secret: its field's type has neither a secret nor a model in it."""
+    field = model.model_fields.get(parts[0])
+    if field is None:
+        return False
+    section = _section(model, parts[0])
+    if section is not None:
+        return len(parts) > 1 and _may_be_shown(section, parts[1:])
+    return not _holds_secrets(field.annotation)
+
+
+def _holds_secrets(annotation: object) -> bool:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel | SecretStr):
+        return True
+    return any(_holds_secrets(each) for each in get_args(annotation))
+
+
+def _received(value: object) -> str:
+    """What was received: a plain value as text, of anything that may hold a secret somewhere only what it is."""
+    plain = str | int | float | None
+    if isinstance(value, plain) or (isinstance(value, list) and all(isinstance(each, plain) for each in value)):
+        return repr(without_credentials(str(value))[:100])
+    return f"a {type(value).__name__}"

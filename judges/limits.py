@@ -26,7 +26,8 @@ class AdaptiveLimit:
         self.in_flight = 0
         self._limit = float(ceiling)
         self._lowered_at = float("-inf")
-        self._waiters: deque[asyncio.Future[None]] = deque()
+        self._urgent: deque[asyncio.Future[None]] = deque()
+        self._others: deque[asyncio.Future[None]] = deque()
 
     @property
     def limit(self) -> int:
@@ -39,14 +40,11 @@ class AdaptiveLimit:
         Returns:
             The time of admission (monotonic clock), for `overloaded`.
         """
-        if self.in_flight < self.limit and (urgent or not self._waiters):
+        if self.in_flight < self.limit and not self._urgent and (urgent or not self._others):
             self.in_flight += 1
             return time.monotonic()
         place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        if urgent:
-            self._waiters.appendleft(place)
-        else:
-            self._waiters.append(place)
+        (self._urgent if urgent else self._others).append(place)
         try:
             await place
         except asyncio.CancelledError:
@@ -81,8 +79,8 @@ class AdaptiveLimit:
             self._admit()
 
     def _admit(self) -> None:
-        while self._waiters and self.in_flight < self.limit:
-            place = self._waiters.popleft()
+        while (waiting := self._urgent or self._others) and self.in_flight < self.limit:
+            place = waiting.popleft()
             if not place.done():
                 self.in_flight += 1
                 place.set_result(None)

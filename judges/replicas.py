@@ -10,6 +10,8 @@ from urllib.request import getproxies, proxy_bypass
 
 from pydantic import SecretStr
 
+from judges.urls import without_credentials
+
 _FIRST_REST_S = 1.0
 _LONGEST_REST_S = 30.0
 
@@ -37,16 +39,7 @@ class Endpoint:
     def shown(self) -> str:
         """The base URL without credentials and query, for messages."""
         parts = urlsplit(self.base_url)
-        host = parts.hostname or ""
-        netloc = f"[{host}]" if ":" in host else host
-        if parts.port is not None:
-            netloc += f":{parts.port}"
-        return urlunsplit((parts.scheme, netloc, parts.path, "", ""))
-
-    def redact(self, text: str) -> str:
-        """`text` without this endpoint's key, which some endpoints repeat in their errors."""
-        key = self.api_key.get_secret_value() if self.api_key is not None else ""
-        return text.replace(key, "***") if key else text
+        return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 @dataclass(slots=True)
@@ -57,8 +50,8 @@ class Replica:
     in_flight: int = 0
     failures_in_a_row: int = 0
     resting_until: float = float("-inf")
-    headers: dict[str, str] = field(default_factory=dict)
-    proxy: str | None = None
+    headers: dict[str, str] = field(default_factory=dict, repr=False)
+    proxy: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         """Build the request headers and look the proxy up, once."""
@@ -66,6 +59,14 @@ class Replica:
         self.headers = {"Content-Type": "application/json"}
         if self.endpoint.api_key is not None:
             self.headers["Authorization"] = f"Bearer {self.endpoint.api_key.get_secret_value()}"
+
+    def redact(self, text: str) -> str:
+        """`text` without the endpoint's key and passwords, which endpoints and libraries repeat in their errors."""
+        key = self.endpoint.api_key.get_secret_value() if self.endpoint.api_key is not None else ""
+        for secret in (key, _credentials(self.endpoint.base_url), _credentials(self.proxy or "")):
+            if secret:
+                text = text.replace(secret, "***")
+        return without_credentials(text)
 
     def succeeded(self) -> None:
         """Tell of an answer."""
@@ -107,3 +108,8 @@ def environment_proxy(url: str) -> str | None:
     if proxy is None or proxy_bypass(parts.netloc.rpartition("@")[2]):
         return None
     return proxy
+
+
+def _credentials(url: str) -> str:
+    """The `user:password` of a URL, which a proxy's may have without a scheme."""
+    return (url.partition("://")[2] or url).partition("/")[0].rpartition("@")[0]

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import email.utils
+import math
 import time
 from dataclasses import dataclass
+from datetime import timezone
 
 import aiohttp
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_random_exponential
@@ -29,10 +31,13 @@ def classify_status(status: int) -> FailureKind:
 
 
 def classify_exception(error: BaseException) -> FailureKind:
-    """The kind of failure that an exception of the HTTP client is."""
+    """The kind of failure that an exception of the HTTP client is.
+
+    A `ValueError` (a URL, a header or a host name that cannot be sent) would be the same again.
+    """
     if isinstance(error, (asyncio.TimeoutError, TimeoutError)):
         return FailureKind.TIMEOUT
-    return FailureKind.REJECTED if isinstance(error, aiohttp.InvalidURL) else FailureKind.CONNECTION
+    return FailureKind.REJECTED if isinstance(error, aiohttp.InvalidURL | ValueError) else FailureKind.CONNECTION
 
 
 def retry_after_seconds(header: str | None, *, now: float | None = None) -> float | None:
@@ -50,12 +55,20 @@ def retry_after_seconds(header: str | None, *, now: float | None = None) -> floa
     try:
         seconds = float(header)
     except ValueError:
-        try:
-            moment = email.utils.parsedate_to_datetime(header)
-        except ValueError:
+        moment = _http_date(header)
+        if moment is None:
             return None
-        seconds = moment.timestamp() - (time.time() if now is None else now)
-    return max(0.0, seconds) if seconds < float("inf") else None
+        seconds = moment - (time.time() if now is None else now)
+    return max(0.0, seconds) if seconds < math.inf else None
+
+
+def _http_date(text: str) -> float | None:
+    """The Unix time of an HTTP date; one without a zone is in UTC, as all of them are."""
+    try:
+        moment = email.utils.parsedate_to_datetime(text)
+        return (moment if moment.tzinfo is not None else moment.replace(tzinfo=timezone.utc)).timestamp()
+    except (ValueError, OverflowError, TypeError, IndexError):  # the parser raises each of them on some text
+        return None
 
 
 @dataclass(slots=True)

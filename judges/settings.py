@@ -12,9 +12,8 @@ from pydantic import BaseModel, Field, JsonValue, SecretStr, field_validator
 from judges.chat import ChatSettings
 from judges.errors import SettingsError
 from judges.replicas import Endpoint
+from judges.urls import check_urls, is_loopback, same_host, split_urls
 from judges.usage import Prices
-
-_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 def operational(default: Any, description: str, **constraints: Any) -> Any:
@@ -104,37 +103,6 @@ class JudgeSettings(BaseModel):
             prices=Prices(self.judge_price_input, self.judge_price_output),
             identity=identity,
         )
-
-
-def split_urls(value: str) -> list[str]:
-    """The base URLs of a setting that may name several."""
-    return [url.strip() for url in value.split(",") if url.strip()]
-
-
-def check_urls(value: str) -> str:
-    """`value`, if it is one or more http(s) URLs with commas between.
-
-    Raises:
-        ValueError: it is not.
-    """
-    urls = split_urls(value)
-    for url in urls:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError(f"{url!r} is not a URL; expected something like http://localhost:8000/v1")
-    if not urls:
-        raise ValueError("no URL given; expected something like http://localhost:8000/v1")
-    return value
-
-
-def is_loopback(url: str) -> bool:
-    """Whether a URL's host is this machine."""
-    return urlsplit(url).hostname in _LOOPBACK
-
-
-def same_host(first: str, second: str) -> bool:
-    """Whether all URLs of two settings have one host."""
-    return len({urlsplit(url).hostname for url in split_urls(first) + split_urls(second)}) == 1
 
 
 def api_key(

@@ -9,6 +9,10 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
+class _Abandoned(Exception):
+    """The caller that led a call was cancelled; another one may lead."""
+
+
 class SingleFlight(Generic[T]):
     """Runs one call for all that ask for the same key at the same time.
 
@@ -28,22 +32,25 @@ class SingleFlight(Generic[T]):
         while (running := self._under_way.get(key)) is not None:
             try:
                 return await asyncio.shield(running), True
-            except asyncio.CancelledError:
-                if not running.cancelled():
-                    raise  # we were cancelled, not the leader
+            except _Abandoned:
+                continue
         leading: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._under_way[key] = leading
         try:
             answer = await call()
         except asyncio.CancelledError:
-            leading.cancel()
+            _fail(leading, _Abandoned())
             raise
         except Exception as error:  # not swallowed: handed to everyone who shares the call
-            leading.set_exception(error)
-            leading.exception()  # marked as seen: there may be nobody else
+            _fail(leading, error)
             raise
         else:
             leading.set_result(answer)
             return answer, False
         finally:
             del self._under_way[key]
+
+
+def _fail(future: asyncio.Future[T], error: Exception) -> None:
+    future.set_exception(error)
+    future.exception()  # marked as seen: there may be nobody else

@@ -90,10 +90,11 @@ class Transport:
                             FailureKind.EMPTY, endpoint=endpoint.shown, status=200, answer="empty content"
                         )
         except EndpointError as error:
-            error.attempts = attempts
+            error.attempts, error.usage = attempts, paid
             raise
         finally:
             self.meter.usage += paid
+        self.meter.answered += 1
         return Reply(parsed.choices, paid, clock.elapsed, attempts, parsed.prompt_token_ids)
 
     async def _attempt(
@@ -140,33 +141,32 @@ class Transport:
                 status = response.status
                 retry_after = response.headers.get("Retry-After")
                 data = await response.read()
-        except (aiohttp.ClientError, OSError, asyncio.TimeoutError) as error:
-            raise _unanswered(endpoint, error, timeout_s) from error
+        except (aiohttp.ClientError, OSError, ValueError, asyncio.TimeoutError) as error:
+            raise _unanswered(replica, error, timeout_s) from error
         if status >= 300:
             raise EndpointError(
                 retry.classify_status(status),
                 endpoint=endpoint.shown,
                 status=status,
-                answer=endpoint.redact(wire.error_text(data)),
+                answer=wire.shorten(replica.redact(wire.error_text(data))),
                 retry_after=retry.retry_after_seconds(retry_after),
             )
         try:
             return wire.parse_completion(data)
         except wire.NotACompletion as error:
-            answer = endpoint.redact(str(error))
+            answer = wire.shorten(replica.redact(str(error)))
             raise EndpointError(FailureKind.MALFORMED, endpoint=endpoint.shown, status=status, answer=answer) from error
 
     def _expected_tokens(self, messages: Sequence[Message], parameters: Mapping[str, JSON]) -> int:
         """Prompt tokens, counted, and completion tokens: the mean so far; before any is known, the longest allowed."""
         prompt = sum(count_tokens(message["content"]) for message in messages)
-        answered = self.meter.calls - self.meter.cached - self.meter.failures
         longest = parameters.get("max_tokens")
-        if self.meter.usage.completion_tokens and answered > 0:
-            return prompt + self.meter.usage.completion_tokens // answered
+        if self.meter.answered:
+            return prompt + self.meter.usage.completion_tokens // self.meter.answered
         return prompt + (longest if isinstance(longest, int) else 0)
 
 
-def _unanswered(endpoint: Endpoint, error: Exception, timeout_s: float) -> EndpointError:
+def _unanswered(replica: Replica, error: Exception, timeout_s: float) -> EndpointError:
     kind = retry.classify_exception(error)
     why = f"none within {timeout_s:g} s" if kind is FailureKind.TIMEOUT else f"none ({error or type(error).__name__})"
-    return EndpointError(kind, endpoint=endpoint.shown, answer=endpoint.redact(why))
+    return EndpointError(kind, endpoint=replica.endpoint.shown, answer=wire.shorten(replica.redact(why)))

@@ -48,6 +48,7 @@ class Meter:
     Attributes:
         calls: calls that ended, cached ones included.
         cached: calls that the cache or an identical call under way answered.
+        answered: requests (with their retries) that an endpoint answered.
         failures: calls that never succeeded.
         requests: HTTP requests sent, retries included.
         usage: tokens and cost of all answers that were paid for.
@@ -56,6 +57,7 @@ class Meter:
 
     calls: int = 0
     cached: int = 0
+    answered: int = 0
     failures: int = 0
     requests: int = 0
     usage: Usage = field(default_factory=Usage)

@@ -7,6 +7,7 @@ way in and on the way out, so that nothing behind this border meets one.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ import orjson
 JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
 ChoiceState = Literal["ok", "refusal", "empty", "length"]
 
+_EXCERPT_BYTES = 20_000
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
@@ -118,7 +120,10 @@ def loads(data: bytes | str) -> JSON:
         return cast(JSON, orjson.loads(data))
     except orjson.JSONDecodeError:
         # orjson refuses escaped lone surrogates, which the standard library reads; NaN and Infinity it reads too.
-        return scrub_all(cast(JSON, json.loads(data)))
+        try:
+            return scrub_all(cast(JSON, json.loads(data)))
+        except RecursionError:
+            raise ValueError("nested too deeply") from None
 
 
 def lookup(value: JSON, name: str) -> JSON:
@@ -206,10 +211,13 @@ def _logprobs(value: JSON) -> tuple[float, ...] | None:
     content = value.get("content") if isinstance(value, Mapping) else None
     if not isinstance(content, list):
         return None
-    numbers = [each.get("logprob") if isinstance(each, Mapping) else None for each in content]
-    if not all(isinstance(number, int | float) for number in numbers):
-        return None
-    return tuple(float(cast(float, number)) for number in numbers)
+    try:  # asked for forgiveness, not for each type: there are as many entries as tokens
+        numbers = [entry["logprob"] for entry in content]
+        if set(map(type, numbers)) <= {float, int} and all(map(math.isfinite, numbers)):
+            return tuple(map(float, numbers))
+    except (TypeError, KeyError, OverflowError):
+        pass
+    return None
 
 
 def _count(value: JSON) -> int:
@@ -217,17 +225,25 @@ def _count(value: JSON) -> int:
 
 
 def error_text(data: bytes) -> str:
-    """What an error body says, for people: the OpenAI-style message if there is one, else its beginning."""
+    """What an error body says, for people: the OpenAI-style message if there is one, else its text.
+
+    Not shortened yet: a secret has to be found whole before anything is cut.
+    """
     try:
         body = loads(data)
     except ValueError:
         return excerpt(data)
     error = body.get("error", body) if isinstance(body, Mapping) else body
     message = error.get("message") or error.get("detail") if isinstance(error, Mapping) else error
-    return message[:500] if isinstance(message, str) and message else excerpt(data)
+    return message if isinstance(message, str) and message else excerpt(data)
 
 
-def excerpt(data: bytes, length: int = 500) -> str:
-    """The beginning of a body as one line of text."""
-    text = " ".join(data[: 4 * length].decode("utf-8", "replace").split())
-    return (text[:length] + "…" if len(text) > length else text) or "empty body"
+def excerpt(data: bytes) -> str:
+    """A body's text as one line, as far as it can matter in a message."""
+    return " ".join(data[:_EXCERPT_BYTES].decode("utf-8", "replace").split()) or "empty body"
+
+
+def shorten(text: str, length: int = 500) -> str:
+    """The beginning of a text, as one line."""
+    line = " ".join(text.split())
+    return line[:length] + "…" if len(line) > length else line

@@ -1,0 +1,207 @@
+"""Runs the command line as a user does: as a process of its own, or in this process where that is not the point.
+
+In this process `environments.cli.main` starts an event loop, so such tests are not coroutines and the endpoints that
+they need live on a thread (`serving`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from environments.cli import main
+from eval_environments.arena_hard_environment import ArenaHardEnv
+from tests.scripted import Reply, Script, ScriptedEndpoint
+
+ROOT = Path(__file__).resolve().parents[1]
+SCRIPT = ROOT / "eval_environments" / "arena_hard_environment.py"
+PATIENCE_S = 60.0
+"""How long anything that must happen may take; a bound for a broken test, never a measure."""
+
+_OURS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "COLUMNS", "FORCE_COLOR", "TTY_COMPATIBLE")
+_LOGGERS = ("judges", "environments", "eval_environments")
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended and what it said."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def said(self) -> str:
+        return self.out + self.err
+
+
+@dataclass(frozen=True)
+class RunFiles:
+    """What stands in a run directory."""
+
+    path: Path
+
+    def lines(self, name: str = "samples.jsonl") -> list[dict[str, Any]]:
+        return [json.loads(line) for line in (self.path / name).read_bytes().split(b"\n") if line]
+
+    @property
+    def samples(self) -> list[dict[str, Any]]:
+        return self.lines()
+
+    @property
+    def failures(self) -> list[dict[str, Any]]:
+        return self.lines("failures.jsonl")
+
+    @property
+    def report(self) -> dict[str, Any]:
+        report: dict[str, Any] = json.loads((self.path / "metrics.json").read_bytes())
+        return report
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The metrics without their prefix."""
+        return {name.removeprefix("eval/"): value for name, value in self.report["results"]["all"].items()}
+
+    def without_run(self) -> list[bytes]:
+        """The samples' lines, byte for byte, without what may differ between two runs."""
+        lines = (self.path / "samples.jsonl").read_bytes().split(b"\n")
+        cut = [line.rpartition(b',"run":')[0] for line in lines if line]
+        assert all(cut), "a sample without its run"
+        return cut
+
+    def runs(self) -> list[dict[str, Any]]:
+        return [sample["run"] for sample in self.samples]
+
+
+def clean_environment() -> dict[str, str]:
+    """This process's environment without settings, keys and proxies, so that no machine's own gets into a test."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("JUDGEGYM_") and name not in _OURS and not name.lower().endswith("_proxy")
+    }
+    return {**kept, "PYTHONPATH": str(ROOT)}
+
+
+def in_process(*argv: str, env: Mapping[str, str] | None = None) -> Ended:
+    """The command line of Arena-Hard in this process; leaves its environment and its log as they were."""
+    out, err = io.StringIO(), io.StringIO()
+    before = dict(os.environ)
+    with _log_kept(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        os.environ.clear()
+        os.environ.update({**{name: before[name] for name in clean_environment() if name in before}, **(env or {})})
+        try:
+            code = main(ArenaHardEnv, argv)
+        except SystemExit as leaving:
+            code = leaving.code if isinstance(leaving.code, int) else 1
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
+    return Ended(code, out.getvalue(), err.getvalue())
+
+
+@contextmanager
+def _log_kept() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    levels = {name: logging.getLogger(name).level for name in _LOGGERS}
+    try:
+        yield
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+        for name, kept in levels.items():
+            logging.getLogger(name).setLevel(kept)
+
+
+class Started:
+    """A command in a process group of its own; whatever is left of the group is killed at the end of the block."""
+
+    def __init__(self, *words: str, cwd: Path, env: Mapping[str, str] | None = None) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, *words],
+            cwd=cwd,
+            env={**clean_environment(), **(env or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+
+    def __enter__(self) -> Started:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.communicate()
+
+    def send(self, number: signal.Signals) -> None:
+        """A signal to the whole group, as a terminal sends it."""
+        os.killpg(self.process.pid, number)
+
+    def until(self, happened: Callable[[], bool], what: str) -> None:
+        """Wait until something has happened, for as long as the command runs."""
+
+        def over() -> bool:
+            assert self.process.poll() is None or happened(), f"ended before {what}: {self.ended().said}"
+            return happened()
+
+        eventually(over, what)
+
+    def ended(self) -> Ended:
+        out, err = self.process.communicate(timeout=PATIENCE_S)
+        return Ended(self.process.returncode, out.decode(), err.decode())
+
+
+def as_process(*argv: str, cwd: Path = ROOT, env: Mapping[str, str] | None = None, script: str = str(SCRIPT)) -> Ended:
+    """The environment's script in a process of its own, run to its end."""
+    with Started(script, *argv, cwd=cwd, env=env) as started:
+        return started.ended()
+
+
+def eventually(happened: Callable[[], bool], what: str) -> None:
+    """Wait until something has happened."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not happened():
+        assert time.monotonic() < deadline, f"never happened: {what}"
+        time.sleep(0.01)
+
+
+@contextmanager
+def serving(script: Script | Reply | str) -> Iterator[ScriptedEndpoint]:
+    """A scripted endpoint on a thread of its own."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="scripted-endpoint", daemon=True)
+    thread.start()
+    endpoint = ScriptedEndpoint(script)
+    try:
+        asyncio.run_coroutine_threadsafe(endpoint.__aenter__(), loop).result(PATIENCE_S)
+        try:
+            yield endpoint
+        finally:
+            asyncio.run_coroutine_threadsafe(endpoint.__aexit__(None, None, None), loop).result(PATIENCE_S)
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(PATIENCE_S)
+        loop.close()
+
+
+def write_lines(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
+    """A JSONL file."""
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    return path

@@ -1,0 +1,13 @@
+"""Settings as the command line loads them."""
+
+from typing import Any
+
+from environments.cli import load_settings
+from environments.settings import EnvSettings
+from eval_environments.arena_hard_environment import ArenaHardEnv
+from judges.layers import Loaded
+
+
+def loaded_from(*flags: str, verb: str = "evaluate") -> Loaded[EnvSettings[Any]]:
+    """The settings of Arena-Hard from these flags."""
+    return load_settings(ArenaHardEnv, flags, verb=verb)

@@ -1,0 +1,80 @@
+from typing import Any
+
+import pytest
+
+from environments.completions import Completion, default_thinking_prompt, read_completion, system_messages
+from eval_environments.arena_hard_environment import ArenaHardConfig
+from judges.wire import Choice
+
+
+def config(**fields: Any) -> ArenaHardConfig:
+    return ArenaHardConfig(**fields)
+
+
+PLAIN: dict[str, Any] = {}
+THINKING = {"thinking_mode": True}
+BY_TEMPLATE = {"thinking_mode": True, "thinking_opened_by_template": True}
+
+ANSWER = "an answer that is long enough"
+
+
+@pytest.mark.parametrize(
+    ("settings", "choice", "expected"),
+    [
+        (PLAIN, Choice(f"  {ANSWER}\n", finish_reason="stop"), Completion(f"  {ANSWER}\n", finish_reason="stop")),
+        (PLAIN, Choice(f"<think>a</think> {ANSWER}"), Completion(f"<think>a</think> {ANSWER}")),
+        (PLAIN, Choice(ANSWER, reasoning="a"), Completion(ANSWER, thinking="a")),
+        (PLAIN, Choice("", refusal=f"No: {ANSWER}"), Completion(f"No: {ANSWER}")),
+        (PLAIN, Choice(ANSWER, finish_reason="length"), Completion(ANSWER, finish_reason="length")),
+        (PLAIN, Choice(""), Completion("", short=True)),
+        (PLAIN, Choice(" \n too short \n "), Completion(" \n too short \n ", short=True)),
+        (THINKING, Choice(f"<think>\na\n</think>\n\n{ANSWER} "), Completion(ANSWER, "a")),
+        (THINKING, Choice(f"<think></think>{ANSWER}"), Completion(ANSWER)),
+        (THINKING, Choice(ANSWER), Completion(ANSWER, thinking_fault="no_open_tag")),
+        (THINKING, Choice(f" <think>a {ANSWER}"), Completion(f"<think>a {ANSWER}", thinking_fault="no_close_tag")),
+        (THINKING, Choice(f"a</think> {ANSWER}"), Completion(f"a</think> {ANSWER}", thinking_fault="no_open_tag")),
+        (
+            THINKING,
+            Choice("<think>long enough</think>"),
+            Completion("<think>long enough</think>", thinking_fault="empty_answer"),
+        ),
+        (THINKING, Choice("<think>a</think> short"), Completion("short", "a", short=True)),
+        (THINKING, Choice(ANSWER, reasoning="a"), Completion(ANSWER, "a")),
+        (THINKING, Choice(f"\n {ANSWER}", reasoning="a"), Completion(ANSWER, "a")),
+        (THINKING, Choice(" ", reasoning="a"), Completion("", "a", "empty_answer", short=True)),
+        (THINKING, Choice("", refusal=f"No: {ANSWER}"), Completion(f"No: {ANSWER}", thinking_fault="no_open_tag")),
+        (BY_TEMPLATE, Choice(f"a\n</think>\n{ANSWER}"), Completion(ANSWER, "a")),
+        (BY_TEMPLATE, Choice(f"<think>a</think>{ANSWER}"), Completion(ANSWER, "a")),
+        (BY_TEMPLATE, Choice(ANSWER), Completion(ANSWER, thinking_fault="no_open_tag")),
+    ],
+)
+def test_a_choice_is_read(settings: dict[str, Any], choice: Choice, expected: Completion) -> None:
+    found = read_completion(choice, config(**settings))
+    assert found == expected
+    assert found.valid is (expected.thinking_fault is None)
+
+
+@pytest.mark.parametrize(("least", "short"), [(0, False), (4, False), (5, True)])
+def test_short_is_by_characters_without_the_white_space_around(least: int, short: bool) -> None:
+    assert read_completion(Choice("  数学 x\n"), config(min_response_length=least)).short is short
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, None),
+        ({"custom_thinking_prompt": "T"}, None),
+        ({"custom_system_prompt": ""}, None),
+        ({"custom_system_prompt": "S"}, "S"),
+        ({"thinking_mode": True}, "built in"),
+        ({"thinking_mode": True, "custom_system_prompt": "S"}, "built in\n\nS"),
+        ({"thinking_mode": True, "custom_thinking_prompt": "T", "custom_system_prompt": "S"}, "T\n\nS"),
+    ],
+)
+def test_the_system_message(settings: dict[str, Any], expected: str | None) -> None:
+    found = system_messages(config(**settings), "built in")
+    assert found == ([] if expected is None else [{"role": "system", "content": expected}])
+
+
+def test_the_default_prompt_asks_for_the_tags() -> None:
+    assert "<think></think>" in default_thinking_prompt()

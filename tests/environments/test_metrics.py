@@ -1,0 +1,164 @@
+import math
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from environments.metrics import MetricAggregator, slug
+from judges.bootstrap import ratio_interval
+
+
+def values(metrics: MetricAggregator) -> dict[str, float | int]:
+    return metrics.result().values
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("Precise IF", "precise_if"),
+        ("  Math ", "math"),
+        ("arena-hard-v0.1", "arena-hard-v0.1"),
+        ("claude-sonnet-4:thinking", "claude-sonnet-4_thinking"),
+        ("org/model", "org_model"),
+        ("a / b", "a_b"),
+        ("数学", "数学"),
+        ("", "unnamed"),
+        ("//", "unnamed"),
+        ("../..", ".._.."),
+    ],
+)
+def test_slug(name: str, expected: str) -> None:
+    assert slug(name) == expected
+
+
+@given(name=st.text())
+def test_a_slug_can_stand_in_a_metrics_name_and_in_a_path(name: str) -> None:
+    found = slug(name)
+    assert found
+    assert not any(each.isspace() or each in "/\\\0" for each in found)
+    assert slug(found) == found
+
+
+def test_names_have_the_prefix_and_stand_in_the_order_of_their_first_appearance() -> None:
+    metrics = MetricAggregator("eval")
+    metrics.count("b", 0)
+    metrics.rate("a", True, interval=True)
+    metrics.number("c", 3)
+    metrics.count("b", True)
+    assert list(metrics.result().values) == ["eval/b", "eval/a", "eval/a_ci_low", "eval/a_ci_high", "eval/c"]
+    assert values(metrics)["eval/b"] == 1
+
+
+def test_a_ratio_is_the_sum_over_the_sum() -> None:
+    metrics = MetricAggregator("eval")
+    for won, of in ((3.0, 4.0), (0.5, 2.0), (6.0, 6.0)):
+        metrics.ratio("won", won, of)
+    assert values(metrics) == {"eval/won": 9.5 / 12}
+
+
+@given(hits=st.lists(st.booleans(), min_size=1))
+def test_a_rate_is_a_share(hits: list[bool]) -> None:
+    metrics = MetricAggregator("eval")
+    for hit in hits:
+        metrics.rate("hit", hit)
+    assert values(metrics)["eval/hit"] == pytest.approx(sum(hits) / len(hits))
+
+
+def test_without_an_observation_there_is_no_value() -> None:
+    assert values(MetricAggregator("eval")) == {}
+    assert MetricAggregator("eval").current("anything") is None
+
+
+def test_with_one_observation_the_value_is_that_and_the_interval_a_point() -> None:
+    metrics = MetricAggregator("eval")
+    metrics.mean("score", 0.3, interval=True)
+    assert values(metrics) == {"eval/score": 0.3, "eval/score_ci_low": 0.3, "eval/score_ci_high": 0.3}
+
+
+def test_the_interval_is_the_bootstrap_over_rows() -> None:
+    metrics, numbers = MetricAggregator("eval", seed=5, rounds=300), random.Random(1)
+    rows = [(numbers.random() * n, float(n)) for n in (2, 6, 4, 2, 2, 6)]
+    for won, of in rows:
+        metrics.ratio("won", won, of, interval=True)
+    bounds = ratio_interval([won for won, _ in rows], [of for _, of in rows], rounds=300, seed=5)
+    found = values(metrics)
+    assert (found["eval/won_ci_low"], found["eval/won_ci_high"]) == (bounds.low, bounds.high)
+    assert bounds.low < found["eval/won"] < bounds.high
+
+
+def test_another_seed_gives_another_interval_and_the_same_value() -> None:
+    def found(seed: int) -> dict[str, float | int]:
+        metrics = MetricAggregator("eval", seed=seed)
+        for value in np.linspace(0, 1, 30) ** 2:
+            metrics.mean("score", float(value), interval=True)
+        return values(metrics)
+
+    assert found(1) == found(1)
+    assert found(1)["eval/score"] == found(2)["eval/score"]
+    assert found(1)["eval/score_ci_low"] != found(2)["eval/score_ci_low"]
+
+
+def test_without_rounds_there_is_no_interval() -> None:
+    metrics = MetricAggregator("train", rounds=0)
+    metrics.mean("score", 1.0, interval=True)
+    assert values(metrics) == {"train/score": 1.0}
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_what_is_not_finite_is_left_out_with_the_reason(bad: float) -> None:
+    metrics = MetricAggregator("eval")
+    metrics.number("latency", bad)
+    metrics.mean("score", 0.5)
+    metrics.mean("score", bad)
+    metrics.number("count", 2)
+    result = metrics.result()
+    assert result.values == {"eval/count": 2}
+    assert set(result.left_out) == {"eval/latency", "eval/score"}
+    assert all(f"not a finite number ({bad})" == reason for reason in result.left_out.values())
+
+
+def test_a_value_that_is_left_out_has_no_interval() -> None:
+    metrics = MetricAggregator("eval")
+    for value in (0.5, math.nan, 0.5):
+        metrics.mean("score", value, interval=True)
+    assert metrics.result().values == {}
+    assert set(metrics.result().left_out) == {"eval/score", "eval/score_ci_low", "eval/score_ci_high"}
+
+
+def test_a_metric_can_be_left_out_on_purpose() -> None:
+    metrics = MetricAggregator("eval")
+    metrics.leave_out("style_controlled_winrate", "all rows were won")
+    assert metrics.result().left_out == {"eval/style_controlled_winrate": "all rows were won"}
+
+
+def test_counts_add_up_and_numbers_are_set() -> None:
+    metrics = MetricAggregator("eval")
+    for by in (1, True, 0, False, 3):
+        metrics.count("rows", by)
+    metrics.number("cost", 1.5)
+    metrics.number("cost", 2.5)
+    found = values(metrics)
+    assert found == {"eval/rows": 5, "eval/cost": 2.5}
+    assert isinstance(found["eval/rows"], int)
+
+
+def test_the_value_so_far() -> None:
+    metrics = MetricAggregator("live")
+    metrics.ratio("won", 1.0, 2.0)
+    assert metrics.current("won") == 0.5
+    metrics.ratio("won", 2.0, 2.0)
+    assert metrics.current("won") == 0.75
+
+
+@given(st.lists(st.tuples(st.floats(0, 6), st.floats(1, 6)), min_size=1, max_size=20))
+def test_every_value_is_finite_and_the_interval_within_the_rows(rows: list[tuple[float, float]]) -> None:
+    metrics = MetricAggregator("eval", rounds=50)
+    for won, of in rows:
+        metrics.ratio("won", won, of, interval=True)
+    found = values(metrics)
+    assert all(math.isfinite(value) for value in found.values())
+    lowest, highest = min(won / of for won, of in rows), max(won / of for won, of in rows)
+    for value in found.values():
+        assert lowest - 1e-9 <= value <= highest + 1e-9

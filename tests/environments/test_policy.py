@@ -1,0 +1,110 @@
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+import pytest
+
+from environments.policy import Policy
+from environments.settings import ServerSettings
+from eval_environments.arena_hard_environment import ArenaHardConfig
+from judges.client import ChatClient
+from judges.errors import EndpointError, FailureKind
+from judges.wire import Message
+from tests.scripted import Reply, Script, ScriptedEndpoint, completion, in_turn
+
+CONVERSATION = [Message(role="system", content="S"), Message(role="user", content="Why?")]
+LONG = "an answer that is long enough"
+Asking = Callable[..., AbstractAsyncContextManager[tuple[Policy, ScriptedEndpoint]]]
+
+
+@pytest.fixture
+def asking() -> Asking:
+    """A policy at a scripted endpoint."""
+
+    @asynccontextmanager
+    async def ask(script: Script | Reply | str, **fields: Any) -> AsyncIterator[tuple[Policy, ScriptedEndpoint]]:
+        config = ArenaHardConfig(retry_delay=0.0, **fields)
+        async with ScriptedEndpoint(script) as endpoint:
+            server = ServerSettings(base_url=endpoint.base_url, model_name="m", price_output=1_000_000)
+            async with ChatClient(server.chat_settings(config, max_concurrency=8)) as client:
+                yield Policy(client, config), endpoint
+
+    return ask
+
+
+async def test_what_is_sent(asking: Asking) -> None:
+    async with asking(LONG, eval_temperature=0.3, eval_max_tokens=7) as (policy, endpoint):
+        await policy.complete(CONVERSATION)
+    (body,) = endpoint.bodies
+    assert body == {"model": "m", "messages": CONVERSATION, "temperature": 0.3, "max_tokens": 7}
+
+
+async def test_what_comes_back(asking: Asking) -> None:
+    reply = Reply(body=completion(LONG, finish_reason="length", prompt_tokens=11, completion_tokens=3))
+    async with asking(reply) as (policy, _):
+        found, run = await policy.complete(CONVERSATION)
+    assert (found.answer, found.finish_reason, found.short) == (LONG, "length", False)
+    assert (run.attempts, run.usage.prompt_tokens, run.usage.completion_tokens, run.usage.cost) == (1, 11, 3, 3.0)
+    assert run.latency_s > 0
+
+
+@pytest.mark.parametrize(
+    ("replies", "retries", "answer", "requests"),
+    [
+        (["no", LONG], 3, LONG, 2),
+        (["no", "nope", "never"], 2, "never", 3),
+        (["no", LONG], 0, "no", 1),
+        (["", LONG], 3, LONG, 2),
+        ([Reply(status=500, body={}), "no", LONG], 3, LONG, 3),
+    ],
+)
+async def test_short_answers_are_asked_for_again(
+    asking: Asking, replies: list[Any], retries: int, answer: str, requests: int
+) -> None:
+    async with asking(in_turn(*replies), max_retries=retries) as (policy, endpoint):
+        found, run = await policy.complete(CONVERSATION)
+    assert found.answer == answer
+    assert found.short is (answer != LONG)
+    assert len(endpoint.requests) == run.attempts == requests
+
+
+async def test_usage_is_that_of_all_answers(asking: Asking) -> None:
+    async with asking(in_turn("no", "nope", LONG)) as (policy, _):
+        _, run = await policy.complete(CONVERSATION)
+    assert (run.usage.prompt_tokens, run.usage.completion_tokens, run.usage.cost) == (30, 15, 15.0)
+
+
+@pytest.mark.parametrize("retries", [0, 2])
+async def test_nothing_but_silence_is_an_empty_answer(asking: Asking, retries: int) -> None:
+    """One request and `max_retries` more, not a retry within a retry; and what was paid is counted."""
+    async with asking("", max_retries=retries) as (policy, endpoint):
+        found, run = await policy.complete(CONVERSATION)
+    assert (found.answer, found.short) == ("", True)
+    assert len(endpoint.requests) == run.attempts == retries + 1
+    assert run.usage.completion_tokens == 5 * (retries + 1)
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind", "requests"),
+    [
+        (Reply(status=500, body={}), FailureKind.SERVER, 3),
+        (Reply(status=429, body={}), FailureKind.OVERLOADED, 3),
+        (Reply(status=400, body={"error": {"message": "too long"}}), FailureKind.REJECTED, 1),
+        (Reply(drop=True), FailureKind.CONNECTION, 3),
+        (Reply(body=b"{}"), FailureKind.MALFORMED, 3),
+    ],
+)
+async def test_a_policy_that_never_answers(asking: Asking, reply: Reply, kind: FailureKind, requests: int) -> None:
+    async with asking(reply, max_retries=2) as (policy, endpoint):
+        with pytest.raises(EndpointError) as caught:
+            await policy.complete(CONVERSATION)
+    assert (caught.value.kind, caught.value.attempts) == (kind, requests)
+    assert len(endpoint.requests) == requests
+
+
+async def test_a_short_answer_is_not_lost_when_the_endpoint_fails_afterwards(asking: Asking) -> None:
+    """It was given and paid for; asking again is a favour."""
+    async with asking(in_turn("no", Reply(status=400, body={})), max_retries=2) as (policy, endpoint):
+        found, run = await policy.complete(CONVERSATION)
+    assert (found.answer, found.short) == ("no", True)
+    assert len(endpoint.requests) == run.attempts == 2

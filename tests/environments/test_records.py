@@ -1,0 +1,137 @@
+import json
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import example, given
+
+from environments.completions import Completion
+from environments.records import Sample, SampleReader, SampleRun
+from judges.arena_hard import ArenaDetail
+from judges.judgment import CallRun, JudgeCall, Judgment, Status
+from tests.environments.samples_of import SAMPLES, sample
+
+READER = SampleReader(ArenaDetail)
+
+
+def read_back(line: bytes) -> Sample[ArenaDetail]:
+    return READER.read(json.loads(line))
+
+
+@given(made=SAMPLES)
+@example(made=sample())
+@example(made=sample(status="policy_failed"))
+@example(made=sample(status="invalid_completion"))
+@example(made=sample(uid='\u2028\u0085\x00\\"', question="</think>\r\n[[A>B]]"))
+def test_a_line_read_and_written_again_is_the_same_byte_for_byte(made: Sample[ArenaDetail]) -> None:
+    line = made.to_line()
+    assert line.endswith(b"\n")
+    assert line.count(b"\n") == 1, "one line, whatever the texts contain"
+    again = read_back(line)
+    assert again.to_line() == line
+    assert (again.uid, again.category, again.question) == (made.uid, made.category, made.question)
+    assert (again.completions, again.score, again.run) == (made.completions, made.score, made.run)
+    assert (again.status, again.finished, again.error or None) == (made.status, made.finished, made.error or None)
+    if made.judgment is not None and again.judgment is not None:
+        assert again.judgment.score == made.judgment.score
+        assert again.judgment.label == made.judgment.label
+        assert again.judgment.detail == made.judgment.detail
+
+
+def fields(line: bytes) -> list[str]:
+    return list(json.loads(line))
+
+
+def test_the_fields_of_a_judged_row() -> None:
+    line = sample().to_line()
+    assert fields(line) == [
+        "uid", "category", "question", "model_answer", "thinking", "thinking_valid", "thinking_fault", "finish_reason",
+        "short_response", "score", "status", "label", "games", "entries", "run",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("status", ["judge_failed", "unparsable", "policy_failed"])
+def test_a_failed_row_has_its_error_and_no_score(status: str) -> None:
+    failed = sample(status=status)
+    assert not failed.finished
+    line = json.loads(failed.to_line())
+    assert (line["status"], line["score"]) == (status, None)
+    assert "row-0" in line["error"]
+    assert ("model_answer" in line) is (status != "policy_failed"), "what was paid for is kept"
+
+
+@pytest.mark.parametrize("status", ["ok", "invalid_completion"])
+def test_a_finished_row_has_no_error(status: str) -> None:
+    finished = sample(status=status)
+    assert finished.finished
+    assert finished.error is None
+    assert "error" not in json.loads(finished.to_line())
+
+
+def test_all_that_may_differ_stands_at_the_end_in_run() -> None:
+    """So that cutting a line there gives what two runs have in common."""
+    first = sample(run=SampleRun(1.0, (CallRun(0.5, 2),), {"game_1": CallRun(0.1, 1, True)}))
+    second = sample(run=SampleRun(7.0))
+    assert first.to_line().partition(b',"run":')[0] == second.to_line().partition(b',"run":')[0]
+    assert json.loads(first.to_line())["run"]["judge_calls"]["game_1"]["cached"] is True
+
+
+def test_several_conversations_stand_in_a_list() -> None:
+    both = sample(completions=(Completion("one"), Completion("two", thinking_fault="no_open_tag")))
+    line = json.loads(both.to_line())
+    assert "model_answer" not in line
+    assert [each["model_answer"] for each in line["completions"]] == ["one", "two"]
+    assert [each["thinking_valid"] for each in line["completions"]] == [True, False]
+
+
+def test_the_calls_of_a_judgment_are_not_repeated() -> None:
+    call = JudgeCall("game_1", "text", None, "A>B", None, CallRun())
+    made = sample()
+    assert made.judgment is not None
+    with_calls = Judgment(1.0, Status.OK, "win", "because", (call,), made.judgment.detail)
+    assert sample(judgment=with_calls).to_line() == made.to_line()
+
+
+@dataclass(frozen=True)
+class Other:
+    verdict: int
+
+
+@pytest.mark.parametrize("missing", ["uid", "status", "score", "question", "category", "run", "label", "thinking"])
+def test_a_line_that_lacks_something_is_refused(missing: str) -> None:
+    line = json.loads(sample().to_line())
+    del line[missing]
+    with pytest.raises(ValueError, match=missing):
+        READER.read(line)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"status": "fine"},
+        {"score": None},
+        {"run": 3},
+        {"run": {"seconds": "long"}},
+        {"entries": "all"},
+        {"games": []},
+        {"thinking_fault": "odd"},
+    ],
+)
+def test_a_line_of_something_else_is_refused(change: dict[str, object]) -> None:
+    line = json.loads(sample().to_line())
+    with pytest.raises(ValueError, match=r".+"):
+        READER.read({**line, **change})
+
+
+def test_a_judged_row_without_its_games_is_refused() -> None:
+    """It would be counted as two lost games."""
+    line = json.loads(sample().to_line())
+    del line["games"], line["entries"]
+    with pytest.raises(ValueError, match="games"):
+        READER.read(line)
+
+
+def test_another_environments_lines_are_refused() -> None:
+    """Their detail has other fields; taking them up would lose these."""
+    line = Sample("a", None, "q", (), Judgment(1.0, Status.OK, "win", detail=Other(1)), 1.0, SampleRun(0.0)).to_line()
+    with pytest.raises(ValueError, match=r".+"):
+        READER.read(json.loads(line))

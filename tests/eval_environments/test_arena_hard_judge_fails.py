@@ -1,0 +1,195 @@
+"""A judge that fails is never a number: it is counted, listed, left out of the mean, and said."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from tests.arena import Arena, Run, against_model, answering, for_model, judge, model_is_a, uid_of
+from tests.command import Ended, RunFiles, in_process, serving
+from tests.scripted import Json, Reply, Script, completion, refusing
+
+KEY = "sk-very-secret-0123456789"
+WITH_KEY = ("--env.judge_api_key_env=MY_JUDGE_KEY", "--openai.api_key_env=MY_POLICY_KEY")
+KEYS = {"MY_JUDGE_KEY": KEY, "MY_POLICY_KEY": f"{KEY}-of-policy"}
+ONCE = ("--env.judge_max_retries=0", "--env.max_retries=0")
+
+
+def error(status: int, message: str) -> Reply:
+    return Reply(status=status, body={"error": {"message": message}})
+
+
+def no_number_was_made_up(ended: Ended, files: RunFiles) -> None:
+    """Neither on the screen nor on disk is there a win rate, nor the key."""
+    for word in ("win rate", "winrate", "win_rate"):
+        assert word not in ended.said
+    assert "Traceback" not in ended.said
+    assert not (files.path / "metrics.json").exists()
+    assert not (files.path / "samples.jsonl").exists()
+    for file in files.path.iterdir():
+        assert KEY not in file.read_text(encoding="utf-8"), file.name
+    assert KEY not in ended.said
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        (error(503, "the judge is being repaired"), "overloaded HTTP 503 after 1 request; last answer: the judge is"),
+        (error(401, f"Incorrect API key provided: {KEY}"), "HTTP 401 after 1 request; last answer: Incorrect API key"),
+        (Reply(status=404, body=b"<html>no such page</html>"), "HTTP 404 after 1 request; last answer: <html>no such"),
+        (Reply(body=b"hello"), "malformed HTTP 200 after 1 request; last answer: the body is not JSON (hello)"),
+        (Reply(text=""), "empty HTTP 200 after 1 request; last answer: empty content"),
+        (Reply(drop=True), "connection after 1 request"),
+        (error(503, "engine.py:100: out of memory"), "engine.py:100: out of memory"),
+        (error(503, "[red]no[/red] [bold]markup"), "[red]no[/red] [bold]markup"),
+    ],
+    ids=["503", "401", "404", "no JSON", "empty", "drop", "text like an emoji", "text like markup"],
+)  # fmt: skip
+def test_a_judge_that_is_down_ends_the_evaluation(arena: Arena, reply: Reply, expected: str) -> None:
+    run = arena.evaluate(*ONCE, *WITH_KEY, judge_script=reply, env=KEYS)
+    assert run.code == 1
+    assert f"{run.judge.base_url}: " in run.ended.err
+    assert expected in run.ended.err
+    no_number_was_made_up(run.ended, run.files)
+    assert {failure["uid"] for failure in run.files.failures} == {f"row-{number}" for number in range(6)}
+    assert {(failure["status"], failure["score"]) for failure in run.files.failures} == {("judge_failed", None)}
+
+
+def test_a_judge_that_refuses_connections(arena: Arena) -> None:
+    with serving(answering) as policy, refusing() as url:
+        ended = in_process(*arena.argv(url, policy.base_url, *ONCE))
+    assert ended.code == 1
+    assert url in ended.err
+    no_number_was_made_up(ended, arena.files())
+
+
+def test_a_judge_that_never_answers_is_given_up(arena: Arena) -> None:
+    run = arena.evaluate(*ONCE, "--env.judge_timeout=0.2", judge_script=Reply(hang=True))
+    assert run.code == 1
+    assert "timeout after 1 request; last answer: none within 0.2 s" in run.ended.err
+    no_number_was_made_up(run.ended, run.files)
+
+
+def test_a_dead_judge_is_noticed_before_everything_is_paid_for(arena: Arena) -> None:
+    """With few rows at a time, ten failures in a row end the evaluation, and the other rows are never asked for."""
+    run = arena.rows(60).evaluate(
+        *ONCE, "--env.judge_max_concurrency=1", "--openai.num_requests_for_eval=1", judge_script=error(401, "no")
+    )
+    assert run.code == 1
+    assert len(run.files.failures) == 10
+    assert len(run.policy.requests) < 15
+
+
+def test_it_says_how_to_try_again_and_the_key_is_not_in_it(arena: Arena) -> None:
+    run = arena.evaluate(*ONCE, f"--env.judge_api_key={KEY}", "--openai.api_key", KEY, judge_script=error(503, "down"))
+    no_number_was_made_up(run.ended, run.files)
+    assert "--resume" in run.ended.err
+    assert {request.headers["Authorization"] for request in run.judge.requests} == {f"Bearer {KEY}"}
+
+
+@pytest.mark.parametrize(
+    "flag",
+    [
+        f'--env={{"judge_api_key": "{KEY}"}}',
+        f'--openai={{"api_key": "{KEY}"}}',
+        f'--openai.replicas=[{{"base_url": "http://127.0.0.1:9/v1", "api_key": "{KEY}"}}]',
+        f"--env.judge_base_url=http://user:{KEY}@127.0.0.1:9/v1",
+    ],
+    ids=["env as JSON", "openai as JSON", "replicas", "URL"],
+)
+def test_no_way_to_give_a_key_puts_it_into_the_output(arena: Arena, flag: str) -> None:
+    run = arena.evaluate(*ONCE, flag, judge_script=error(503, "down"))
+    assert run.code == 1
+    assert "--resume" in run.ended.err
+    no_number_was_made_up(run.ended, run.files)
+
+
+def failing(rows: set[str], how: Callable[[Json], Reply | str]) -> Script:
+    """A judge that favours the model but fails at these rows."""
+    sound = judge(for_model)
+    return lambda request, number: how(request) if uid_of(request) in rows else sound(request, number)  # type: ignore[return-value]
+
+
+def refuses(request: Json) -> Reply:
+    return Reply(body=completion("", refusal="I cannot judge this.", finish_reason="stop"))
+
+
+@pytest.mark.parametrize(
+    ("how", "status", "count", "words"),
+    [
+        (lambda request: "It is hard to say.", "unparsable", "unparsable_count", "no verdict could be read"),
+        (lambda request: "[[A>B]] or rather [[C]]: a tie [[B>A>]]", "unparsable", "unparsable_count", "no verdict"),
+        (lambda request: Reply(body=completion("[", finish_reason="length")), "unparsable", "unparsable_count", "cut"),
+        (refuses, "unparsable", "unparsable_count", "I cannot judge this."),
+        (lambda request: error(400, "too long for me"), "judge_failed", "judge_failed_count", "too long for me"),
+        (
+            lambda request: "[[A>B]]" if model_is_a(request) else error(400, "only one game"),
+            "judge_failed", "judge_failed_count", "model_is_b: ",
+        ),
+        (
+            lambda request: "[[A>B]]" if model_is_a(request) else "No idea.",
+            "unparsable", "unparsable_count", "model_is_b: ",
+        ),
+    ],
+    ids=["no verdict", "no label", "cut off", "refusal", "rejected", "one game rejected", "one game without verdict"],
+)  # fmt: skip
+def test_rows_without_a_judgment(
+    arena: Arena, how: Callable[[Json], Reply | str], status: str, count: str, words: str
+) -> None:
+    failed = {"row-3", "row-17"}
+    run = arena.rows(20).evaluate(*ONCE, "--env.judge_reask=0", judge_script=failing(failed, how))
+    assert run.code == 1, "10 % is above the default of 5 %"
+    found = run.files.metrics
+    assert found["judge_error_rate"] == pytest.approx(0.1)
+    assert {name: found[name] for name in ("unparsable_count", "judge_failed_count")} == {
+        "unparsable_count": 0, "judge_failed_count": 0, count: 2,
+    }  # fmt: skip
+    assert (found["total_samples"], found["selected_rows"]) == (18, 20)
+    assert (found["overall_winrate"], found["win_count"], found["loss_count"]) == (1.0, 18, 0)
+    listed = {failure["uid"]: failure for failure in run.files.failures}
+    assert set(listed) == failed
+    for failure in listed.values():
+        assert (failure["status"], failure["score"], failure["label"]) == (status, None, None)
+        assert words in failure["error"]
+        assert failure["model_answer"] == f"ANSWER of the model to {failure['uid']}"
+        assert len(failure["games"]) == 2
+    assert {sample["uid"] for sample in run.files.samples} == {f"row-{number}" for number in range(20)} - failed
+    assert f"2 of 20 rows have no score (2 {status})" in run.ended.out
+    assert "left out of the mean" in run.ended.out
+    assert str(run.files.path / "failures.jsonl") in run.ended.out
+    assert "10.0% of the rows have no judgment" in run.ended.err
+
+
+@pytest.mark.parametrize(("allowed", "code"), [("0.1", 0), ("0.0999", 1), ("1", 0), ("0", 1)])
+def test_the_exit_code_follows_the_rate_of_failures(arena: Arena, allowed: str, code: int) -> None:
+    script = failing({"row-3", "row-17"}, lambda request: "Hm.")
+    run = arena.rows(20).evaluate(f"--env.max_judge_error_rate={allowed}", judge_script=script)
+    assert run.code == code
+    assert "2 of 20 rows have no score" in run.ended.out, "said in either case"
+
+
+def test_what_the_judge_said_without_a_verdict_can_be_read_in_the_failures(arena: Arena) -> None:
+    run = arena.evaluate(judge_script=failing({"row-1"}, lambda request: "Both have merit."))
+    (failure,) = run.files.failures
+    for game in failure["games"]:
+        assert [*game["earlier_texts"], game["text"]] == ["Both have merit."] * 2  # asked once more
+        assert game["label"] is None
+    assert set(failure["run"]["judge_calls"]) == {"game_1", "game_1_reask_1", "game_2", "game_2_reask_1"}
+
+
+def test_a_failed_judge_moves_no_mean(arena: Arena) -> None:
+    """The same rows with and without a failing one: the others' results are the same, and it is no tie."""
+    sound = judge(lambda uid, as_a: (for_model if uid in ("row-0", "row-1") else against_model)(uid, as_a))
+
+    def script(request: Json, number: int) -> Reply | str:
+        return error(500, "no") if uid_of(request) == "row-5" else sound(request, number)  # type: ignore[return-value]
+
+    run: Run = arena.evaluate(*ONCE, "--env.max_judge_error_rate=1", judge_script=script)
+    assert run.code == 0, run.said
+    found = run.files.metrics
+    assert found["overall_winrate"] == pytest.approx(2 / 5)
+    assert (found["win_count"], found["tie_count"], found["loss_count"]) == (2, 0, 3)
+    assert found["winrate_math"] == 0.0  # row-2 alone
+    assert json.loads((run.files.path / "metrics.json").read_text())["results"]["all"]["eval/judge_failed_count"] == 1

@@ -1,0 +1,82 @@
+"""Two runs of one configuration are the same, however much of them runs at once."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.arena import Arena, answering
+from tests.command import RunFiles, in_process
+from tests.scripted import Json, Reply
+
+
+def offline(path: Path, *flags: str) -> RunFiles:
+    ended = in_process(
+        "evaluate", "--offline", f"--env.data_dir_to_save_evals={path}", "--env.retry_delay=0.01", *flags
+    )
+    assert ended.code == 0, ended.said
+    return RunFiles(path)
+
+
+@pytest.mark.parametrize("temperature", ["0", "0.6"])
+def test_samples_and_metrics_do_not_depend_on_how_much_runs_at_once(tmp_path: Path, temperature: str) -> None:
+    flags = (f"--env.eval_temperature={temperature}", "--env.judge_protocol=arena_hard_v0.1")
+    one = offline(tmp_path / "1", "--env.judge_max_concurrency=1", "--openai.num_requests_for_eval=1", *flags)
+    many = offline(tmp_path / "64", "--env.judge_max_concurrency=64", "--openai.num_requests_for_eval=64", *flags)
+    assert one.without_run() == many.without_run()
+    timings = ("latency", "seconds")
+    assert {name: value for name, value in one.metrics.items() if not any(word in name for word in timings)} == {
+        name: value for name, value in many.metrics.items() if not any(word in name for word in timings)
+    }
+
+
+def test_faults_on_the_way_change_nothing(tmp_path: Path) -> None:
+    undisturbed = offline(tmp_path / "calm")
+    faults = '--faults={"429": 0.1, "500": 0.1, "drop": 0.1, "malformed": 0.05, "empty": 0.05}'
+    disturbed = offline(tmp_path / "stormy", faults, "--env.judge_max_retries=20", "--env.max_retries=20")
+    assert disturbed.metrics["judge_requests"] > disturbed.metrics["judge_calls"], "there was a fault at all"
+    assert disturbed.without_run() == undisturbed.without_run()
+
+
+def test_rows_that_finish_in_another_order_stand_in_the_same_order(arena: Arena) -> None:
+    """The policy answers the last row first, and each row only after the one behind it."""
+    turns: dict[int, asyncio.Event] = {}
+
+    async def backwards(request: Json, number: int) -> str:
+        row = int(answering(request, number).rpartition("-")[2])
+        if row < 5:
+            await turns.setdefault(row + 1, asyncio.Event()).wait()
+        turns.setdefault(row, asyncio.Event()).set()
+        return answering(request, number)
+
+    forwards = arena.evaluate(run="forwards").files
+    reversed_ = arena.evaluate(policy=backwards, run="backwards").files
+    assert [sample["uid"] for sample in reversed_.samples] == [f"row-{number}" for number in range(6)]
+    assert reversed_.without_run() == forwards.without_run()
+
+
+def test_both_games_of_a_row_and_all_rows_run_at_once(arena: Arena) -> None:
+    """Each judge request waits for all the others: anything that is awaited in turn would never end."""
+    arrived = asyncio.Event()
+
+    async def script(request: Json, number: int) -> str:
+        if number == 12:
+            arrived.set()
+        await arrived.wait()
+        return "[[A=B]]"
+
+    run = arena.evaluate(judge_script=script)
+    assert run.code == 0, run.said
+    assert (run.judge.peak, len(run.judge.requests)) == (12, 12)
+
+
+@pytest.mark.parametrize(
+    ("flag", "side"), [("--env.judge_max_concurrency=2", "judge"), ("--openai.num_requests_for_eval=2", "policy")]
+)
+def test_no_endpoint_gets_more_at_once_than_its_limit(arena: Arena, flag: str, side: str) -> None:
+    slow = Reply("A verdict, or an answer: [[A=B]]", delay_s=0.02)  # long enough to overlap with whatever may run
+    run = arena.evaluate(flag, judge_script=slow, policy=slow)
+    assert run.code == 0, run.said
+    assert getattr(run, side).peak == 2

@@ -1,0 +1,231 @@
+"""Settings end to end: help, `--show_config`, what wins over what, several servers, and where keys and requests go."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.arena import Arena, Run, answering, for_model, judge, uid_of
+from tests.command import as_process, in_process, serving, write_lines
+from tests.scripted import Json, Reply
+
+KEY = "sk-very-secret-0123456789"
+URL = "http://127.0.0.1:9/v1"
+
+
+@pytest.mark.parametrize("argv", [["--help"], ["-h"], ["evaluate", "--help"], ["evaluate", "-h"]])
+def test_help(argv: list[str]) -> None:
+    ended = in_process(*argv)
+    assert ended.code == 0
+    assert "evaluate" in ended.out
+    assert ended.err == ""
+    assert ("--env.judge_temperature" in ended.out) is (argv[0] == "evaluate")
+
+
+def test_help_as_a_process(tmp_path: Path) -> None:
+    ended = as_process("evaluate", "--help", cwd=tmp_path)
+    assert (ended.code, ended.err) == (0, "")
+    assert "--env.eval_max_tokens" in ended.out
+
+
+def shown(*argv: str, env: dict[str, str] | None = None) -> dict[str, tuple[str, str]]:
+    """What `--show_config` says: value and layer by name."""
+    ended = in_process("evaluate", *argv, "--show_config", env=env)
+    assert ended.code == 0, ended.said
+    lines = [line.rsplit("  [", 1) for line in ended.out.splitlines()]
+    named = [(text.split(None, 1), layer.removesuffix("]")) for text, layer in lines]
+    return {words[0]: (words[1] if len(words) > 1 else "", layer) for words, layer in named}
+
+
+def test_show_config_names_each_value_and_its_layer_and_starts_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "my.yaml"
+    file.write_text(yaml.safe_dump({"env": {"judge_temperature": 0.5, "seed": 3}, "openai": {"model_name": "mine"}}))
+    env = {"JUDGEGYM_ENV__SEED": "4", "JUDGEGYM_OPENAI__TIMEOUT": "9"}
+    found = shown("--offline", f"--config={file}", "--env.eval_temperature=0.1", env=env)
+    assert found["env.eval_temperature"] == ("0.1", "command line")
+    assert found["env.seed"] == ("4", "environment variable JUDGEGYM_ENV__SEED")
+    assert found["openai.timeout"] == ("9.0", "environment variable JUDGEGYM_OPENAI__TIMEOUT")
+    assert found["env.judge_temperature"] == ("0.5", str(file))
+    assert found["openai.model_name"] == ("mine", str(file))
+    assert found["env.judge_model_name"] == ("offline-judge", "--offline")
+    assert found["env.judge_max_tokens"] == ("4096", "default")
+    assert [path.name for path in tmp_path.iterdir()] == ["my.yaml"]
+
+
+def test_show_config_needs_no_key_and_no_data(tmp_path: Path) -> None:
+    assert shown("--env.train_prompt_dataset=none.jsonl")["env.judge_base_url"][0] == "https://api.anthropic.com/v1"
+
+
+@pytest.mark.parametrize(
+    "flag",
+    [
+        f"--env.judge_api_key={KEY}",
+        f"--openai.api_key={KEY}",
+        f'--openai.replicas=[{{"base_url": "{URL}", "api_key": "{KEY}"}}]',
+        f'--env={{"judge_api_key": "{KEY}"}}',
+        f"--env.judge_base_url=http://user:{KEY}@127.0.0.1:9/v1",
+        f"--openai.base_url=http://user:{KEY}@127.0.0.1:9/v1,{URL}",
+        f'--openai.replicas=[{{"base_url": "http://user:{KEY}@127.0.0.1:9/v1"}}]',
+    ],
+)
+def test_show_config_masks_secrets(flag: str) -> None:
+    ended = in_process("evaluate", "--offline", flag, "--show_config")
+    assert ended.code == 0, ended.said
+    assert KEY not in ended.said
+
+
+@pytest.mark.parametrize(
+    "flag",
+    [
+        f"--openai.replicas={KEY}",
+        f'--openai.replicas=[{{"api_key": "{KEY}"}}]',
+        f'--openai.replicas=[{{"base_url": "{URL}", "api_key": ["{KEY}"]}}]',
+        f"--env.judge_base_url=htp://user:{KEY}@judge/v1",
+        f'--env={{"judge_api_key": ["{KEY}"]}}',
+        f'--env={{"judge_api_key": "{KEY}"',
+    ],
+)
+def test_a_wrong_setting_is_explained_without_secrets(flag: str) -> None:
+    ended = in_process("evaluate", "--offline", flag)
+    assert ended.code == 2, ended.said
+    assert KEY not in ended.said
+
+
+def temperature(run: Run) -> float:
+    assert run.code == 0, run.said
+    (value,) = {body["temperature"] for body in run.judge.bodies}
+    return float(value)
+
+
+def test_command_line_over_environment_variable_over_file_over_default(arena: Arena) -> None:
+    file = arena.rows(1).path / "my.yaml"
+    file.write_text(yaml.safe_dump({"env": {"judge_temperature": 0.5, "judge_max_tokens": 50}}))
+    variable = {"JUDGEGYM_ENV__JUDGE_TEMPERATURE": "0.7"}
+    assert temperature(arena.evaluate(run="1")) == 0.2
+    assert temperature(arena.evaluate(f"--config={file}", run="2")) == 0.5
+    assert temperature(arena.evaluate(f"--config={file}", env=variable, run="3")) == 0.7
+    all_three = arena.evaluate(f"--config={file}", "--env.judge_temperature=0.9", env=variable, run="4")
+    assert temperature(all_three) == 0.9
+    assert all_three.judge.bodies[0]["max_tokens"] == 50, "what only the file says stays"
+
+
+@pytest.mark.parametrize(
+    ("flags", "env"),
+    [
+        (("--no-offline",), {"JUDGEGYM_OFFLINE": "true"}),
+        (("--no-offline", "--config=my.yaml"), {}),
+        (("--config=my.yaml",), {"JUDGEGYM_OFFLINE": "false"}),
+    ],
+)
+def test_offline_can_be_switched_off_by_a_stronger_layer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: tuple[str, ...], env: dict[str, str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my.yaml").write_text("offline: true\n")
+    found = shown(*flags, env=env)
+    assert found["offline"][0] == "False"
+    assert found["env.judge_base_url"] == ("https://api.anthropic.com/v1", "default")
+
+
+@pytest.mark.parametrize("word", ["1", "true", "True", "yes", "on", "t", "y"])
+def test_offline_means_stand_ins_however_it_is_said(word: str) -> None:
+    found = shown(env={"JUDGEGYM_OFFLINE": word})
+    assert found["offline"][0] == "True"
+    assert found["env.judge_base_url"][1] == "--offline"
+
+
+def servers(arena: Arena, write: Callable[[str, str], Any], *flags: str) -> tuple[list[Any], list[Any]]:
+    """Two policy servers named by what `write` puts under `openai` in a file; the requests each got."""
+
+    def slowly(request: Json, number: int) -> Reply:
+        return Reply(answering(request, number), delay_s=0.02)  # so that the load has to be shared
+
+    file = arena.path / "servers.yaml"
+    with serving(slowly) as one, serving(slowly) as two, serving(judge(for_model)) as judging:
+        file.write_text(yaml.safe_dump({"openai": write(one.base_url, two.base_url)}))
+        argv = [word for word in arena.argv(judging.base_url, "") if not word.startswith("--openai")]
+        ended = in_process(*argv, f"--config={file}", *flags)
+    assert ended.code == 0, ended.said
+    requests = [*one.requests, *two.requests]
+    assert sorted(uid_of(each.json) for each in requests) == [f"row-{n}" for n in range(6)], "each row once"
+    return one.requests, two.requests
+
+
+def test_a_list_of_servers_in_the_file(arena: Arena) -> None:
+    both = servers(arena, lambda one, two: [
+        {"base_url": one, "model_name": "a", "api_key": "sk-1", "timeout": 50},
+        {"base_url": two, "model_name": "b", "api_key": "sk-2", "timeout": 50},
+    ])  # fmt: skip
+    for requests, model, key in zip(both, ("a", "b"), ("sk-1", "sk-2"), strict=True):
+        assert requests
+        assert {request.json["model"] for request in requests} == {model}
+        assert {request.headers["Authorization"] for request in requests} == {f"Bearer {key}"}
+    stored = (arena.files().path / "config.yaml").read_text()
+    assert "sk-1" not in stored
+    assert "sk-2" not in stored
+
+
+def test_urls_with_commas_between(arena: Arena) -> None:
+    assert all(servers(arena, lambda one, two: {"base_url": f"{one}, {two}", "model_name": "m"}))
+
+
+def test_replicas_in_the_file(arena: Arena) -> None:
+    assert all(servers(arena, lambda one, two: {"replicas": [{"base_url": one}, {"base_url": two}], "model_name": "m"}))
+
+
+@pytest.mark.parametrize("shape", ["list", "replicas"])
+def test_a_url_on_the_command_line_replaces_the_files_servers(arena: Arena, shape: str) -> None:
+    unused = [{"base_url": URL}, {"base_url": URL}]
+    file = arena.path / "servers.yaml"
+    file.write_text(yaml.safe_dump({"openai": unused if shape == "list" else {"replicas": unused}}))
+    run = arena.evaluate(f"--config={file}", "--env.max_retries=0")
+    assert run.code == 0, run.said
+    assert len(run.policy.requests) == 6
+
+
+def test_a_key_in_a_variable_goes_to_no_host_that_it_is_not_for(arena: Arena) -> None:
+    """Neither in the first run, nor in one that is configured by the first one's `config.yaml`."""
+    env = {"ANTHROPIC_API_KEY": KEY, "OPENAI_API_KEY": KEY}
+    first = arena.evaluate(env=env, run="first")
+    second = arena.evaluate(f"--config={first.files.path / 'config.yaml'}", env=env, run="second")
+    for run in (first, second):
+        assert run.code == 0, run.said
+        requests = [*run.judge.requests, *run.policy.requests]
+        assert not any("Authorization" in request.headers for request in requests)
+
+
+def test_a_named_variable_is_meant_for_the_host(arena: Arena) -> None:
+    run = arena.evaluate(
+        "--env.judge_api_key_env=MINE", "--openai.api_key_env=THEIRS", env={"MINE": "a", "THEIRS": "b"}
+    )
+    assert {request.headers["Authorization"] for request in run.judge.requests} == {"Bearer a"}
+    assert {request.headers["Authorization"] for request in run.policy.requests} == {"Bearer b"}
+
+
+def test_local_files_are_read_without_the_network(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is told what is evaluated here, whatever the libraries would like to count."""
+    import datasets
+
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(datasets.config, "HF_UPDATE_DOWNLOAD_COUNTS", True)
+    hosts: set[str] = set()
+    look_up = socket.getaddrinfo
+
+    def watched(host: Any, *rest: Any, **more: Any) -> Any:
+        hosts.add(str(host))
+        if host not in ("127.0.0.1", "localhost"):
+            raise socket.gaierror(f"a test must not look up {host}")
+        return look_up(host, *rest, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", watched)
+    answers = write_lines(arena.path / "mine.jsonl", [{"uid": f"row-{n}", "answer": "my answer"} for n in range(6)])
+    assert arena.evaluate(f"--env.model_answers={answers}").code == 0
+    assert hosts <= {"127.0.0.1", "localhost"}

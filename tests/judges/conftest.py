@@ -1,0 +1,62 @@
+"""What the tests of the judges share: a clean environment, clients of scripted endpoints, pauses that pass at once."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from judges.client import ChatClient, ChatSettings
+from judges.replicas import Endpoint
+from tests.scripted import ScriptedEndpoint
+
+MODEL = "judge-model"
+
+
+@pytest.fixture(autouse=True)
+def _no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy of the machine that runs the tests must not stand between them and their endpoints."""
+    for name in list(os.environ):
+        if name.lower().endswith("_proxy"):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Every pause that was asked for, in order; none of them takes any time."""
+    asked: list[float] = []
+    sleep = asyncio.sleep
+
+    async def pass_at_once(seconds: float, result: Any = None) -> Any:
+        if seconds > 0:
+            asked.append(seconds)
+        return await sleep(0, result)
+
+    monkeypatch.setattr(asyncio, "sleep", pass_at_once)
+    return asked
+
+
+@pytest.fixture
+async def connect() -> AsyncIterator[Callable[..., ChatClient]]:
+    """Builds clients of scripted endpoints or base URLs, which retry without pauses unless told otherwise."""
+    clients: list[ChatClient] = []
+
+    def build(
+        *targets: ScriptedEndpoint | str,
+        key: str | None = None,
+        cache: Any = None,
+        session: Any = None,
+        **settings: Any,
+    ) -> ChatClient:
+        secret = None if key is None else SecretStr(key)
+        urls = [target if isinstance(target, str) else target.base_url for target in targets]
+        settings = {"retry_delay_s": 0.0, "timeout_s": 30.0, "deadline_s": 60.0, **settings}
+        endpoints = tuple(Endpoint(url, MODEL, secret) for url in urls)
+        clients.append(ChatClient(ChatSettings(endpoints=endpoints, **settings), cache=cache, session=session))
+        return clients[-1]
+
+    yield build
+    for client in clients:
+        await client.close()
