@@ -35,6 +35,7 @@ from judges.urls import without_credentials
 logger = logging.getLogger(__name__)
 
 FAILED, BAD_INPUT = 1, 2
+_LONG_ENOUGH_TO_BE_A_KEY = 8
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 VERBS: Mapping[str, str] = {
@@ -271,17 +272,25 @@ def _name_run(env_type: type[JudgedEnv[Any, Any, Any]], loaded: Loaded[EnvSettin
 
 def resume_command(loaded: Loaded[EnvSettings[Any]], arguments: Sequence[str]) -> str:
     """The command that takes the run up: the one that was given, its directory, `--resume`; without secrets."""
-    words = []
-    for word in arguments:
-        for secret in secrets(loaded.settings):
-            word = word.replace(secret, "***")
-        words.append(without_credentials(word))
+    hidden = list(secrets(loaded.settings))
+    words = [without_credentials(_without(hidden, word)) for word in arguments]
     directory = str(loaded.settings.env.data_dir_to_save_evals)
     if not loaded.given("env.data_dir_to_save_evals"):
         words.append(f"--env.data_dir_to_save_evals={directory}")
     if "--resume" not in words:
         words.append("--resume")
     return shlex.join(["python", sys.argv[0], *words])
+
+
+def _without(hidden: Sequence[str], word: str) -> str:
+    """A word of the command line without the secrets; a short one is looked for only where a whole value stands."""
+    for secret in hidden:
+        flag, equals, value = word.partition("=")
+        if word == secret or value == secret:
+            word = f"{flag}{equals}***" if equals else "***"
+        elif len(secret) >= _LONG_ENOUGH_TO_BE_A_KEY:
+            word = word.replace(secret, "***")
+    return word
 
 
 async def _until_stopped(command: Coroutine[Any, Any, int]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import logging
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -163,18 +164,28 @@ def _load_table(path: Path) -> Iterable[Mapping[str, JSON]]:
     if not path.read_bytes().strip():
         return []
     try:
-        if path.suffix.lower() == ".csv":
-            with path.open(encoding="utf-8-sig", newline="") as lines:
-                columns = next(csv.reader(lines))
-            text = datasets.Features({column: datasets.Value("string") for column in columns})
-            table = datasets.Dataset.from_csv(str(path), features=text, keep_default_na=False)
-        else:
-            table = datasets.Dataset.from_parquet(str(path))
-        return list(table)
+        # A cache of its own: the library's would answer for a file that has changed since.
+        with tempfile.TemporaryDirectory() as cache:
+            if path.suffix.lower() == ".csv":
+                table = datasets.Dataset.from_csv(
+                    str(path), features=_all_text(path), keep_default_na=False, cache_dir=cache
+                )
+            else:
+                table = datasets.Dataset.from_parquet(str(path), cache_dir=cache)
+            return list(table)
     except Exception as error:
         if _is_header_alone(path):
             return []
         raise DataError(f"{path}: cannot be loaded: {_first_line(error)}") from error
+
+
+def _all_text(path: Path) -> Any:
+    """Every column of a CSV file as text."""
+    import datasets  # late: a second and a half
+
+    with path.open(encoding="utf-8-sig", newline="") as lines:
+        columns = next(csv.reader(lines))
+    return datasets.Features({column: datasets.Value("string") for column in columns})
 
 
 def _is_header_alone(path: Path) -> bool:
