@@ -1,0 +1,44 @@
+"""Judged groups without a policy or a judge."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from environments.completions import Completion
+from environments.rollouts import JudgedGroup
+from environments.sampling import Rollout, TokenSequence
+from judges.judgment import CallRun, JudgeCall, Judgment, Status
+from judges.usage import Usage
+from judges.wire import Message
+
+PROMPT = (1, 2, 3)
+
+
+def rollout(length: int = 4, *, text: str = "an answer", logprobs: bool = True) -> Rollout:
+    """A rollout of so many tokens."""
+    ids = tuple(range(10, 10 + length))
+    sequence = TokenSequence(PROMPT, ids, tuple(-each / 10 for each in ids) if logprobs else None)
+    return Rollout(Completion(text), sequence, text)
+
+
+def judgment(score: float | None, status: Status = Status.OK, **run: Any) -> Judgment[Any]:
+    """A judgment with one call; without a score, one whose judge failed unless the status says otherwise."""
+    if score is None and status is Status.OK:
+        status = Status.JUDGE_FAILED
+    failed = status is Status.JUDGE_FAILED
+    calls = (JudgeCall("game_1", "text", None, None, None, CallRun(**{"latency_s": 0.5, **run}), failed=failed),)
+    return Judgment(score, status, label="label", explanation="because", calls=calls)
+
+
+def group(
+    rewards: Sequence[float | None], lengths: Sequence[int] | None = None, *, logprobs: bool = True, cost: float = 0.0
+) -> JudgedGroup[Any]:
+    """A group with these rewards; `None` where the judge failed."""
+    return JudgedGroup(
+        conversation=[Message(role="system", content="Be brief."), Message(role="user", content="Why?")],
+        rollouts=tuple(rollout(length, logprobs=logprobs) for length in lengths or [4] * len(rewards)),
+        judgments=tuple(judgment(reward, usage=Usage(1, 1, cost)) for reward in rewards),
+        rewards=tuple(rewards),
+        policy_run=CallRun(),
+    )
