@@ -134,8 +134,20 @@ class JudgedEnv(BaseEnv, Generic[ConfigT, TaskT, DetailT]):
             self._answers = data.load_answers(self.config.model_answers, chosen)
         return chosen
 
-    async def finish(self, task: TaskT, earlier: Sample[DetailT] | None = None) -> Sample[DetailT]:
-        """Ask the policy and judge what it says; completions that an earlier run paid for are used again."""
+    async def finish(
+        self,
+        task: TaskT,
+        earlier: Sample[DetailT] | None = None,
+        *,
+        answered: Callable[[Sample[DetailT]], None] = lambda sample: None,
+    ) -> Sample[DetailT]:
+        """Ask the policy and judge what it says.
+
+        Args:
+            task: the row.
+            earlier: the row as an earlier run left it; completions that are paid for are used again.
+            answered: told as soon as new completions are there, so that they outlive whatever comes next.
+        """
         started = time.monotonic()
         policy_calls: tuple[CallRun, ...] = ()
         if earlier is not None and earlier.completions:
@@ -146,6 +158,9 @@ class JudgedEnv(BaseEnv, Generic[ConfigT, TaskT, DetailT]):
             except EndpointError as error:
                 run = SampleRun(time.monotonic() - started)
                 return Sample(task.uid, task.category, task.question, (), None, None, run, policy_error=str(error))
+            if policy_calls:
+                run = SampleRun(time.monotonic() - started, policy_calls)
+                answered(Sample(task.uid, task.category, task.question, completions, None, None, run))
         judgment = await self.judge(task, completions)
         judge_calls = {call.purpose: call.run for call in judgment.calls}
         return Sample(

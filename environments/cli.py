@@ -115,7 +115,11 @@ def load_settings(
         presets = [Layer("process", _process_preset(env_type))] if verb == "process" else []
         return [*offline.preset(_openai_lists(layers), env_type.offline_samples), *presets]
 
-    return load(settings_type, argv, prog=f"{_program()} {verb}", reshape=reshape)
+    loaded = load(settings_type, argv, prog=f"{_program()} {verb}", reshape=reshape)
+    for name in ("latency_ms", "faults"):
+        if loaded.given(name) and not loaded.settings.offline:
+            raise SettingsError(f"--{name}: the stand-ins' setting, without --offline there are none")
+    return loaded
 
 
 def _process_preset(env_type: type[JudgedEnv[Any, Any, Any]]) -> dict[str, Any]:
@@ -195,6 +199,8 @@ async def _evaluate(
     env_type: type[JudgedEnv[Any, Any, Any]], loaded: Loaded[EnvSettings[Any]], arguments: Sequence[str]
 ) -> int:
     """`evaluate`, from settings to exit code."""
+    if loaded.settings.resume and not loaded.given("env.data_dir_to_save_evals"):
+        raise SettingsError("--resume: which run? Name its directory with --env.data_dir_to_save_evals")
     _name_run(env_type, loaded)
     console = report.messages()
     async with _opened(env_type, loaded) as env:

@@ -15,8 +15,9 @@ from environments.base import DetailT, JudgedEnv
 from environments.evaluation import Earlier, NothingSucceeds, finish_rows, read_earlier
 from environments.metrics import MetricAggregator, Metrics
 from environments.records import Sample, SampleReader
-from environments.settings import ConfigT, EnvSettings
+from environments.settings import ConfigT, EnvConfig, EnvSettings
 from environments.tasks import TaskT
+from judges.judgment import Status
 from judges.wire import JSON
 
 logger = logging.getLogger(__name__)
@@ -177,11 +178,13 @@ async def _finish_missing(
         display.begin_with(len(earlier.finished))
     fresh = await finish_rows(
         missing,
-        lambda task: env.finish(task, earlier.failed.get(task.uid)),
+        lambda task: env.finish(
+            task, earlier.failed.get(task.uid), answered=lambda sample: run.append_answer(sample.to_line())
+        ),
         run=run,
         in_flight=in_flight,
         finished=finished,
-        any_finished_before=bool(earlier.finished),
+        any_judged_before=any(sample.status == Status.OK.value for sample in earlier.finished.values()),
     )
     by_row = {sample.uid: sample for sample in fresh} | dict(earlier.finished)
     return [by_row[task.uid] for task in tasks]
@@ -213,12 +216,7 @@ def _metrics_file(
     general: dict[str, JSON] = {
         "model_name": model_name(env),
         "total_evaluation_time_seconds": str(time.time() - started),
-        "generation_parameters": {
-            "temperature": config.eval_temperature,
-            "max_tokens": config.eval_max_tokens,
-            "judge_temperature": config.judge_temperature,
-            "judge_max_tokens": config.judge_max_tokens,
-        },
+        "generation_parameters": _generation_parameters(config),
         "judge_model_name": config.judge_model_name,
         "seed": config.seed,
         "notices": list(notices),
@@ -226,6 +224,16 @@ def _metrics_file(
     }
     values: dict[str, JSON] = dict(metrics.values)
     return {"config_general": general, "results": {f"atropos|{env.name}_eval|0": values, "all": values}}
+
+
+def _generation_parameters(config: EnvConfig) -> dict[str, JSON]:
+    judge: dict[str, JSON] = {
+        "judge_temperature": config.judge_temperature,
+        "judge_max_tokens": config.judge_max_tokens,
+    }
+    if config.model_answers is not None:  # how they were generated is not known here
+        return judge
+    return {"temperature": config.eval_temperature, "max_tokens": config.eval_max_tokens, **judge}
 
 
 def _log_to_wandb(env: JudgedEnv[Any, Any, Any], evaluated: Evaluated) -> None:

@@ -16,6 +16,7 @@ from environments.records import Sample, SampleReader
 from environments.runs import Before, RunDirectory
 from environments.tasks import Task
 from judges.errors import JudgeGymError, RunDirectoryError
+from judges.judgment import Status
 
 DetailT = TypeVar("DetailT")
 TaskT = TypeVar("TaskT", bound=Task)
@@ -59,7 +60,7 @@ def read_earlier(before: Before, reader: SampleReader[DetailT], tasks: Sequence[
         return samples
 
     finished = read(before.samples, "samples.jsonl")
-    failed = read(before.failures, "failures.jsonl")
+    failed = read(before.answers, "answers.jsonl") | read(before.failures, "failures.jsonl")
     return Earlier(finished, {uid: sample for uid, sample in failed.items() if uid not in finished})
 
 
@@ -70,7 +71,7 @@ async def finish_rows(
     run: RunDirectory,
     in_flight: int,
     finished: Callable[[Sample[DetailT]], None],
-    any_finished_before: bool = False,
+    any_judged_before: bool = False,
 ) -> list[Sample[DetailT]]:
     """Finish all rows.
 
@@ -80,28 +81,30 @@ async def finish_rows(
         run: where samples go.
         in_flight: how many rows are under way at once; the endpoints have limits of their own.
         finished: told of each sample, in order of arrival.
-        any_finished_before: whether an earlier run had finished rows.
+        any_judged_before: whether an earlier run had a judgment.
 
     Returns:
         The samples, in the order of `tasks`.
 
     Raises:
-        NothingSucceeds: the first ten rows, or all of them, failed. What there is, is on disk.
+        NothingSucceeds: ten rows failed, or all that could, and not one was judged. What there is, is on disk.
     """
     done: dict[str, Sample[DetailT]] = {}
-    successes = int(any_finished_before)
+    failures = 0
+    any_judged = any_judged_before
     rows = iter(tasks)
 
     async def worker() -> None:
-        nonlocal successes
+        nonlocal failures, any_judged
         for task in rows:
             sample = await finish(task)
             done[task.uid] = sample
             (run.append_sample if sample.finished else run.append_failure)(sample.to_line())
-            successes += sample.finished
+            failures += not sample.finished
+            any_judged = any_judged or sample.status == Status.OK.value
             finished(sample)
-            if not successes and len(done) >= min(_HOPELESS_AFTER, len(tasks)):
-                raise NothingSucceeds(sample.error)
+            if not any_judged and (failures >= _HOPELESS_AFTER or (failures and len(done) == len(tasks))):
+                raise NothingSucceeds(sample.error or "every row that could be judged failed")
 
     workers = [asyncio.create_task(worker()) for _ in range(min(in_flight, len(tasks)))]
     try:

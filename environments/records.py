@@ -38,7 +38,7 @@ class Sample(Generic[DetailT]):
         category: what metrics are broken down by.
         question: what the policy was asked, for people.
         completions: the policy's, one for each conversation; empty if the policy never answered.
-        judgment: what became of them; `None` if the policy never answered.
+        judgment: what became of them; `None` if the policy never answered, or nobody has judged yet.
         score: what the judgment is worth in evaluation; `None` if it is worth nothing because it failed.
         policy_error: why the policy never answered.
         run: what may differ between runs.
@@ -55,8 +55,10 @@ class Sample(Generic[DetailT]):
 
     @property
     def status(self) -> str:
-        """The judgment's status, or `policy_failed`."""
-        return "policy_failed" if self.judgment is None else self.judgment.status.value
+        """The judgment's status, or `policy_failed`, or (while a run is under way) `not_judged`."""
+        if self.judgment is None:
+            return "not_judged" if self.policy_error is None else "policy_failed"
+        return self.judgment.status.value
 
     @property
     def finished(self) -> bool:
@@ -127,7 +129,7 @@ class SampleReader(Generic[DetailT]):
         status = line["status"]
         judgment: Judgment[DetailT] | None = None
         error = cast("str | None", line.get("error"))
-        if status != "policy_failed":
+        if status not in ("policy_failed", "not_judged"):
             fields = {name: line[name] for name in self._detail_fields if name in line}
             judged = bool(fields) or status == Status.OK.value
             judgment = Judgment(

@@ -87,9 +87,10 @@ def fill_in(rewards: Sequence[float | None]) -> Scores | None:
     there = [reward for reward in rewards if reward is not None]
     if not all(math.isfinite(reward) for reward in there):
         raise ValueError(f"a reward is not a finite number: {rewards}")
-    if len(there) < min(2, len(rewards)):
+    if not there or len(there) < min(2, len(rewards)):
         return None
-    mean = sum(there) / len(there)
+    # Equal rewards have themselves as their mean, whatever rounding would make of it: the group has no signal.
+    mean = there[0] if len(set(there)) == 1 else math.fsum(there) / len(there)
     return Scores(
         tuple(mean if reward is None else float(reward) for reward in rewards),
         tuple(reward is None for reward in rewards),

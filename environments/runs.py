@@ -23,16 +23,19 @@ from judges.errors import RunDirectoryError
 from judges.wire import JSON
 
 CONFIG, SAMPLES, FAILURES, METRICS, LOCK = "config.yaml", "samples.jsonl", "failures.jsonl", "metrics.json", ".lock"
+ANSWERS = "answers.jsonl"
+"""The policy's answers that are not judged yet: gone once the run is finished."""
 
 Line = Mapping[str, JSON]
 
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """What an earlier, unfinished run left: finished rows and failed ones."""
+    """What an earlier, unfinished run left: finished rows, failed ones, and answers that were paid for."""
 
     samples: list[Line]
     failures: list[Line]
+    answers: list[Line]
 
 
 def new_path(environment: str, model: str) -> Path:
@@ -88,7 +91,7 @@ class RunDirectory:
                 )
             if (path / CONFIG).exists():
                 cls._compare(path / CONFIG, matters)
-            before = Before(_read_lines(path / SAMPLES), _read_lines(path / FAILURES))
+            before = Before(*(_read_lines(path / name) for name in (SAMPLES, FAILURES, ANSWERS)))
         except BaseException:
             cls._let_go(path, lock)
             raise
@@ -138,16 +141,21 @@ class RunDirectory:
         """Add a failed row."""
         self._append(FAILURES, line)
 
+    def append_answer(self, line: bytes) -> None:
+        """Add a row that the policy has answered and nobody has judged."""
+        self._append(ANSWERS, line)
+
     def _append(self, name: str, line: bytes) -> None:
         if name not in self._files:
             self._files[name] = (self.path / name).open("ab", buffering=0)
         self._files[name].write(line)
 
     def rewrite(self, samples: Iterable[bytes], failures: Iterable[bytes]) -> None:
-        """Replace both files by these lines, each whole or not at all."""
+        """The run is finished: these lines are its files, each replaced whole or not at all."""
         self._close_files()
         replace(self.path / SAMPLES, b"".join(samples))
         replace(self.path / FAILURES, b"".join(failures))
+        (self.path / ANSWERS).unlink(missing_ok=True)
 
     def write_metrics(self, metrics: Mapping[str, JSON]) -> None:
         """Write `metrics.json`."""

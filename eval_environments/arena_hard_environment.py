@@ -6,6 +6,7 @@ Source: Li et al., From Live Data to High-Quality Benchmarks: The Arena-Hard Pip
 from __future__ import annotations
 
 import logging
+import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from pathlib import Path
 
 if __name__ == "__main__":  # run as a script, from whichever folder: the packages stand beside this one
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C while the libraries load just ends; the command takes it over
 
 from pydantic import Field
 

@@ -55,7 +55,7 @@ class ChatClient:
         self.settings = settings
         self.meter = Meter()
         self._transport = Transport(settings, self.meter, session)
-        self._flights: SingleFlight[Reply] = SingleFlight()
+        self._flights: SingleFlight[ChatAnswer] = SingleFlight()
         self._cache = cache
         self._n_is_ignored = settings.n_is_ignored
         first = settings.endpoints[0]
@@ -149,20 +149,30 @@ class ChatClient:
         if self._cache is None and not greedy:
             return _answer([await self._transport.request(messages, parameters)], 1)
         key = request_key(self._identity, messages, parameters, vote)
+        if not greedy:
+            return await self._kept_or_asked(key, messages, parameters, keep)
+        # The cache is looked into within the flight: between a look and a flight of its own, another's may end.
+        answer, shared = await self._flights.run(key, lambda: self._kept_or_asked(key, messages, parameters, keep))
+        if shared:
+            self.meter.cached += 1
+            return ChatAnswer(answer.choices, latency_s=answer.latency_s, cached=True)
+        return answer
+
+    async def _kept_or_asked(
+        self,
+        key: str,
+        messages: Sequence[Message],
+        parameters: dict[str, JSON],
+        keep: Callable[[Choice], bool] | None,
+    ) -> ChatAnswer:
+        """The answer from the cache, or else from the model, and then kept if it is worth it."""
         if self._cache is not None and (kept := await self._cache.get(key)) is not None:
             self.meter.cached += 1
             return ChatAnswer((kept,), cached=True)
-        if greedy:
-            reply, shared = await self._flights.run(key, lambda: self._transport.request(messages, parameters))
-            if shared:
-                self.meter.cached += 1
-                return ChatAnswer(reply.choices[:1], latency_s=reply.latency_s, cached=True)
-        else:
-            reply = await self._transport.request(messages, parameters)
-        choice = reply.choices[0]
-        if self._cache is not None and choice.state == "ok" and (keep is None or keep(choice)):
-            await self._cache.put(key, choice)
-        return _answer([reply], 1)
+        answer = _answer([await self._transport.request(messages, parameters)], 1)
+        if self._cache is not None and answer.first.state == "ok" and (keep is None or keep(answer.first)):
+            await self._cache.put(key, answer.first)
+        return answer
 
     async def _many(self, messages: Sequence[Message], parameters: dict[str, JSON], n: int) -> ChatAnswer:
         if self._n_is_ignored:

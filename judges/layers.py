@@ -150,9 +150,22 @@ def _read_command_line(settings_type: type[LayeredSettings], argv: Sequence[str]
     try:
         source: CliSettingsSource[Any] = CliSettingsSource(settings_type, cli_exit_on_error=False, cli_prog_name=prog)
         source.root_parser.usage = f"{prog} [--name=value …]"  # not a page of brackets before the options' own list
-        return source(args=list(argv))()
+        return source(args=_with_switches(settings_type, argv))()
     except ParsingError as error:
         raise SettingsError(_explain_flag(settings_type, str(error), argv)) from None
+
+
+def _with_switches(settings_type: type[LayeredSettings], argv: Sequence[str]) -> list[str]:
+    """The command line with `--switch=true` as `--switch`, and `--switch=false` as `--no-switch`."""
+    switches = {name for name, field in settings_type.model_fields.items() if field.annotation is bool}
+    words = []
+    for word in argv:
+        flag, equals, value = word.partition("=")
+        name = flag.removeprefix("--")
+        if equals and name in switches and value.lower() in ("true", "false", "1", "0"):
+            word = f"--{name}" if value.lower() in ("true", "1") else f"--no-{name}"
+        words.append(word)
+    return words
 
 
 def _read_environment(settings_type: type[LayeredSettings]) -> Values:

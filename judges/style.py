@@ -97,4 +97,5 @@ def style_controlled_win_rate(rows: Sequence[Sequence[float]], differences: Sequ
 def _scale(features: NDArray[np.float64]) -> NDArray[np.float64]:
     """Features in units of their deviation, not centred, so that 0 still means equal style."""
     deviation = features.std(axis=0)
-    return features / np.where(deviation > 0, deviation, 1.0)
+    scaled: NDArray[np.float64] = features / np.where(deviation > 0, deviation, 1.0)
+    return scaled

@@ -53,7 +53,7 @@ def with_tokens(body: Json, number: int = 0) -> Json:
     return {**body, "prompt_token_ids": PROMPT_IDS}
 
 
-def sampling(text: Text = answer) -> Script:
+def sampling(text: Text = answer) -> Callable[[Json, int], Reply]:
     """A policy that returns what it sampled."""
 
     def script(request: Json, number: int) -> Reply:
@@ -68,7 +68,7 @@ def first_wins(uid: str, index: int, as_a: bool) -> str:
     return for_model(uid, as_a) if index == 0 else against_model(uid, as_a)
 
 
-def judging(verdict: Verdict = first_wins) -> Script:
+def judging(verdict: Verdict = first_wins) -> Callable[[Json, int], Reply | str]:
     """A judge by row, choice and order."""
 
     def script(request: Json, _: int) -> Reply | str:
@@ -106,14 +106,17 @@ async def serve(
     arena: Arena,
     api: str,
     *flags: str,
-    policy: Script | None = None,
+    policy: Script | ScriptedEndpoint | None = None,
     judge: Script | None = None,
     evaluate: Callable[[int], Awaitable[Metrics]] = no_evaluation,
 ) -> AsyncIterator[Served]:
-    """Serve while the block lasts: groups of four, retries without pauses, unless `flags` say otherwise."""
+    """Serve while the block lasts: groups of four, retries without pauses, unless `flags` say otherwise.
+
+    `policy` may be an endpoint of another kind.
+    """
     async with (
         open_session() as session,
-        ScriptedEndpoint(policy or sampling()) as answering,
+        policy if isinstance(policy, ScriptedEndpoint) else ScriptedEndpoint(policy or sampling()) as answering,
         ScriptedEndpoint(judge or judging()) as judging_,
     ):
         argv = [

@@ -35,7 +35,7 @@ def begin(path: Path, *, resume: bool = False, **changed: Any) -> tuple[RunDirec
 
 def test_a_run_from_its_beginning(tmp_path: Path) -> None:
     run, before = begin(tmp_path / "deep" / "run")
-    assert before == Before([], [])
+    assert before == Before([], [], [])
     run.append_sample(b'{"uid":"a"}\n')
     assert (run.path / "samples.jsonl").read_bytes() == b'{"uid":"a"}\n', "on disk at once"
     run.append_failure(b'{"uid":"b"}\n')
@@ -58,7 +58,7 @@ def test_what_is_there_is_given_back_when_it_is_taken_up(tmp_path: Path) -> None
     run.append_failure(b'{"uid":"b"}\n')
     run.close()
     run, before = begin(tmp_path, resume=True)
-    assert before == Before([{"uid": "a", "text": "\u2028\u0085 é"}], [{"uid": "b"}])
+    assert before == Before([{"uid": "a", "text": "\u2028\u0085 é"}], [{"uid": "b"}], [])
     run.close()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import signal
 from collections.abc import Sequence
 from pathlib import Path
@@ -61,14 +63,19 @@ def test_after_a_kill_each_row_is_there_once_and_none_is_paid_for_again(arena: A
     files = arena.files()
     kept = {sample["uid"]: sample for sample in files.samples}
     assert set(kept) == done
+    answered = {json.loads(line)["uid"] for line in (files.path / "answers.jsonl").read_bytes().splitlines()}
     with (files.path / "samples.jsonl").open("ab") as torn:
         torn.write(b'{"uid":"row-1","category":"Precise IF","quest')
 
     run = arena.evaluate("--resume", verdict=mixed)
     assert run.code == 0, run.said
     missing = {f"row-{number}" for number in range(20)} - done
-    assert judged(run) == {uid_of(body) for body in run.policy.bodies} == missing
-    assert (len(run.judge.requests), len(run.policy.requests)) == (2 * len(missing), len(missing))
+    assert judged(run) == missing
+    assert {uid_of(body) for body in run.policy.bodies} == missing - answered, (
+        "answers are on disk before their judgments"
+    )
+    assert (len(run.judge.requests), len(run.policy.requests)) == (2 * len(missing), len(missing - answered))
+    assert not (files.path / "answers.jsonl").exists()
     assert [sample["uid"] for sample in files.samples] == [f"row-{number}" for number in range(20)]
     assert {sample["uid"]: sample for sample in files.samples if sample["uid"] in done} == kept
 
@@ -83,7 +90,7 @@ def test_with_faults_a_killed_run_ends_as_an_undisturbed_one(tmp_path: Path) -> 
     faults = '--faults={"429": 0.08, "500": 0.06, "drop": 0.06}'
     run, calm = RunFiles(tmp_path / "run"), RunFiles(tmp_path / "calm")
     argv = ["evaluate", *flags, faults, f"--env.data_dir_to_save_evals={run.path}"]
-    slow = ["--latency_ms=150", "--env.judge_max_concurrency=1"]  # four seconds between the second row and the last
+    slow = ["--latency_ms=250", "--env.judge_max_concurrency=1"]  # five seconds between the second row and the last
     with Started(str(SCRIPT), *argv, *slow, cwd=tmp_path) as started:
         samples = run.path / "samples.jsonl"
         started.until(lambda: samples.exists() and samples.read_bytes().count(b"\n") >= 2, "two rows on disk")
@@ -204,6 +211,30 @@ def test_answers_that_were_paid_for_outlive_a_resume_that_is_cut_off(arena: Aren
             started.send(number)
             started.ended()
         assert policy.requests == []
+    again = arena.evaluate("--resume", verdict=mixed)
+    assert again.code == 0, again.said
+    assert [uid_of(body) for body in again.policy.bodies] == []
+
+
+def test_answers_that_were_paid_for_outlive_an_evaluation_that_is_given_up(arena: Arena) -> None:
+    """Ten rows fail for good while the judge still sits on two others, whose answers are there."""
+    down = Reply(status=401, body={"error": {"message": "no"}})
+
+    waiting: set[int] = set()
+    all_four_wait = asyncio.Event()
+
+    async def script(request: Json, number: int) -> Reply:
+        if uid_of(request) in ("row-10", "row-11"):
+            waiting.add(number)
+            if len(waiting) == 4:
+                all_four_wait.set()
+            return HANG
+        await all_four_wait.wait()
+        return down
+
+    first = arena.rows(12).evaluate("--env.judge_max_retries=0", judge_script=script)
+    assert first.code == 1
+    assert len(first.policy.requests) == 12
     again = arena.evaluate("--resume", verdict=mixed)
     assert again.code == 0, again.said
     assert [uid_of(body) for body in again.policy.bodies] == []

@@ -125,6 +125,17 @@ async def test_answers_that_were_never_whole_were_paid_for(connect: Connect) -> 
     assert (client.meter.calls, client.meter.failures, client.meter.requests) == (1, 1, 3)
 
 
+async def test_only_requests_that_were_answered_are_counted_as_such(connect: Connect) -> None:
+    async with ScriptedEndpoint(in_turn("fine", Reply(status=500), "fine", Reply(status=400))) as endpoint:
+        client = connect(endpoint)
+        await client.chat(ASK)
+        await client.chat(ASK)
+        with pytest.raises(EndpointError):
+            await client.chat(ASK)
+    meter = client.meter
+    assert (meter.answered, meter.calls, meter.failures, meter.requests) == (2, 3, 1, 4)
+
+
 async def test_an_endpoint_that_counts_no_tokens(connect: Connect) -> None:
     async with ScriptedEndpoint(Reply(body={"choices": [{"message": {"content": "yes"}}]})) as endpoint:
         answer = await connect(endpoint, prices=Prices(3.0, 15.0)).chat(ASK)

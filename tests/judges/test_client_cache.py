@@ -10,6 +10,7 @@ import pytest
 from judges.cache import JudgmentCache
 from judges.errors import EndpointError
 from judges.usage import Usage
+from judges.wire import Choice
 from tests.scripted import Reply, ScriptedEndpoint, completion, in_turn
 
 ASK = [{"role": "user", "content": "hi"}]
@@ -140,6 +141,37 @@ async def test_identical_greedy_calls_at_once_are_one_request_and_are_kept(
         assert (await client.chat(ASK)).cached
     assert len(endpoint.requests) == 1
     assert (client.meter.calls, client.meter.cached) == (11, 10)
+
+
+class SlowToRead(JudgmentCache):
+    """A cache whose second reading takes until it is told to end."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.readings = 0
+        self.end = asyncio.Event()
+
+    async def get(self, key: str) -> Choice | None:
+        self.readings += 1
+        second = self.readings == 2
+        kept = await super().get(key)
+        if second:
+            await self.end.wait()
+        return kept
+
+
+async def test_a_greedy_call_that_ends_while_the_cache_is_read_is_not_paid_for_again(
+    connect: Connect, tmp_path: Path
+) -> None:
+    cache = SlowToRead(tmp_path / "cache.sqlite")
+    async with ScriptedEndpoint() as endpoint:
+        client = connect(endpoint, cache=cache, temperature=0.0)
+        first, second = (asyncio.create_task(client.chat(ASK)) for _ in range(2))
+        await first
+        cache.end.set()
+        assert (await second).cached
+    assert len(endpoint.requests) == 1
+    cache.close()
 
 
 async def test_several_completions_are_never_answered_by_the_cache(connect: Connect, cache: JudgmentCache) -> None:

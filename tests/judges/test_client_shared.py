@@ -91,11 +91,11 @@ async def test_completions_of_a_greedy_policy_are_not_shared(connect: Connect) -
 
 @pytest.mark.parametrize("temperature", [0.0, 0])
 async def test_identical_greedy_calls_at_once_are_one_request(connect: Connect, temperature: float) -> None:
-    async with ScriptedEndpoint() as endpoint:
+    async with ScriptedEndpoint(Reply(body=completion("fine", "one too many"))) as endpoint:
         client = connect(endpoint, temperature=temperature)
         answers = await asyncio.gather(*(client.chat(ASK) for _ in range(10)))
     assert len(endpoint.requests) == 1
-    assert [answer.first.text for answer in answers] == ["fine"] * 10
+    assert [texts(answer) for answer in answers] == [["fine"]] * 10
     assert sorted((answer.cached, answer.usage.prompt_tokens) for answer in answers) == [(False, 10)] + [(True, 0)] * 9
     meter = client.meter
     assert (meter.calls, meter.cached, meter.requests, meter.usage) == (10, 9, 1, Usage(10, 5))

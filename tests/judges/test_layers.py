@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ConfigDict, JsonValue, SecretStr
 
-from judges.layers import MASK, Layer, LayeredSettings, Loaded, load
+from judges.layers import MASK, Layer, LayeredSettings, Loaded, load, secrets
 
 KEY = "sk-this-is-secret"
 
@@ -171,3 +171,20 @@ def test_credentials_of_a_url_are_masked(settings: Load) -> None:
     loaded = settings("--main.url=http://user:password@judge.example/v1")
     (line,) = [line for line in loaded.lines() if line.name == "main.url"]
     assert "judge.example" in line.value and "password" not in line.value
+
+
+class Several(BaseModel):
+    models: list[Model] = []
+    keys: list[SecretStr] = []
+    model: Model = Model()
+    name: str = "name"
+
+
+def test_all_secrets_of_a_model() -> None:
+    model = Several(
+        models=[Model(api_key=SecretStr("one")), Model()],
+        keys=[SecretStr("two"), SecretStr("")],
+        model=Model(api_key=SecretStr("three")),
+    )
+    assert sorted(secrets(model)) == ["one", "three", "two"]
+    assert list(secrets(Several())) == []

@@ -12,9 +12,14 @@ from judges.layers import LayeredSettings, load
 KEY = "sk-this-is-secret"
 
 
+class Inner(BaseModel):
+    api_key: SecretStr | None = None
+
+
 class Model(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
+    models: list[Inner] = []
     number: int = 1
     share: float = Field(0.5, ge=0, le=1)
     kind: Literal["plain", "fancy"] = "plain"
@@ -156,6 +161,12 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         {"flags": (f"--main.apikey={KEY}",)},
         {"flags": ("--main.apikey", KEY)},
         {"flags": ("--main.api_key", KEY, "--main.number=x")},
+        {"yaml": f"main: {{models: {{api_key: {KEY}}}}}"},
+        {"yaml": f"main: {{models: [{KEY}]}}"},
+        {"yaml": f"main: {{models: [[api_key, {KEY}]]}}"},
+        {"yaml": f"main: {{number: {{api_key: {KEY}}}}}"},
+        {"flags": (f'--main.models=[{{"api_key": "{KEY}"',)},
+        {"env": {"JUDGEGYM_MAIN__MODELS": f'[{{"api_key": "{KEY}"'}},
         {"env": {"JUDGEGYM_MAIN__APIKEY": KEY}},
         {"env": {"JUDGEGYM_MAIN": f'{{"api_key": "{KEY}"'}},
         {"env": {"JUDGEGYM_MAIN": f'[{{"api_key": "{KEY}"}}]'}},

@@ -1,7 +1,9 @@
 import asyncio
+import itertools
+from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from judges.limits import AdaptiveLimit, RateBudget
@@ -166,30 +168,64 @@ async def test_a_ceiling_that_rises_admits_those_who_wait() -> None:
     assert (admitted, limit.in_flight) == (["a", "b"], 2)
 
 
-STEP = st.one_of(
-    st.tuples(st.sampled_from(["ask", "ask urgently", "release", "succeed", "overload", "settle"]), st.just(0)),
-    st.tuples(st.just("cancel"), st.integers(0, 5)),
-    st.tuples(st.just("rescale"), st.integers(1, 4)),
-)
+@pytest.mark.parametrize("left_before_the_place_is_free", [True, False])
+async def test_the_place_of_one_who_leaves_goes_to_the_next(left_before_the_place_is_free: bool) -> None:
+    limit, admitted = AdaptiveLimit(1), list[str]()
+    await limit.acquire()
+    leaving, staying = queue(limit, "leaving", "staying", admitted=admitted)
+    await settle()
+    if left_before_the_place_is_free:
+        leaving.cancel()
+        limit.release()
+    else:
+        limit.release()
+        leaving.cancel()
+    await staying
+    assert leaving.cancelled()
+    assert (admitted, limit.in_flight) == (["staying"], 1)
 
 
-@settings(max_examples=400)
-@given(st.integers(1, 3), st.lists(STEP, max_size=30))
-def test_no_interleaving_leaks_a_place_or_leaves_one_empty(ceiling: int, steps: list[tuple[str, int]]) -> None:
+STEPS = [
+    "ask",
+    "ask urgently",
+    "release",
+    "cancel 0",
+    "cancel 1",
+    "cancel 2",
+    "cancel 3",
+    "settle",
+    "succeed",
+    "overload",
+]
+
+
+@pytest.mark.parametrize("ceiling", [1, 2])
+def test_no_short_interleaving_leaks_a_place_or_leaves_one_empty(ceiling: int) -> None:
+    async def all_of_them() -> None:
+        for steps in itertools.product(STEPS[1:8], repeat=4):
+            await interleave(ceiling, ["ask", "ask", "ask", "settle", *steps, "settle"])
+
+    asyncio.run(all_of_them())
+
+
+@given(st.integers(1, 3), st.lists(st.sampled_from([*STEPS, "rescale 1", "rescale 2", "rescale 4"]), max_size=30))
+def test_no_interleaving_leaks_a_place_or_leaves_one_empty(ceiling: int, steps: list[str]) -> None:
     asyncio.run(interleave(ceiling, steps))
 
 
-async def interleave(ceiling: int, steps: list[tuple[str, int]]) -> None:
+async def interleave(ceiling: int, steps: Sequence[str]) -> None:
+    """Take these steps; check after each "settle" and at the end that every place is held or free."""
     limit, highest = AdaptiveLimit(ceiling), ceiling
     holding: list[float] = []
+    tasks: list[asyncio.Task[None]] = []
 
     async def take(urgent: bool) -> None:
         holding.append(await limit.acquire(urgent=urgent))
 
-    tasks: list[asyncio.Task[None]] = []
-    for what, which in steps:
-        if what.startswith("ask"):
-            tasks.append(asyncio.create_task(take("urgently" in what)))
+    for step in steps:
+        what, _, which = step.partition(" ")
+        if what == "ask":
+            tasks.append(asyncio.create_task(take(urgent=which == "urgently")))
         elif what == "release" and holding:
             holding.pop()
             limit.release()
@@ -197,11 +233,11 @@ async def interleave(ceiling: int, steps: list[tuple[str, int]]) -> None:
             limit.succeeded()
         elif what == "overload" and holding:
             limit.overloaded(holding[-1])
-        elif what == "cancel" and which < len(tasks):
-            tasks[which].cancel()
+        elif what == "cancel" and int(which) < len(tasks):
+            tasks[int(which)].cancel()
         elif what == "rescale":
-            limit.rescale(which)
-            highest = max(highest, which)
+            limit.rescale(int(which))
+            highest = max(highest, limit.ceiling)
         elif what == "settle":
             await settle()
             waiting = [task for task in tasks if not task.done()]
@@ -215,8 +251,6 @@ async def interleave(ceiling: int, steps: list[tuple[str, int]]) -> None:
         holding.pop()
         limit.release()
     assert limit.in_flight == 0
-    for _ in range(limit.limit):
-        await limit.acquire()
 
 
 async def test_without_budgets_nothing_waits() -> None:

@@ -40,6 +40,8 @@ def test_statuses(kind: FailureKind, statuses: list[int]) -> None:
         (ConnectionResetError(), FailureKind.CONNECTION),
         (OSError("network unreachable"), FailureKind.CONNECTION),
         (aiohttp.InvalidURL("http://"), FailureKind.REJECTED),
+        (ValueError("a header that cannot be sent"), FailureKind.REJECTED),
+        (UnicodeError("a host name that cannot be"), FailureKind.REJECTED),
     ],
 )
 def test_exceptions(error: Exception, kind: FailureKind) -> None:

@@ -77,6 +77,21 @@ async def test_a_client_may_use_a_share_of_its_limit(connect: Connect, share: fl
     assert endpoint.peak == peak
 
 
+async def test_a_share_may_shrink_to_nothing_and_grow_again(connect: Connect) -> None:
+    meeting = Meeting(8)
+
+    async def script(request: dict[str, Any], number: int) -> str:
+        await meeting.wait()
+        return "fine"
+
+    async with ScriptedEndpoint(script) as endpoint:
+        client = connect(endpoint, max_concurrency=8)
+        for share in (0.0, 0.0, 1.0):
+            client.rescale(share)
+        await asyncio.gather(*(client.chat(ASK) for _ in range(8)))
+    assert endpoint.peak == 8
+
+
 async def test_a_retry_goes_before_those_who_wait_for_their_first_attempt(connect: Connect) -> None:
     arrivals: list[str] = []
 
