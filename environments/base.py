@@ -157,7 +157,7 @@ class JudgedEnv(BaseEnv, Generic[ConfigT, TaskT, DetailT]):
                 completions, policy_calls = await self._complete(task)
             except EndpointError as error:
                 run = SampleRun(time.monotonic() - started)
-                return Sample(task.uid, task.category, task.question, (), None, None, run, policy_error=str(error))
+                return Sample(task.uid, task.category, task.question, (), None, None, run, policy_error=f"the policy at {error}")
             if policy_calls:
                 run = SampleRun(time.monotonic() - started, policy_calls)
                 answered(Sample(task.uid, task.category, task.question, completions, None, None, run))

@@ -39,7 +39,7 @@ async def ask(
         answer = await client.chat(messages, vote=vote, keep=lambda choice: parse(choice.text) is not None)
     except EndpointError as error:
         run = CallRun(attempts=error.attempts, usage=error.usage)
-        return JudgeCall(purpose, "", None, None, str(error), run, failed=True)
+        return JudgeCall(purpose, "", None, None, f"the judge at {error}", run, failed=True)
     choice = answer.first
     value = parse(choice.text)
     run = CallRun(answer.latency_s, answer.attempts, answer.cached, answer.usage)

@@ -160,6 +160,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         {"yaml": f"main:\n  - api_key: {KEY}\n"},
         {"flags": (f"--main.apikey={KEY}",)},
         {"flags": ("--main.apikey", KEY)},
+        {"flags": (f"--main.number=http://user:{KEY}@judge.example/v1",)},
         {"flags": ("--main.api_key", KEY, "--main.number=x")},
         {"yaml": f"main: {{models: {{api_key: {KEY}}}}}"},
         {"yaml": f"main: {{models: [{KEY}]}}"},

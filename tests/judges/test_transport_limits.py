@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from aiolimiter import AsyncLimiter
 
+from judges.transport import open_session
 from tests.scripted import Meeting, Reply, ScriptedEndpoint, completion
 
 ASK = [{"role": "user", "content": "hi"}]
@@ -44,22 +45,42 @@ async def test_the_session_has_no_limit_of_its_own(connect: Connect) -> None:
 async def test_an_overload_halves_the_limit_once_and_another_failure_does_not(
     connect: Connect, status: int, peak_after: int
 ) -> None:
-    burst, after = Meeting(8), Meeting(peak_after)
-    in_flight_after: list[int] = []
+    burst, release = Meeting(8), asyncio.Event()
 
     async def script(request: dict[str, Any], number: int) -> Reply | str:
         if number <= 8:
             await burst.wait()
             return Reply(status=status)
-        in_flight_after.append(endpoint.in_flight)
-        await after.wait()
+        await release.wait()
+        return "fine"
+
+    async with ScriptedEndpoint(script) as endpoint, open_session() as session:
+        client = connect(endpoint, max_concurrency=8)
+        calls = [asyncio.create_task(client.chat(ASK)) for _ in range(8)]
+        await endpoint.arrived(8 + peak_after)
+        await session.get(endpoint.base_url)  # whatever was sent together with the last arrival is here after this
+        in_flight_after = endpoint.in_flight
+        release.set()
+        answers = await asyncio.gather(*calls)
+    assert in_flight_after == peak_after
+    assert [answer.attempts for answer in answers] == [2] * 8
+
+
+async def test_answers_win_the_limit_back(connect: Connect) -> None:
+    meeting = Meeting(2)
+
+    async def script(request: dict[str, Any], number: int) -> Reply | str:
+        if number == 1:
+            return Reply(status=503)
+        if number >= 3:
+            await meeting.wait()
         return "fine"
 
     async with ScriptedEndpoint(script) as endpoint:
-        client = connect(endpoint, max_concurrency=8)
-        answers = await asyncio.gather(*(client.chat(ASK) for _ in range(8)))
-    assert [answer.attempts for answer in answers] == [2] * 8
-    assert max(in_flight_after) == peak_after
+        client = connect(endpoint, max_concurrency=2, timeout_s=5.0, max_retries=1)
+        await client.chat(ASK)
+        await asyncio.gather(*(client.chat(ASK) for _ in range(2)))
+    assert endpoint.peak == 2
 
 
 @pytest.mark.parametrize(("share", "peak"), [(1.0, 8), (0.5, 4), (0.3, 2), (0.0, 1)])
