@@ -156,8 +156,8 @@ class JudgedEnv(BaseEnv, Generic[ConfigT, TaskT, DetailT]):
             try:
                 completions, policy_calls = await self._complete(task)
             except EndpointError as error:
-                run = SampleRun(time.monotonic() - started)
-                return Sample(task.uid, task.category, task.question, (), None, None, run, policy_error=f"the policy at {error}")
+                run, said = SampleRun(time.monotonic() - started), f"the policy at {error}"
+                return Sample(task.uid, task.category, task.question, (), None, None, run, policy_error=said)
             if policy_calls:
                 run = SampleRun(time.monotonic() - started, policy_calls)
                 answered(Sample(task.uid, task.category, task.question, completions, None, None, run))

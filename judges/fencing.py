@@ -24,6 +24,10 @@ class Fence:
         """`<|name|>`, or `<|name tag|>` where the prompt needs a tag."""
         return f"<|{name} {self.tag}|>" if self.tag else f"<|{name}|>"
 
+    def bracket(self, name: str) -> str:
+        """`[name]`, or `[name tag]` where the prompt needs a tag."""
+        return f"[{name} {self.tag}]" if self.tag else f"[{name}]"
+
     @property
     def notice(self) -> str:
         """What the judge is told, as the prompt's first paragraph; empty without a tag."""

@@ -7,6 +7,7 @@ reads only the judge's own text after its thinking; the last verdict wins; what 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Literal, cast, get_args
 
 from judges.thinking import after_thinking
@@ -42,3 +43,68 @@ def arena_label(text: str) -> ArenaLabel | None:
     if last in ARENA_LABELS:
         return cast(ArenaLabel, last)
     return _MIRRORED.get(last)
+
+
+_CHOICE = re.compile(r"\[\[([A-Z])\]\]")
+_OFFICIAL_LETTERS = "ABCD"
+
+
+def choice_letter(text: str, letters: Sequence[str]) -> str | None:
+    """The letter that a judge chose: the last `[[X]]` among the letters it was shown.
+
+    Args:
+        text: the judge's text.
+        letters: the letters shown, such as `"ABCD"`.
+
+    Returns:
+        One of `letters`, or `None`.
+    """
+    chosen = [letter for letter in _CHOICE.findall(after_thinking(text)) if letter in letters]
+    return chosen[-1] if chosen else None
+
+
+def choice_letter_official(text: str) -> str | None:
+    """The letter as RewardBench-2's own code reads it: the first of A, B, C, D, in that order, that occurs as `[[X]]`.
+
+    For parity with published numbers only: "not [[A]]; final: [[D]]" is A.
+
+    Source:
+        allenai/reward-bench, its generative scoring of RewardBench-2.
+    """
+    return next((letter for letter in _OFFICIAL_LETTERS if f"[[{letter}]]" in text), None)
+
+
+# A number at the very end, alone or as "7/10" or "7 out of 10", perhaps in markdown, brackets or with a final stop.
+# What stands before it must not make it part of another number, of a sign or of a range.
+_RATING = re.compile(
+    r"(?:^|[^\w.,/+\-\u2010-\u2015\u2212])"
+    r"[*_`(\[]{0,4}(\d{1,2})[*_`]{0,3}(?:\s?/\s?10|\s+out\s+of\s+10)?[*_`)\]]{0,4}\.?[*_`]{0,3}\Z"
+)
+_OPEN_RANGE = re.compile(r"\d\s*(?:[-\u2010-\u2015\u2212]|to)\s*\Z")
+_OFFICIAL_RATING = re.compile(r"\b([1-9]|10)\b\s*\Z")
+_LONGEST_ENDING = 80  # characters that a rating and what stands before it can take up
+
+
+def rating(text: str) -> int | None:
+    """The rating from 1 to 10 that a judge ended with.
+
+    "7/10" and "7 out of 10" are 7, "**8**" and "8." are 8; "3.5", "11", "0", "-5" and "7-8" are no rating.
+    """
+    ending = after_thinking(text).strip()[-_LONGEST_ENDING:]
+    found = _RATING.search(ending)
+    if found is None or _OPEN_RANGE.search(ending[: found.start(1)]):
+        return None
+    value = int(found.group(1))
+    return value if 1 <= value <= 10 else None
+
+
+def rating_official(text: str) -> int | None:
+    """The rating as RewardBench-2's own code reads it; `None` where that says −1.
+
+    For parity with published numbers only: "7/10" is 10 and "-5" is 5.
+
+    Source:
+        allenai/reward-bench, its ratings of the Ties subset.
+    """
+    found = _OFFICIAL_RATING.search(text.strip())
+    return int(found.group(1)) if found else None

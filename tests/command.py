@@ -183,12 +183,12 @@ def eventually(happened: Callable[[], bool], what: str) -> None:
 
 
 @contextmanager
-def serving(script: Script | Reply | str) -> Iterator[ScriptedEndpoint]:
-    """A scripted endpoint on a thread of its own."""
+def serving(script: Script | Reply | str | ScriptedEndpoint) -> Iterator[ScriptedEndpoint]:
+    """A scripted endpoint on a thread of its own; one of another kind may be given as it is."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="scripted-endpoint", daemon=True)
     thread.start()
-    endpoint = ScriptedEndpoint(script)
+    endpoint = script if isinstance(script, ScriptedEndpoint) else ScriptedEndpoint(script)
     try:
         asyncio.run_coroutine_threadsafe(endpoint.__aenter__(), loop).result(PATIENCE_S)
         try:

@@ -1,6 +1,7 @@
 import sqlite3
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,20 @@ def test_a_path_below_a_file_is_a_settings_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(SettingsError, match="judge_cache"):
         JudgmentCache(tmp_path / "file" / "cache.sqlite")
+
+
+def test_opening_waits_for_another_process_that_creates_the_same_file(tmp_path: Path) -> None:
+    path = tmp_path / "cache.sqlite"
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("CREATE TABLE answers (key TEXT PRIMARY KEY, answer BLOB NOT NULL) WITHOUT ROWID")
+    other.execute("BEGIN IMMEDIATE")
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        opening = pool.submit(JudgmentCache, path)
+        given_up, _ = wait([opening], timeout=0.2)
+        other.execute("COMMIT")
+        assert not given_up
+        opening.result().close()
+    other.close()
 
 
 WRITER = """
