@@ -50,6 +50,8 @@ class JudgedEnv(BaseEnv, Generic[ConfigT, TaskT, DetailT]):
         headline: the metric (and its words) that the progress display shows.
         worst_score: what a completion in the wrong format is worth in evaluation: it is an answer, and a wrong one.
         offline_samples: its settings that name the bundled samples.
+        judges_itself: the policy is the judge; there is no other one.
+        counts_policy_failures: a row whose policy never answered stays in the denominator, as a wrong one.
     """
 
     name: ClassVar[str]
@@ -58,6 +60,8 @@ class JudgedEnv(BaseEnv, Generic[ConfigT, TaskT, DetailT]):
     headline: ClassVar[tuple[str, str]]
     worst_score: ClassVar[float]
     offline_samples: ClassVar[Mapping[str, str]] = {}
+    judges_itself: ClassVar[bool] = False
+    counts_policy_failures: ClassVar[bool] = False
 
     def __init__(
         self, settings: EnvSettings[ConfigT], session: aiohttp.ClientSession, *, judge_identity: str = ""
@@ -78,15 +82,17 @@ class JudgedEnv(BaseEnv, Generic[ConfigT, TaskT, DetailT]):
         self.settings = settings
         self.config: ConfigT = config
         self.cache = JudgmentCache(config.judge_cache) if config.judge_cache is not None else None
-        judge_settings = config.chat_settings(retry_delay=config.retry_delay, identity=judge_identity)
-        self.judge_client = ChatClient(judge_settings, cache=self.cache, session=session)
+        self.session = session
+        self._judge_client: ChatClient | None = None
+        if not self.judges_itself:
+            judge_settings = config.chat_settings(retry_delay=config.retry_delay, identity=judge_identity)
+            self._judge_client = ChatClient(judge_settings, cache=self.cache, session=session)
         self.policy: Policy | None = None
         if config.model_answers is None:
             limit = settings.openai.num_requests_for_eval
             policy_settings = settings.openai.chat_settings(config, max_concurrency=limit)
             self.policy = Policy(ChatClient(policy_settings, session=session), config)
         self.retokenizer = Retokenizer(config.tokenizer_name)
-        self.session = session
         self._training_client: ChatClient | None = None
         self._answers: Mapping[str, str] = {}
         self._order: RowOrder[TaskT] | None = None
@@ -117,6 +123,17 @@ class JudgedEnv(BaseEnv, Generic[ConfigT, TaskT, DetailT]):
 
     def summarise(self, metrics: MetricAggregator, rows: Sequence[tuple[TaskT, Sample[DetailT]]]) -> None:
         """Add what can only be computed from all finished rows; nothing by default."""
+
+    @property
+    def judge_client(self) -> ChatClient:
+        """The judge's client."""
+        assert self._judge_client is not None, "an environment that judges itself has no other judge"
+        return self._judge_client
+
+    @property
+    def judge_cost(self) -> float:
+        """US dollars that the judge has cost so far."""
+        return self._judge_client.meter.usage.cost if self._judge_client is not None else 0.0
 
     @property
     def rows_in_flight(self) -> int:

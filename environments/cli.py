@@ -113,7 +113,10 @@ def load_settings(
 
     def reshape(layers: list[Layer]) -> list[Layer]:
         presets = [Layer("process", _process_preset(env_type))] if verb == "process" else []
-        return [*offline.preset(_openai_lists(layers), env_type.offline_samples), *presets]
+        return [
+            *offline.preset(_openai_lists(layers), env_type.offline_samples, judge=not env_type.judges_itself),
+            *presets,
+        ]
 
     loaded = load(settings_type, argv, prog=f"{_program()} {verb}", reshape=reshape)
     for name in ("latency_ms", "faults"):

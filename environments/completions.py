@@ -38,12 +38,18 @@ class Completion:
         return self.thinking_fault is None
 
 
-def system_messages(config: EnvConfig, thinking_prompt: str) -> list[Message]:
-    """The system message, if there is one: the thinking prompt (in thinking mode), then the custom system prompt."""
+def system_text(config: EnvConfig, thinking_prompt: str) -> str:
+    """The thinking prompt (in thinking mode), then the custom system prompt; empty without either."""
     parts = [config.custom_thinking_prompt or thinking_prompt] if config.thinking_mode else []
     if config.custom_system_prompt:
         parts.append(config.custom_system_prompt)
-    return [Message(role="system", content="\n\n".join(parts))] if parts else []
+    return "\n\n".join(parts)
+
+
+def system_messages(config: EnvConfig, thinking_prompt: str) -> list[Message]:
+    """`system_text` as a message, if there is any."""
+    text = system_text(config, thinking_prompt)
+    return [Message(role="system", content=text)] if text else []
 
 
 def default_thinking_prompt() -> str:

@@ -172,7 +172,7 @@ async def _finish_missing(
         if display is not None:
             value = live.current(name)
             headline = "" if value is None else f"{words} {value:.3f}"
-            display.advance(report.Tally(headline, failures, env.judge_client.meter.usage.cost))
+            display.advance(report.Tally(headline, failures, env.judge_cost))
 
     if display is not None:
         display.begin_with(len(earlier.finished))
@@ -195,7 +195,8 @@ def compute_metrics(
 ) -> Metrics:
     """All metrics of an evaluation, from its samples in the order of the rows."""
     metrics = MetricAggregator("eval", seed=env.config.seed)
-    rows = [(task, sample) for task, sample in zip(tasks, samples, strict=True) if sample.finished]
+    counted = {"policy_failed"} if env.counts_policy_failures else set()
+    rows = [(task, each) for task, each in zip(tasks, samples, strict=True) if each.finished or each.status in counted]
     for task, sample in rows:
         env.observe(metrics, task, sample)
     if rows:
@@ -205,7 +206,8 @@ def compute_metrics(
 
 
 def _title(env: JudgedEnv[Any, Any, Any]) -> str:
-    return f"{env.name}: {model_name(env)}, judged by {env.config.judge_model_name}"
+    judge = "" if env.judges_itself else f", judged by {env.config.judge_model_name}"
+    return f"{env.name}: {model_name(env)}{judge}"
 
 
 def _metrics_file(

@@ -33,19 +33,20 @@ class StandIns:
         return tuple(name for name, is_one in (("judge", self.judge), ("policy", self.policy)) if is_one)
 
 
-def preset(layers: list[Layer], samples: Mapping[str, str]) -> list[Layer]:
+def preset(layers: list[Layer], samples: Mapping[str, str], *, judge: bool = True) -> list[Layer]:
     """The layers with the one that `--offline` adds below them.
 
     Args:
         layers: strongest first.
         samples: the environment's settings that name its bundled samples.
+        judge: whether there is a judge besides the policy.
     """
     said = next((layer.values["offline"] for layer in layers if "offline" in layer.values), False)
     if not _is_true(said):
         return layers
     env: Values = {"tokenizer_name": str(BUNDLED_TOKENIZER), **samples}
     openai: Values = {}
-    if not _sets(layers, "env", "judge_base_url"):
+    if judge and not _sets(layers, "env", "judge_base_url"):
         env |= {"judge_base_url": STAND_IN_URL, "judge_model_name": STAND_IN_JUDGE}
     if not _sets(layers, "openai", "base_url", "replicas"):
         openai |= {"base_url": STAND_IN_URL, "model_name": STAND_IN_POLICY}

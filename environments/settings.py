@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Generic, Literal, TypeVar, cast
+from typing import Annotated, Generic, Literal, TypeVar, cast
 
 from atroposlib.envs.base import BaseEnvConfig, EvalHandlingEnum
 from atroposlib.envs.server_handling.server_baseline import ReasoningConfig
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, SecretStr, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, SecretStr, field_validator
 from pydantic_settings import CliImplicitFlag
 from typing_extensions import Self
 
@@ -24,6 +24,29 @@ from judges.wire import JSON
 HERE = Path(__file__).parent
 SAMPLES = HERE / "samples"
 BUNDLED_TOKENIZER = HERE / "tokenizers" / "bytes"
+
+
+def comma_separated(value: object) -> object:
+    """A list from `a,b`, from a JSON list, or as it is."""
+    if not isinstance(value, str):
+        return value
+    if value.lstrip().startswith("["):
+        return wire.loads(value)
+    return [part.strip() for part in value.split(",") if part.strip()]
+
+
+def text_or_file(value: object) -> object:
+    """The text of a file for `@path`; any other value as it is."""
+    if not isinstance(value, str) or not value.startswith("@"):
+        return value
+    try:
+        return Path(value[1:]).expanduser().read_text(encoding="utf-8").removesuffix("\n")
+    except OSError as error:
+        raise ValueError(f"{value[1:]} cannot be read: {error.strerror}") from error
+
+
+TextOrFile = Annotated[str, BeforeValidator(text_or_file)]
+"""A text, or `@path` for the text of a file."""
 
 
 class EnvConfig(BaseEnvConfig, JudgeSettings):

@@ -141,7 +141,7 @@ class ArenaHardJudge:
         last = next((each for each in reversed(calls) if each.text), call)
         game = Game(
             order=order,
-            label=arena_label(call.text),
+            label=arena_label(call.text) if call.value is not None else None,
             text=last.text,
             earlier_texts=tuple(each.text for each in calls[: calls.index(last)]),
             reasoning=last.reasoning,

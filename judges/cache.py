@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import sqlite3
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,10 +19,13 @@ from judges import wire
 from judges.errors import SettingsError
 from judges.wire import JSON, Choice, Message
 
+logger = logging.getLogger(__name__)
+
 PROTOCOL_VERSION = 1
 """Raised when the same request would be read or built in another way."""
 
 _BUSY_TIMEOUT_S = 30.0
+_LOCK_POLL_S = 0.01
 _SCHEMA = "CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer BLOB NOT NULL) WITHOUT ROWID"
 
 
@@ -46,6 +51,19 @@ def request_key(identity: str, messages: Sequence[Message], parameters: Mapping[
     return hashlib.sha256(wire.dumps(shape)).hexdigest()
 
 
+def _use_wal(database: sqlite3.Connection) -> None:
+    """Switch to WAL mode; waits for a process that creates the file, since this one PRAGMA knows no busy time-out."""
+    until = time.monotonic() + _BUSY_TIMEOUT_S
+    while True:
+        try:
+            database.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > until:
+                raise
+            time.sleep(_LOCK_POLL_S)
+
+
 class JudgmentCache:
     """Answers by key.
 
@@ -60,6 +78,7 @@ class JudgmentCache:
             SettingsError: the file cannot be opened, or is something else.
         """
         self.path = path
+        self._has_failed = False
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="judgment-cache")
         try:
             self._database = self._thread.submit(self._open).result()
@@ -70,18 +89,30 @@ class JudgmentCache:
     def _open(self) -> sqlite3.Connection:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         database = sqlite3.connect(self.path, timeout=_BUSY_TIMEOUT_S, isolation_level=None)
-        database.execute("PRAGMA journal_mode=WAL")
+        _use_wal(database)
         database.execute("PRAGMA synchronous=NORMAL")
         database.execute(_SCHEMA)
         return database
 
     async def get(self, key: str) -> Choice | None:
-        """The answer kept under `key`."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._get, key)
+        """The answer kept under `key`; none if the file has become unusable, which is logged once."""
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, self._get, key)
+        except sqlite3.Error as error:
+            self._failed(error)
+            return None
 
     async def put(self, key: str, choice: Choice) -> None:
         """Keep an answer; the first one wins, so that repeats see one answer whoever wrote it."""
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._put, key, choice)
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._put, key, choice)
+        except sqlite3.Error as error:  # a full disk must not lose the answer that was just paid for
+            self._failed(error)
+
+    def _failed(self, error: sqlite3.Error) -> None:
+        if not self._has_failed:
+            self._has_failed = True
+            logger.warning("the judgment cache %s is not used any more: %s", self.path, error)
 
     def close(self) -> None:
         """Close the file."""

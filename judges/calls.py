@@ -36,15 +36,20 @@ async def ask(
         The call. Never raises `EndpointError`: a call that never succeeded is one with `failed` set.
     """
     try:
-        answer = await client.chat(messages, vote=vote, keep=lambda choice: parse(choice.text) is not None)
+        answer = await client.chat(messages, vote=vote, keep=lambda choice: _verdict(choice, parse) is not None)
     except EndpointError as error:
         run = CallRun(attempts=error.attempts, usage=error.usage)
         return JudgeCall(purpose, "", None, None, f"the judge at {error}", run, failed=True)
     choice = answer.first
-    value = parse(choice.text)
+    value = _verdict(choice, parse)
     run = CallRun(answer.latency_s, answer.attempts, answer.cached, answer.usage)
     error_text = None if value is not None else _why_no_verdict(choice)
     return JudgeCall(purpose, choice.text, choice.reasoning, value, error_text, run)
+
+
+def _verdict(choice: Choice, parse: Callable[[str], ValueT | None]) -> ValueT | None:
+    """The verdict of a whole answer. One that was cut off may end in a verdict that it only quotes."""
+    return None if choice.state == "length" else parse(choice.text)
 
 
 def _why_no_verdict(choice: Choice) -> str:

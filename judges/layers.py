@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar, get_args
+from typing import Any, Generic, TypeVar, cast, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, SecretStr, ValidationError
@@ -191,7 +191,7 @@ def _read_yaml(path: Path) -> Values:
     if not isinstance(values, dict | None):
         raise SettingsError(f"--config: {path} holds a {type(values).__name__}; expected sections such as `env:`")
     _check_names(values or {}, path)
-    return values or {}
+    return {name: value for name, value in (values or {}).items() if value is not None}  # a section may be empty
 
 
 def _check_names(values: Values, path: Path, prefix: str = "") -> None:
@@ -319,7 +319,9 @@ def _may_be_shown(model: type[BaseModel], parts: Sequence[str]) -> bool:
 
 
 def _holds_secrets(annotation: object) -> bool:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel | SecretStr):
+    # Python 3.10 takes `list[int]` for a type, and then refuses it as one.
+    is_class = get_origin(annotation) is None and isinstance(annotation, type)
+    if is_class and issubclass(cast(type, annotation), BaseModel | SecretStr):
         return True
     return any(_holds_secrets(each) for each in get_args(annotation))
 

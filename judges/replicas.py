@@ -10,7 +10,7 @@ from urllib.request import getproxies, proxy_bypass
 
 from pydantic import SecretStr
 
-from judges.urls import without_credentials
+from judges.urls import is_loopback, without_credentials
 
 _FIRST_REST_S = 1.0
 _LONGEST_REST_S = 30.0
@@ -105,7 +105,8 @@ def environment_proxy(url: str) -> str | None:
     """The proxy that the environment (`HTTP_PROXY`, `HTTPS_PROXY`, `NO_PROXY`) names for a URL."""
     parts = urlsplit(url)
     proxy = getproxies().get(parts.scheme)
-    if proxy is None or proxy_bypass(parts.netloc.rpartition("@")[2]):
+    # Almost nobody who sets HTTP_PROXY means this machine's own servers, and few think of NO_PROXY.
+    if proxy is None or is_loopback(url) or proxy_bypass(parts.netloc.rpartition("@")[2]):
         return None
     return proxy
 

@@ -114,3 +114,13 @@ async def test_a_table_of_rollouts(wandb: Wandb, config: dict[str, Any], scores:
         assert {text for text, _ in rows} == {bytes([1, 2, 3, 10, 11, 12, 13]).decode()}
     assert values == METRICS.values
     assert wandb.logged[1][1] == METRICS.values, "each rollout is shown once"
+
+
+@pytest.mark.xfail(strict=True, reason="whatever is logged first takes the table with it")
+async def test_an_evaluation_leaves_the_table_to_training(wandb: Wandb) -> None:
+    log = log_of(use_wandb=True)
+    await log.open("arena_hard_0", ("", ""), {})
+    keep(log, 1.0, 0.0)
+    await log.log(1, Metrics({"eval/overall_winrate": 0.5}, {}))
+    await log.log(2, METRICS)
+    assert ["train/rollouts" in values for _, values in wandb.logged] == [False, True]

@@ -2,8 +2,11 @@
 
 from judges.offline.formats.arena_hard import ArenaHard
 from judges.offline.formats.base import JudgeFormat
+from judges.offline.formats.choice import Choice
+from judges.offline.formats.rating import Rating
 
-FORMATS: tuple[JudgeFormat, ...] = (ArenaHard(),)
+# The rating comes last: no system prompt tells it apart, and a text that another format judges may hold its markers.
+FORMATS: tuple[JudgeFormat, ...] = (ArenaHard(), Choice(), Rating())
 """Asked in this order; the first that matches replies."""
 
 __all__ = ["FORMATS", "JudgeFormat"]
