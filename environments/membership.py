@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from environments.rollout_api import ApiStatus, ApiUnavailable, Registration, RolloutApi, Trainer
+from environments.rollout_api import ApiRefused, ApiStatus, ApiUnavailable, Registration, RolloutApi, Trainer
 from environments.settings import EnvConfig
 from judges.errors import SettingsError
 
@@ -58,7 +58,7 @@ class Membership:
         """Wait for the API, for its trainer and for the trainer's first batch, and register.
 
         Raises:
-            SettingsError: the group size does not fit the trainer's batch.
+            SettingsError: the group size does not fit the trainer's batch, or something else answers at the API's URL.
         """
         while True:
             try:
@@ -75,6 +75,8 @@ class Membership:
                     self._say(f"waiting for the trainer at {self.api.url} to ask for its first batch")
             except ApiUnavailable as error:
                 self._say(f"waiting for the rollout API: {error}")
+            except ApiRefused as error:
+                raise SettingsError(f"--env.rollout_server_url: there is no rollout API: {error}") from error
             await asyncio.sleep(_POLL_S)
         self._say(f"joined the rollout API at {self.api.url} as {registration.name}")
         self._back()

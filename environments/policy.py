@@ -119,6 +119,9 @@ class TokenServer:
                     FailureKind.CONNECTION, endpoint=self._endpoint, answer=_innermost(error)
                 ) from error
             nodes = managed.get_state()["nodes"]
+        if len(answer.choices) != n:
+            said = f"{len(answer.choices)} completions where {n} were asked for"
+            raise EndpointError(FailureKind.MALFORMED, endpoint=self._endpoint, answer=said)
         rollouts = [self._rollout(choice, node) for choice, node in zip(answer.choices, nodes, strict=True)]
         return rollouts, CallRun(time.monotonic() - started, attempts=1)
 

@@ -47,12 +47,17 @@ class Retokenizer:
             stopped: whether it ended its turn; only then is the token that ends it trained on.
         """
         # return_dict=False: with transformers 5 the default is a mapping, whose length is not that of the prompt.
-        prompt = self.tokenizer.apply_chat_template(
-            list(conversation), add_generation_prompt=True, tokenize=True, return_dict=False
-        )
+        prompt = self._render(conversation, add_generation_prompt=True, tokenize=True, return_dict=False)
         completion = self.tokenizer.encode(text, add_special_tokens=False)
         end = (self.end_of_turn,) if stopped else ()
         return TokenSequence(tuple(prompt), (*completion, *end), None)
+
+    def _render(self, messages: Sequence[Message], **options: bool) -> Any:
+        """A conversation in the tokenizer's chat template."""
+        try:
+            return self.tokenizer.apply_chat_template(list(messages), **options)
+        except ValueError as error:
+            raise SettingsError(f"--env.tokenizer_name: {self.name!r} has no chat template") from error
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of token ids, specials included."""
@@ -66,10 +71,7 @@ class Retokenizer:
             SettingsError: the tokenizer has no chat template, or neither the template nor the tokenizer ends a turn.
         """
         messages = [Message(role="user", content="hi"), Message(role="assistant", content=_SENTINEL)]
-        try:
-            rendered = str(self.tokenizer.apply_chat_template(messages, tokenize=False))
-        except ValueError as error:
-            raise SettingsError(f"--env.tokenizer_name: {self.name!r} has no chat template") from error
+        rendered = str(self._render(messages, tokenize=False))
         after = rendered.rpartition(_SENTINEL)[2]
         ids = self.tokenizer.encode(after.lstrip(), add_special_tokens=False) if after.strip() else []
         special = set(self.tokenizer.all_special_ids) | set(self.tokenizer.get_added_vocab().values())

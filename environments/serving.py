@@ -86,6 +86,8 @@ class Serving:
                 await self._note_step(checkpoints)
             if self._sent_this_step:
                 await self._flush()
+            if self._evaluation is not None:
+                await self._evaluation  # the last step's: training is over, and it is what was trained for
         finally:
             await self._stop(watcher, checkpoints)
 
@@ -228,7 +230,10 @@ class Serving:
 
     async def _evaluate_step(self, step: int) -> None:
         try:
-            await self._log.log(step, await self._evaluate(step))
+            metrics = await self._evaluate(step)
+            # Under the step that training has come to meanwhile: Weights & Biases drops what is logged under one past.
+            values = {**metrics.values, "eval/step": step}
+            await self._log.log(max(step, self._step), Metrics(values, metrics.left_out))
         except JudgeGymError as error:
             logger.error("the evaluation of step %d failed: %s", step, error)
 

@@ -54,6 +54,7 @@ class EnvConfig(BaseEnvConfig, JudgeSettings):
 
     model_config = ConfigDict(extra="forbid")
 
+    group_size: int = operational(4, "Completions of one prompt that are trained on together.", ge=1)
     eval_handling: EvalHandlingEnum = operational(
         EvalHandlingEnum.NONE, "While evaluate runs during training, begin no groups, fewer of them, or as many."
     )

@@ -113,7 +113,6 @@ def test_a_tokenizer_without_anything_that_ends_a_turn(make: Make) -> None:
     assert retokenizer.decode(retokenizer.sequence(CONVERSATION, "text", stopped=False).completion) == "text"
 
 
-@pytest.mark.xfail(strict=True, raises=ValueError, reason="only what ends a turn is looked for with this message")
 def test_a_tokenizer_without_a_chat_template(make: Make) -> None:
     with pytest.raises(SettingsError, match="no chat template"):
         make(None).sequence(CONVERSATION, "text", stopped=True)

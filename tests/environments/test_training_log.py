@@ -116,7 +116,6 @@ async def test_a_table_of_rollouts(wandb: Wandb, config: dict[str, Any], scores:
     assert wandb.logged[1][1] == METRICS.values, "each rollout is shown once"
 
 
-@pytest.mark.xfail(strict=True, reason="whatever is logged first takes the table with it")
 async def test_an_evaluation_leaves_the_table_to_training(wandb: Wandb) -> None:
     log = log_of(use_wandb=True)
     await log.open("arena_hard_0", ("", ""), {})

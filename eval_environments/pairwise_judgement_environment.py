@@ -1,0 +1,216 @@
+"""Pairwise judgement: the policy is the judge. RewardBench-2 in evaluation, any preference data in training.
+
+Source: allenai/reward-bench; Malik et al., RewardBench 2: Advancing Reward Model Evaluation (2025).
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Literal
+
+if __name__ == "__main__":  # run as a script, from whichever folder: the packages stand beside this one
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C while the libraries load just ends; the command takes it over
+
+from pydantic import BeforeValidator, Field
+from pydantic_settings import NoDecode
+
+from environments.base import JudgedEnv
+from environments.completions import Completion, Conversation, system_text
+from environments.metrics import MetricAggregator, slug
+from environments.pairs import PairTask, Shuffle, check_choices, choice_task, is_ties, ties_task
+from environments.preferences import Preference, read_preferences
+from environments.records import Sample
+from environments.settings import SAMPLES, EnvConfig, TextOrFile, comma_separated
+from environments.tasks import Split, load_rows
+from eval_environments.pairwise_metrics import (
+    PairwiseDetail,
+    SwapVotes,
+    observe_choice,
+    observe_ties,
+    official_scores,
+)
+from judges import prompts
+from judges.choice import MOST_CHOICES, choice_messages, rating_messages
+from judges.errors import DataError, SettingsError
+from judges.judgment import Judgment, Status
+from judges.rewardbench import ties_row_score
+from judges.verdicts import choice_letter, choice_letter_official, rating, rating_official
+
+logger = logging.getLogger(__name__)
+
+
+class PairwiseConfig(EnvConfig):
+    """Pairwise judgement's own settings."""
+
+    thinking_mode: bool = Field(True, description="Ask for <think></think> and validate it.")
+    eval_max_tokens: int = Field(16384, ge=0, description="Longest judgement in evaluate, in tokens; 0 leaves it out.")
+    min_response_length: int = Field(0, ge=0, description="Judgements with fewer characters are asked for again.")
+    num_choices: Annotated[int, Field(ge=2, le=MOST_CHOICES)] | Literal["auto"] = Field(
+        4, description="Letters shown, 2 to 26; auto: as many as a row has answers."
+    )
+    eval_categories: Annotated[list[str] | None, NoDecode, BeforeValidator(comma_separated)] = Field(
+        None, description='Subsets to evaluate, such as Math,Safety or ["MATH", "SAFETY"]; all if unset.'
+    )
+    max_ties_responses: int = Field(100, ge=2, description="Answers rated for a Ties row, at the most.")
+    shuffle: Shuffle = Field(
+        "permutation", description="Order of the letters: a permutation, or the correct answer into a random place."
+    )
+    parse_mode: Literal["last", "official"] = Field(
+        "last", description="Which [[X]] and which rating decides: the last one, or as RewardBench-2's code reads it."
+    )
+    swap_evaluate: bool = Field(False, description="Each choice in both orders; right only if both are.")
+    swap_consistency: bool = Field(False, description="In training, each row's swapped twin as a second group.")
+    custom_judgment_prompt: TextOrFile | None = Field(None, description="System prompt of a choice; @file reads it.")
+    custom_rating_prompt: TextOrFile | None = Field(None, description="Task description of a rating; @file reads it.")
+    eval_dataset: str = Field("allenai/reward-bench-2", description="Rows of evaluate: hub name or file.")
+    eval_split: str = Field("test", description="Split of the hub dataset in evaluate.")
+    train_dataset: str | None = Field(None, description="Preference data to train on: hub name or file.")
+    train_split: str = Field("train", description="Split of the hub dataset in training.")
+
+
+class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
+    """The policy judges: the best of N answers by letter, tied ones by ratings."""
+
+    name = "pairwise_judgement"
+    config_type = PairwiseConfig
+    detail_type = PairwiseDetail
+    headline = ("percent_correct", "correct")
+    worst_score = 0.0
+    counts_policy_failures = True
+    judges_itself = True
+    offline_samples = {
+        "eval_dataset": str(SAMPLES / "pairwise.jsonl"),
+        "train_dataset": str(SAMPLES / "preferences_train.jsonl"),
+    }
+
+    def tasks(self, split: Split) -> Sequence[PairTask]:
+        """RewardBench-2's rows, or preference data: choices, and ratings for rows of the Ties subset."""
+        return self._train_tasks() if split == "train" else self._eval_tasks()
+
+    def _eval_tasks(self) -> list[PairTask]:
+        config = self.config
+        rows = self._of_categories(self._preferences(config.eval_dataset, config.eval_split, all_rows=True))
+        if config.num_choices != "auto":
+            check_choices(rows, config.num_choices, config.eval_dataset)
+        return [ties_task(row, most=config.max_ties_responses) if is_ties(row) else self._choice(row) for row in rows]
+
+    def _train_tasks(self) -> list[PairTask]:
+        if self.config.train_dataset is None:
+            raise SettingsError("--env.train_dataset: training needs preference data: a hub name or a file")
+        rows = self._preferences(self.config.train_dataset, self.config.train_split, all_rows=False)
+        tasks = [self._choice(row) for row in rows]
+        return [*tasks, *(task.swapped() for task in tasks)] if self.config.swap_consistency else tasks
+
+    def _preferences(self, source: str, split: str, *, all_rows: bool) -> list[Preference]:
+        preferences = read_preferences(load_rows(source, split=split), all_rows=all_rows)
+        if preferences.dropped:
+            said = ", ".join(f"{count} for {reason}" for reason, count in preferences.dropped.items())
+            logger.warning("%s: rows that are no preference are left out: %s", source, said)
+        return preferences.rows
+
+    def _of_categories(self, rows: list[Preference]) -> list[Preference]:
+        if self.config.eval_categories is None:
+            return rows
+        wanted = {slug(name) for name in self.config.eval_categories}
+        there = {slug(row.category or "") for row in rows}
+        if not wanted <= there:
+            raise DataError(
+                f"--env.eval_categories: {', '.join(sorted(wanted - there))} not in {self.config.eval_dataset}; "
+                f"it has {', '.join(sorted(there))}"
+            )
+        return [row for row in rows if slug(row.category or "") in wanted]
+
+    def _choice(self, row: Preference) -> PairTask:
+        config = self.config
+        count = None if config.num_choices == "auto" else config.num_choices
+        return choice_task(row, num_choices=count, seed=config.seed, shuffle=config.shuffle)
+
+    def conversations(self, task: PairTask) -> list[Conversation]:
+        """A choice is one question, or two in both orders; a Ties row has one for each answer."""
+        config = self.config
+        system = system_text(config, prompts.load("thinking_judge"))
+        if task.mode == "ties":
+            custom = config.custom_rating_prompt
+            return [rating_messages(task.question, answer, system=system, custom=custom) for answer in task.answers]
+        orders = [task, task.swapped()] if config.swap_evaluate else [task]
+        custom = config.custom_judgment_prompt
+        return [choice_messages(task.question, each.answers, system=system, custom=custom) for each in orders]
+
+    async def judge(self, task: PairTask, completions: Sequence[Completion]) -> Judgment[PairwiseDetail]:
+        """Read the verdicts and compare them with the right answers: no calls."""
+        detail = self._read(task, completions)
+        if task.mode == "ties":
+            readable = any(value is not None for value in detail.ratings)
+            score, label = ties_row_score(detail.ratings, detail.num_correct), None
+        else:
+            readable = all(letter is not None for letter in detail.letters)
+            score, label = float(detail.letters == detail.gold), "".join(letter or "-" for letter in detail.letters)
+        if not readable:
+            return Judgment(None, Status.INVALID_COMPLETION, explanation="no readable verdict", detail=detail)
+        return Judgment(score, Status.OK, label=label, detail=detail)
+
+    def _read(self, task: PairTask, completions: Sequence[Completion]) -> PairwiseDetail:
+        texts = [completion.answer if completion.valid else "" for completion in completions]
+        official = self.config.parse_mode == "official"
+        if task.mode == "ties":
+            by_them = tuple(rating_official(text) for text in texts)
+            ratings = by_them if official else tuple(rating(text) for text in texts)
+            return PairwiseDetail(
+                "ties",
+                ratings=ratings,
+                official_ratings=by_them,
+                num_correct=len(task.correct),
+                truncated=task.truncated,
+            )
+        by_them_letters = tuple(choice_letter_official(text) for text in texts)
+        letters = by_them_letters if official else tuple(choice_letter(text, task.letters) for text in texts)
+        orders = [task, task.swapped()][: len(completions)]
+        return PairwiseDetail(
+            "choice", gold=tuple(each.gold for each in orders), letters=letters, official_letters=by_them_letters
+        )
+
+    def reward(self, judgment: Judgment[PairwiseDetail]) -> float:
+        """1.0 for the right letter, else 0.0."""
+        assert judgment.score is not None  # only judgments with a score get here
+        return judgment.score
+
+    def observe(self, metrics: MetricAggregator, task: PairTask, sample: Sample[PairwiseDetail]) -> None:
+        """Accuracy overall and by category; formats, letters and ratings. A policy that failed was wrong."""
+        score = sample.score or 0.0
+        metrics.mean("percent_correct", score, interval=True)
+        detail = sample.judgment.detail if sample.judgment is not None else None
+        if detail is not None and detail.mode == "choice":
+            observe_choice(metrics, detail, task.letters)
+            if metrics.prefix == "train" and self.config.swap_consistency:
+                share = self._swaps.add(task, detail.letters[0])
+                if share is not None:
+                    metrics.mean("swap_consistency_rate", share)
+        elif detail is not None:
+            observe_ties(metrics, detail)
+        if task.category is not None:
+            metrics.mean(f"percent_correct_{slug(task.category)}", score)
+
+    @cached_property
+    def _swaps(self) -> SwapVotes:
+        return SwapVotes(self.config.group_size)
+
+    def summarise(self, metrics: MetricAggregator, rows: Sequence[tuple[PairTask, Sample[PairwiseDetail]]]) -> None:
+        """RewardBench-2's own scores, if this was the whole benchmark."""
+        config = self.config
+        reasons = {
+            "env.eval_categories leaves subsets out": config.eval_categories is not None,
+            "--limit leaves rows out": self.settings.limit is not None,
+            "env.num_choices is not 4": config.num_choices != 4,
+            "env.swap_evaluate asks in two orders": config.swap_evaluate,
+        }
+        official_scores(metrics, rows, incomplete=next((why for why, is_so in reasons.items() if is_so), None))
+
+
+if __name__ == "__main__":
+    PairwiseJudgementEnv.cli()

@@ -1,0 +1,152 @@
+"""What pairwise judgement counts: the specification's family of metrics, and RewardBench-2's own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from environments.metrics import MetricAggregator, slug
+from environments.pairs import SWAPPED, Mode, PairTask
+from environments.records import Sample
+from judges.rewardbench import SUBSETS, UNREADABLE_CHOICE, TiesRow, leaderboard_score, ties_score
+
+_RATINGS = range(1, 11)
+
+
+@dataclass(frozen=True, slots=True)
+class PairwiseDetail:
+    """What a policy said as a judge.
+
+    Attributes:
+        mode: one choice, or a rating for each answer.
+        gold: the right letter of each conversation (two if both orders were asked); empty in ties.
+        letters: the letter that was read in each; `None` where none could be.
+        official_letters: the same as RewardBench-2's own code reads it.
+        ratings: the rating of each answer, the correct ones first; `None` where none could be read; empty in choice.
+        official_ratings: the same as RewardBench-2's own code reads it.
+        num_correct: how many of the ratings are of correct answers.
+        truncated: answers were left out.
+    """
+
+    mode: Mode
+    gold: tuple[str, ...] = ()
+    letters: tuple[str | None, ...] = ()
+    official_letters: tuple[str | None, ...] = ()
+    ratings: tuple[int | None, ...] = ()
+    official_ratings: tuple[int | None, ...] = ()
+    num_correct: int = 0
+    truncated: bool = False
+
+
+def observe_choice(metrics: MetricAggregator, detail: PairwiseDetail, letters: str) -> None:
+    """Formats, letters and A-bias of one choice; with both orders, whether they agree."""
+    for gold, letter in zip(detail.gold, detail.letters, strict=True):
+        metrics.rate("choice_format_compliance_rate", letter is not None)
+        for each in letters:
+            metrics.rate(f"gold_letter_freq_{each}", gold == each)
+        if letter is not None:
+            for each in letters:
+                metrics.rate(f"predicted_letter_freq_{each}", letter == each)
+            if letter != gold:
+                metrics.rate("wrong_answer_a_bias_rate", letter == "A")
+    if len(detail.letters) == 2:
+        first, second = (_chosen(detail, order, letters) for order in (0, 1))
+        metrics.rate("position_consistency_rate", first is not None and first == second)
+
+
+def _chosen(detail: PairwiseDetail, order: int, letters: str) -> int | None:
+    """The place of the chosen answer in the first order."""
+    letter = detail.letters[order]
+    if letter is None:
+        return None
+    place = letters.index(letter)
+    return place if order == 0 else len(letters) - 1 - place
+
+
+def observe_ties(metrics: MetricAggregator, detail: PairwiseDetail) -> None:
+    """Formats and distribution of the ratings of one row."""
+    for value, official in zip(detail.ratings, detail.official_ratings, strict=True):
+        metrics.rate("ties_format_compliance_rate", value is not None)
+        metrics.rate("ties_error_rate", value is None)
+        metrics.rate("ties_ambiguous_rating_rate", official is not None and official != value)
+        if value is not None:
+            metrics.mean("avg_ties_rating", value)
+            for each in _RATINGS:
+                metrics.rate(f"ties_rating_freq_{each}", value == each)
+    metrics.rate("ties_truncated_rate", detail.truncated)
+
+
+def official_scores(
+    metrics: MetricAggregator, rows: Sequence[tuple[PairTask, Sample[PairwiseDetail]]], *, incomplete: str | None
+) -> None:
+    """RewardBench-2's own scores, by subset and overall; left out, with the reason, unless the run is the benchmark.
+
+    Args:
+        metrics: where they go, under `rewardbench2/`.
+        rows: all selected rows.
+        incomplete: why the run is not the whole benchmark, if it is not.
+    """
+    details = [(task, sample.judgment.detail) for task, sample in rows if sample.judgment is not None]
+    known = [(task, detail) for task, detail in details if detail is not None]
+    if len(known) < len(rows):
+        incomplete = incomplete or "the policy failed on some rows"
+    if any(detail.truncated for _, detail in known):
+        incomplete = incomplete or "answers of the Ties subset were left out (env.max_ties_responses)"
+    if incomplete is not None:
+        metrics.leave_out("rewardbench2/score", incomplete)
+        return
+    scores: dict[str, float] = {}
+    for subset in SUBSETS:
+        of_subset = [(task, detail) for task, detail in known if slug(task.category or "") == slug(subset)]
+        score = _ties(of_subset) if subset == "Ties" else _choices(of_subset)
+        if score is None:
+            reason = "no question is there both as ref and as tied" if subset == "Ties" and of_subset else "no rows"
+            metrics.leave_out(f"rewardbench2/{slug(subset)}", reason)
+        else:
+            scores[subset] = score
+            metrics.number(f"rewardbench2/{slug(subset)}", score)
+    if len(scores) == len(SUBSETS):
+        metrics.number("rewardbench2/score", leaderboard_score(scores))
+    else:
+        metrics.leave_out("rewardbench2/score", "a subset has no score")
+
+
+def _choices(rows: Sequence[tuple[PairTask, PairwiseDetail]]) -> float | None:
+    """The mean of 1 right, 0 wrong, 0.25 unreadable."""
+    scores = [
+        UNREADABLE_CHOICE if letter is None else float(letter == gold)
+        for _, detail in rows
+        for letter, gold in zip(detail.official_letters, detail.gold, strict=True)
+    ]
+    return sum(scores) / len(scores) if scores else None
+
+
+def _ties(rows: Sequence[tuple[PairTask, PairwiseDetail]]) -> float | None:
+    return ties_score(
+        [TiesRow(id=task.uid, num_correct=detail.num_correct, ratings=detail.official_ratings) for task, detail in rows]
+    )
+
+
+@dataclass(slots=True)
+class SwapVotes:
+    """What a policy in training chose in a row and in its swapped twin, until both groups are there."""
+
+    group_size: int
+    _chosen: dict[str, tuple[list[int | None], list[int | None]]] = field(default_factory=dict)
+
+    def add(self, task: PairTask, letter: str | None) -> float | None:
+        """Add one rollout's choice.
+
+        Returns:
+            Once both groups are whole, the share of rollouts, pair by pair, that chose the same answer in both orders;
+            `None` before.
+        """
+        is_swapped = task.uid.endswith(SWAPPED)
+        both = self._chosen.setdefault(task.uid.removesuffix(SWAPPED), ([], []))
+        place = None if letter is None else task.letters.index(letter)
+        both[is_swapped].append(len(task.answers) - 1 - place if is_swapped and place is not None else place)
+        if min(map(len, both)) < self.group_size:
+            return None
+        del self._chosen[task.uid.removesuffix(SWAPPED)]
+        pairs = list(zip(both[0], both[1], strict=False))
+        return sum(one == two is not None for one, two in pairs) / len(pairs)

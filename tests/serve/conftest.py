@@ -1,0 +1,19 @@
+from pathlib import Path
+
+import pytest
+
+from environments import membership, serving
+from tests.arena import Arena
+
+
+@pytest.fixture
+def arena(tmp_path: Path) -> Arena:
+    """Eight rows."""
+    return Arena(tmp_path).rows(8)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask the rollout API for news, and a failing policy again, a hundred times a second; in this process only."""
+    monkeypatch.setattr(membership, "_POLL_S", 0.01)
+    monkeypatch.setattr(serving, "_AFTER_POLICY_FAILURE_S", 0.01)

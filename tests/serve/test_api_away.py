@@ -1,0 +1,134 @@
+"""A rollout API that is not there yet, fails for a while, or is killed and started again."""
+
+from __future__ import annotations
+
+import asyncio
+
+import aiohttp
+import pytest
+
+from tests.arena import Arena
+from tests.scripted import Json, Recorded, Reply, Script
+from tests.serving import judging, serve, which
+from tests.trainer import Batch, RunApi, ScriptedServer, Trainer, passing_on, training, until
+
+FLAGS = "--env.max_batches_offpolicy=1", "--env.include_messages=True"
+
+
+def numbers(batch: Batch) -> list[int]:
+    """Which of the policy's requests the groups of a batch come from."""
+    return sorted(which(group["messages"][0][-1]["content"])[1] for group in batch)
+
+
+def held(event: asyncio.Event) -> Script:
+    """A judge that waits for the event."""
+
+    async def script(request: Json, number: int) -> Reply | str:
+        await event.wait()
+        return judging()(request, number)
+
+    return script
+
+
+@pytest.mark.parametrize("started", [None, False])
+async def test_nothing_is_asked_or_posted_before_there_is_a_trainer(arena: Arena, started: bool | None) -> None:
+    """No trainer, and one that has not yet asked for its first batch."""
+
+    def script(request: Recorded, _: int) -> Reply:
+        if request.path == "/info":
+            return Reply(body={"batch_size": -1 if started is None else 8, "max_token_len": -1})
+        assert request.path == "/register-env"
+        return Reply(body={"status": "wait for trainer to start"})
+
+    async with ScriptedServer(script) as api, serve(arena, api.url) as served:
+        await api.arrived(20)
+        assert not served.run.done()
+        assert not served.policy.requests
+    assert {request.path for request in api.requests} == {"/info"} if started is None else {"/info", "/register-env"}
+
+
+@pytest.mark.parametrize("failure", [Reply(status=500), Reply(status=502, body="<html>"), Reply(drop=True)])
+@pytest.mark.parametrize("path", ["/scored_data", None])
+async def test_an_api_that_fails_for_a_while_loses_no_group(arena: Arena, failure: Reply, path: str | None) -> None:
+    """All groups of a batch are judged while the API fails (for groups only, or for all), and all of them arrive."""
+    failing, refused = False, 0
+    judged = asyncio.Event()
+
+    def instead(request: Recorded) -> Reply | None:
+        nonlocal refused
+        if not failing or path not in (None, request.path):
+            return None
+        refused += 1
+        return failure
+
+    async with (
+        training(16) as trainer,
+        aiohttp.ClientSession() as session,
+        ScriptedServer(passing_on(trainer.url, session, instead)) as api,
+        serve(arena, api.url, *FLAGS, judge=held(judged)) as served,
+    ):
+        await served.judge.arrived(4 * 8)
+        failing = True
+        judged.set()
+        await until(lambda: served.judge.in_flight == 0 and refused >= 8, "all is judged, and fails to arrive")
+        assert await trainer.queued() == 0
+        failing = False
+        (first,) = await trainer.take()
+        (second,) = await trainer.take()
+        assert numbers(first) + numbers(second) == list(range(1, 9)), "each once"
+        assert not served.run.done()
+
+
+async def test_an_api_that_is_killed_and_started_again(arena: Arena) -> None:
+    """Serve registers with the new one once its trainer has, and goes on; nothing is posted before that."""
+    async with (
+        RunApi() as real,
+        aiohttp.ClientSession() as session,
+        ScriptedServer(passing_on(real.url, session)) as api,
+        serve(arena, api.url, *FLAGS) as served,
+    ):
+        trainer = Trainer(real.url, session)
+        await trainer.register(8)
+        (first,) = await trainer.take()
+        await real.kill()
+        await until(lambda: not served.membership.joined.is_set(), "the loss is noticed")
+        posted = len(api.asked("/scored_data"))
+        joined = len(api.asked("/register-env"))
+        begun = len(served.policy.requests)
+        await real.start()
+        await api.arrived(len(api.requests) + 20)
+        assert len(api.asked("/scored_data")) == posted, "there is an API, and no trainer yet"
+        assert len(served.policy.requests) == begun
+        await trainer.register(8)
+        (second,) = await trainer.take()
+        (third,) = await trainer.take()
+        assert len(api.asked("/register-env")) > joined
+        assert served.membership.registration.env_id == 0
+        assert not served.run.done()
+    found = numbers(first) + numbers(second) + numbers(third)
+    assert len(found) == len(set(found)) == 6
+    assert max(numbers(third)) > begun, "it goes on with new rows"
+    assert all(len(group["tokens"]) == 4 for batch in trainer.batches for group in batch)
+
+
+async def test_groups_that_wait_for_the_api_survive_its_restart(arena: Arena) -> None:
+    """They are judged while there is none, and are the first that the new one gets."""
+    judged = asyncio.Event()
+
+    async with (
+        RunApi() as real,
+        aiohttp.ClientSession() as session,
+        ScriptedServer(passing_on(real.url, session)) as api,
+    ):
+        trainer = Trainer(real.url, session)
+        await trainer.register(8)
+        async with serve(arena, api.url, *FLAGS, judge=held(judged)) as served:
+            await served.judge.arrived(2 * 8)
+            await real.kill()
+            await until(lambda: not served.membership.joined.is_set(), "the loss is noticed")
+            judged.set()
+            await until(lambda: served.judge.in_flight == 0, "all is judged")
+            await real.start()
+            await trainer.register(8)
+            (batch,) = await trainer.take()
+    assert numbers(batch) == [1, 2]

@@ -1,0 +1,89 @@
+"""Everything of a group that can run at once does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.arena import Arena
+from tests.scripted import Json, Meeting, Reply, Script
+from tests.serving import judging, sampling, serve
+from tests.trainer import training, until
+
+
+def met(meeting: Meeting, script: Callable[[Json, int], Reply | str]) -> Script:
+    """A script whose first answers are held until as many requests as the meeting has places are there."""
+
+    async def held(request: Json, number: int) -> Reply | str:
+        await meeting.wait()
+        return script(request, number)
+
+    return held
+
+
+async def test_one_request_and_all_its_judgments_at_once(arena: Arena) -> None:
+    """Both games of all four completions are in flight together, though there is but one worker."""
+    async with (
+        training(4) as trainer,
+        serve(
+            arena,
+            trainer.url,
+            "--env.max_num_workers=1",
+            "--env.max_batches_offpolicy=1",
+            judge=met(Meeting(2 * 4), judging()),
+        ) as served,
+    ):
+        await trainer.take()
+        assert served.judge.peak == 8
+        assert served.policy.peak == 1
+        assert {body["n"] for body in served.policy.bodies} == {4}
+        assert len(served.judge.requests) == 8 * len(served.policy.requests)
+
+
+async def test_as_many_groups_at_once_as_workers(arena: Arena) -> None:
+    """Two answers wait for each other, and so do the judgments of two groups."""
+    async with (
+        training(8) as trainer,
+        serve(
+            arena,
+            trainer.url,
+            "--env.max_num_workers=2",
+            policy=met(Meeting(2), sampling()),
+            judge=met(Meeting(2 * 2 * 4), judging()),
+        ) as served,
+    ):
+        await trainer.take(2)
+        assert served.policy.peak == 2
+        assert served.judge.peak == 16
+
+
+async def test_the_off_policy_limit_is_kept(arena: Arena) -> None:
+    """With room for one batch of two groups, the third begins when the trainer has taken them, and not before."""
+    async with (
+        training(8) as trainer,
+        serve(arena, trainer.url, "--env.max_batches_offpolicy=1") as served,
+    ):
+        for step in range(1, 4):
+
+            async def is_full() -> bool:
+                return await trainer.queued() == 2
+
+            await until(is_full, "a batch is queued")
+            assert len(served.policy.requests) == 2 * step
+            await trainer.take()
+
+
+async def test_a_group_that_takes_too_long_gives_its_place_up(arena: Arena) -> None:
+    """The policy never answers its first request: without that group's place no batch of four groups would be full."""
+    answers = sampling()
+    async with (
+        training(16) as trainer,
+        serve(
+            arena,
+            trainer.url,
+            "--env.max_batches_offpolicy=1",
+            "--env.worker_timeout=0.5",
+            policy=lambda request, number: Reply(hang=True) if number == 1 else answers(request, number),
+        ) as served,
+    ):
+        await trainer.take()
+        assert served.counted("timed_out") > 0

@@ -1,0 +1,124 @@
+"""What `serve` and `process` refuse: one message, exit code 2."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from environments.settings import BUNDLED_TOKENIZER
+from tests.arena import Arena
+from tests.command import Ended, in_process, serving
+from tests.scripted import Recorded, Reply, ScriptedEndpoint
+from tests.serving import judging, sampling
+from tests.trainer import ScriptedServer
+
+
+def api(request: Recorded, _: int) -> Reply:
+    """A rollout API with a trainer that wants batches of eight."""
+    if request.path == "/info":
+        return Reply(body={"batch_size": 8, "max_token_len": -1})
+    if request.path == "/register-env":
+        ids = {"env_id": 0, "wandb_name": "arena_hard_0", "checkpoint_dir": ""}
+        return Reply(body={"status": "success", **ids, "starting_step": 0, "checkpoint_interval": -1, "num_steps": 10})
+    return Reply(body={"current_step": 0, "queue_size": 0, "self_queue_size": 0, "env_weight": 1.0})
+
+
+@dataclass(frozen=True)
+class Run:
+    ended: Ended
+    api: ScriptedEndpoint
+    policy: ScriptedEndpoint
+
+    @property
+    def message(self) -> str:
+        """What was said, in one line."""
+        return " ".join(self.ended.err.split())
+
+
+def run(arena: Arena, *flags: str, verb: str = "serve", rollout_api: ScriptedServer | None = None) -> Run:
+    with ExitStack() as stack:
+        policy = stack.enter_context(serving(sampling()))
+        judge = stack.enter_context(serving(judging()))
+        trainer = stack.enter_context(serving(rollout_api or ScriptedServer(api)))
+        ended = in_process(
+            verb,
+            *arena.flags,
+            f"--openai.base_url={policy.base_url}",
+            f"--env.judge_base_url={judge.base_url}",
+            f"--env.rollout_server_url={trainer.base_url.removesuffix('/v1')}",
+            f"--env.tokenizer_name={BUNDLED_TOKENIZER}",
+            "--env.steps_per_eval=-1",
+            "--env.retry_delay=0",
+            *flags,
+        )
+    return Run(ended, trainer, policy)
+
+
+def refused(found: Run, *words: str) -> None:
+    assert found.ended.code == 2, found.ended.said
+    for word in words:
+        assert word in found.message
+    assert "Traceback" not in found.ended.said
+    assert not [request for request in found.api.requests if request.path == "/scored_data"]
+
+
+@pytest.mark.parametrize("size", ["3", "16"])
+def test_a_group_size_that_does_not_divide_the_batch(arena: Arena, size: str) -> None:
+    found = run(arena, f"--env.group_size={size}")
+    refused(found, f"--env.group_size: {size} does not divide the trainer's batch size of 8")
+    assert not found.policy.requests
+    assert {request.path for request in found.api.requests} == {"/info"}, "it does not even register"
+
+
+@pytest.mark.parametrize("weight", ["0", "-0.5"])
+def test_an_inference_weight_that_breaks_the_api(arena: Arena, weight: str) -> None:
+    """A weight of 0 makes the API fail for every environment."""
+    found = run(arena, f"--env.inference_weight={weight}")
+    refused(found, "--env.inference_weight: expected a number above 0, got")
+    assert not found.api.requests
+
+
+@pytest.mark.parametrize("verb", ["serve", "process"])
+def test_an_unknown_tokenizer(arena: Arena, tmp_path: Path, verb: str) -> None:
+    name = tmp_path / "no-tokenizer"
+    flags = "--env.token_source=retokenize", f"--env.tokenizer_name={name}", "--env.total_steps=1"
+    path = f"--env.data_path_to_save_groups={tmp_path / 'groups.jsonl'}"
+    refused(run(arena, *flags, path, verb=verb), "--env.tokenizer_name: no tokenizer", str(name))
+
+
+@pytest.mark.parametrize("verb", ["serve", "process"])
+def test_a_token_source_that_needs_another_server(arena: Arena, tmp_path: Path, verb: str) -> None:
+    flags = "--env.token_source=token_server", "--env.total_steps=1"
+    path = f"--env.data_path_to_save_groups={tmp_path / 'groups.jsonl'}"
+    refused(run(arena, *flags, path, verb=verb), "--env.token_source: token_server needs --openai.server_type=vllm")
+
+
+@pytest.mark.parametrize("verb", ["serve", "process"])
+def test_a_file_that_cannot_be_written(arena: Arena, tmp_path: Path, verb: str) -> None:
+    (tmp_path / "file").write_text("")
+    found = run(arena, f"--env.data_path_to_save_groups={tmp_path}/file/groups.jsonl", verb=verb)
+    refused(found, "--env.data_path_to_save_groups")
+    assert not found.policy.requests
+
+
+def test_data_that_are_not_there(arena: Arena) -> None:
+    found = run(arena, "--env.train_prompt_dataset=nowhere.jsonl")
+    refused(found, "nowhere.jsonl: there is no such file")
+    assert not found.api.requests
+
+
+@pytest.mark.parametrize("verb", ["serve", "process"])
+def test_groups_of_none(arena: Arena, tmp_path: Path, verb: str) -> None:
+    path = f"--env.data_path_to_save_groups={tmp_path / 'groups.jsonl'}"
+    refused(run(arena, "--env.group_size=0", "--env.total_steps=1", path, verb=verb), "--env.group_size")
+
+
+def test_something_else_at_the_rollout_apis_address(arena: Arena) -> None:
+    """Such as vLLM, whose default port is the rollout API's."""
+    found = run(
+        arena, rollout_api=ScriptedServer(lambda request, number: Reply(status=404, body={"detail": "Not Found"}))
+    )
+    refused(found, "--env.rollout_server_url", "404")

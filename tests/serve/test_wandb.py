@@ -1,0 +1,172 @@
+"""A run with an evaluation beside it, as a process, and what of it is in Weights & Biases' own file.
+
+The evaluation of step 1 is held until the trainer has had two more batches: rollouts go on meanwhile, and its metrics
+come when training's are ahead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import struct
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from wandb.proto.wandb_internal_pb2 import Record
+
+from environments.settings import BUNDLED_TOKENIZER
+from tests.arena import Arena, answering, uid_of
+from tests.command import SCRIPT, Ended, RunFiles, Started, as_process, write_lines
+from tests.scripted import Json, Reply, ScriptedEndpoint
+from tests.serving import judging, sampling
+from tests.trainer import training, until
+
+EVAL_ROWS = [f"row-{number}" for number in range(100, 103)]
+STEPS = 4
+OFFLINE = {"WANDB_MODE": "offline", "WANDB_SILENT": "true"}
+
+
+def records(path: Path) -> Iterator[Record]:
+    """The records of a `.wandb` file: LevelDB's log format behind 7 bytes, with protobuf messages in it."""
+    data, at, parts = path.read_bytes(), 7, b""
+    while at + 7 <= len(data):
+        if 32768 - at % 32768 < 7:  # no header fits before the next block
+            at += 32768 - at % 32768
+            continue
+        _, length, kind = struct.unpack("<IHB", data[at : at + 7])
+        parts += data[at + 7 : at + 7 + length]
+        at += 7 + length
+        if kind in (1, 4):  # a whole record, or the last part of one
+            record = Record()
+            record.ParseFromString(parts)
+            parts = b""
+            yield record
+
+
+def history(directory: Path) -> dict[int, dict[str, Any]]:
+    """What an offline run logged, by step."""
+    (path,) = (directory / "wandb").glob("offline-run-*/*.wandb")
+    logged: dict[int, dict[str, Any]] = {}
+    for record in records(path):
+        if record.WhichOneof("record_type") == "history":
+            values = {
+                "/".join(item.nested_key) or item.key: json.loads(item.value_json) for item in record.history.item
+            }
+            logged.setdefault(values["_step"], {}).update(values)
+    return logged
+
+
+@dataclass(frozen=True)
+class Run:
+    ended: Ended
+    files: RunFiles
+    history: dict[int, dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return asyncio.run(serve_and_evaluate(tmp_path_factory.mktemp("wandb")))
+
+
+async def serve_and_evaluate(path: Path) -> Run:
+    arena = Arena(path).rows(8)
+    prompts = [{"uid": uid, "prompt": f"Question of {uid}", "category": "math"} for uid in EVAL_ROWS]
+    baseline = [{"uid": uid, "answer": f"BASELINE answer to {uid}"} for uid in EVAL_ROWS]
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def policy(request: Json, number: int) -> Reply | str:
+        if uid_of(request) not in EVAL_ROWS:
+            return sampling()(request, number)
+        assert "n" not in request
+        begun.set()
+        await go_on.wait()
+        return answering(request, number) + ": ANSWER 0 of request 0"
+
+    async with AsyncExitStack() as stack:
+        trainer = await stack.enter_async_context(training(8))
+        answers = await stack.enter_async_context(ScriptedEndpoint(policy))
+        judge = await stack.enter_async_context(ScriptedEndpoint(judging()))
+        argv = [
+            *arena.flags,
+            f"--env.eval_prompt_dataset={write_lines(path / 'eval.jsonl', prompts)}",
+            f"--env.eval_baseline_dataset={write_lines(path / 'eval_baseline.jsonl', baseline)}",
+            f"--env.rollout_server_url={trainer.url}",
+            f"--openai.base_url={answers.base_url}",
+            f"--env.judge_base_url={judge.base_url}",
+            f"--env.tokenizer_name={BUNDLED_TOKENIZER}",
+            f"--env.data_dir_to_save_evals={path / 'run'}",
+            "--env.steps_per_eval=1",
+            f"--env.total_steps={STEPS}",
+            "--env.max_batches_offpolicy=1",
+            "--env.use_wandb=True",
+        ]
+        with Started(str(SCRIPT), "serve", *argv, cwd=path, env=OFFLINE) as started:
+            files = RunFiles(path / "run" / "step-1")
+            await trainer.take()
+            await begun.wait()
+            await trainer.take(2)
+            await answers.arrived(len(EVAL_ROWS) + 2 * STEPS)
+            assert files.path.is_dir()
+            assert not (files.path / "metrics.json").exists(), "it is held"
+            go_on.set()
+            await until((files.path / "metrics.json").exists, "the evaluation ends")
+            await trainer.take()
+            ended = await asyncio.to_thread(started.ended)
+    return Run(ended, files, history(path))
+
+
+def test_the_evaluation_has_a_directory_of_its_own(run: Run) -> None:
+    assert run.ended.code == 0, run.ended.said
+    assert [sample["uid"] for sample in run.files.samples] == EVAL_ROWS
+    assert run.files.metrics["overall_winrate"] == 1.0
+    assert run.files.metrics["total_samples"] == 3
+
+
+def test_an_evaluation_that_takes_longer_than_its_interval_is_told(run: Run) -> None:
+    assert "step 2 is not evaluated: the evaluation before it is still running" in run.ended.err
+
+
+def test_training_is_logged_by_step(run: Run) -> None:
+    train = {step: row for step, row in sorted(run.history.items()) if "train/winrate" in row}
+    assert max(train) == STEPS
+    for row in train.values():
+        expected = {
+            "train/winrate": 0.25,
+            "train/win_rate": 0.25,
+            "train/loss_rate": 0.75,
+            "train/tie_rate": 0.0,
+            "train/position_agreement_rate": 1.0,
+            "train/judge_error_rate": 0.0,
+            "train/judge_cost_usd": 0.0,
+            "train/groups_without_signal_rate": 0.0,
+            "train/reward_mean": -0.5,
+            "config/thinking_mode": 0.0,
+        }
+        assert {name: row[name] for name in expected} == expected
+        assert row["train/completion_lengths"] == 6.5
+        assert -1 <= row["train/reward_length_correlation"] < 0, "the first is the shortest"
+        assert row["train/judge_latency_mean_s"] > 0
+        assert row["train/total_judgments"] % 4 == 0
+        own = {name: value for name, value in row.items() if name.startswith(("train/", "config/"))}
+        assert all(math.isfinite(value) for name, value in own.items() if "/rollouts/" not in name)
+    judged = [row["train/total_judgments"] for row in train.values()]
+    assert judged == sorted(judged)
+    assert train[1]["train/rollouts/nrows"] == 2, "one of each group"
+
+
+def test_the_evaluation_is_logged(run: Run) -> None:
+    assert any("eval/overall_winrate" in row for row in run.history.values())
+
+
+def test_evaluate_is_logged_too(tmp_path: Path) -> None:
+    flags = "--limit=2", "--env.use_wandb=True", f"--env.data_dir_to_save_evals={tmp_path / 'run'}"
+    ended = as_process("evaluate", "--offline", *flags, cwd=tmp_path, env=OFFLINE)
+    assert ended.code == 0, ended.said
+    (row,) = history(tmp_path).values()
+    logged = {name: value for name, value in row.items() if name.startswith("eval/")}
+    assert logged == RunFiles(tmp_path / "run").report["results"]["all"]
