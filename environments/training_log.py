@@ -51,19 +51,25 @@ class TrainingLog:
         self._rollouts.append([(group, scores, number) for number in numbers])
 
     async def log(self, step: int, metrics: Metrics) -> None:
-        """Log the metrics of a step."""
+        """Log the metrics of a step; the table of rollouts goes with those of training."""
         shown = {name.partition("/")[2]: value for name, value in metrics.values.items()}
         logger.info("step %d: %s", step, ", ".join(f"{name} {shown[name]:.3f}" for name in _SHOWN if name in shown))
         for name, reason in metrics.left_out.items():
             logger.debug("%s is left out: %s", name, reason)
+        is_training = any(name.startswith("train/") for name in metrics.values)  # else it is an evaluation's
         if self._run is not None:
-            rows = [
-                (self._retokenizer.decode(group.rollouts[number].sequence.tokens), scores.values[number])
-                for kept in self._rollouts
-                for group, scores, number in kept
-            ]
+            rows = (
+                []
+                if not is_training
+                else [
+                    (self._retokenizer.decode(group.rollouts[number].sequence.tokens), scores.values[number])
+                    for kept in self._rollouts
+                    for group, scores, number in kept
+                ]
+            )
             await asyncio.to_thread(_log_wandb, self._run, step, metrics, rows)
-        self._rollouts.clear()
+        if is_training:
+            self._rollouts.clear()
 
     async def close(self) -> None:
         """Close the run."""
