@@ -24,7 +24,7 @@ from environments.order import RowOrder
 from environments.policy import Policy, TokenServer
 from environments.records import Sample, SampleRun
 from environments.retokenize import Retokenizer
-from environments.rollouts import JudgedGroup, judge_group, scored_group
+from environments.rollouts import DropReason, JudgedGroup, judge_group, scored_group
 from environments.sampling import ChatSource, RolloutSource
 from environments.settings import ConfigT, EnvConfig, EnvSettings
 from environments.tasks import Split, TaskT
@@ -116,6 +116,10 @@ class JudgedEnv(BaseEnv, Generic[ConfigT, TaskT, DetailT]):
     @abstractmethod
     def reward(self, judgment: Judgment[DetailT]) -> float:
         """What a judgment with a score is worth in training: a finite number."""
+
+    def why_not(self, group: JudgedGroup[DetailT]) -> DropReason | None:
+        """Why a scored group is of no use in training, if it is of none; such groups are counted, and not sent."""
+        return None
 
     @abstractmethod
     def observe(self, metrics: MetricAggregator, task: TaskT, sample: Sample[DetailT]) -> None:

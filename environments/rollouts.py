@@ -19,7 +19,7 @@ from judges.wire import JSON
 
 DetailT = TypeVar("DetailT")
 
-DropReason = Literal["policy_failed", "judge_failed", "no_signal", "too_long", "timed_out", "refused"]
+DropReason = Literal["policy_failed", "judge_failed", "no_signal", "too_long", "timed_out", "refused", "pass_rate"]
 ZERO_ADVANTAGE = "set_advantage_to_zero"
 
 

@@ -175,6 +175,8 @@ class Serving:
             return "judge_failed"
         if self._config.ensure_scores_are_not_same and scores.equal:
             return "no_signal"
+        if (unwanted := self.env.why_not(group)) is not None:
+            return unwanted
         longest_wanted = self.membership.trainer.max_token_len
         if longest_wanted > 0 and longest(group) >= longest_wanted:
             return "too_long"

@@ -26,6 +26,7 @@ from environments.metrics import MetricAggregator, slug
 from environments.pairs import PairTask, Shuffle, check_choices, choice_task, is_ties, ties_task
 from environments.preferences import Preference, read_preferences
 from environments.records import Sample
+from environments.rollouts import DropReason, JudgedGroup
 from environments.settings import SAMPLES, EnvConfig, TextOrFile, comma_separated
 from environments.tasks import Split, load_rows
 from eval_environments.pairwise_metrics import (
@@ -40,6 +41,7 @@ from judges.choice import MOST_CHOICES, choice_messages, rating_messages
 from judges.errors import DataError, SettingsError
 from judges.judgment import Judgment, Status
 from judges.rewardbench import ties_row_score
+from judges.settings import operational
 from judges.verdicts import choice_letter, choice_letter_official, rating, rating_official
 
 logger = logging.getLogger(__name__)
@@ -66,6 +68,8 @@ class PairwiseConfig(EnvConfig):
     )
     swap_evaluate: bool = Field(False, description="Each choice in both orders; right only if both are.")
     swap_consistency: bool = Field(False, description="In training, each row's swapped twin as a second group.")
+    min_pass_rate: float = operational(0.0, "In training, groups with a smaller share right are not sent.", ge=0, le=1)
+    max_pass_rate: float = operational(1.0, "In training, groups with a greater share right are not sent.", ge=0, le=1)
     custom_judgment_prompt: TextOrFile | None = Field(None, description="System prompt of a choice; @file reads it.")
     custom_rating_prompt: TextOrFile | None = Field(None, description="Task description of a rating; @file reads it.")
     eval_dataset: str = Field("allenai/reward-bench-2", description="Rows of evaluate: hub name or file.")
@@ -179,6 +183,12 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
         """1.0 for the right letter, else 0.0."""
         assert judgment.score is not None  # only judgments with a score get here
         return judgment.score
+
+    def why_not(self, group: JudgedGroup[PairwiseDetail]) -> DropReason | None:
+        """Rows that are too hard or too easy, by the share of the group that was right."""
+        rewards = [reward for reward in group.rewards if reward is not None]
+        share = sum(rewards) / len(rewards)
+        return None if self.config.min_pass_rate <= share <= self.config.max_pass_rate else "pass_rate"
 
     def observe(self, metrics: MetricAggregator, task: PairTask, sample: Sample[PairwiseDetail]) -> None:
         """Accuracy overall and by category; formats, letters and ratings. A policy that failed was wrong."""

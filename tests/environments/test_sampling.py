@@ -19,7 +19,7 @@ from environments.settings import BUNDLED_TOKENIZER, EnvConfig, ServerSettings
 from judges.client import ChatClient
 from judges.errors import EndpointError
 from judges.wire import Message
-from tests.scripted import Json, Reply, Script, ScriptedEndpoint, completion, in_turn
+from tests.scripted import Json, Meeting, Reply, Script, ScriptedEndpoint, completion, in_turn
 from tests.serving import PROMPT_IDS, with_tokens
 
 QUESTION: Conversation = [Message(role="user", content="Why?")]
@@ -103,13 +103,22 @@ def refusing_the_fields(request: Json, number: int) -> Reply:
 
 
 async def test_an_endpoint_that_refuses_the_fields(caplog: pytest.LogCaptureFixture) -> None:
-    async with source(refusing_the_fields) as (asked, endpoint):
-        rollouts, _ = await asked.sample(QUESTION, 3)
+    """Also to two groups at once, which are both refused before either knows why."""
+    both = Meeting(2)
+
+    async def script(request: Json, number: int) -> Reply:
+        if asks_for_tokens(request):
+            await both.wait()
+        return refusing_the_fields(request, number)
+
+    async with source(script) as (asked, endpoint):
+        groups = await asyncio.gather(asked.sample(QUESTION, 3), asked.sample(QUESTION, 3))
         await asked.sample(QUESTION, 3)
-    assert [rollout.sequence.completion for rollout in rollouts] == [(*text.encode(), END) for text in TEXTS]
+    for rollouts, _ in groups:
+        assert [rollout.sequence.completion for rollout in rollouts] == [(*text.encode(), END) for text in TEXTS]
     (warning,) = warnings(caplog)
     assert "Unrecognized request argument" in warning
-    assert [asks_for_tokens(body) for body in endpoint.bodies] == [True, False, False]
+    assert [asks_for_tokens(body) for body in endpoint.bodies] == [True, True, False, False, False]
 
 
 async def test_a_refusal_that_is_about_something_else() -> None:

@@ -133,23 +133,22 @@ async def test_short_answers_are_answers(arena: Arena) -> None:
 
 
 async def test_groups_longer_than_the_trainer_wants_are_dropped(arena: Arena) -> None:
-    """Prompts have 3 tokens here and completions 5 to 8: only even requests' groups are cut short enough."""
+    """As in Atropos, one as long as it says is too long. Prompts have three tokens; completions here five or six."""
 
-    def script(request: Json, number: int) -> Reply:
+    def policy(request: Json, number: int) -> Reply:
         reply = sampling()(request, number)
-        if number % 2 == 0:
-            for choice in reply.body["choices"]:
-                choice["token_ids"] = choice["token_ids"][:5]
-                choice["logprobs"]["content"] = choice["logprobs"]["content"][:5]
+        for choice in reply.body["choices"]:
+            length = 5 if number % 2 == 0 else 6
+            choice["token_ids"] = choice["token_ids"][:length]
+            choice["logprobs"]["content"] = choice["logprobs"]["content"][:length]
         return reply
 
     async with (
         training(8, max_token_len=9) as trainer,
-        serve(arena, trainer.url, "--env.include_messages=True", policy=script) as served,
+        serve(arena, trainer.url, "--env.include_messages=True", policy=policy) as served,
     ):
         (batch,) = await trainer.take()
         dropped = served.counted("too_long")
-    assert {len(tokens) for group in batch for tokens in group["tokens"]} == {8}
     assert {which(group["messages"][0][-1]["content"])[1] % 2 for group in batch} == {0}
     assert dropped > 0
 
