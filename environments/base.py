@@ -284,7 +284,7 @@ class JudgedEnv(BaseEnv, Generic[ConfigT, TaskT, DetailT]):
         """Atropos' hook for an evaluation: into a run directory of its own."""
         from environments.evaluate_command import evaluate  # late: the command knows the environments' base
 
-        await evaluate(self, self.eval_tasks(), standing_in=())
+        await evaluate(self, self.eval_tasks(), standing_in=self.settings.stand_ins)
 
     async def get_next_item(self) -> TaskT:
         """Atropos' hook for the next row of training."""

@@ -49,6 +49,9 @@ def free_places(
         places = min(places, room)
     # One batch more than the run needs: what is queued may be others', or not fit together.
     needed: int = (total_steps - status.step + 1) * trainer.batch_size // config.group_size - queued
+    if config.min_batch_allocation:  # without our share no batch is made, however much of others' is queued
+        own_share = math.ceil(trainer.batch_size * config.min_batch_allocation / config.group_size)
+        needed = max(needed, own_share - status.own_queue - sent_since - in_flight)
     return max(0, min(places, needed))
 
 

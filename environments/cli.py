@@ -13,8 +13,8 @@ import logging
 import shlex
 import signal
 import sys
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from rich.logging import RichHandler
@@ -207,7 +207,8 @@ async def _evaluate(
     _name_run(env_type, loaded)
     console = report.messages()
     async with _opened(env_type, loaded) as env:
-        tasks = env.eval_tasks()
+        with _interruptible():
+            tasks = env.eval_tasks()
         _spare_the_collector()
         try:
             evaluated = await evaluate_command.evaluate(env, tasks, standing_in=offline.stand_ins(loaded).names)
@@ -227,6 +228,11 @@ async def _serve(
 ) -> int:
     """`serve`, until the trainer has had its steps or a signal comes."""
     config = loaded.settings.env
+    if config.group_size == 1 and config.ensure_scores_are_not_same:
+        raise SettingsError(
+            "--env.group_size: the scores of a group of 1 are all the same, so nothing would ever be sent; "
+            "take a larger group, or --env.ensure_scores_are_not_same=False"
+        )
     if config.inference_weight <= 0:
         raise SettingsError(f"--env.inference_weight: expected a number above 0, got {config.inference_weight}")
     _name_run(env_type, loaded)
@@ -235,12 +241,17 @@ async def _serve(
         membership = Membership(
             RolloutApi(config.rollout_server_url, env.session), config, config.wandb_name or env_type.name
         )
-        eval_tasks = env.eval_tasks() if config.steps_per_eval > 0 else []
+        _ = env.source  # what is wrong with it is said before the first call
+        if config.use_wandb or config.token_source == "retokenize":
+            _ = env.retokenizer.tokenizer
+        with _interruptible():
+            eval_tasks = env.eval_tasks() if config.steps_per_eval > 0 else []
 
         async def evaluate(step: int) -> Metrics:
             return await evaluate_command.evaluate_during_training(env, eval_tasks, step, standing_in=standing_in)
 
-        serving = Serving(env, membership, evaluate)
+        with _interruptible():
+            serving = Serving(env, membership, evaluate)
         _spare_the_collector()
         await serving.run()
     return 0
@@ -260,6 +271,17 @@ async def _process(
         report.messages().print(f"{wanted - processed.groups} of {wanted} groups could not be scored")
     report.output().print(f"The groups are in {processed.path}, to read in {processed.page}")
     return 0 if processed.groups == wanted else FAILED
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let a signal end the process at once: datasets are loaded without the event loop, which would not hear of it."""
+    handlers = {number: signal.signal(number, signal.SIG_DFL) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 def _spare_the_collector() -> None:

@@ -123,11 +123,13 @@ async def evaluate_into(
             (sample.to_line() for sample in samples if not sample.finished),
         )
         metrics = compute_metrics(env, tasks, samples)
+        problem = evaluation_metrics.too_many_failures(metrics, samples, env.config.max_judge_error_rate)
+        if problem is not None and not any(sample.status == Status.OK.value for sample in samples):
+            return Evaluated(path, Metrics({}, {}), f"nothing succeeded: {problem}", ())
         notices = [report.offline_notice(standing_in)] if standing_in else []
         run.write_metrics(_metrics_file(env, metrics, started, notices))
     finally:
         run.close()
-    problem = evaluation_metrics.too_many_failures(metrics, samples, env.config.max_judge_error_rate)
     return Evaluated(path, metrics, problem, (*evaluation_metrics.failure_notices(samples, path), *notices))
 
 
@@ -184,7 +186,7 @@ async def _finish_missing(
         run=run,
         in_flight=in_flight,
         finished=finished,
-        any_judged_before=any(sample.status == Status.OK.value for sample in earlier.finished.values()),
+        any_finished_before=bool(earlier.finished),
     )
     by_row = {sample.uid: sample for sample in fresh} | dict(earlier.finished)
     return [by_row[task.uid] for task in tasks]

@@ -8,7 +8,7 @@ endpoint is down or refuses us, and every further row would be paid for in vain.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -16,7 +16,6 @@ from environments.records import Sample, SampleReader
 from environments.runs import Before, RunDirectory
 from environments.tasks import Task
 from judges.errors import JudgeGymError, RunDirectoryError
-from judges.judgment import Status
 
 DetailT = TypeVar("DetailT")
 TaskT = TypeVar("TaskT", bound=Task)
@@ -71,7 +70,7 @@ async def finish_rows(
     run: RunDirectory,
     in_flight: int,
     finished: Callable[[Sample[DetailT]], None],
-    any_judged_before: bool = False,
+    any_finished_before: bool = False,
 ) -> list[Sample[DetailT]]:
     """Finish all rows.
 
@@ -81,36 +80,48 @@ async def finish_rows(
         run: where samples go.
         in_flight: how many rows are under way at once; the endpoints have limits of their own.
         finished: told of each sample, in order of arrival.
-        any_judged_before: whether an earlier run had a judgment.
+        any_finished_before: whether an earlier run had finished rows.
 
     Returns:
         The samples, in the order of `tasks`.
 
     Raises:
-        NothingSucceeds: ten rows failed, or all that could, and not one was judged. What there is, is on disk.
+        NothingSucceeds: ten rows failed before one was finished, and so did all that were under way with them. What
+            there is, is on disk.
     """
     done: dict[str, Sample[DetailT]] = {}
     failures = 0
-    any_judged = any_judged_before
+    any_finished = any_finished_before
     rows = iter(tasks)
 
+    def looks_hopeless() -> bool:
+        return not any_finished and failures >= _HOPELESS_AFTER
+
     async def worker() -> None:
-        nonlocal failures, any_judged
+        nonlocal failures, any_finished
         for task in rows:
             sample = await finish(task)
             done[task.uid] = sample
             (run.append_sample if sample.finished else run.append_failure)(sample.to_line())
             failures += not sample.finished
-            any_judged = any_judged or sample.status == Status.OK.value
+            any_finished = any_finished or sample.finished
             finished(sample)
-            if not any_judged and (failures >= _HOPELESS_AFTER or (failures and len(done) == len(tasks))):
-                raise NothingSucceeds(sample.error or "every row that could be judged failed")
+            if looks_hopeless():
+                return  # no further rows; those under way may still show otherwise
 
-    workers = [asyncio.create_task(worker()) for _ in range(min(in_flight, len(tasks)))]
-    try:
-        await asyncio.gather(*workers)
-    finally:
-        for each in workers:
-            each.cancel()
-        await asyncio.gather(*workers, return_exceptions=True)
+    while len(done) < len(tasks):
+        await _all_of(worker() for _ in range(min(in_flight, len(tasks) - len(done))))
+        if looks_hopeless() or (failures == len(tasks) and not any_finished):
+            raise NothingSucceeds(next(reversed(done.values())).error or "no row has a score")
     return [done[task.uid] for task in tasks]
+
+
+async def _all_of(workers: Iterable[Coroutine[None, None, None]]) -> None:
+    """Run workers to their end; if one raises, or we are cancelled, none is left running."""
+    running = [asyncio.create_task(worker) for worker in workers]
+    try:
+        await asyncio.gather(*running)
+    finally:
+        for each in running:
+            each.cancel()
+        await asyncio.gather(*running, return_exceptions=True)

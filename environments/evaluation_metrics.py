@@ -73,5 +73,7 @@ def too_many_failures(metrics: Metrics, samples: Sequence[Sample[Any]], highest:
     for name, what in (("eval/judge_error_rate", "judgment"), ("eval/policy_error_rate", "answer of the policy")):
         rate = metrics.values[name]
         if rate > highest:
-            return f"{rate:.1%} of the rows have no {what}; env.max_judge_error_rate allows {highest:.1%}"
+            last = next(sample.error for sample in reversed(samples) if not sample.finished)
+            allowed = f"env.max_judge_error_rate allows {highest:.1%}"
+            return f"{rate:.1%} of the rows have no {what}; {allowed}; the last error: {last}"
     return None

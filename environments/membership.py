@@ -12,6 +12,8 @@ from judges.errors import SettingsError
 logger = logging.getLogger(__name__)
 
 _POLL_S = 0.5
+_DOES_NOT_KNOW_US = 500
+"""What the API answers of an environment it does not know; something between it and us says 502, 503 or 504."""
 
 
 class Membership:
@@ -60,14 +62,17 @@ class Membership:
         Raises:
             SettingsError: the group size does not fit the trainer's batch, or something else answers at the API's URL.
         """
+        registration: Registration | None = None
         while True:
             try:
                 trainer = await self.api.trainer()
                 if trainer is None:
+                    registration = None
                     self._say(f"waiting for a trainer to register at {self.api.url}")
                 else:
                     check_group_size(self._config.group_size, trainer.batch_size)
-                    registration = await self._register()
+                    # Once: each registration is another environment to the API, with a share of its own.
+                    registration = registration or await self._register()
                     if registration is not None:
                         self._status = await self.api.status(registration.env_id)
                         self._registration, self._trainer = registration, trainer
@@ -75,6 +80,8 @@ class Membership:
                     self._say(f"waiting for the trainer at {self.api.url} to ask for its first batch")
             except ApiUnavailable as error:
                 self._say(f"waiting for the rollout API: {error}")
+                if registration is not None and error.status == _DOES_NOT_KNOW_US:
+                    registration = None
             except ApiRefused as error:
                 raise SettingsError(f"--env.rollout_server_url: there is no rollout API: {error}") from error
             await asyncio.sleep(_POLL_S)
@@ -107,7 +114,7 @@ class Membership:
     async def _refresh(self) -> None:
         try:
             status = await self.api.status(self.registration.env_id)
-        except ApiUnavailable as error:
+        except (ApiUnavailable, ApiRefused) as error:
             self._say(f"the rollout API is away: {error}")
             self.lost()
             return
@@ -122,12 +129,16 @@ class Membership:
             if await self.api.trainer() is None:
                 await self.join()
                 return
-        except ApiUnavailable:
+        except (ApiUnavailable, ApiRefused):
             return
         for _ in range(2):  # the first may be the last of a series of failures
             try:
                 status = await self.api.status(self.registration.env_id)
-            except ApiUnavailable:
+            except ApiRefused:
+                return
+            except ApiUnavailable as error:
+                if error.status != _DOES_NOT_KNOW_US:
+                    return
                 await asyncio.sleep(_POLL_S)
                 continue
             if status.step >= self.status.step:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import aiohttp
 from atroposlib.envs.server_handling.server_baseline import APIServerConfig
 from atroposlib.envs.server_handling.server_manager import ServerManager
 
@@ -20,7 +21,8 @@ from environments.settings import EnvConfig, ServerSettings
 from judges.client import ChatClient
 from judges.errors import EndpointError, FailureKind
 from judges.judgment import CallRun
-from judges.urls import split_urls
+from judges.replicas import Replica
+from judges.retry import classify_exception, classify_status
 from judges.wire import Choice
 
 
@@ -79,13 +81,12 @@ class TokenServer:
 
     def __init__(self, settings: ServerSettings, config: EnvConfig, retokenizer: Retokenizer) -> None:
         """Build Atropos' server manager; its health checks, which are completions, stay off."""
-        urls = [replica.base_url for replica in settings.replicas] or split_urls(settings.base_url)
-        key = settings.api_key.get_secret_value() if settings.api_key is not None else "x"
+        endpoints = settings.endpoints()
         servers = [
             APIServerConfig(
-                base_url=url,
-                api_key=key,
-                model_name=settings.model_name,
+                base_url=endpoint.base_url,
+                api_key=endpoint.api_key.get_secret_value() if endpoint.api_key is not None else "x",
+                model_name=endpoint.model,
                 server_type=settings.server_type,
                 tokenizer_name=config.tokenizer_name,
                 timeout=int(settings.timeout),
@@ -93,12 +94,13 @@ class TokenServer:
                 num_requests_for_eval=settings.num_requests_for_eval,
                 health_check=False,
             )
-            for url in urls
+            for endpoint in endpoints
         ]
         self._manager = ServerManager(servers)
         self._config = config
         self._retokenizer = retokenizer
-        self._endpoint = urls[0]
+        self._replica = Replica(endpoints[0])
+        self._endpoint = endpoints[0].shown
 
     async def sample(self, conversation: Conversation, n: int) -> tuple[list[Rollout], CallRun]:
         """`n` rollouts of one conversation.
@@ -115,15 +117,20 @@ class TokenServer:
                     messages=list(conversation), n=n, temperature=self._config.rollout_temperature, **longest
                 )
             except Exception as error:  # Atropos' retries end in whatever the last attempt raised
-                raise EndpointError(
-                    FailureKind.CONNECTION, endpoint=self._endpoint, answer=_innermost(error)
-                ) from error
+                raise self._failure(_innermost(error)) from error
             nodes = managed.get_state()["nodes"]
         if len(answer.choices) != n:
             said = f"{len(answer.choices)} completions where {n} were asked for"
             raise EndpointError(FailureKind.MALFORMED, endpoint=self._endpoint, answer=said)
         rollouts = [self._rollout(choice, node) for choice, node in zip(answer.choices, nodes, strict=True)]
         return rollouts, CallRun(time.monotonic() - started, attempts=1)
+
+    def _failure(self, error: BaseException) -> EndpointError:
+        """What a failure of Atropos' client is in our terms."""
+        status = error.status if isinstance(error, aiohttp.ClientResponseError) else None
+        kind = classify_exception(error) if status is None else classify_status(status)
+        said = self._replica.redact(f"none ({error or type(error).__name__})")
+        return EndpointError(kind, endpoint=self._endpoint, status=status, answer=said)
 
     def _rollout(self, choice: Any, node: Any) -> Rollout:
         prompt_length = sum(1 for each in node.masked_tokens if each == MASKED)
@@ -137,8 +144,8 @@ class TokenServer:
         return Rollout(read, sequence, text)
 
 
-def _innermost(error: BaseException) -> str:
+def _innermost(error: BaseException) -> BaseException:
     """What is at the bottom of tenacity's wrapping."""
     last = getattr(error, "last_attempt", None)
     cause = last.exception() if last is not None else None
-    return _innermost(cause) if cause is not None else f"none ({error or type(error).__name__})"
+    return _innermost(cause) if cause is not None else error

@@ -24,7 +24,12 @@ _FAST = 1  # token ids compress nearly as well at the lowest level, in a fractio
 
 
 class ApiUnavailable(JudgeGymError):
-    """The rollout API cannot be reached, fails, or has no trainer."""
+    """The rollout API cannot be reached, fails, or has no trainer; `status` is its HTTP status, if it gave one."""
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        """Say what happened."""
+        super().__init__(message)
+        self.status = status
 
 
 class ApiRefused(JudgeGymError):
@@ -131,7 +136,7 @@ class RolloutApi:
         """Queue a group, once it is sure that a trainer is there: one that comes before its trainer locks it out.
 
         Raises:
-            ApiUnavailable: try again later; the group is not queued.
+            ApiUnavailable: try again later; the group may be queued if the answer was lost on its way.
             ApiRefused: the API does not accept the group.
         """
         body = wire.dumps({**group, "env_id": env_id})
@@ -165,7 +170,7 @@ class RolloutApi:
         except (aiohttp.ClientError, OSError, asyncio.TimeoutError) as error:
             raise ApiUnavailable(f"{self.url}{path}: {error or type(error).__name__}") from error
         if status >= 500 or status in (408, 429):
-            raise ApiUnavailable(f"{self.url}{path}: HTTP {status}: {wire.error_text(data)}")
+            raise ApiUnavailable(f"{self.url}{path}: HTTP {status}: {wire.error_text(data)}", status)
         if status >= 400:
             raise ApiRefused(f"{self.url}{path}: HTTP {status}: {wire.error_text(data)}")
         try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, TypeVar
 
 from environments.completions import Conversation
@@ -69,7 +69,8 @@ async def judge_group(
     async def one(rollout: Rollout) -> Judgment[DetailT]:
         judgment = await judge(rollout)
         if judgment.status in (Status.JUDGE_FAILED, Status.UNPARSABLE):
-            return await judge(rollout)
+            again = await judge(rollout)
+            return replace(again, calls=(*judgment.calls, *again.calls))  # both were paid for
         return judgment
 
     return list(await asyncio.gather(*(one(rollout) for rollout in rollouts)))

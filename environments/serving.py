@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -32,7 +34,9 @@ from judges.wire import JSON
 logger = logging.getLogger(__name__)
 
 _GOODBYE_S = 2.0
-_AFTER_POLICY_FAILURE_S = 1.0
+_AFTER_FAILURE_S = 1.0
+_TRIES_FOR_EACH_ROW = 3
+_LONGEST_WITHOUT_LOG_S = 60.0
 
 Evaluate = Callable[[int], Awaitable[Metrics]]
 
@@ -57,6 +61,9 @@ class Serving:
         self._sent_this_step = 0
         self._step = 0
         self._groups = 0
+        self._tries: Counter[str] = Counter()
+        self._due_evaluation: int | None = None
+        self._logged_at = time.monotonic()
         self._total_steps = env.config.total_steps
 
     async def run(self) -> None:
@@ -71,12 +78,12 @@ class Serving:
         self._step = membership.status.step
         if self._total_steps == -1:
             self._total_steps = registration.num_steps
-        checkpoints = Checkpoints(registration)
-        self._restore(checkpoints)
-        await self._log.open(registration.name, await self._wandb_place(), self.env.settings.public())
+        checkpoints = Checkpoints(registration, self._config.wandb_name or self.env.name)
         watcher = asyncio.create_task(membership.watch())
         watcher.add_done_callback(self._ended)
         try:
+            self._restore(checkpoints)
+            await self._log.open(registration.name, await self._wandb_place(), self.env.settings.public())
             while membership.status.step < self._total_steps:
                 self._fill()
                 await membership.changed.wait()
@@ -103,7 +110,7 @@ class Serving:
     async def _wandb_place(self) -> tuple[str, str]:
         try:
             return await self.membership.api.wandb_place()
-        except ApiUnavailable:
+        except (ApiUnavailable, ApiRefused):
             return "", ""
 
     def _fill(self) -> None:
@@ -141,13 +148,24 @@ class Serving:
         except asyncio.TimeoutError:
             self._drop("timed_out", f"group {task.uid!r} took longer than env.worker_timeout")
         except (EndpointError, NoTokens) as error:
-            self._drop("policy_failed", f"group {task.uid!r}: {error}")
-            await asyncio.sleep(_AFTER_POLICY_FAILURE_S)
-            self._order.give_back(task)
+            await self._policy_failed(task, error)
             return
         else:
             await self._hand_over(task, group)
         self._order.done(task)
+
+    async def _policy_failed(self, task: Any, error: EndpointError | NoTokens) -> None:
+        """Hand the row out again if that may help, for a while; a row that is refused would be refused again."""
+        self._tries[task.uid] += 1
+        worth_it = isinstance(error, EndpointError) and error.kind.retryable
+        if worth_it and self._tries[task.uid] < _TRIES_FOR_EACH_ROW:
+            logger.warning("group %r is tried again: %s", task.uid, error)
+            self._order.give_back(task)
+        else:
+            self._drop("policy_failed", f"group {task.uid!r}: {error}")
+            del self._tries[task.uid]
+            self._order.done(task)
+        await asyncio.sleep(_AFTER_FAILURE_S)
 
     async def _hand_over(self, task: Any, group: JudgedGroup[Any]) -> None:
         scores = group.scores
@@ -155,6 +173,8 @@ class Serving:
         reason = self._why_not(group, scores)
         if reason is not None or scores is None:
             self._drop(reason or "judge_failed", f"group {task.uid!r} is not sent: {reason}")
+            if reason == "judge_failed":
+                await asyncio.sleep(_AFTER_FAILURE_S)
             return
         self._log.keep(group, scores)
         data = scored_group(
@@ -207,6 +227,8 @@ class Serving:
     async def _note_step(self, checkpoints: Checkpoints) -> None:
         """Log, evaluate and save where the step has come to it."""
         before, now = self._step, self.membership.status.step
+        if time.monotonic() - self._logged_at > _LONGEST_WITHOUT_LOG_S:
+            await self._flush()  # a run that sends nothing must say why
         if now == before:
             return
         self._step = now
@@ -220,17 +242,25 @@ class Serving:
 
     async def _flush(self) -> None:
         self._sent_this_step = 0
+        self._logged_at = time.monotonic()
         metrics = self.metrics.flush(max_token_len=self.membership.trainer.max_token_len)
         await self._log.log(self._step, metrics)
 
     def _begin_evaluation(self, step: int) -> None:
         if self._evaluation is not None and not self._evaluation.done():
-            logger.warning("step %d is not evaluated: the evaluation before it is still running", step)
+            self._due_evaluation = step
             return
         self._evaluation = asyncio.create_task(self._evaluate_step(step))
         self._evaluation.add_done_callback(self._ended)
 
     async def _evaluate_step(self, step: int) -> None:
+        """Evaluate, and then the latest step whose turn came meanwhile."""
+        await self._evaluate_once(step)
+        while self._due_evaluation is not None:
+            due, self._due_evaluation = self._due_evaluation, None
+            await self._evaluate_once(due)
+
+    async def _evaluate_once(self, step: int) -> None:
         try:
             metrics = await self._evaluate(step)
             # Under the step that training has come to meanwhile: Weights & Biases drops what is logged under one past.

@@ -54,6 +54,9 @@ class EnvConfig(BaseEnvConfig, JudgeSettings):
 
     model_config = ConfigDict(extra="forbid")
 
+    worker_timeout: float = operational(
+        -1, "Seconds for a group; -1 leaves it to the deadlines of policy and judge, which lose less."
+    )
     group_size: int = operational(4, "Completions of one prompt that are trained on together.", ge=1)
     eval_handling: EvalHandlingEnum = operational(
         EvalHandlingEnum.NONE, "While evaluate runs during training, begin no groups, fewer of them, or as many."
@@ -155,7 +158,7 @@ class ServerSettings(BaseModel):
             SettingsError: a key is needed and there is none.
         """
         return ChatSettings(
-            endpoints=self._endpoints(),
+            endpoints=self.endpoints(),
             extra_body={**self._reasoning(config), **self.extra_body},
             timeout_s=self.timeout,
             deadline_s=self.deadline,
@@ -173,7 +176,12 @@ class ServerSettings(BaseModel):
         reasoning = ReasoningConfig(effort=config.reasoning_effort, max_tokens=config.max_reasoning_tokens)
         return cast("Mapping[str, JSON]", reasoning.build_extra_body(self.base_url) or {})
 
-    def _endpoints(self) -> tuple[Endpoint, ...]:
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        """The servers with their keys.
+
+        Raises:
+            SettingsError: a key is needed and there is none.
+        """
         replicas = self.replicas or [ReplicaSettings(base_url=url) for url in split_urls(self.base_url)]
         default = type(self).model_fields["base_url"].default
         named = "api_key_env" in self.model_fields_set
@@ -218,6 +226,11 @@ class EnvSettings(LayeredSettings, Generic[ConfigT]):
         settings = self.model_copy(update={"env": env, "openai": openai})
         settings._stand_ins = frozenset(roles)
         return settings
+
+    @property
+    def stand_ins(self) -> tuple[str, ...]:
+        """Which of `judge` and `policy` are the offline stand-in."""
+        return tuple(sorted(self._stand_ins))
 
     def public(self) -> dict[str, JSON]:
         """What `config.yaml` holds: every setting but secrets; it can be given to `--config` again.

@@ -56,20 +56,18 @@ class TrainingLog:
         logger.info("step %d: %s", step, ", ".join(f"{name} {shown[name]:.3f}" for name in _SHOWN if name in shown))
         for name, reason in metrics.left_out.items():
             logger.debug("%s is left out: %s", name, reason)
-        is_training = any(name.startswith("train/") for name in metrics.values)  # else it is an evaluation's
-        if self._run is not None:
-            rows = (
-                []
-                if not is_training
-                else [
-                    (self._retokenizer.decode(group.rollouts[number].sequence.tokens), scores.values[number])
-                    for kept in self._rollouts
-                    for group, scores, number in kept
-                ]
-            )
-            await asyncio.to_thread(_log_wandb, self._run, step, metrics, rows)
+        # An evaluation has no rollouts. Taken before anything is awaited: what is kept meanwhile is the next table's.
+        is_training = any(name.startswith("train/") for name in metrics.values)
+        taken = list(self._rollouts) if is_training else []
         if is_training:
             self._rollouts.clear()
+        if self._run is not None:
+            rows = [
+                (self._retokenizer.decode(group.rollouts[number].sequence.tokens), scores.values[number])
+                for kept in taken
+                for group, scores, number in kept
+            ]
+            await asyncio.to_thread(_log_wandb, self._run, step, metrics, rows)
 
     async def close(self) -> None:
         """Close the run."""

@@ -33,7 +33,8 @@ class _Window:
     statuses: Counter[Status] = field(default_factory=Counter)
     judge_latencies: list[float] = field(default_factory=list)
     judge_cost: float = 0.0
-    dropped: Counter[DropReason] = field(default_factory=Counter)
+    policy_latencies: list[float] = field(default_factory=list)
+    policy_cost: float = 0.0
 
 
 class TrainingMetrics:
@@ -59,10 +60,13 @@ class TrainingMetrics:
         """
         window = self._window
         window.groups += 1
+        window.policy_latencies.append(group.policy_run.latency_s)
+        window.policy_cost += group.policy_run.usage.cost
         self._total_judgments += sum(judgment.status is Status.OK for judgment in group.judgments)
         for number, judgment in enumerate(group.judgments):
             window.statuses[judgment.status] += 1
-            window.judge_latencies += [call.run.latency_s for call in judgment.calls if not call.failed]
+            asked = [call.run for call in judgment.calls if not call.failed and not call.run.cached]
+            window.judge_latencies += [run.latency_s for run in asked]
             window.judge_cost += sum(call.run.usage.cost for call in judgment.calls)
             if judgment.status not in _FAILED:
                 observe(self._own, number)
@@ -80,7 +84,6 @@ class TrainingMetrics:
 
     def dropped(self, reason: DropReason) -> None:
         """Count a group that was not sent."""
-        self._window.dropped[reason] += 1
         self._total_dropped[reason] += 1
 
     def flush(self, *, max_token_len: int) -> Metrics:
@@ -102,6 +105,9 @@ def _diagnose(metrics: MetricAggregator, window: _Window, max_token_len: int) ->
     metrics.number("sequences_per_second", window.sequences / seconds)
     metrics.number("groups_without_signal_rate", _share(window.no_signal, window.groups))
     metrics.number("judge_cost_usd", window.judge_cost)
+    metrics.number("policy_cost_usd", window.policy_cost)
+    if window.policy_latencies:
+        metrics.number("policy_latency_mean_s", float(np.mean(window.policy_latencies)))
     if window.judge_latencies:
         metrics.number("judge_latency_mean_s", float(np.mean(window.judge_latencies)))
         metrics.number("judge_latency_p95_s", float(np.quantile(window.judge_latencies, 0.95)))

@@ -115,7 +115,8 @@ class ChatClient:
             else:
                 answer = await self._many(messages, parameters, n)
             self.meter.calls += 1
-            logger.debug("%s was asked %r and answered %r", self._identity, messages, answer)
+            endpoint = self.settings.endpoints[0]
+            logger.debug("%s at %s was asked %r and answered %r", endpoint.model, endpoint.shown, messages, answer)
             return answer
         except EndpointError as error:
             self.meter.calls += 1
@@ -187,7 +188,18 @@ class ChatClient:
     async def _fan_out(
         self, messages: Sequence[Message], parameters: Mapping[str, JSON], count: int
     ) -> Sequence[Reply]:
-        return await asyncio.gather(*(self._transport.request(messages, parameters) for _ in range(count)))
+        """So many requests at once; what fails is tried once more, so that it does not lose what was paid for."""
+        replies: list[Reply] = []
+        for is_last in (False, True):
+            requests = (self._transport.request(messages, parameters) for _ in range(count - len(replies)))
+            for outcome in await asyncio.gather(*requests, return_exceptions=True):
+                if isinstance(outcome, Reply):
+                    replies.append(outcome)
+                elif is_last or not isinstance(outcome, EndpointError) or not outcome.kind.retryable:
+                    raise outcome
+            if len(replies) == count:
+                break
+        return replies
 
 
 def _answer(replies: Sequence[Reply], n: int) -> ChatAnswer:

@@ -50,6 +50,7 @@ class Replica:
     in_flight: int = 0
     failures_in_a_row: int = 0
     resting_until: float = float("-inf")
+    failed_at: float = float("-inf")
     headers: dict[str, str] = field(default_factory=dict, repr=False)
     proxy: str | None = field(default=None, repr=False)
 
@@ -73,8 +74,17 @@ class Replica:
         self.failures_in_a_row = 0
         self.resting_until = float("-inf")
 
-    def failed(self, retry_after: float | None) -> None:
-        """Tell of a failure that another replica might not have; rests it for as long as it asked, or ever longer."""
+    def failed(self, retry_after: float | None, begun: float = float("inf")) -> None:
+        """Tell of a failure that another replica might not have; rests it for as long as it asked, or ever longer.
+
+        Args:
+            retry_after: seconds that it asked to wait.
+            begun: when the request began (monotonic clock). All those that were under way at the last failure failed
+                of the same thing, which counts once.
+        """
+        if begun <= self.failed_at and retry_after is None:
+            return
+        self.failed_at = time.monotonic()
         rest = min(_LONGEST_REST_S, _FIRST_REST_S * 2**self.failures_in_a_row)
         self.failures_in_a_row = min(self.failures_in_a_row + 1, 10)
         self.resting_until = time.monotonic() + max(rest, retry_after or 0.0)

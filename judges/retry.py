@@ -73,9 +73,10 @@ def _http_date(text: str) -> float | None:
 
 @dataclass(slots=True)
 class CallClock:
-    """When a call's first attempt began; queueing for it does not count against the deadline."""
+    """The time of a call since its first attempt began; waiting for a place or a rate budget does not count."""
 
     started: float | None = None
+    waited: float = 0.0
 
     def start(self) -> None:
         """Begin, unless already begun."""
@@ -84,8 +85,8 @@ class CallClock:
 
     @property
     def elapsed(self) -> float:
-        """Seconds since the first attempt began."""
-        return 0.0 if self.started is None else time.monotonic() - self.started
+        """Seconds since the first attempt began, without those spent waiting to be let in."""
+        return 0.0 if self.started is None else time.monotonic() - self.started - self.waited
 
 
 @dataclass(frozen=True, slots=True)

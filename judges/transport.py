@@ -7,6 +7,7 @@ Raises `EndpointError` and nothing else; everything that an endpoint can do wron
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -101,8 +102,11 @@ class Transport:
         self, body: dict[str, JSON], tokens: int, clock: CallClock, *, urgent: bool
     ) -> tuple[wire.Body, Endpoint]:
         """One attempt under the limits; tells the limit and the replica how it went."""
+        asked = time.monotonic()
         await self._budget.spend(tokens)
         admitted = await self.limit.acquire(urgent=urgent)
+        if urgent:
+            clock.waited += admitted - asked
         clock.start()
         replica = self._replicas.pick()
         replica.in_flight += 1
@@ -114,7 +118,7 @@ class Transport:
             if error.kind is FailureKind.OVERLOADED:
                 self.limit.overloaded(admitted)
             if error.kind is not FailureKind.REJECTED:
-                replica.failed(error.retry_after)
+                replica.failed(error.retry_after, admitted)
             raise
         else:
             self.limit.succeeded()

@@ -75,24 +75,27 @@ def choice_letter_official(text: str) -> str | None:
 
 
 # A number at the very end, alone or as "7/10" or "7 out of 10", perhaps in markdown, brackets or with a final stop.
-# What stands before it must not make it part of another number, of a sign or of a range.
+# What stands before it must not make it part of another number, of a sign, of a range or of a scale.
+_SLASHES = r"/\u2044\u2215\uff0f"
+_DASHES = r"\-\u2010-\u2015\u2212"
 _RATING = re.compile(
-    r"(?:^|[^\w.,/+\-\u2010-\u2015\u2212])"
-    r"[*_`(\[]{0,4}(\d{1,2})[*_`]{0,3}(?:\s?/\s?10|\s+out\s+of\s+10)?[*_`)\]]{0,4}\.?[*_`]{0,3}\Z"
+    rf"(?:^|[^\w.,+{_SLASHES}{_DASHES}])"
+    rf"[*_`(\[]{{0,4}}([0-9]{{1,2}})[*_`)\]]{{0,3}}(?: ?[{_SLASHES}] ?10| out of 10)?[*_`)\]]{{0,4}}\.?[*_`]{{0,3}}\Z"
 )
-_OPEN_RANGE = re.compile(r"\d\s*(?:[-\u2010-\u2015\u2212]|to)\s*\Z")
+_NOT_ALONE = re.compile(rf"(?:[0-9] ?[{_DASHES}]|[0-9] (?:to|or|and)|[{_SLASHES}]|\b(?:of|scale))[ (\[*_`]*\Z")
 _OFFICIAL_RATING = re.compile(r"\b([1-9]|10)\b\s*\Z")
-_LONGEST_ENDING = 80  # characters that a rating and what stands before it can take up
+_LOOKED_AT = 1000  # characters at the end in which a rating and what stands before it must stand
 
 
 def rating(text: str) -> int | None:
     """The rating from 1 to 10 that a judge ended with.
 
-    "7/10" and "7 out of 10" are 7, "**8**" and "8." are 8; "3.5", "11", "0", "-5" and "7-8" are no rating.
+    "7/10" and "7 out of 10" are 7, "**8**" and "8." are 8; "3.5", "11", "0", "-5", "7-8", "7 or 8" and "8.5 / 10" are
+    no rating.
     """
-    ending = after_thinking(text).strip()[-_LONGEST_ENDING:]
+    ending = " ".join(after_thinking(text)[-_LOOKED_AT:].split())
     found = _RATING.search(ending)
-    if found is None or _OPEN_RANGE.search(ending[: found.start(1)]):
+    if found is None or _NOT_ALONE.search(ending[: found.start(1)]):
         return None
     value = int(found.group(1))
     return value if 1 <= value <= 10 else None

@@ -70,6 +70,14 @@ def test_a_reserved_share_of_the_batch(allocation: float | None, status: dict[st
     assert places(config(min_batch_allocation=allocation), status=status) == expected
 
 
+def test_the_reserved_share_is_filled_to_the_end_of_the_run() -> None:
+    """Without it no batch is made, however much of the others' waits."""
+    last_step = {"step": 1, "queue": 50, "unallocated": 0.5}
+    assert places(config(min_batch_allocation=0.5), status=last_step, total_steps=2) == 2
+    assert places(config(min_batch_allocation=0.5), status={**last_step, "own_queue": 2}, total_steps=2) == 0
+    assert places(status=last_step, total_steps=2) == 0
+
+
 @pytest.mark.parametrize(
     ("handling", "ratio", "expected"),
     [("STOP_TRAIN", 0.5, 0), ("LIMIT_TRAIN", 0.5, 4), ("LIMIT_TRAIN", 0.25, 2), ("NONE", 0.5, 8)],

@@ -48,7 +48,7 @@ async def finish_all(
     told: list[str] = []
     samples = await finish_rows(
         rows, finish, run=run, in_flight=in_flight, finished=lambda each: told.append(each.uid),
-        any_judged_before=before,
+        any_finished_before=before,
     )  # fmt: skip
     return samples, told
 

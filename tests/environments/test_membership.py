@@ -19,10 +19,19 @@ from tests.trainer import ScriptedServer, until
 
 
 class Api:
-    """A rollout API whose state the test sets: `down`, `batch_size` (−1: no trainer), `started`, `step`, `known`."""
+    """A rollout API whose state the test sets.
+
+    Attributes:
+        down: it cannot be reached behind its proxy; `status_down`: for questions of the status alone.
+        batch_size: the trainer's; −1 for none.
+        started: the trainer has asked for its first batch.
+        step: the trainer's.
+        known: environments that have registered.
+    """
 
     def __init__(self) -> None:
         self.down = False
+        self.status_down = False
         self.batch_size = 8
         self.started = True
         self.step = 0
@@ -36,6 +45,8 @@ class Api:
         if request.path == "/register-env":
             return self._register()
         assert request.path == "/status-env"
+        if self.status_down:
+            return Reply(status=503)
         if request.json["env_id"] >= self.known:
             return Reply(status=500)
         return Reply(body={"current_step": self.step, "queue_size": 2, "self_queue_size": 1, "env_weight": 0.5})
@@ -122,6 +133,30 @@ def test_groups_must_divide_the_batch(group_size: int, batch_size: int, fits: bo
     else:
         with pytest.raises(SettingsError, match=rf"{group_size} does not divide .* {batch_size}"):
             check_group_size(group_size, batch_size)
+
+
+async def test_joining_registers_once(api: Api) -> None:
+    """Whatever fails after that: another registration would be another environment to the API."""
+    api.status_down = True
+    async with member(api) as (joining, server):
+        task = asyncio.create_task(joining.join())
+        await until(lambda: len(server.asked("/status-env")) > 3, "the status is asked for again and again")
+        api.status_down = False
+        await task
+    assert len(server.asked("/register-env")) == 1
+
+
+async def test_an_api_that_is_another_one_before_joining_is_done(api: Api) -> None:
+    """It was killed between our registration and its first status: the number we have is nobody's."""
+    api.status_down = True
+    async with member(api) as (joining, server):
+        task = asyncio.create_task(joining.join())
+        await until(lambda: len(server.asked("/status-env")) > 3, "the status is asked for again and again")
+        api.forget()
+        api.status_down = False
+        await task
+        assert joining.registration.env_id == 0
+    assert len(server.asked("/register-env")) == 2
 
 
 async def test_a_group_size_that_does_not_fit_ends_the_wait(api: Api) -> None:

@@ -16,4 +16,4 @@ def arena(tmp_path: Path) -> Arena:
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ask the rollout API for news, and a failing policy again, a hundred times a second; in this process only."""
     monkeypatch.setattr(membership, "_POLL_S", 0.01)
-    monkeypatch.setattr(serving, "_AFTER_POLICY_FAILURE_S", 0.01)
+    monkeypatch.setattr(serving, "_AFTER_FAILURE_S", 0.01)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.arena import Arena
+import pytest
+
+from environments import serving
+from tests.arena import Arena, for_model
 from tests.scripted import Json, Meeting, Reply, Script
 from tests.serving import judging, sampling, serve
 from tests.trainer import training, until
@@ -87,3 +90,15 @@ async def test_a_group_that_takes_too_long_gives_its_place_up(arena: Arena) -> N
     ):
         await trainer.take()
         assert served.counted("timed_out") > 0
+
+
+async def test_a_run_that_sends_nothing_says_why(
+    arena: Arena, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """All groups are without a signal, so no step ever comes; the metrics are logged all the same."""
+    monkeypatch.setattr(serving, "_LONGEST_WITHOUT_LOG_S", 0.0)
+    caplog.set_level("INFO", "environments.training_log")
+    always = judging(lambda uid, index, as_a: for_model(uid, as_a))
+    async with training(8) as trainer, serve(arena, trainer.url, judge=always):
+        await until(lambda: "groups_without_signal_rate 1.000" in caplog.text, "it is logged")
+        assert await trainer.poll() is None

@@ -16,14 +16,15 @@ from tests.serving import judging, sampling
 from tests.trainer import ScriptedServer
 
 
-def api(request: Recorded, _: int) -> Reply:
-    """A rollout API with a trainer that wants batches of eight."""
+def api(request: Recorded, number: int) -> Reply:
+    """A rollout API with a trainer that wants batches of eight; it is soon done, so that what goes on ends."""
     if request.path == "/info":
         return Reply(body={"batch_size": 8, "max_token_len": -1})
     if request.path == "/register-env":
         ids = {"env_id": 0, "wandb_name": "arena_hard_0", "checkpoint_dir": ""}
         return Reply(body={"status": "success", **ids, "starting_step": 0, "checkpoint_interval": -1, "num_steps": 10})
-    return Reply(body={"current_step": 0, "queue_size": 0, "self_queue_size": 0, "env_weight": 1.0})
+    step = 0 if number < 200 else 1000
+    return Reply(body={"current_step": step, "queue_size": 0, "self_queue_size": 0, "env_weight": 1.0})
 
 
 @dataclass(frozen=True)
@@ -86,14 +87,20 @@ def test_an_unknown_tokenizer(arena: Arena, tmp_path: Path, verb: str) -> None:
     name = tmp_path / "no-tokenizer"
     flags = "--env.token_source=retokenize", f"--env.tokenizer_name={name}", "--env.total_steps=1"
     path = f"--env.data_path_to_save_groups={tmp_path / 'groups.jsonl'}"
-    refused(run(arena, *flags, path, verb=verb), "--env.tokenizer_name: no tokenizer", str(name))
+    found = run(arena, *flags, path, verb=verb)
+    refused(found, "--env.tokenizer_name: no tokenizer", str(name))
+    if verb == "serve":
+        assert not found.policy.requests, "it is said before the first call"
 
 
 @pytest.mark.parametrize("verb", ["serve", "process"])
 def test_a_token_source_that_needs_another_server(arena: Arena, tmp_path: Path, verb: str) -> None:
     flags = "--env.token_source=token_server", "--env.total_steps=1"
     path = f"--env.data_path_to_save_groups={tmp_path / 'groups.jsonl'}"
-    refused(run(arena, *flags, path, verb=verb), "--env.token_source: token_server needs --openai.server_type=vllm")
+    found = run(arena, *flags, path, verb=verb)
+    refused(found, "--env.token_source: token_server needs --openai.server_type=vllm")
+    if verb == "serve":
+        assert not found.api.requests
 
 
 @pytest.mark.parametrize("verb", ["serve", "process"])
@@ -114,6 +121,12 @@ def test_data_that_are_not_there(arena: Arena) -> None:
 def test_groups_of_none(arena: Arena, tmp_path: Path, verb: str) -> None:
     path = f"--env.data_path_to_save_groups={tmp_path / 'groups.jsonl'}"
     refused(run(arena, "--env.group_size=0", "--env.total_steps=1", path, verb=verb), "--env.group_size")
+
+
+def test_groups_of_one_have_no_signal(arena: Arena) -> None:
+    found = run(arena, "--env.group_size=1")
+    refused(found, "--env.group_size", "--env.ensure_scores_are_not_same=False")
+    assert not found.api.requests
 
 
 def test_something_else_at_the_rollout_apis_address(arena: Arena) -> None:

@@ -8,7 +8,7 @@ from collections import defaultdict
 
 import pytest
 
-from tests.arena import Arena, model_is_a
+from tests.arena import Arena, model_is_a, uid_of
 from tests.scripted import Json, Reply
 from tests.serving import judging, sampling, serve, which
 from tests.trainer import Group, training
@@ -103,19 +103,35 @@ async def test_a_judge_that_is_down_for_a_while(arena: Arena) -> None:
     assert all(group["scores"] == [1, -1, -1, -1] and group["overrides"] is None for group in batch)
 
 
-async def test_a_policy_that_fails_costs_no_row(arena: Arena) -> None:
-    """A row whose policy failed is asked again: in the epoch's order, or right after it."""
+async def test_a_policy_that_fails_for_a_while_costs_no_row(arena: Arena) -> None:
+    """A row whose policy failed is asked again, before the rows that come after it."""
     failed = set()
 
     def policy(request: Json, number: int) -> Reply:
         if number <= 3:
-            failed.add(request["messages"][0]["content"])
-            return REFUSED
+            failed.add(uid_of(request))
+            return DOWN
         return sampling()(request, number)
 
-    flags = "--env.max_batches_offpolicy=1", "--env.include_messages=True", "--env.token_source=chat"
+    flags = "--env.max_batches_offpolicy=1", "--env.include_messages=True", "--env.max_retries=0"
     async with training(32) as trainer, serve(arena, trainer.url, *flags, policy=policy) as served:
         (batch,) = await trainer.take()
-        assert served.counted("policy_failed") == 3
+        assert served.counted("policy_failed") == 0
     assert len(failed) == 3
     assert len({group["messages"][0][0]["content"] for group in batch}) == 8, "each of the eight rows once"
+
+
+@pytest.mark.parametrize(("reply", "tries"), [(REFUSED, 1), (DOWN, 3)])
+async def test_a_row_that_never_succeeds_is_given_up(arena: Arena, reply: Reply, tries: int) -> None:
+    """The others go on without it; what is refused is not asked again."""
+
+    def policy(request: Json, number: int) -> Reply:
+        return reply if uid_of(request) == "row-3" else sampling()(request, number)
+
+    flags = "--env.max_batches_offpolicy=1", "--env.max_retries=0", "--env.token_source=chat"
+    async with training(28) as trainer, serve(arena, trainer.url, *flags, policy=policy) as served:
+        (batch,) = await trainer.take()
+        asked = [uid_of(body) for body in served.policy.bodies].count("row-3")
+        assert served.counted("policy_failed") == 1
+    assert asked == tries
+    assert len(batch) == 7
