@@ -217,7 +217,7 @@ def test_answers_that_were_paid_for_outlive_a_resume_that_is_cut_off(arena: Aren
 
 
 def test_answers_that_were_paid_for_outlive_an_evaluation_that_is_given_up(arena: Arena) -> None:
-    """Ten rows fail for good while the judge still sits on two others, whose answers are there."""
+    """Ten rows fail for good while the judge sits on two others, whose answers are there, until it times out."""
     down = Reply(status=401, body={"error": {"message": "no"}})
 
     waiting: set[int] = set()
@@ -232,7 +232,7 @@ def test_answers_that_were_paid_for_outlive_an_evaluation_that_is_given_up(arena
         await all_four_wait.wait()
         return down
 
-    first = arena.rows(12).evaluate("--env.judge_max_retries=0", judge_script=script)
+    first = arena.rows(12).evaluate("--env.judge_max_retries=0", "--env.judge_timeout=1", judge_script=script)
     assert first.code == 1
     assert len(first.policy.requests) == 12
     again = arena.evaluate("--resume", verdict=mixed)
