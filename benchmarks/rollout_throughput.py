@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import aiohttp
 
-from environments import cli
+from environments.command_settings import load_settings
 from environments.membership import Membership
 from environments.metrics import Metrics
 from environments.rollout_api import RolloutApi
@@ -130,7 +130,7 @@ async def measure(env_type: type[ArenaHardEnv], steps: int, options: argparse.Na
             "--env.steps_per_eval=-1",
             "--env.ensure_scores_are_not_same=False",
         ]
-        settings = cli.load_settings(env_type, argv, verb="serve").settings
+        settings = load_settings(env_type, argv, verb="serve").settings
         env = env_type(settings, session)
 
         async def no_evaluation(step: int) -> Metrics:

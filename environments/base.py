@@ -197,8 +197,13 @@ class JudgedEnv(BaseEnv, Generic[ConfigT, TaskT, DetailT]):
     async def _complete(self, task: TaskT) -> tuple[tuple[Completion, ...], tuple[CallRun, ...]]:
         if self.policy is None:
             return (read_completion(Choice(self._answers[task.uid]), self.config),), ()
-        asked = await asyncio.gather(*(self.policy.complete(each) for each in self.conversations(task)))
-        return tuple(completion for completion, _ in asked), tuple(run for _, run in asked)
+        asking = (self.policy.complete(each) for each in self.conversations(task))
+        asked = await asyncio.gather(*asking, return_exceptions=True)  # all of them: none is left running behind us
+        failed = next((each for each in asked if isinstance(each, BaseException)), None)
+        if failed is not None:
+            raise failed
+        answered = [each for each in asked if not isinstance(each, BaseException)]
+        return tuple(completion for completion, _ in answered), tuple(run for _, run in answered)
 
     @property
     def workers(self) -> int:

@@ -16,7 +16,8 @@ from atroposlib.envs.server_handling.server_manager import ServerManager
 
 from environments.completions import Completion, Conversation, read_completion
 from environments.retokenize import Retokenizer
-from environments.sampling import MASKED, NoTokens, Rollout, TokenSequence
+from environments.sampling import NoTokens, Rollout
+from environments.sequences import MASKED, TokenSequence
 from environments.settings import EnvConfig, ServerSettings
 from judges.client import ChatClient
 from judges.errors import EndpointError, FailureKind

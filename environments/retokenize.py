@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from environments.sampling import TokenSequence
+from environments.sequences import TokenSequence
 from judges.errors import SettingsError
 from judges.wire import Message
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Literal, Protocol
 
 from environments.completions import Completion, Conversation, read_completion
+from environments.retokenize import Retokenizer
+from environments.sequences import TokenSequence
 from environments.settings import EnvConfig
 from judges.chat import ChatAnswer
 from judges.client import ChatClient
@@ -19,54 +21,13 @@ from judges.errors import EndpointError, FailureKind, JudgeGymError
 from judges.judgment import CallRun
 from judges.wire import JSON, Choice
 
-if TYPE_CHECKING:
-    from environments.retokenize import Retokenizer
-
 logger = logging.getLogger(__name__)
-
-MASKED = -100
-PROMPT_LOGPROB = 1.0
-"""What Atropos' trainers expect at the positions of the prompt."""
-
-SourceName = Literal["chat", "token_server", "retokenize"]
 
 _WITH_TOKENS: Mapping[str, JSON] = {"return_token_ids": True, "logprobs": True}
 
 
 class NoTokens(JudgeGymError):
     """An endpoint that was to return the sampled tokens did not."""
-
-
-@dataclass(frozen=True, slots=True)
-class TokenSequence:
-    """A prompt and one completion, as tokens.
-
-    Attributes:
-        prompt: the prompt's token ids, the generation prompt included.
-        completion: the sampled ids; the token that ends the turn among them only if the model stopped by itself.
-        logprobs: one for each completion token; `None` if the source has none.
-    """
-
-    prompt: tuple[int, ...]
-    completion: tuple[int, ...]
-    logprobs: tuple[float, ...] | None
-
-    @property
-    def tokens(self) -> list[int]:
-        """All token ids."""
-        return [*self.prompt, *self.completion]
-
-    @property
-    def mask(self) -> list[int]:
-        """−100 on the prompt, the ids themselves on the completion."""
-        return [*[MASKED] * len(self.prompt), *self.completion]
-
-    @property
-    def inference_logprobs(self) -> list[float] | None:
-        """1.0 on the prompt, the sampled logprobs on the completion."""
-        if self.logprobs is None:
-            return None
-        return [*[PROMPT_LOGPROB] * len(self.prompt), *self.logprobs]
 
 
 @dataclass(frozen=True, slots=True)

@@ -173,7 +173,7 @@ def _load_table(path: Path) -> Iterable[Mapping[str, JSON]]:
             else:
                 table = datasets.Dataset.from_parquet(str(path), cache_dir=cache)
             return list(table)
-    except Exception as error:
+    except Exception as error:  # pandas and pyarrow each raise their own kinds
         if _is_header_alone(path):
             return []
         raise DataError(f"{path}: cannot be loaded: {_first_line(error)}") from error

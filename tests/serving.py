@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from environments.cli import load_settings
+from environments.command_settings import load_settings
 from environments.membership import Membership
 from environments.metrics import Metrics
 from environments.rollout_api import RolloutApi

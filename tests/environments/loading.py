@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from environments.cli import load_settings
+from environments.command_settings import load_settings
 from environments.settings import EnvSettings
 from eval_environments.arena_hard_environment import ArenaHardEnv
 from judges.layers import Loaded

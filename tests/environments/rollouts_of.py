@@ -7,7 +7,8 @@ from typing import Any
 
 from environments.completions import Completion
 from environments.rollouts import JudgedGroup
-from environments.sampling import Rollout, TokenSequence
+from environments.sampling import Rollout
+from environments.sequences import TokenSequence
 from judges.judgment import CallRun, JudgeCall, Judgment, Status
 from judges.usage import Usage
 from judges.wire import Message

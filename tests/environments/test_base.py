@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from environments.base import JudgedEnv
-from environments.cli import load_settings
+from environments.command_settings import load_settings
 from environments.completions import Completion, Conversation
 from environments.metrics import MetricAggregator
 from environments.records import Sample, SampleRun

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from environments.completions import Conversation
 from environments.retokenize import Retokenizer
-from environments.sampling import ChatSource, NoTokens, TokenSequence
+from environments.sampling import ChatSource, NoTokens
+from environments.sequences import TokenSequence
 from environments.settings import BUNDLED_TOKENIZER, EnvConfig, ServerSettings
 from judges.client import ChatClient
 from judges.errors import EndpointError
