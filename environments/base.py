@@ -30,7 +30,7 @@ from environments.settings import ConfigT, EnvConfig, EnvSettings
 from environments.tasks import Split, TaskT
 from judges.cache import JudgmentCache
 from judges.client import ChatClient
-from judges.errors import EndpointError, SettingsError
+from judges.errors import DataError, EndpointError, SettingsError
 from judges.judgment import CallRun, Judgment, Status
 from judges.urls import split_urls
 from judges.wire import JSON, Choice
@@ -151,6 +151,8 @@ class JudgedEnv(BaseEnv, Generic[ConfigT, TaskT, DetailT]):
             DataError: they cannot be loaded, or the file lacks an answer.
         """
         chosen = data.select(self.tasks("eval"), limit=self.settings.limit, seed=self.config.seed)
+        if not chosen:
+            raise DataError("there is no row to evaluate")
         if self.config.model_answers is not None:
             self._answers = data.load_answers(self.config.model_answers, chosen)
         return chosen

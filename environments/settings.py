@@ -40,9 +40,11 @@ def text_or_file(value: object) -> object:
     if not isinstance(value, str) or not value.startswith("@"):
         return value
     try:
-        return Path(value[1:]).expanduser().read_text(encoding="utf-8").removesuffix("\n")
+        return Path(value[1:]).expanduser().read_bytes().decode("utf-8")  # byte for byte, newlines included
     except OSError as error:
         raise ValueError(f"{value[1:]} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{value[1:]} is not UTF-8 text") from error
 
 
 TextOrFile = Annotated[str, BeforeValidator(text_or_file)]

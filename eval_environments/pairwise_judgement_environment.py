@@ -57,7 +57,7 @@ class PairwiseConfig(EnvConfig):
         4, description="Letters shown, 2 to 26; auto: as many as a row has answers."
     )
     eval_categories: Annotated[list[str] | None, NoDecode, BeforeValidator(comma_separated)] = Field(
-        None, description='Subsets to evaluate, such as Math,Safety or ["MATH", "SAFETY"]; all if unset.'
+        None, min_length=1, description='Subsets to evaluate, such as Math,Safety or ["MATH", "SAFETY"]; all if unset.'
     )
     max_ties_responses: int = Field(100, ge=2, description="Answers rated for a Ties row, at the most.")
     shuffle: Shuffle = Field(
@@ -173,7 +173,8 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
                 truncated=task.truncated,
             )
         by_them_letters = tuple(choice_letter_official(text) for text in texts)
-        letters = by_them_letters if official else tuple(choice_letter(text, task.letters) for text in texts)
+        shown = tuple(letter if letter is not None and letter in task.letters else None for letter in by_them_letters)
+        letters = shown if official else tuple(choice_letter(text, task.letters) for text in texts)
         orders = [task, task.swapped()][: len(completions)]
         return PairwiseDetail(
             "choice", gold=tuple(each.gold for each in orders), letters=letters, official_letters=by_them_letters
@@ -186,8 +187,8 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
 
     def why_not(self, group: JudgedGroup[PairwiseDetail]) -> DropReason | None:
         """Rows that are too hard or too easy, by the share of the group that was right."""
-        rewards = [reward for reward in group.rewards if reward is not None]
-        share = sum(rewards) / len(rewards)
+        right = [judgment.score == 1.0 for judgment in group.judgments]  # not the rewards: bad thinking may cost more
+        share = sum(right) / len(right)
         return None if self.config.min_pass_rate <= share <= self.config.max_pass_rate else "pass_rate"
 
     def observe(self, metrics: MetricAggregator, task: PairTask, sample: Sample[PairwiseDetail]) -> None:

@@ -45,7 +45,8 @@ def choice_messages(
         start = markers.bracket(f"The Start of Assistant {letter}'s Answer")
         end = markers.bracket(f"The End of Assistant {letter}'s Answer")
         sections.append(f"{start}\n{answer}\n{end}")
-    instructions = "\n\n".join(part for part in (system, custom or choice_prompt(len(answers))) if part)
+    task = choice_prompt(len(answers)) if custom is None else custom
+    instructions = "\n\n".join(part for part in (system, task) if part)
     return [
         Message(role="system", content=instructions),
         Message(role="user", content=markers.notice + "\n\n".join(sections)),
@@ -70,7 +71,7 @@ def rating_messages(question: str, answer: str, *, system: str = "", custom: str
     """
     markers = fence((question, answer), _RATING_LOOKALIKES)
     sections = [
-        markers.notice + (custom or prompts.load("rating")),
+        markers.notice + (prompts.load("rating") if custom is None else custom),
         f"{markers.bracket('Query')}\n{question}",
         f"{markers.bracket('Response')}\n{answer}",
         markers.bracket("Your judgement"),

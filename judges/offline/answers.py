@@ -2,7 +2,7 @@
 
 import re
 
-from judges.offline.dice import Dice
+from judges.offline.dice import Dice, unit
 from judges.offline.formats import FORMATS
 from judges.offline.policy import think, write
 from judges.offline.request import ChatRequest, system_text
@@ -17,7 +17,10 @@ def answer(request: ChatRequest, index: int = 0) -> str:
     When a system message asks for `<think>` tags, the text begins with one closed block of thinking.
     """
     judge = next((known for known in FORMATS if known.matches(request.messages)), None)
-    text = write(request, index) if judge is None else judge.reply(request.messages)
+    # The samples of one request differ, as a policy's do that is trained as a judge; the first is the considered one.
+    strays = request.temperature > 0 and index > 0
+    doubt = unit(f"doubt\0{request.digest}\0{index}") if strays else 0.0
+    text = write(request, index) if judge is None else judge.reply(request.messages, doubt)
     if "<think>" in system_text(request.messages):
         return f"<think>\n{think(request, index)}\n</think>\n\n{text}"
     return text

@@ -176,11 +176,13 @@ async def test_news_are_told(api: Api) -> None:
         assert joined.sent_since == 0, "the queue in the status counts them now"
 
 
-async def test_an_api_that_was_only_away_is_not_joined_again(api: Api) -> None:
+@pytest.mark.parametrize("all_of_it", [True, False])
+async def test_an_api_that_was_only_away_is_not_joined_again(api: Api, all_of_it: bool) -> None:
     async with watched(api) as (joined, server):
-        api.step, api.down = 1, True
+        api.step, api.down, api.status_down = 1, all_of_it, True
         await until(lambda: not joined.joined.is_set(), "the loss is noticed")
-        api.down = False
+        await server.arrived(len(server.requests) + 6)
+        api.down = api.status_down = False
         await until(joined.joined.is_set, "the way back is found")
         assert joined.status.step == 1
     assert len(server.asked("/register-env")) == 1

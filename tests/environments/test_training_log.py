@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -13,31 +12,9 @@ from environments.retokenize import Retokenizer
 from environments.settings import BUNDLED_TOKENIZER, EnvConfig
 from environments.training_log import TrainingLog
 from tests.environments.rollouts_of import group
+from tests.wandb_stand_in import Wandb
 
 METRICS = Metrics({"train/winrate": 0.25, "train/judge_latency_p95_s": 1.5, "config/thinking_mode": 0.0}, {"x": "y"})
-
-
-class Wandb(ModuleType):
-    """What of `wandb` is used; remembers it."""
-
-    def __init__(self) -> None:
-        super().__init__("wandb")
-        self.began: dict[str, Any] = {}
-        self.logged: list[tuple[int, dict[str, Any]]] = []
-        self.finished = 0
-
-    def init(self, **values: Any) -> Any:
-        self.began = values
-        return self
-
-    def Table(self, columns: list[str], data: list[list[Any]]) -> Any:  # its name there
-        return columns, data
-
-    def log(self, values: dict[str, Any], step: int) -> None:
-        self.logged.append((step, values))
-
-    def finish(self) -> None:
-        self.finished += 1
 
 
 @pytest.fixture

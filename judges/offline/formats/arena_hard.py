@@ -53,7 +53,7 @@ class ArenaHard:
         """Whether the system prompt names the labels and a user message has the layout."""
         return "[[A>B]]" in system_text(messages) and _battle(messages) is not None
 
-    def reply(self, messages: Sequence[Message]) -> str:
+    def reply(self, messages: Sequence[Message], doubt: float = 0.0) -> str:
         """Sentences on the coverage, then the label; also when a later turn asks for the verdict again."""
         battle = _battle(messages)
         if battle is None:

@@ -13,6 +13,10 @@ class JudgeFormat(Protocol):
         """Whether this conversation is a judge prompt of this format."""
         ...
 
-    def reply(self, messages: Sequence[Message]) -> str:
-        """The judge's reply to a conversation that `matches`, without thinking tags."""
+    def reply(self, messages: Sequence[Message], doubt: float = 0.0) -> str:
+        """The judge's reply to a conversation that `matches`, without thinking tags.
+
+        `doubt` in [0, 1) is how far this sample strays from the considered verdict, which is that of 0; a format whose
+        samples are never compared with one another need not heed it.
+        """
         ...

@@ -48,6 +48,9 @@ def parse_contest(content: str) -> Contest | None:
     return Contest(question, tuple(answers)) if len(answers) > 1 and not content[end:].strip() else None
 
 
+_GREAT_DOUBT = 2 / 3
+
+
 class Choice:
     """Chooses by words: the choice moves with the text, and its letter is the last line."""
 
@@ -57,13 +60,15 @@ class Choice:
         letters = "[[A]]" in system and "[[B]]" in system and "[[A>B]]" not in system
         return letters and _contest(messages) is not None
 
-    def reply(self, messages: Sequence[Message]) -> str:
-        """Two sentences, then the letter; also when a later turn asks for the verdict again."""
+    def reply(self, messages: Sequence[Message], doubt: float = 0.0) -> str:
+        """Two sentences, then the letter; in great doubt that of the second best."""
         contest = _contest(messages)
         if contest is None:
             raise ValueError("not a choice conversation: ask matches() first")
         asked = features(contest.question)
-        best = max(range(len(contest.answers)), key=lambda index: _rank(contest.question, contest.answers[index]))
+        places = range(len(contest.answers))
+        ranked = sorted(places, key=lambda place: _rank(contest.question, contest.answers[place]), reverse=True)
+        best = ranked[1] if doubt >= _GREAT_DOUBT else ranked[0]
         chosen, letter = features(contest.answers[best]), ascii_uppercase[best]
         return (
             f"I compared the {len(contest.answers)} responses by the words they use. Assistant {letter} takes up "

@@ -45,7 +45,7 @@ class Rating:
         """Whether a user message has the layout; there may be no system prompt."""
         return _rated(messages) is not None
 
-    def reply(self, messages: Sequence[Message]) -> str:
+    def reply(self, messages: Sequence[Message], doubt: float = 0.0) -> str:
         """A sentence, then the rating; also when a later turn asks for it again."""
         rated = _rated(messages)
         if rated is None:

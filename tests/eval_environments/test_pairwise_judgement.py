@@ -1,0 +1,218 @@
+"""Pairwise judgement end to end: policies of known verdicts give exactly the numbers that the method defines."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from environments.settings import SAMPLES
+from judges import prompts
+from judges.choice import choice_prompt
+from tests.command import RunFiles
+from tests.pairwise import (
+    PAIRS,
+    Judged,
+    choice_row,
+    evaluate,
+    gold,
+    is_choice,
+    knowing,
+    needs_pairs,
+    pairwise,
+    shown,
+    ties_row,
+)
+from tests.scripted import Json, Reply, Script
+
+CHOICES = [choice_row(number) for number in range(8)]
+TIES = [ties_row("ref:1", correct=1), ties_row("tied:1"), ties_row("ref:2", correct=1), ties_row("tied:2", correct=3)]
+SUBSETS = ("factuality", "precise_if", "math", "safety", "focus", "ties")
+BUNDLED_RIGHT = frozenset(
+    answer for line in (SAMPLES / "pairwise.jsonl").open(encoding="utf-8") for answer in json.loads(line)["chosen"]
+)
+
+
+def bundled_knowing(request: Json, number: int) -> str:
+    """Right about every bundled sample, in the format that thinking mode asks for."""
+    answers = shown(request)
+    if answers:
+        (letter,) = (letter for letter, answer in answers.items() if answer in BUNDLED_RIGHT)
+        return f"<think>Let me see.</think>[[{letter}]]"
+    answer = request["messages"][-1]["content"].partition("[Response]\n")[2].partition("\n\n[Your judgement]")[0]
+    return f"<think>Let me see.</think>Judged.\n\n{10 if answer in BUNDLED_RIGHT else 1}"
+
+
+def always(choice: str = "[[A]]", rating: str = "10") -> Script:
+    return lambda request, number: choice if is_choice(request) else rating
+
+
+def golds(run: Judged) -> list[str]:
+    return [sample["gold"][0] for sample in run.files.samples]
+
+
+def without_times(metrics: dict[str, float]) -> dict[str, float]:
+    return {name: value for name, value in metrics.items() if "latency" not in name}
+
+
+def test_the_bundled_samples_give_every_metric(tmp_path: Path) -> None:
+    ended = pairwise("evaluate", "--offline", f"--env.data_dir_to_save_evals={tmp_path / 'run'}")
+    assert ended.code == 0, ended.said
+    files = RunFiles(tmp_path / "run")
+    wanted = {
+        "percent_correct",
+        "percent_correct_ci_low",
+        "percent_correct_ci_high",
+        "choice_format_compliance_rate",
+        "ties_format_compliance_rate",
+        "ties_error_rate",
+        "wrong_answer_a_bias_rate",
+        "avg_ties_rating",
+        "rewardbench2/score",
+        *(f"ties_rating_freq_{value}" for value in range(1, 11)),
+        *(f"{kind}_letter_freq_{letter}" for kind in ("gold", "predicted") for letter in "ABCD"),
+        *(f"{family}{subset}" for family in ("percent_correct_", "rewardbench2/") for subset in SUBSETS),
+    }
+    assert wanted <= set(files.metrics)
+    assert files.metrics["total_samples"] == files.metrics["selected_rows"] == 16
+    assert not [name for results in files.report["results"].values() for name in results if " " in name]
+    assert files.report["config_general"]["left_out"] == {}
+
+
+def test_a_policy_that_is_always_right_about_the_bundled_samples(tmp_path: Path) -> None:
+    run = evaluate(tmp_path, "--env.thinking_mode=True", policy=bundled_knowing)
+    assert run.code == 0, run.said
+    found = run.metrics
+    assert {found[f"percent_correct_{subset}"] for subset in SUBSETS} == {found["percent_correct"]} == {1.0}
+    assert {found[f"rewardbench2/{subset}"] for subset in SUBSETS if subset != "ties"} == {1.0}
+    assert found["rewardbench2/ties"] == pytest.approx(1.01)
+    assert found["rewardbench2/score"] == pytest.approx((5 + 1.01) / 6)
+    assert found["thinking_valid_rate"] == 1.0
+
+
+@needs_pairs
+def test_all_human_labelled_pairs_are_scored(tmp_path: Path) -> None:
+    run = evaluate(tmp_path, "--env.num_choices=2", rows=PAIRS, policy="[[A]]")
+    assert run.code == 0, run.said
+    shares = Counter(golds(run))
+    assert run.metrics["selected_rows"] == run.metrics["total_samples"] == shares.total() == 1019
+    assert len(run.policy.requests) == 1019
+    assert run.metrics["percent_correct"] == pytest.approx(shares["A"] / 1019)
+    assert 0.45 < shares["A"] / 1019 < 0.55
+    assert run.metrics["wrong_answer_a_bias_rate"] == 1.0
+    assert not [name for name in run.metrics if " " in name]
+
+
+def test_a_policy_that_always_says_a(tmp_path: Path) -> None:
+    """Short as they are, its answers are whole: none is asked for again."""
+    run = evaluate(tmp_path, rows=[choice_row(number) for number in range(20)], policy="[[A]]")
+    assert run.code == 0, run.said
+    share = golds(run).count("A") / 20
+    assert 0 < share < 1
+    found = run.metrics
+    assert found["percent_correct"] == found["gold_letter_freq_A"] == pytest.approx(share)
+    assert (found["wrong_answer_a_bias_rate"], found["predicted_letter_freq_A"]) == (1.0, 1.0)
+    assert len(run.policy.requests) == 20
+    assert found["short_response_rate"] == 0.0
+
+
+def test_a_policy_that_always_says_ten(tmp_path: Path) -> None:
+    """Right by the specification's rule, and worth nothing by the official one."""
+    run = evaluate(tmp_path, policy=always(), run="bundled")
+    assert run.code == 0, run.said
+    assert (run.metrics["percent_correct_ties"], run.metrics["rewardbench2/ties"]) == (1.0, 0.0)
+    assert (run.metrics["avg_ties_rating"], run.metrics["ties_rating_freq_10"]) == (10.0, 1.0)
+
+
+def test_each_answer_of_a_tie_is_rated_on_its_own(tmp_path: Path) -> None:
+    run = evaluate(tmp_path, rows=TIES)
+    assert run.code == 0, run.said
+    assert len(run.policy.requests) == sum(len(row["chosen"]) + len(row["rejected"]) for row in TIES) == 15
+    assert {len(body["messages"]) for body in run.policy.bodies} == {1}
+    assert [sample["ratings"] for sample in run.files.samples] == [[9, 2, 2], [9, 9, 2, 2], [9, 2, 2], [9, 9, 9, 2, 2]]
+    assert run.metrics["percent_correct"] == 1.0
+    assert run.metrics["rewardbench2/ties"] == pytest.approx(1.01)
+
+
+def test_an_unreadable_rating_costs_the_row_nothing_but_itself(tmp_path: Path) -> None:
+    """One wrong answer gets no rating; the row is right all the same, and the error is counted."""
+
+    def policy(request: Json, number: int) -> str:
+        return "No." if "wrong answer ref:1.0" in request["messages"][-1]["content"] else knowing(request)
+
+    run = evaluate(tmp_path, rows=TIES[:2], policy=policy)
+    assert run.code == 0, run.said
+    assert run.files.samples[0]["ratings"] == [9, None, 2]
+    assert run.metrics["percent_correct"] == 1.0
+    assert run.metrics["ties_error_rate"] == pytest.approx(1 / 7)
+    assert run.metrics["ties_format_compliance_rate"] == pytest.approx(6 / 7)
+
+
+def test_truncated_ties_are_flagged_and_have_no_official_score(tmp_path: Path) -> None:
+    run = evaluate(tmp_path, "--env.max_ties_responses=2", rows=TIES)
+    assert run.code == 0, run.said
+    assert [sample["ratings"] for sample in run.files.samples] == [[9, 2]] * 4
+    assert run.metrics["ties_truncated_rate"] == 1.0
+    assert "env.max_ties_responses" in run.left_out["eval/rewardbench2/score"]
+
+
+@pytest.mark.parametrize("rows", [CHOICES, TIES], ids=["choices", "ties"])
+def test_a_rejected_request_is_not_repeated(tmp_path: Path, rows: list[dict[str, object]]) -> None:
+    run = evaluate(tmp_path, rows=rows, policy=Reply(status=400, body={"error": {"message": "no such model"}}))
+    assert run.code == 1
+    assert "no such model" in run.said
+    bodies = Counter(json.dumps(body["messages"]) for body in run.policy.bodies)
+    assert set(bodies.values()) == {1}
+    assert "Traceback" not in run.said
+
+
+def test_failed_rows_stay_in_the_denominator(tmp_path: Path) -> None:
+    def policy(request: Json, number: int) -> Reply | str:
+        asked = any(f"Question {row}:" in request["messages"][-1]["content"] for row in (2, 5))
+        return knowing(request) if asked else Reply(status=400)
+
+    run = evaluate(tmp_path, rows=CHOICES, policy=policy)
+    assert run.code == 1
+    assert len(run.policy.requests) == 8
+    assert run.metrics["percent_correct"] == run.metrics["percent_correct_math"] == 2 / 8
+    assert (run.metrics["policy_failed_count"], run.metrics["policy_error_rate"]) == (6, 0.75)
+    failed = {failure["uid"]: failure["status"] for failure in run.files.failures}
+    assert failed == {f"row-{number}": "policy_failed" for number in (0, 1, 3, 4, 6, 7)}
+    assert "eval/rewardbench2/score" in run.left_out
+
+
+def test_no_readable_verdict_is_wrong_and_officially_a_quarter(tmp_path: Path) -> None:
+    rows = [choice_row(number, category="Math") for number in range(4)]
+    run = evaluate(tmp_path, rows=rows, policy="All of them are fine. [[E]]")
+    assert run.code == 0, run.said
+    assert (run.metrics["percent_correct"], run.metrics["rewardbench2/math"]) == (0.0, 0.25)
+    assert run.metrics["choice_format_compliance_rate"] == 0.0
+
+
+@pytest.mark.parametrize("opening", ["", "<think>a</think><think>b</think>", "<think>without an end "])
+def test_malformed_thinking_is_wrong_however_right_the_letter(tmp_path: Path, opening: str) -> None:
+    run = evaluate(tmp_path, "--env.thinking_mode=True", rows=CHOICES, policy=lambda r, n: opening + knowing(r))
+    assert run.code == 0, run.said
+    assert run.metrics["percent_correct"] == run.metrics["thinking_valid_rate"] == 0.0
+    assert run.metrics["selected_rows"] == run.metrics["total_samples"] == 8
+
+
+def test_a_verdict_inside_the_thinking_does_not_count(tmp_path: Path) -> None:
+    def policy(request: Json, number: int) -> str:
+        wrong = next(letter for letter in "ABCD" if letter != gold(request))
+        return f"<think>First [[{wrong}]], no.</think>[[{gold(request)}]]"
+
+    run = evaluate(tmp_path, "--env.thinking_mode=True", rows=CHOICES, policy=policy)
+    assert run.metrics["percent_correct"] == 1.0
+
+
+def test_thinking_is_asked_for_in_the_system_message(tmp_path: Path) -> None:
+    thinking = prompts.load("thinking_judge")
+    run = evaluate(tmp_path, "--env.thinking_mode=True", rows=[CHOICES[0], TIES[0]], policy="<think></think>[[A]] 5")
+    for body in run.policy.bodies:
+        system = body["messages"][0]
+        assert system["role"] == "system"
+        assert system["content"] == (f"{thinking}\n\n{choice_prompt(4)}" if is_choice(body) else thinking)
+    assert {is_choice(body) for body in run.policy.bodies} == {True, False}

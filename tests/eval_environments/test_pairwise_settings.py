@@ -1,0 +1,246 @@
+"""Pairwise judgement end to end: what its settings change, in what the policy is asked and in what is read of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from environments.settings import SAMPLES
+from judges.choice import choice_prompt
+from tests.command import RunFiles
+from tests.pairwise import (
+    Judged,
+    choice_row,
+    evaluate,
+    gold,
+    is_choice,
+    pairwise,
+    shown,
+    ties_row,
+)
+from tests.scripted import Json, Script
+
+CHOICES = [choice_row(number) for number in range(8)]
+TIES = [ties_row("ref:1", correct=1), ties_row("tied:1"), ties_row("ref:2", correct=1), ties_row("tied:2", correct=3)]
+SUBSETS = ("factuality", "precise_if", "math", "safety", "focus", "ties")
+BUNDLED_RIGHT = frozenset(
+    answer for line in (SAMPLES / "pairwise.jsonl").open(encoding="utf-8") for answer in json.loads(line)["chosen"]
+)
+
+
+def bundled_knowing(request: Json, number: int) -> str:
+    """Right about every bundled sample, in the format that thinking mode asks for."""
+    answers = shown(request)
+    if answers:
+        (letter,) = (letter for letter, answer in answers.items() if answer in BUNDLED_RIGHT)
+        return f"<think>Let me see.</think>[[{letter}]]"
+    answer = request["messages"][-1]["content"].partition("[Response]\n")[2].partition("\n\n[Your judgement]")[0]
+    return f"<think>Let me see.</think>Judged.\n\n{10 if answer in BUNDLED_RIGHT else 1}"
+
+
+def always(choice: str = "[[A]]", rating: str = "10") -> Script:
+    return lambda request, number: choice if is_choice(request) else rating
+
+
+def golds(run: Judged) -> list[str]:
+    return [sample["gold"][0] for sample in run.files.samples]
+
+
+def without_times(metrics: dict[str, float]) -> dict[str, float]:
+    return {name: value for name, value in metrics.items() if "latency" not in name}
+
+
+def test_choices_and_ties_of_one_file_are_told_apart(tmp_path: Path) -> None:
+    run = evaluate(tmp_path, rows=[*CHOICES[:2], *TIES[:2]])
+    assert [sample["mode"] for sample in run.files.samples] == ["choice", "choice", "ties", "ties"]
+    assert run.metrics["percent_correct"] == 1.0
+
+
+MIXED = [choice_row(0, category="Math"), choice_row(1, category="Precise IF"), choice_row(2, category="Safety")]
+
+
+@pytest.mark.parametrize("said", ['["MATH", "SAFETY"]', "Math,Safety", "math, safety", '["Math","Safety"]'])
+def test_categories_as_a_flag_and_as_a_variable(tmp_path: Path, said: str) -> None:
+    by_flag = evaluate(tmp_path, f"--env.eval_categories={said}", rows=MIXED, run="flag")
+    by_variable = evaluate(tmp_path, rows=MIXED, run="variable", env={"JUDGEGYM_ENV__EVAL_CATEGORIES": said})
+    for run in (by_flag, by_variable):
+        assert run.code == 0, run.said
+        assert [sample["category"] for sample in run.files.samples] == ["Math", "Safety"]
+        assert run.left_out == {"eval/rewardbench2/score": "env.eval_categories leaves subsets out"}
+
+
+@pytest.mark.parametrize(
+    "yaml", ["[precise_if, Safety]", "['PRECISE IF', safety]", "\n    - Precise IF\n    - Safety", "precise_if,SAFETY"]
+)
+def test_categories_in_a_file_by_name_or_value(tmp_path: Path, yaml: str) -> None:
+    path = tmp_path / "settings.yaml"
+    path.write_text(f"env:\n  eval_categories: {yaml}\n", encoding="utf-8")
+    run = evaluate(tmp_path, f"--config={path}", rows=MIXED)
+    assert run.code == 0, run.said
+    assert [sample["category"] for sample in run.files.samples] == ["Precise IF", "Safety"]
+
+
+@pytest.mark.parametrize(
+    ("flag", "words"),
+    [
+        ("--env.eval_categories=Math,Chess", ["eval_categories", "chess", "math, precise_if, safety"]),
+        ("--env.num_choices=5", ["3 of 3 rows", "5 answers", "'row-0' with 4", "auto"]),
+        ("--env.num_choices=1", ["num_choices"]),
+        ("--env.num_choices=27", ["num_choices"]),
+        ("--env.max_ties_responses=1", ["max_ties_responses"]),
+        ("--env.custom_judgment_prompt=@no-such-file.txt", ["custom_judgment_prompt", "no-such-file.txt"]),
+        ("--env.custom_rating_prompt=@no-such-file.txt", ["custom_rating_prompt", "no-such-file.txt"]),
+        ("--env.shuffle=sorted", ["shuffle"]),
+    ],
+)
+def test_what_cannot_work_is_said_before_the_first_request(tmp_path: Path, flag: str, words: list[str]) -> None:
+    run = evaluate(tmp_path, flag, rows=MIXED)
+    assert run.code == 2
+    assert not run.policy.requests
+    assert [word for word in words if word not in " ".join(run.said.split())] == []
+    assert "Traceback" not in run.said
+
+
+def test_auto_shows_as_many_letters_as_a_row_has_answers(tmp_path: Path) -> None:
+    rows = [choice_row(number, wrong=wrong) for number, wrong in enumerate((1, 3, 25))]
+    run = evaluate(tmp_path, "--env.num_choices=auto", rows=rows)
+    assert run.code == 0, run.said
+    assert sorted(len(shown(body)) for body in run.policy.bodies) == [2, 4, 26]
+    assert {body["messages"][0]["content"] for body in run.policy.bodies} == {choice_prompt(n) for n in (2, 4, 26)}
+    assert run.metrics["percent_correct"] == 1.0
+
+
+def test_custom_prompts_arrive_byte_for_byte(tmp_path: Path) -> None:
+    choice, rating = "  Choose {number}:\n\n\t\u201c[[A]]\u201d – é {verdicts} ", "Rate it.\n\n\u2028 From 1 to 10.  "
+    flags = []
+    for name, text in (("judgment", choice), ("rating", rating)):
+        path = tmp_path / f"{name}.txt"
+        path.write_bytes(text.encode())
+        flags.append(f"--env.custom_{name}_prompt=@{path}")
+    run = evaluate(tmp_path, *flags, rows=[CHOICES[0], TIES[0]])
+    assert run.code == 0, run.said
+    (of_choice,) = (body["messages"] for body in run.policy.bodies if is_choice(body))
+    assert of_choice[0] == {"role": "system", "content": choice}
+    rated = [body["messages"][0]["content"] for body in run.policy.bodies if not is_choice(body)]
+    assert len(rated) == 3
+    assert {text.partition("\n\n[Query]\n")[0] for text in rated} == {rating}
+
+
+def test_a_policy_that_looks_at_places_gets_nothing_in_both_orders(tmp_path: Path) -> None:
+    run = evaluate(tmp_path, "--env.swap_evaluate=True", rows=CHOICES, policy="[[A]]")
+    assert run.code == 0, run.said
+    assert len(run.policy.requests) == 16
+    assert (run.metrics["percent_correct"], run.metrics["position_consistency_rate"]) == (0.0, 0.0)
+    assert run.metrics["gold_letter_freq_A"] == run.metrics["gold_letter_freq_D"]
+    assert "swap_evaluate" in run.left_out["eval/rewardbench2/score"]
+
+
+def test_both_orders_show_the_same_answers_in_reverse(tmp_path: Path) -> None:
+    run = evaluate(tmp_path, "--env.swap_evaluate=True", rows=CHOICES[:1])
+    first, second = (list(shown(body).values()) for body in run.policy.bodies)
+    assert first == second[::-1]
+    assert (run.metrics["percent_correct"], run.metrics["position_consistency_rate"]) == (1.0, 1.0)
+
+
+def test_right_in_one_order_only_is_wrong(tmp_path: Path) -> None:
+    """Right only where the right answer is A or B, which it is in exactly one of the two orders."""
+
+    def policy(request: Json, number: int) -> str:
+        letter = gold(request)
+        return f"[[{letter if letter in 'AB' else 'A'}]]"
+
+    run = evaluate(tmp_path, "--env.swap_evaluate=True", rows=CHOICES, policy=policy)
+    assert (run.metrics["percent_correct"], run.metrics["position_consistency_rate"]) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("mode", "letter", "rating"), [("last", "D", 7), ("official", "A", 10)], ids=["last", "official"]
+)
+def test_which_verdict_decides(tmp_path: Path, mode: str, letter: str, rating: int) -> None:
+    policy = always("not [[A]]; final: [[D]]", "Good: 7/10")
+    run = evaluate(tmp_path, f"--env.parse_mode={mode}", rows=[*CHOICES, TIES[0]], policy=policy)
+    assert run.code == 0, run.said
+    assert [sample["letters"] for sample in run.files.samples] == [[letter]] * 8 + [[]]
+    assert run.files.samples[-1]["ratings"] == [rating] * 3
+    assert run.metrics["rewardbench2/math"] == [sample["gold"] for sample in run.files.samples].count(["A"]) / 8
+
+
+def test_two_runs_are_the_same_whatever_runs_at_once(tmp_path: Path) -> None:
+    files = []
+    for limit in (1, 64):
+        path = tmp_path / str(limit)
+        flags = (f"--openai.num_requests_for_eval={limit}", f"--env.data_dir_to_save_evals={path}")
+        ended = pairwise("evaluate", "--offline", *flags)
+        assert ended.code == 0, ended.said
+        files.append(RunFiles(path))
+    one, many = files
+    assert one.without_run() == many.without_run()
+    assert without_times(one.metrics) == without_times(many.metrics)
+
+
+def test_the_order_of_rows_in_the_file_changes_no_letter(tmp_path: Path) -> None:
+    forwards = evaluate(tmp_path, rows=CHOICES, run="forwards")
+    backwards = evaluate(tmp_path, rows=CHOICES[::-1], run="backwards")
+    by_uid = [{sample["uid"]: sample["gold"] for sample in run.files.samples} for run in (forwards, backwards)]
+    assert by_uid[0] == by_uid[1]
+    assert len({tuple(letters) for letters in by_uid[0].values()}) > 1
+
+
+def test_the_defaults_are_those_of_the_specification() -> None:
+    ended = pairwise("evaluate", "--show_config")
+    assert ended.code == 0, ended.said
+    words = [line.split() for line in ended.out.splitlines()]
+    values = {line[0]: line[1] for line in words if len(line) > 1}
+    wanted = {
+        "thinking_mode": "True",
+        "num_choices": "4",
+        "eval_categories": "None",
+        "eval_temperature": "0.6",
+        "eval_max_tokens": "16384",
+        "max_ties_responses": "100",
+        "eval_dataset": "allenai/reward-bench-2",
+        "eval_split": "test",
+    }
+    assert {name: values[f"env.{name}"] for name in wanted} == wanted
+
+
+def test_the_defaults_reach_the_policy(tmp_path: Path) -> None:
+    """And no key of a judge is asked for: the policy is the judge."""
+    run = evaluate(tmp_path, rows=CHOICES[:1])
+    assert run.code == 0, run.said
+    (request,) = run.policy.requests
+    assert (request.json["temperature"], request.json["max_tokens"]) == (0.6, 16384)
+    assert request.json["model"] == "the-policy"
+    assert "Authorization" not in request.headers
+
+
+def test_no_limit_of_tokens_leaves_the_field_out(tmp_path: Path) -> None:
+    run = evaluate(tmp_path, "--env.eval_max_tokens=0", "--env.eval_temperature=0", rows=CHOICES[:1])
+    (body,) = run.policy.bodies
+    assert "max_tokens" not in body
+    assert body["temperature"] == 0
+
+
+def test_the_official_reading_knows_letters_that_were_not_shown(tmp_path: Path) -> None:
+    """It always looks for A to D: such a verdict is no choice, and no crash."""
+    run = evaluate(
+        tmp_path,
+        "--env.num_choices=2",
+        "--env.swap_evaluate=True",
+        "--env.parse_mode=official",
+        "--env.thinking_mode=False",
+        rows=[choice_row(number, wrong=1) for number in range(3)],
+        policy="[[D]]",
+    )
+    assert run.code == 0, run.said
+    assert run.metrics["percent_correct"] == 0.0
+    assert run.metrics["choice_format_compliance_rate"] == 0.0
+
+
+def test_a_prompt_from_a_file_keeps_its_newlines(tmp_path: Path) -> None:
+    (tmp_path / "judge.txt").write_bytes(b"one\r\ntwo\n")
+    flags = (f"--env.custom_judgment_prompt=@{tmp_path / 'judge.txt'}", "--env.thinking_mode=False")
+    run = evaluate(tmp_path, *flags, rows=CHOICES[:1])
+    assert run.policy.bodies[0]["messages"][0]["content"] == "one\r\ntwo\n"

@@ -1,0 +1,225 @@
+"""Training a judge on preference data: pairwise judgement's `serve` into the real rollout API."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from contextlib import ExitStack, asynccontextmanager
+from pathlib import Path
+from unittest import mock
+
+import aiohttp
+import pytest
+
+from eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
+from tests import serving
+from tests.arena import Arena
+from tests.command import SCRIPT, Ended, Started, write_lines
+from tests.pairwise import PAIRS, PAIRWISE_SCRIPT, PLAIN, Row, choice_row, gold, needs_pairs, pairwise, shown
+from tests.scripted import Json, refusing
+from tests.serving import Served, Text, sampling
+from tests.trainer import Batch, Trainer, training, until
+
+STEPS, GROUP = 2, 4
+
+
+async def serve_offline(cwd: Path, *flags: str) -> tuple[list[Batch], Ended]:
+    """Batches of four groups, from a process of its own."""
+    async with training(4 * GROUP) as trainer:
+        argv = [
+            "--env.steps_per_eval=-1",
+            "--env.include_messages=True",
+            f"--env.rollout_server_url={trainer.url}",
+            f"--env.group_size={GROUP}",
+            f"--env.total_steps={STEPS}",
+            *flags,
+        ]
+        with Started(str(PAIRWISE_SCRIPT), "serve", "--offline", *argv, cwd=cwd) as started:
+            batches = await trainer.take(STEPS)
+            ended = await asyncio.to_thread(started.ended)
+    return batches, ended
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        pytest.param((), id="bundled"),
+        pytest.param(
+            (f"--env.train_dataset={PAIRS}", "--env.num_choices=2"), id="human-labelled pairs", marks=needs_pairs
+        ),
+    ],
+)
+async def test_rewards_are_one_for_the_right_letter_and_zero_otherwise(tmp_path: Path, flags: tuple[str, ...]) -> None:
+    batches, ended = await serve_offline(tmp_path, *flags)
+    assert ended.code == 0, ended.said
+    assert "Traceback" not in ended.said
+    assert re.search(r"step \d+: .*reward_mean", ended.err)
+    assert [sum(len(group["tokens"]) for group in batch) for batch in batches] == [4 * GROUP] * STEPS
+    for group in (group for batch in batches for group in batch):
+        assert set(group["scores"]) == {0.0, 1.0}
+        conversations = {tuple(turn["content"] for turn in turns[:-1]) for turns in group["messages"]}
+        assert len(conversations) == 1, "all rollouts of a group have one order"
+        right: set[str | None] = set()
+        wrong: set[str | None] = set()
+        for turns, score in zip(group["messages"], group["scores"], strict=True):
+            verdicts = re.findall(r"\[\[([A-Z])\]\]", turns[-1]["content"].rpartition("</think>")[2])
+            (right if score else wrong).add(verdicts[-1] if verdicts else None)
+        assert len(right) == 1
+        assert not right & wrong
+
+
+TRAIN = [choice_row(number, wrong=1) for number in range(2)]
+
+
+def train_flags(path: Path, *, data: Path | None) -> list[str]:
+    """Flags of a `serve` that needs no network to find out that it cannot run."""
+    flags = [f"--env.eval_dataset={write_lines(path / 'eval.jsonl', TRAIN)}", "--env.steps_per_eval=-1"]
+    return flags if data is None else [*flags, f"--env.train_dataset={data}"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        (None, ["--env.train_dataset", "preference data"]),
+        ([{"prompt": "Why?", "chosen": "same", "rejected": "same"}], ["none of the 1 rows", "identical texts"]),
+        ([{"text": "no preference at all"}], ["text"]),
+    ],
+)
+def test_without_usable_preferences_it_does_not_begin(tmp_path: Path, rows: list[Row] | None, words: list[str]) -> None:
+    data = None if rows is None else write_lines(tmp_path / "train.jsonl", rows)
+    with refusing() as url:
+        flags = [f"--openai.base_url={url}", f"--env.rollout_server_url={url}", *train_flags(tmp_path, data=data)]
+        ended = pairwise("serve", *flags)
+    assert ended.code == 2, ended.said
+    assert [word for word in words if word not in " ".join(ended.said.split())] == []
+    assert "Traceback" not in ended.said
+
+
+@asynccontextmanager
+async def judging(path: Path, api: str, rows: Sequence[Row], text: Text, *flags: str) -> AsyncIterator[Served]:
+    """Serve in this process, one group after the other, with a policy that writes `text`."""
+    data = write_lines(path / "train.jsonl", rows)
+    arena = Arena(path, [f"--env.train_dataset={data}", "--env.max_num_workers=1", PLAIN])
+    with mock.patch.object(serving, "ArenaHardEnv", PairwiseJudgementEnv):
+        async with serving.serve(arena, api, *flags, policy=sampling(text)) as served:
+            yield served
+
+
+def verdict(letter: str | None) -> str:
+    return "I cannot say." if letter is None else f"The best is [[{letter}]]"
+
+
+def four_kinds(request: Json, number: int, index: int) -> str:
+    """The right answer, always A, the wrong answer, none at all: two of four choose alike in both orders."""
+    right = gold(request)
+    wrong = next(letter for letter in shown(request) if letter != right)
+    return verdict((right, "A", wrong, None)[index])
+
+
+async def test_the_swapped_twin_is_a_group_of_its_own(tmp_path: Path) -> None:
+    async with (
+        training(4 * GROUP) as trainer,
+        judging(tmp_path, trainer.url, TRAIN, four_kinds, "--env.swap_consistency=True") as served,
+    ):
+        await until(lambda: queued(trainer, 4), "each row and its twin")
+        values = served.serving.metrics.flush(max_token_len=-1).values
+        asked = [shown(body) for body in served.policy.bodies]
+    assert values["train/swap_consistency_rate"] == 0.5
+    assert {tuple(answers.values()) for answers in asked} == {
+        order for number in range(2) for order in orders(f"RIGHT answer {number}", f"wrong answer {number}.0")
+    }
+
+
+async def test_without_twins_there_is_one_order_and_no_consistency(tmp_path: Path) -> None:
+    async with training(4 * GROUP) as trainer, judging(tmp_path, trainer.url, TRAIN, four_kinds) as served:
+        await until(lambda: queued(trainer, 4), "each row twice")
+        values = served.serving.metrics.flush(max_token_len=-1).values
+        asked = {tuple(shown(body).values()) for body in served.policy.bodies}
+    assert "train/swap_consistency_rate" not in values
+    assert values["train/percent_correct"] > 0
+    assert len(asked) == 2
+
+
+async def queued(trainer: Trainer, count: int) -> bool:
+    return await trainer.queued() >= count
+
+
+def orders(one: str, two: str) -> set[tuple[str, str]]:
+    return {(one, two), (two, one)}
+
+
+def harder_and_harder(request: Json, number: int, index: int) -> str:
+    """Three of four are right about row 0, two about row 1, one about row 2."""
+    right = gold(request)
+    row = int(shown(request)[right].rpartition(" ")[2])
+    return verdict(right if index < 3 - row else None)
+
+
+async def test_groups_outside_the_pass_rates_are_counted_and_not_sent(tmp_path: Path) -> None:
+    """In each epoch one of three groups is sent: with the second one, a whole epoch is through."""
+    flags = "--env.min_pass_rate=0.4", "--env.max_pass_rate=0.6", "--env.include_messages=True"
+    rows = [choice_row(number) for number in range(3)]
+    async with (
+        training(GROUP) as trainer,
+        judging(tmp_path, trainer.url, rows, harder_and_harder, *flags) as served,
+    ):
+        batches = await trainer.take(2)
+        dropped = {reason: served.counted(reason) for reason in ("pass_rate", "no_signal", "judge_failed")}
+    assert dropped.pop("pass_rate") >= 2
+    assert dropped == {"no_signal": 0, "judge_failed": 0}
+    for group in (group for batch in batches for group in batch):
+        assert group["scores"] == [1.0, 1.0, 0.0, 0.0]
+        assert "Question 1:" in group["messages"][0][-2]["content"]
+
+
+async def test_arena_hard_and_pairwise_train_one_policy_together(tmp_path: Path) -> None:
+    """Each has its share of every batch, and of the policy by its weight."""
+    async with training(4 * GROUP) as trainer:
+        with ExitStack() as stack:
+            started = [
+                stack.enter_context(
+                    Started(
+                        str(script),
+                        "serve",
+                        "--offline",
+                        f"--env.rollout_server_url={trainer.url}",
+                        f"--env.group_size={GROUP}",
+                        f"--env.inference_weight={weight}",
+                        "--env.min_batch_allocation=0.25",
+                        f"--env.total_steps={STEPS}",
+                        "--env.steps_per_eval=-1",
+                        "--env.include_messages=True",
+                        cwd=tmp_path,
+                    )
+                )
+                for weight, script in ((1, SCRIPT), (2, PAIRWISE_SCRIPT))
+            ]
+            weights = await weights_of_two(trainer)
+            batches = await trainer.take(STEPS)
+            ended = await asyncio.gather(*(asyncio.to_thread(each.ended) for each in started))
+    assert [each.code for each in ended] == [0, 0], [each.said for each in ended]
+    assert weights == pytest.approx([1 / 3, 2 / 3])
+    for batch in batches:
+        kinds = Counter("[User Question]" in group["messages"][0][-2]["content"] for group in batch)
+        assert kinds.total() == 4
+        assert set(kinds) == {True, False}, "groups of both"
+
+
+async def weights_of_two(trainer: Trainer) -> list[float]:
+    """Wait until the API knows two environments: it fails at the status of one that it does not know."""
+    weights: list[float] = []
+    async with aiohttp.ClientSession() as session:
+
+        async def knows_both() -> bool:
+            weights.clear()
+            for env_id in (0, 1):
+                async with session.get(f"{trainer.url}/status-env", json={"env_id": env_id}) as response:
+                    if response.status != 200:
+                        return False
+                    weights.append((await response.json())["env_weight"])
+            return True
+
+        await until(knows_both, "two environments join")
+    return sorted(weights)
