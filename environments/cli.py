@@ -148,8 +148,6 @@ async def _serve(
             "--env.group_size: the scores of a group of 1 are all the same, so nothing would ever be sent; "
             "take a larger group, or --env.ensure_scores_are_not_same=False"
         )
-    if config.inference_weight <= 0:
-        raise SettingsError(f"--env.inference_weight: expected a number above 0, got {config.inference_weight}")
     _name_run(env_type, loaded)
     standing_in = offline.stand_ins(loaded).names
     async with _opened(env_type, loaded) as env:

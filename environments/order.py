@@ -60,17 +60,24 @@ class RowOrder(Generic[TaskT]):
         """What a checkpoint holds: where the order is, and which rows before that place are not finished."""
         unfinished = [uid for uid, times in self._under_way.items() for _ in range(times)]
         waiting = [task.uid for task in self._again]
-        return {"epoch": self._epoch, "position": self._position, "unfinished": [*unfinished, *waiting]}
+        return {
+            "seed": self._seed,
+            "epoch": self._epoch,
+            "position": self._position,
+            "unfinished": [*unfinished, *waiting],
+        }
 
     def restore(self, state: Mapping[str, JSON]) -> None:
         """Take up a checkpoint's state; rows that are no longer in the dataset are left out.
 
         Raises:
-            ValueError: it is not such a state.
+            ValueError: it is not such a state, or one of an order with another seed.
         """
         epoch, position, unfinished = state.get("epoch"), state.get("position"), state.get("unfinished")
         if not isinstance(epoch, int) or not isinstance(position, int) or not isinstance(unfinished, list):
             raise ValueError(f"not the state of a row order: {dict(state)}")
+        if state.get("seed") != self._seed:
+            raise ValueError(f"it is of an order with the seed {state.get('seed')}, not {self._seed}")
         self._epoch = epoch
         self._rows = epoch_order(list(self._tasks.values()), seed=self._seed, epoch=epoch)
         self._position = min(position, len(self._rows))

@@ -59,6 +59,9 @@ class EnvConfig(BaseEnvConfig, JudgeSettings):
     worker_timeout: float = operational(
         -1, "Seconds for a group; -1 leaves it to the deadlines of policy and judge, which lose less."
     )
+    inference_weight: float = operational(
+        1.0, "Share of the policy's capacity, beside that of other environments at the same API.", gt=0
+    )
     group_size: int = operational(4, "Completions of one prompt that are trained on together.", ge=1)
     eval_handling: EvalHandlingEnum = operational(
         EvalHandlingEnum.NONE, "While evaluate runs during training, begin no groups, fewer of them, or as many."

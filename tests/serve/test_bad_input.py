@@ -78,7 +78,7 @@ def test_a_group_size_that_does_not_divide_the_batch(arena: Arena, size: str) ->
 def test_an_inference_weight_that_breaks_the_api(arena: Arena, weight: str) -> None:
     """A weight of 0 makes the API fail for every environment."""
     found = run(arena, f"--env.inference_weight={weight}")
-    refused(found, "--env.inference_weight: expected a number above 0, got")
+    refused(found, "greater than 0, got")
     assert not found.api.requests
 
 
