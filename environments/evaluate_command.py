@@ -162,14 +162,14 @@ async def _finish_missing(
     by_uid = {task.uid: task for task in tasks}
     live = MetricAggregator("live")
     for sample in earlier.finished.values():
-        env.observe(live, by_uid[sample.uid], sample)
+        env.observe(live, by_uid[sample.uid], sample)  # a failed one is asked again, and counted then
     failures = 0
     name, words = env.headline
 
     def finished(sample: Sample[DetailT]) -> None:
         nonlocal failures
         failures += not sample.finished
-        if sample.finished:
+        if _counts(env, sample):
             env.observe(live, by_uid[sample.uid], sample)
         if display is not None:
             value = live.current(name)
@@ -197,14 +197,18 @@ def compute_metrics(
 ) -> Metrics:
     """All metrics of an evaluation, from its samples in the order of the rows."""
     metrics = MetricAggregator("eval", seed=env.config.seed)
-    counted = {"policy_failed"} if env.counts_policy_failures else set()
-    rows = [(task, each) for task, each in zip(tasks, samples, strict=True) if each.finished or each.status in counted]
+    rows = [(task, sample) for task, sample in zip(tasks, samples, strict=True) if _counts(env, sample)]
     for task, sample in rows:
         env.observe(metrics, task, sample)
     if rows:
         env.summarise(metrics, rows)
     evaluation_metrics.observe_all(metrics, samples, thinking_mode=env.config.thinking_mode)
     return metrics.result()
+
+
+def _counts(env: JudgedEnv[Any, Any, Any], sample: Sample[Any]) -> bool:
+    """Whether a row is in the denominator of the environment's own metrics."""
+    return sample.finished or (env.counts_policy_failures and sample.status == evaluation_metrics.POLICY_FAILED)
 
 
 def _title(env: JudgedEnv[Any, Any, Any]) -> str:
@@ -220,8 +224,8 @@ def _metrics_file(
     general: dict[str, JSON] = {
         "model_name": model_name(env),
         "total_evaluation_time_seconds": str(time.time() - started),
-        "generation_parameters": _generation_parameters(config),
-        "judge_model_name": config.judge_model_name,
+        "generation_parameters": _generation_parameters(config, judged_by_another=not env.judges_itself),
+        "judge_model_name": model_name(env) if env.judges_itself else config.judge_model_name,
         "seed": config.seed,
         "notices": list(notices),
         "left_out": dict(metrics.left_out),
@@ -230,14 +234,14 @@ def _metrics_file(
     return {"config_general": general, "results": {f"atropos|{env.name}_eval|0": values, "all": values}}
 
 
-def _generation_parameters(config: EnvConfig) -> dict[str, JSON]:
-    judge: dict[str, JSON] = {
-        "judge_temperature": config.judge_temperature,
-        "judge_max_tokens": config.judge_max_tokens,
-    }
-    if config.model_answers is not None:  # how they were generated is not known here
-        return judge
-    return {"temperature": config.eval_temperature, "max_tokens": config.eval_max_tokens, **judge}
+def _generation_parameters(config: EnvConfig, *, judged_by_another: bool) -> dict[str, JSON]:
+    """How the answers and the judgments were sampled, as far as this run sampled them."""
+    parameters: dict[str, JSON] = {}
+    if config.model_answers is None:
+        parameters |= {"temperature": config.eval_temperature, "max_tokens": config.eval_max_tokens}
+    if judged_by_another:
+        parameters |= {"judge_temperature": config.judge_temperature, "judge_max_tokens": config.judge_max_tokens}
+    return parameters
 
 
 def _log_to_wandb(env: JudgedEnv[Any, Any, Any], evaluated: Evaluated) -> None:

@@ -90,7 +90,7 @@ async def finish_rows(
             there is, is on disk.
     """
     done: dict[str, Sample[DetailT]] = {}
-    failures = 0
+    failures = handled = 0
     any_finished = any_finished_before
     rows = iter(tasks)
 
@@ -98,10 +98,11 @@ async def finish_rows(
         return not any_finished and failures >= _HOPELESS_AFTER
 
     async def worker() -> None:
-        nonlocal failures, any_finished
+        nonlocal failures, handled, any_finished
         for task in rows:
             sample = await finish(task)
             done[task.uid] = sample
+            handled += 1
             (run.append_sample if sample.finished else run.append_failure)(sample.to_line())
             failures += not sample.finished
             any_finished = any_finished or sample.finished
@@ -109,8 +110,8 @@ async def finish_rows(
             if looks_hopeless():
                 return  # no further rows; those under way may still show otherwise
 
-    while len(done) < len(tasks):
-        await _all_of(worker() for _ in range(min(in_flight, len(tasks) - len(done))))
+    while handled < len(tasks):
+        await _all_of(worker() for _ in range(min(in_flight, len(tasks) - handled)))
         if looks_hopeless() or (failures == len(tasks) and not any_finished):
             raise NothingSucceeds(next(reversed(done.values())).error or "no row has a score")
     return [done[task.uid] for task in tasks]

@@ -92,7 +92,7 @@ class RunDirectory:
             if (path / CONFIG).exists():
                 cls._compare(path / CONFIG, matters)
             before = Before(*(_read_lines(path / name) for name in (SAMPLES, FAILURES, ANSWERS)))
-        except BaseException:
+        except BaseException:  # raised on; a lock that outlives its holder would shut everybody out
             cls._let_go(path, lock)
             raise
         replace(path / CONFIG, yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True).encode())
@@ -186,7 +186,7 @@ def replace(path: Path, data: bytes) -> None:
             os.fsync(file.fileno())
         Path(name).chmod(0o666 & ~_umask())
         Path(name).replace(path)
-    except BaseException:
+    except BaseException:  # raised on, without the half-written neighbour
         Path(name).unlink(missing_ok=True)
         raise
 

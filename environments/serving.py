@@ -93,6 +93,8 @@ class Serving:
                 await self._note_step(checkpoints)
             if self._sent_this_step:
                 await self._flush()
+            for worker in self._workers:
+                worker.cancel()  # nobody will train on them
             if self._evaluation is not None:
                 await self._evaluation  # the last step's: training is over, and it is what was trained for
         finally:

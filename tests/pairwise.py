@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from unittest import mock
 
 import pytest
 
+from environments.settings import SAMPLES
 from eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
 from tests import command
 from tests.command import ROOT, Ended, RunFiles, in_process, serving, write_lines
@@ -131,3 +133,36 @@ def evaluate(
             env=env,
         )
     return Judged(ended, RunFiles(path / run), endpoint)
+
+
+CHOICES = [choice_row(number) for number in range(8)]
+TIES = [ties_row("ref:1", correct=1), ties_row("tied:1"), ties_row("ref:2", correct=1), ties_row("tied:2", correct=3)]
+SUBSETS = ("factuality", "precise_if", "math", "safety", "focus", "ties")
+BUNDLED_RIGHT = frozenset(
+    answer for line in (SAMPLES / "pairwise.jsonl").open(encoding="utf-8") for answer in json.loads(line)["chosen"]
+)
+
+
+def bundled_knowing(request: Json, number: int) -> str:
+    """Right about every bundled sample, in the format that thinking mode asks for."""
+    answers = shown(request)
+    if answers:
+        (letter,) = (letter for letter, answer in answers.items() if answer in BUNDLED_RIGHT)
+        return f"<think>Let me see.</think>[[{letter}]]"
+    answer = request["messages"][-1]["content"].partition("[Response]\n")[2].partition("\n\n[Your judgement]")[0]
+    return f"<think>Let me see.</think>Judged.\n\n{10 if answer in BUNDLED_RIGHT else 1}"
+
+
+def always(choice: str = "[[A]]", rating: str = "10") -> Script:
+    """A policy that never looks."""
+    return lambda request, number: choice if is_choice(request) else rating
+
+
+def golds(run: Judged) -> list[str]:
+    """The right letter of each row."""
+    return [sample["gold"][0] for sample in run.files.samples]
+
+
+def without_times(metrics: dict[str, float]) -> dict[str, float]:
+    """Metrics that two runs have in common."""
+    return {name: value for name, value in metrics.items() if "latency" not in name}

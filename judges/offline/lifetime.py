@@ -24,7 +24,7 @@ def listen(host: str, port: int) -> socket.socket:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
         listener.listen(BACKLOG)
-    except BaseException:
+    except BaseException:  # raised on, without the open socket
         listener.close()
         raise
     return listener

@@ -80,7 +80,7 @@ class StandIn:
             )
             try:
                 self._base_url = await _ready(self._process, errors)
-            except BaseException:
+            except BaseException:  # raised on, without the child
                 await self._stop()
                 raise
         return self

@@ -250,3 +250,9 @@ def test_of_several_lines_for_a_row_the_last_one_counts() -> None:
 def test_lines_of_other_rows_or_of_something_else_are_refused(before: Before, words: str) -> None:
     with pytest.raises(RunDirectoryError, match=words):
         read_earlier(before, READER, ROWS)
+
+
+async def test_rows_of_one_uid_do_not_run_for_ever(run: RunDirectory) -> None:
+    """Datasets are checked for it; an environment of somebody else's may not be."""
+    samples, _ = await finish_all(run, at_once, [ROWS[0], ROWS[0]])
+    assert [each.uid for each in samples] == [ROWS[0].uid] * 2

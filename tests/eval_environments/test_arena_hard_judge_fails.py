@@ -78,7 +78,7 @@ def test_a_dead_judge_is_noticed_before_everything_is_paid_for(arena: Arena) -> 
         *ONCE, "--env.judge_max_concurrency=1", "--openai.num_requests_for_eval=1", judge_script=error(401, "no")
     )
     assert run.code == 1
-    assert 10 <= len(run.files.failures) <= 12, "ten, and those that were under way with them"
+    assert 10 <= len(run.files.failures) <= 11, "ten, and the one that was under way beside the tenth"
     assert len(run.policy.requests) < 15
 
 

@@ -8,53 +8,26 @@ from pathlib import Path
 
 import pytest
 
-from environments.settings import SAMPLES
 from judges import prompts
 from judges.choice import choice_prompt
 from tests.command import RunFiles
 from tests.pairwise import (
+    CHOICES,
     PAIRS,
-    Judged,
+    SUBSETS,
+    TIES,
+    always,
+    bundled_knowing,
     choice_row,
     evaluate,
     gold,
+    golds,
     is_choice,
     knowing,
     needs_pairs,
     pairwise,
-    shown,
-    ties_row,
 )
-from tests.scripted import Json, Reply, Script
-
-CHOICES = [choice_row(number) for number in range(8)]
-TIES = [ties_row("ref:1", correct=1), ties_row("tied:1"), ties_row("ref:2", correct=1), ties_row("tied:2", correct=3)]
-SUBSETS = ("factuality", "precise_if", "math", "safety", "focus", "ties")
-BUNDLED_RIGHT = frozenset(
-    answer for line in (SAMPLES / "pairwise.jsonl").open(encoding="utf-8") for answer in json.loads(line)["chosen"]
-)
-
-
-def bundled_knowing(request: Json, number: int) -> str:
-    """Right about every bundled sample, in the format that thinking mode asks for."""
-    answers = shown(request)
-    if answers:
-        (letter,) = (letter for letter, answer in answers.items() if answer in BUNDLED_RIGHT)
-        return f"<think>Let me see.</think>[[{letter}]]"
-    answer = request["messages"][-1]["content"].partition("[Response]\n")[2].partition("\n\n[Your judgement]")[0]
-    return f"<think>Let me see.</think>Judged.\n\n{10 if answer in BUNDLED_RIGHT else 1}"
-
-
-def always(choice: str = "[[A]]", rating: str = "10") -> Script:
-    return lambda request, number: choice if is_choice(request) else rating
-
-
-def golds(run: Judged) -> list[str]:
-    return [sample["gold"][0] for sample in run.files.samples]
-
-
-def without_times(metrics: dict[str, float]) -> dict[str, float]:
-    return {name: value for name, value in metrics.items() if "latency" not in name}
+from tests.scripted import Json, Reply
 
 
 def test_the_bundled_samples_give_every_metric(tmp_path: Path) -> None:
@@ -216,3 +189,10 @@ def test_thinking_is_asked_for_in_the_system_message(tmp_path: Path) -> None:
         assert system["role"] == "system"
         assert system["content"] == (f"{thinking}\n\n{choice_prompt(4)}" if is_choice(body) else thinking)
     assert {is_choice(body) for body in run.policy.bodies} == {True, False}
+
+
+def test_the_policy_is_named_as_the_judge(tmp_path: Path) -> None:
+    """There is no other one, so no default of one may stand beside the numbers."""
+    general = evaluate(tmp_path, rows=CHOICES[:1]).files.report["config_general"]
+    assert general["judge_model_name"] == general["model_name"]
+    assert not any(name.startswith("judge") for name in general["generation_parameters"])

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from environments.metrics import MetricAggregator
 from environments.pairs import PairTask
 from environments.records import Sample, SampleRun
+from environments.rollouts import JudgedGroup
+from eval_environments.pairwise_judgement_environment import PairwiseConfig, PairwiseJudgementEnv
 from eval_environments.pairwise_metrics import PairwiseDetail, SwapVotes, observe_choice, observe_ties, official_scores
-from judges.judgment import Judgment, Status
+from judges.judgment import CallRun, Judgment, Status
 
 WHOLE = ("Factuality", "Precise IF", "Math", "Safety", "Focus")
 
@@ -213,3 +217,15 @@ def test_rows_do_not_mix() -> None:
     assert swaps.add(TASK, "A") is None
     assert swaps.add(other.swapped(), "B") is None
     assert swaps.add(TASK.swapped(), "B") == 1.0
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "reason"), [(0.0, 1.0, None), (0.5, 1.0, "pass_rate"), (0.0, 0.2, "pass_rate")]
+)
+def test_a_pass_rate_is_a_share_whatever_bad_thinking_costs(least: float, most: float, reason: str | None) -> None:
+    """One of four is right; the others' thinking is malformed, at a reward of -1."""
+    right = Judgment(1.0, Status.OK, detail=choice("A", "A"))
+    wrong = Judgment(None, Status.INVALID_COMPLETION, detail=choice("A", None))
+    group = JudgedGroup((), (), (right, wrong, wrong, wrong), (1.0, -1.0, -1.0, -1.0), CallRun())
+    env = SimpleNamespace(config=PairwiseConfig(min_pass_rate=least, max_pass_rate=most))
+    assert PairwiseJudgementEnv.why_not(env, group) == reason

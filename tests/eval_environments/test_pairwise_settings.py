@@ -2,54 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from environments.settings import SAMPLES
 from judges.choice import choice_prompt
 from tests.command import RunFiles
 from tests.pairwise import (
-    Judged,
+    CHOICES,
+    TIES,
+    always,
     choice_row,
     evaluate,
     gold,
     is_choice,
     pairwise,
     shown,
-    ties_row,
+    without_times,
 )
-from tests.scripted import Json, Script
-
-CHOICES = [choice_row(number) for number in range(8)]
-TIES = [ties_row("ref:1", correct=1), ties_row("tied:1"), ties_row("ref:2", correct=1), ties_row("tied:2", correct=3)]
-SUBSETS = ("factuality", "precise_if", "math", "safety", "focus", "ties")
-BUNDLED_RIGHT = frozenset(
-    answer for line in (SAMPLES / "pairwise.jsonl").open(encoding="utf-8") for answer in json.loads(line)["chosen"]
-)
-
-
-def bundled_knowing(request: Json, number: int) -> str:
-    """Right about every bundled sample, in the format that thinking mode asks for."""
-    answers = shown(request)
-    if answers:
-        (letter,) = (letter for letter, answer in answers.items() if answer in BUNDLED_RIGHT)
-        return f"<think>Let me see.</think>[[{letter}]]"
-    answer = request["messages"][-1]["content"].partition("[Response]\n")[2].partition("\n\n[Your judgement]")[0]
-    return f"<think>Let me see.</think>Judged.\n\n{10 if answer in BUNDLED_RIGHT else 1}"
-
-
-def always(choice: str = "[[A]]", rating: str = "10") -> Script:
-    return lambda request, number: choice if is_choice(request) else rating
-
-
-def golds(run: Judged) -> list[str]:
-    return [sample["gold"][0] for sample in run.files.samples]
-
-
-def without_times(metrics: dict[str, float]) -> dict[str, float]:
-    return {name: value for name, value in metrics.items() if "latency" not in name}
+from tests.scripted import Json
 
 
 def test_choices_and_ties_of_one_file_are_told_apart(tmp_path: Path) -> None:
