@@ -48,20 +48,14 @@ class JudgedEnv(BaseEnv, Generic[ConfigT, TaskT, DetailT]):
         config_type: its settings.
         detail_type: the dataclass of its judgments' detail.
         headline: the metric (and its words) that the progress display shows.
-        worst_score: what a completion in the wrong format is worth in evaluation: it is an answer, and a wrong one.
         offline_samples: its settings that name the bundled samples.
-        judges_itself: the policy is the judge; there is no other one.
-        counts_policy_failures: a row whose policy never answered stays in the denominator, as a wrong one.
     """
 
     name: ClassVar[str]
     config_type: ClassVar[type[EnvConfig]]
     detail_type: ClassVar[type[Any]]
     headline: ClassVar[tuple[str, str]]
-    worst_score: ClassVar[float]
     offline_samples: ClassVar[Mapping[str, str]] = {}
-    judges_itself: ClassVar[bool] = False
-    counts_policy_failures: ClassVar[bool] = False
 
     def __init__(
         self, settings: EnvSettings[ConfigT], session: aiohttp.ClientSession, *, judge_identity: str = ""
@@ -76,7 +70,7 @@ class JudgedEnv(BaseEnv, Generic[ConfigT, TaskT, DetailT]):
             judge_identity: what stands for the judge's endpoint in the judgment cache, if not its URL.
 
         Raises:
-            SettingsError: an API key is missing, or the judgment cache cannot be opened.
+            SettingsError: the judge's API key is missing, or the judgment cache cannot be opened.
         """
         config = settings.env
         self.settings = settings
@@ -84,14 +78,9 @@ class JudgedEnv(BaseEnv, Generic[ConfigT, TaskT, DetailT]):
         self.cache = JudgmentCache(config.judge_cache) if config.judge_cache is not None else None
         self.session = session
         self._judge_client: ChatClient | None = None
-        if not self.judges_itself:
+        if not config.policy_is_judge:
             judge_settings = config.chat_settings(retry_delay=config.retry_delay, identity=judge_identity)
             self._judge_client = ChatClient(judge_settings, cache=self.cache, session=session)
-        self.policy: Policy | None = None
-        if config.model_answers is None:
-            limit = settings.openai.num_requests_for_eval
-            policy_settings = settings.openai.chat_settings(config, max_concurrency=limit)
-            self.policy = Policy(ChatClient(policy_settings, session=session), config)
         self.retokenizer = Retokenizer(config.tokenizer_name)
         self._training_client: ChatClient | None = None
         self._answers: Mapping[str, str] = {}
@@ -129,10 +118,31 @@ class JudgedEnv(BaseEnv, Generic[ConfigT, TaskT, DetailT]):
         """Add what can only be computed from all finished rows; nothing by default."""
 
     @property
+    def worst_score(self) -> float:
+        """What a completion in the wrong format is worth in evaluation: it is an answer, and a wrong one."""
+        return 0.0
+
+    @property
+    def counts_policy_failures(self) -> bool:
+        """Whether a row whose policy never answered stays in the denominator, as a wrong one: where it is the judge."""
+        return self.config.policy_is_judge
+
+    @property
     def judge_client(self) -> ChatClient:
         """The judge's client."""
-        assert self._judge_client is not None, "an environment that judges itself has no other judge"
+        assert self._judge_client is not None, "where the policy is the judge there is no other one"
         return self._judge_client
+
+    @cached_property
+    def policy(self) -> Policy:
+        """The policy in evaluation.
+
+        Raises:
+            SettingsError: an API key is missing.
+        """
+        openai = self.settings.openai
+        settings = openai.chat_settings(self.config, max_concurrency=openai.num_requests_for_eval)
+        return Policy(ChatClient(settings, session=self.session), self.config)
 
     @property
     def judge_cost(self) -> float:
@@ -149,13 +159,20 @@ class JudgedEnv(BaseEnv, Generic[ConfigT, TaskT, DetailT]):
 
         Raises:
             DataError: they cannot be loaded, or the file lacks an answer.
+            SettingsError: the policy is needed, and its API key is missing.
         """
         chosen = data.select(self.tasks("eval"), limit=self.settings.limit, seed=self.config.seed)
         if not chosen:
             raise DataError("there is no row to evaluate")
         if self.config.model_answers is not None:
             self._answers = data.load_answers(self.config.model_answers, chosen)
+        if any(self.answer_of(task) is None for task in chosen):
+            _ = self.policy  # what is wrong with it is said before the first call
         return chosen
+
+    def answer_of(self, task: TaskT) -> str | None:
+        """An answer that exists already, which evaluation judges in place of the policy's, if there is one."""
+        return self._answers.get(task.uid)
 
     async def finish(
         self,
@@ -197,8 +214,9 @@ class JudgedEnv(BaseEnv, Generic[ConfigT, TaskT, DetailT]):
         )
 
     async def _complete(self, task: TaskT) -> tuple[tuple[Completion, ...], tuple[CallRun, ...]]:
-        if self.policy is None:
-            return (read_completion(Choice(self._answers[task.uid]), self.config),), ()
+        existing = self.answer_of(task)
+        if existing is not None:
+            return (read_completion(Choice(existing), self.config),), ()
         asking = (self.policy.complete(each) for each in self.conversations(task))
         asked = await asyncio.gather(*asking, return_exceptions=True)  # all of them: none is left running behind us
         failed = next((each for each in asked if isinstance(each, BaseException)), None)

@@ -34,7 +34,7 @@ def load_settings(
     def reshape(layers: list[Layer]) -> list[Layer]:
         presets = [Layer("process", _process_preset(env_type))] if verb == "process" else []
         return [
-            *offline.preset(_openai_lists(layers), env_type.offline_samples, judge=not env_type.judges_itself),
+            *offline.preset(_openai_lists(layers), env_type.offline_samples),
             *presets,
         ]
 

@@ -212,7 +212,7 @@ def _counts(env: JudgedEnv[Any, Any, Any], sample: Sample[Any]) -> bool:
 
 
 def _title(env: JudgedEnv[Any, Any, Any]) -> str:
-    judge = "" if env.judges_itself else f", judged by {env.config.judge_model_name}"
+    judge = "" if env.config.policy_is_judge else f", judged by {env.config.judge_model_name}"
     return f"{env.name}: {model_name(env)}{judge}"
 
 
@@ -224,8 +224,8 @@ def _metrics_file(
     general: dict[str, JSON] = {
         "model_name": model_name(env),
         "total_evaluation_time_seconds": str(time.time() - started),
-        "generation_parameters": _generation_parameters(config, judged_by_another=not env.judges_itself),
-        "judge_model_name": model_name(env) if env.judges_itself else config.judge_model_name,
+        "generation_parameters": _generation_parameters(config, judged_by_another=not config.policy_is_judge),
+        "judge_model_name": model_name(env) if config.policy_is_judge else config.judge_model_name,
         "seed": config.seed,
         "notices": list(notices),
         "left_out": dict(metrics.left_out),

@@ -11,7 +11,7 @@ import numpy as np
 
 from environments.metrics import MetricAggregator, Metrics
 from environments.records import Sample
-from judges.judgment import CallRun, Status
+from judges.judgment import CallRun, Judgment, Status
 
 POLICY_FAILED = "policy_failed"
 
@@ -34,8 +34,28 @@ def observe_all(metrics: MetricAggregator, samples: Sequence[Sample[Any]], *, th
         if thinking_mode:
             metrics.rate("thinking_valid_rate", completion.valid)
             metrics.mean("thinking_length_chars", len(completion.thinking))
+    for sample in samples:
+        if sample.judgment is not None and sample.judgment.critique is not None:
+            observe_critique(metrics, sample.judgment)
     _calls(metrics, "judge", [run for sample in samples for run in (sample.run.judge_calls or {}).values()])
     _calls(metrics, "policy", [run for sample in samples for run in sample.run.policy_calls])
+
+
+def observe_critique(metrics: MetricAggregator, judgment: Judgment[Any]) -> None:
+    """What self-critique did to one judgment: whether and how far its score changed, and how its rounds went.
+
+    Changes are after − before, in the judge's own unit.
+    """
+    critique = judgment.critique
+    assert critique is not None and judgment.score is not None  # only a judgment with a score is critiqued
+    change = judgment.score - critique.before_score
+    metrics.rate("critique_changed_rate", change != 0)
+    metrics.rate("critique_raised_rate", change > 0)
+    metrics.rate("critique_lowered_rate", change < 0)
+    metrics.mean("critique_mean_change", change)
+    metrics.mean("critique_rounds", max(each.round for each in critique.rounds))
+    for each in critique.rounds:
+        metrics.rate("critique_failed_round_rate", each.status == "failed")
 
 
 def _calls(metrics: MetricAggregator, role: str, runs: Sequence[CallRun]) -> None:

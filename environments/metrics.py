@@ -10,6 +10,7 @@ import math
 import re
 from dataclasses import dataclass, field
 
+from judges.agreement import Agreement
 from judges.bootstrap import ratio_interval
 
 
@@ -86,6 +87,13 @@ class MetricAggregator:
         if name not in self._numbers:
             self._order.append(name)
         self._numbers[name] = value
+
+    def take(self, agreement: Agreement, suffix: str = "") -> None:
+        """Set an agreement's statistics, and leave out those that it has no value for."""
+        for name, value in agreement.values.items():
+            self.number(f"{name}{suffix}", value)
+        for name, reason in agreement.undefined.items():
+            self.leave_out(f"{name}{suffix}", reason)
 
     def leave_out(self, name: str, reason: str) -> None:
         """Say why a metric has no value."""

@@ -33,20 +33,19 @@ class StandIns:
         return tuple(name for name, is_one in (("judge", self.judge), ("policy", self.policy)) if is_one)
 
 
-def preset(layers: list[Layer], samples: Mapping[str, str], *, judge: bool = True) -> list[Layer]:
+def preset(layers: list[Layer], samples: Mapping[str, str]) -> list[Layer]:
     """The layers with the one that `--offline` adds below them.
 
     Args:
         layers: strongest first.
         samples: the environment's settings that name its bundled samples.
-        judge: whether there is a judge besides the policy.
     """
     said = next((layer.values["offline"] for layer in layers if "offline" in layer.values), False)
     if not _is_true(said):
         return layers
     env: Values = {"tokenizer_name": str(BUNDLED_TOKENIZER), **samples}
     openai: Values = {}
-    if judge and not _sets(layers, "env", "judge_base_url"):
+    if not _sets(layers, "env", "judge_base_url"):
         env |= {"judge_base_url": STAND_IN_URL, "judge_model_name": STAND_IN_JUDGE}
     if not _sets(layers, "openai", "base_url", "replicas"):
         openai |= {"base_url": STAND_IN_URL, "model_name": STAND_IN_POLICY}
@@ -71,7 +70,7 @@ def stand_ins(loaded: Loaded[EnvSettings[ConfigT]]) -> StandIns:
     settings = loaded.settings
     policy_is_asked = settings.env.model_answers is None
     return StandIns(
-        judge=loaded.origins.get("env.judge_base_url") == LAYER,
+        judge=loaded.origins.get("env.judge_base_url") == LAYER and not settings.env.policy_is_judge,
         policy=loaded.origins.get("openai.base_url") == LAYER and policy_is_asked,
     )
 

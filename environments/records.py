@@ -14,7 +14,7 @@ import orjson
 from pydantic import TypeAdapter
 
 from environments.completions import Completion
-from judges.judgment import CallRun, Judgment, Status
+from judges.judgment import CallRun, Critique, Judgment, Status
 from judges.wire import JSON
 
 DetailT = TypeVar("DetailT")
@@ -84,6 +84,8 @@ class Sample(Generic[DetailT]):
         line |= {"score": self.score, "status": self.status}
         if self.judgment is not None:
             line["label"] = self.judgment.label
+            if self.judgment.critique is not None:
+                line["critique"] = self.judgment.critique
             if self.judgment.detail is not None:
                 line |= cast("dict[str, object]", orjson.loads(orjson.dumps(self.judgment.detail)))
         if self.error is not None:
@@ -110,6 +112,7 @@ class SampleReader(Generic[DetailT]):
         """Read judgments whose detail is a `detail_type`, a dataclass."""
         self._detail = TypeAdapter(detail_type)
         self._run = TypeAdapter(SampleRun)
+        self._critique = TypeAdapter[Critique | None](Critique | None)
         self._completion = TypeAdapter(Completion)
         self._detail_fields = frozenset(detail_type.__dataclass_fields__)  # type: ignore[attr-defined]  # no public bound for "a dataclass"
 
@@ -138,6 +141,7 @@ class SampleReader(Generic[DetailT]):
                 label=cast("str | None", line["label"]),
                 explanation=error or "",
                 detail=self._detail.validate_python(fields) if judged else None,
+                critique=self._critique.validate_python(line.get("critique")),
             )
         return Sample(
             uid=cast(str, line["uid"]),

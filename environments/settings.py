@@ -106,6 +106,11 @@ class EnvConfig(BaseEnvConfig, JudgeSettings):
         None, description="JSONL of uid and answer: score these answers instead of asking a policy."
     )
 
+    @property
+    def policy_is_judge(self) -> bool:
+        """Whether the policy judges, and no other judge is called."""
+        return False
+
 
 class ReplicaSettings(BaseModel):
     """One of several servers of the same policy."""
@@ -247,7 +252,7 @@ class EnvSettings(LayeredSettings, Generic[ConfigT]):
         for model, section, name in ((self.env, env, "judge_api_key_env"), (self.openai, openai, "api_key_env")):
             if name not in model.model_fields_set:
                 del section[name]
-        if "judge" in self._stand_ins:
+        if "judge" in self._stand_ins or self.env.policy_is_judge:
             del env["judge_base_url"]
         if "policy" in self._stand_ins:
             del openai["base_url"]

@@ -61,11 +61,18 @@ class Row:
         Raises:
             DataError: none of the usual columns has one.
         """
-        for column in _UID_COLUMNS:
-            value = self.values.get(column)
-            if isinstance(value, str | int) and str(value):
-                return str(value)
-        raise self.lacks(f"an id in {' or '.join(_UID_COLUMNS)}")
+        found = self._id()
+        if found is None:
+            raise self.lacks(f"an id in {' or '.join(_UID_COLUMNS)}")
+        return found
+
+    def uid_or_number(self) -> str:
+        """The row's id, or `row-<number>` where the usual columns have none."""
+        return self._id() or f"row-{self.number}"
+
+    def _id(self) -> str | None:
+        held = (self.values.get(column) for column in _UID_COLUMNS)
+        return next((str(value) for value in held if isinstance(value, str | int) and str(value)), None)
 
     def text(self, *columns: str) -> str:
         """The text of the first of `columns` that has one.
@@ -218,15 +225,19 @@ def _first_line(error: BaseException) -> str:
     return said[0] if said else type(error).__name__
 
 
-def by_uid(rows: Sequence[Row]) -> dict[str, Row]:
+def by_uid(rows: Sequence[Row], *, numbered: bool = False) -> dict[str, Row]:
     """Rows by their id.
 
+    Args:
+        rows: of one dataset.
+        numbered: rows without an id are called by their number.
+
     Raises:
-        DataError: two rows have the same.
+        DataError: two rows have the same id, or one has none.
     """
     found: dict[str, Row] = {}
     for row in rows:
-        uid = row.uid()
+        uid = row.uid_or_number() if numbered else row.uid()
         if uid in found:
             raise DataError(f"{row.place}: the id {uid!r} is also that of row {found[uid].number}")
         found[uid] = row

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from environments.evaluation_metrics import observe_critique
 from environments.metrics import MetricAggregator, Metrics
 from environments.rollouts import DropReason, JudgedGroup, Scores
 from environments.sampling import lengths
@@ -70,6 +71,8 @@ class TrainingMetrics:
             window.judge_cost += sum(call.run.usage.cost for call in judgment.calls)
             if judgment.status not in _FAILED:
                 observe(self._own, number)
+            if judgment.critique is not None:
+                observe_critique(self._own, judgment)
         for length, reward in zip(lengths(group.rollouts), group.rewards, strict=True):
             window.lengths.append(length)
             if reward is not None:

@@ -28,6 +28,7 @@ from environments.tasks import Split, answer_text, by_uid, load_rows
 from judges.arena_hard import ArenaDetail, ArenaHardJudge, ArenaProtocol, row_entries
 from judges.errors import DataError
 from judges.judgment import Judgment, Status
+from judges.self_critique import SelfCritique
 from judges.style import style_controlled_win_rate, style_difference, style_of
 from judges.wire import Message
 
@@ -81,9 +82,11 @@ class ArenaHardEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, ArenaDetail]):
     prompts_without_baseline = 0
 
     @cached_property
-    def arena(self) -> ArenaHardJudge:
-        """The judge of both games."""
-        return ArenaHardJudge(self.judge_client, protocol=self.config.judge_protocol, reask=self.config.judge_reask)
+    def arena(self) -> SelfCritique[..., ArenaDetail]:
+        """The judge of both games, and of its own judgment if it is to critique that."""
+        config = self.config
+        judge = ArenaHardJudge(self.judge_client, protocol=config.judge_protocol, reask=config.judge_reask)
+        return SelfCritique(judge, config.judge_critique_rounds)
 
     def tasks(self, split: Split) -> Sequence[ArenaHardTask]:
         """Prompts that have a baseline; the others are reported in one line."""

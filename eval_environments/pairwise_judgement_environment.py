@@ -77,6 +77,11 @@ class PairwiseConfig(EnvConfig):
     train_dataset: str | None = Field(None, description="Preference data to train on: hub name or file.")
     train_split: str = Field("train", description="Split of the hub dataset in training.")
 
+    @property
+    def policy_is_judge(self) -> bool:
+        """Always."""
+        return True
+
 
 class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
     """The policy judges: the best of N answers by letter, tied ones by ratings."""
@@ -85,9 +90,6 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
     config_type = PairwiseConfig
     detail_type = PairwiseDetail
     headline = ("percent_correct", "correct")
-    worst_score = 0.0
-    counts_policy_failures = True
-    judges_itself = True
     offline_samples = {
         "eval_dataset": str(SAMPLES / "pairwise.jsonl"),
         "train_dataset": str(SAMPLES / "preferences_train.jsonl"),

@@ -8,7 +8,8 @@ games have a verdict.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from judges import prompts
@@ -25,8 +26,10 @@ from judges.calls import ask
 from judges.client import ChatClient
 from judges.fencing import fence
 from judges.judgment import JudgeCall, Judgment, Status
+from judges.revision import Opinion, Revision, critique_messages
+from judges.thinking import after_thinking
 from judges.verdicts import ArenaLabel, arena_label
-from judges.wire import Message
+from judges.wire import Choice, Message
 
 __all__ = [
     "ArenaDetail",
@@ -40,6 +43,8 @@ __all__ = [
 ]
 
 GameOrder = Literal["model_is_a", "model_is_b"]
+
+_PARTS = ("game_1", "game_2")
 
 _SYSTEM_PROMPT: dict[ArenaProtocol, str] = {
     "three_way": "arena_hard_three_way",
@@ -109,7 +114,40 @@ class ArenaHardJudge:
             self._play("model_is_a", question, answer, baseline),
             self._play("model_is_b", question, baseline, answer),
         )
-        games, calls = (first, second), first_calls + second_calls
+        return self._judgment((first, second), first_calls + second_calls)
+
+    def opinions(self, judgment: Judgment[ArenaDetail], *, question: str, answer: str, baseline: str) -> list[Opinion]:
+        """Each game's label."""
+        assert judgment.detail is not None
+        opinions = []
+        for part, game in zip(_PARTS, judgment.detail.games, strict=True):
+            assert game.label is not None  # a judgment with a score has both
+            answers = (answer, baseline) if game.order == "model_is_a" else (baseline, answer)
+            shown = game_messages(question, *answers, protocol=self.protocol)
+            own = after_thinking(game.text).strip()
+            messages = critique_messages(shown, own)
+            opinions.append(Opinion(part, game.label, own, messages, _read, _revision))
+        return opinions
+
+    def revised(
+        self,
+        judgment: Judgment[ArenaDetail],
+        revisions: Mapping[str, JudgeCall],
+        *,
+        question: str,
+        answer: str,
+        baseline: str,
+    ) -> Judgment[ArenaDetail]:
+        """The games with revised labels in place of earlier ones."""
+        assert judgment.detail is not None
+        first, second = (
+            _revised(game, revisions[part]) if part in revisions else game
+            for part, game in zip(_PARTS, judgment.detail.games, strict=True)
+        )
+        return self._judgment((first, second), judgment.calls)
+
+    def _judgment(self, games: tuple[Game, Game], calls: tuple[JudgeCall, ...]) -> Judgment[ArenaDetail]:
+        first, second = games
         if first.label is None or second.label is None:
             return _no_verdict(games, calls)
         entries = row_entries(first.label, second.label, strong_weight=STRONG_WEIGHT[self.protocol])
@@ -148,6 +186,21 @@ class ArenaHardJudge:
             error=call.error,
         )
         return game, tuple(calls)
+
+
+def _read(choice: Choice) -> ArenaLabel | None:
+    return arena_label(choice.text)
+
+
+def _revision(text: str) -> Revision:
+    label = arena_label(text)
+    assert label is not None  # only texts with a label get here
+    own = after_thinking(text).strip()
+    return Revision(label, own, own)  # reasons and critique are one text
+
+
+def _revised(game: Game, call: JudgeCall) -> Game:
+    return replace(game, label=arena_label(call.text), text=call.text, reasoning=call.reasoning)
 
 
 def game_messages(question: str, answer_a: str, answer_b: str, *, protocol: ArenaProtocol) -> list[Message]:

@@ -16,7 +16,7 @@ import aiohttp
 
 from judges.cache import JudgmentCache, request_key
 from judges.chat import ChatAnswer, ChatSettings
-from judges.errors import EndpointError
+from judges.errors import EndpointError, FailureKind
 from judges.single_flight import SingleFlight
 from judges.transport import Reply, Transport, open_session
 from judges.usage import Meter, Usage
@@ -58,6 +58,7 @@ class ChatClient:
         self._flights: SingleFlight[ChatAnswer] = SingleFlight()
         self._cache = cache
         self._n_is_ignored = settings.n_is_ignored
+        self._seed_is_refused = False
         first = settings.endpoints[0]
         self._identity = f"{settings.identity or first.base_url} {first.model}"
 
@@ -87,6 +88,7 @@ class ChatClient:
         temperature: float | None | Parameter = "default",
         max_tokens: int | Parameter = "default",
         vote: int = 0,
+        seed: int | None = None,
         extra: Mapping[str, JSON] | None = None,
         keep: Callable[[Choice], bool] | None = None,
     ) -> ChatAnswer:
@@ -99,6 +101,7 @@ class ChatClient:
             max_tokens: instead of the settings'; 0 leaves it out.
             vote: which of several independent answers to the same conversation this is; identical calls with different
                 votes never share an answer.
+            seed: of the sampling, for endpoints that take one; left out once this one has refused it.
             extra: further fields of the body, over the settings' `extra_body`.
             keep: whether the cache may keep a choice; all whole ones if not given.
 
@@ -109,6 +112,8 @@ class ChatClient:
             EndpointError: no attempt succeeded.
         """
         parameters = self._parameters(temperature, max_tokens, extra)
+        if seed is not None:
+            parameters["seed"] = seed
         try:
             if n == 1:
                 answer = await self._one(messages, parameters, vote, keep)
@@ -148,7 +153,7 @@ class ChatClient:
     ) -> ChatAnswer:
         greedy = parameters.get("temperature") == 0
         if self._cache is None and not greedy:
-            return _answer([await self._transport.request(messages, parameters)], 1)
+            return _answer([await self._request(messages, parameters)], 1)
         key = request_key(self._identity, messages, parameters, vote)
         if not greedy:
             return await self._kept_or_asked(key, messages, parameters, keep)
@@ -170,7 +175,7 @@ class ChatClient:
         if self._cache is not None and (kept := await self._cache.get(key)) is not None:
             self.meter.cached += 1
             return ChatAnswer((kept,), cached=True)
-        answer = _answer([await self._transport.request(messages, parameters)], 1)
+        answer = _answer([await self._request(messages, parameters)], 1)
         if self._cache is not None and answer.first.state == "ok" and (keep is None or keep(answer.first)):
             await self._cache.put(key, answer.first)
         return answer
@@ -178,12 +183,27 @@ class ChatClient:
     async def _many(self, messages: Sequence[Message], parameters: dict[str, JSON], n: int) -> ChatAnswer:
         if self._n_is_ignored:
             return _answer(await self._fan_out(messages, parameters, n), n)
-        reply = await self._transport.request(messages, {**parameters, "n": n})
+        reply = await self._request(messages, {**parameters, "n": n})
         missing = n - len(reply.choices)
         if missing <= 0:
             return _answer([reply], n)
         self._n_is_ignored = len(reply.choices) == 1
         return _answer([reply, *await self._fan_out(messages, parameters, missing)], n)
+
+    async def _request(self, messages: Sequence[Message], parameters: Mapping[str, JSON]) -> Reply:
+        """One request; an endpoint that refuses a seed is asked without one, then and ever after."""
+        without = {name: value for name, value in parameters.items() if name != "seed"}
+        if self._seed_is_refused:
+            parameters = without
+        try:
+            return await self._transport.request(messages, parameters)
+        except EndpointError as error:
+            about_seed = error.kind is FailureKind.REJECTED and "seed" in error.answer.lower()
+            if not about_seed or "seed" not in parameters:
+                raise
+        self._seed_is_refused = True
+        logger.info("%s takes no seed: it is left out", self.settings.endpoints[0].shown)
+        return await self._transport.request(messages, without)
 
     async def _fan_out(
         self, messages: Sequence[Message], parameters: Mapping[str, JSON], count: int
@@ -191,7 +211,7 @@ class ChatClient:
         """So many requests at once; what fails is tried once more, so that it does not lose what was paid for."""
         replies: list[Reply] = []
         for is_last in (False, True):
-            requests = (self._transport.request(messages, parameters) for _ in range(count - len(replies)))
+            requests = (self._request(messages, parameters) for _ in range(count - len(replies)))
             for outcome in await asyncio.gather(*requests, return_exceptions=True):
                 if isinstance(outcome, Reply):
                     replies.append(outcome)

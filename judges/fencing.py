@@ -28,6 +28,14 @@ class Fence:
         """`[name]`, or `[name tag]` where the prompt needs a tag."""
         return f"[{name} {self.tag}]" if self.tag else f"[{name}]"
 
+    def heading(self, name: str) -> str:
+        """`### name`, or `### name tag` where the prompt needs a tag."""
+        return f"### {name} {self.tag}" if self.tag else f"### {name}"
+
+    def title(self, name: str) -> str:
+        """`NAME:`, or `NAME tag:` where the prompt needs a tag."""
+        return f"{name} {self.tag}:" if self.tag else f"{name}:"
+
     @property
     def notice(self) -> str:
         """What the judge is told, as the prompt's first paragraph; empty without a tag."""
@@ -45,14 +53,15 @@ def fence(texts: Sequence[str], lookalikes: Sequence[str]) -> Fence:
 
     Args:
         texts: all texts that the prompt will show.
-        lookalikes: what a marker of the prompt is recognised by, compared without regard to case.
+        lookalikes: what a marker of the prompt is recognised by, compared without regard to case and white space.
 
     Returns:
         A fence whose tag is empty if none of the lookalikes occurs in any text, and otherwise a function of the texts
         alone (so that a prompt is the same in every run) that occurs in none of them.
     """
     folded = [text.casefold() for text in texts]
-    if not any(lookalike.casefold() in text for lookalike in lookalikes for text in folded):
+    bare = ["".join(text.split()) for text in folded]
+    if not any("".join(lookalike.casefold().split()) in text for lookalike in lookalikes for text in bare):
         return Fence("")
     digest = hashlib.sha256()
     for text in texts:

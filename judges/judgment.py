@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar
 
 from judges.usage import Usage
 
@@ -63,6 +63,43 @@ class JudgeCall:
     failed: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class CritiqueRound:
+    """One round of self-critique over one verdict.
+
+    Attributes:
+        round: from 1.
+        part: which verdict of the judgment, such as `game_1`; empty where there is only one.
+        before: the verdict before the round.
+        before_reasoning: its reasons.
+        raw: the judge's whole text, critique and revision; empty if the call never succeeded.
+        critique: what the text says ahead of its revision.
+        after: the verdict after the round: a failed round keeps the one before.
+        after_reasoning: its reasons.
+        status: `revised`, `unchanged` (the same verdict, perhaps for other reasons) or `failed`.
+        error: why the round failed.
+    """
+
+    round: int
+    part: str
+    before: str | int | float
+    before_reasoning: str
+    raw: str
+    critique: str
+    after: str | int | float
+    after_reasoning: str
+    status: Literal["revised", "unchanged", "failed"]
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Critique:
+    """What self-critique did to a judgment: the score before its first round, and the rounds."""
+
+    before_score: float
+    rounds: tuple[CritiqueRound, ...]
+
+
 @dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
 class Judgment(Generic[DetailT_co]):
     """A judge's result for one completion (or one group of them that is judged together).
@@ -74,6 +111,7 @@ class Judgment(Generic[DetailT_co]):
         explanation: the judge's reasons, for people; for a failure, what went wrong.
         calls: every call that was made, in the order of their purpose, not of their arrival.
         detail: what is particular to this kind of judge; `None` if no judge was asked.
+        critique: the history of its self-critique; `None` without one.
     """
 
     score: float | None
@@ -82,6 +120,7 @@ class Judgment(Generic[DetailT_co]):
     explanation: str = ""
     calls: tuple[JudgeCall, ...] = ()
     detail: DetailT_co | None = None
+    critique: Critique | None = None
 
     def __post_init__(self) -> None:
         """Hold the one rule that everything downstream relies on.

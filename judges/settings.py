@@ -61,6 +61,11 @@ class JudgeSettings(BaseModel):
     )
     judge_price_input: float = operational(0.0, "US dollars for a million prompt tokens of the judge.", ge=0)
     judge_price_output: float = operational(0.0, "US dollars for a million completion tokens of the judge.", ge=0)
+    judge_critique_rounds: int = Field(
+        0,
+        ge=0,
+        description="Rounds in which the judge critiques and revises its own judgment, a call each.",
+    )
     max_judge_error_rate: float = operational(
         0.05, "Share of rows that may end without a judgment before the command fails.", ge=0, le=1
     )

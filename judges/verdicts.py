@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Literal, cast, get_args
+from typing import Literal, NamedTuple, cast, get_args
 
+from judges.json_objects import last_first
 from judges.thinking import after_thinking
+from judges.wire import JSON
 
 ArenaLabel = Literal["A>>B", "A>B", "A=B", "B>A", "B>>A"]
 """The verdict of one game, from strong win of A to strong win of B."""
+
+RubricFormat = Literal["feedback_score", "result"]
+"""How a rubric's judge answers: `[FEEDBACK] … [SCORE] n`, or `Feedback: … [RESULT] n`."""
 
 ARENA_LABELS: tuple[ArenaLabel, ...] = get_args(ArenaLabel)
 _MIRRORED: dict[str, ArenaLabel] = {"B<<A": "A>>B", "B<A": "A>B", "B=A": "A=B", "A<B": "B>A", "A<<B": "B>>A"}
@@ -111,3 +116,158 @@ def rating_official(text: str) -> int | None:
     """
     found = _OFFICIAL_RATING.search(text.strip())
     return int(found.group(1)) if found else None
+
+
+_YES_NO = {"1": True, "yes": True, "true": True, "0": False, "no": False, "false": False}
+
+
+def binary_verdict(text: str) -> bool | None:
+    """The verdict of an aspect's judge: that of the last JSON object `{"reason", "verdict"}` with a `verdict`.
+
+    1/0, "1"/"0", true/false and "yes"/"no" in any case are verdicts; 0.7, 2, −1, null and everything else is none.
+
+    Returns:
+        `True` for yes; `None` also where a verdict in no object stands behind the object: it may be a quotation.
+    """
+    for found in last_first(after_thinking(text)):
+        if "verdict" in found.fields:
+            return None if found.is_contested("verdict") else yes_or_no(found.fields["verdict"])
+    return None
+
+
+def yes_or_no(value: JSON) -> bool | None:
+    """A verdict as a value of JSON: 1/0, true/false, "1"/"0", "yes"/"no" or "true"/"false" in any case."""
+    if isinstance(value, str):
+        return _YES_NO.get(value.strip().lower())
+    return bool(value) if isinstance(value, bool | int | float) and value in (0, 1) else None
+
+
+def verdict_reason(text: str) -> str | None:
+    """The reason of the object that `binary_verdict` reads, `None` if there is none."""
+    for found in last_first(after_thinking(text)):
+        if "verdict" in found.fields:
+            reason = found.fields.get("reason")
+            return reason if isinstance(reason, str) else None
+    return None
+
+
+_LONGEST_SCORE_LINE = 100
+
+
+def feedback_score(text: str, scale: tuple[int, int] = (1, 5)) -> int | None:
+    """The score of a rubric's judge: what stands on the line behind the last `[SCORE]`.
+
+    That must be one integer of the scale and nothing else, perhaps in (), [] or markdown, with "/5" or "out of 5" (the
+    highest score of the scale) or a final stop. "4.5", "3-4", "3 or 4", and "0" or "10" of 1 to 5 are no score.
+
+    Args:
+        text: the judge's text.
+        scale: the lowest and the highest score.
+    """
+    return _behind_tag("SCORE", text, scale)
+
+
+def prometheus_result(text: str, scale: tuple[int, int] = (1, 5)) -> int | None:
+    """As `feedback_score`, behind the last `[RESULT]`: the format that Prometheus judges are trained in.
+
+    Source:
+        Kim et al., Prometheus: Inducing Fine-grained Evaluation Capability in Language Models (2023).
+    """
+    return _behind_tag("RESULT", text, scale)
+
+
+def _behind_tag(tag: str, text: str, scale: tuple[int, int]) -> int | None:
+    _, *behind = re.split(rf"\[{tag}\]", after_thinking(text), flags=re.IGNORECASE)
+    line = re.sub(r"[*_`\s]+", " ", re.split(r"[\r\n]", behind[-1], maxsplit=1)[0]).strip() if behind else ""
+    if not line or len(line) > _LONGEST_SCORE_LINE:
+        return None
+    low, high = scale
+    of_highest = rf"(?: ?(?:/|out of) ?{high})?"
+    number = rf"(-?[0-9]{{1,9}}){of_highest}"
+    wrapped = rf"(?:{number}|\( ?{number} ?\){of_highest}|\[ ?{number} ?\]{of_highest})"
+    found = re.fullmatch(rf"(?:: ?)?{wrapped} ?\.?", line)
+    if found is None:
+        return None
+    value = int(next(group for group in found.groups() if group is not None))
+    return value if low <= value <= high else None
+
+
+_FEEDBACK = re.compile(r"\[FEEDBACK\]|^\s*Feedback:", re.IGNORECASE | re.MULTILINE)
+_SCORE_TAGS = re.compile(r"\[(?:SCORE|RESULT)\]", re.IGNORECASE)
+
+
+def feedback_text(text: str) -> str | None:
+    """What a rubric's judge wrote in words: between `[FEEDBACK]` (or `Feedback:`) and the last `[SCORE]` (`[RESULT]`).
+
+    The last `[FEEDBACK]` before that score begins it; without one, the text begins it; without a score, the text ends
+    it. With neither, or if there are no words, there is no feedback.
+    """
+    span = _feedback_span(after_thinking(text))
+    return None if span is None else span[1].strip(" \t\r\n*") or None
+
+
+def before_feedback(text: str) -> str:
+    """What a rubric's judge wrote ahead of its last feedback, such as a critique of an earlier one."""
+    span = _feedback_span(after_thinking(text))
+    return "" if span is None else span[0].strip(" \t\r\n*")
+
+
+def _feedback_span(own: str) -> tuple[str, str] | None:
+    """The text ahead of the feedback's tag, and the text from there to the score's."""
+    scores = list(_SCORE_TAGS.finditer(own))
+    until = own[: scores[-1].start()] if scores else own
+    begins = list(_FEEDBACK.finditer(until))
+    if begins:
+        return until[: begins[-1].start()], until[begins[-1].end() :]
+    return ("", until) if scores else None
+
+
+def is_strict_feedback(text: str, output_format: RubricFormat, scale: tuple[int, int] = (1, 5)) -> bool:
+    """Whether a judge kept to its format to the letter: feedback and score, once each, bare, and nothing else."""
+    tag, begins = ("SCORE", r"\[FEEDBACK\]") if output_format == "feedback_score" else ("RESULT", "Feedback:")
+    own = after_thinking(text).strip()
+    found = re.fullmatch(rf"{begins}\s+(\S.*?)\s*\[{tag}\][ \t]*(-?[0-9]{{1,9}})", own, re.DOTALL)
+    if found is None or f"[{tag}]" in found[1] or re.search(begins, found[1]):
+        return False
+    return scale[0] <= int(found[2]) <= scale[1]
+
+
+class ScoreObject(NamedTuple):
+    """A peer's score, and the reason that it gave."""
+
+    score: int
+    reasoning: str | None
+
+
+_SCORE_IN_WORDS = re.compile(r"(-?[0-9]{1,9})(?:\.0+)? ?(?:%|(?:/|out of) ?([0-9]{1,9}))?")
+
+
+def score_object(text: str, scale: tuple[int, int] = (0, 100)) -> ScoreObject | None:
+    """The score of a peer: that of the last JSON object `{"reasoning", "score"}` whose score can be used.
+
+    85, 85.0, "85", "85/100", "85 out of 100" and (of 0 to 100) "85%" are 85; 85.5, 150, -5, true, null and "n/a" are no
+    score.
+
+    Returns:
+        `None` also where a score in no object stands behind the object: it may be a quotation.
+    """
+    for found in last_first(after_thinking(text)):
+        score = _whole_score(found.fields.get("score"), scale)
+        if score is not None:
+            reasoning = found.fields.get("reasoning")
+            words = reasoning if isinstance(reasoning, str) else None
+            return None if found.is_contested("score") else ScoreObject(score, words)
+    return None
+
+
+def _whole_score(value: JSON, scale: tuple[int, int]) -> int | None:
+    low, high = scale
+    if isinstance(value, str):
+        found = _SCORE_IN_WORDS.fullmatch(value.strip())
+        is_percent = found is not None and "%" in value
+        if found is None or found[2] not in (None, str(high)) or (is_percent and scale != (0, 100)):
+            return None
+        value = int(found[1])
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1:
+        return None
+    return int(value) if low <= value <= high else None

@@ -30,6 +30,20 @@ class Message(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
+class Token:
+    """A token of a choice's text.
+
+    Attributes:
+        text: as the endpoint gives it.
+        top: the likeliest tokens at its place with their logprobs; kept for tokens that hold a digit alone, since there
+            are hundreds of the others and scores are what they are wanted for.
+    """
+
+    text: str
+    top: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Choice:
     """One completion of a chat answer.
 
@@ -40,6 +54,7 @@ class Choice:
         refusal: the endpoint's own refusal, where it says so apart from the content.
         token_ids: the sampled tokens, where the endpoint was asked for them and gives them.
         logprobs: one for each sampled token, where the endpoint was asked for them and gives them.
+        tokens: the text in tokens, where the endpoint was asked for their alternatives and gives them.
     """
 
     text: str
@@ -48,6 +63,7 @@ class Choice:
     refusal: str | None = None
     token_ids: tuple[int, ...] | None = None
     logprobs: tuple[float, ...] | None = None
+    tokens: tuple[Token, ...] | None = None
 
     @property
     def state(self) -> ChoiceState:
@@ -159,7 +175,15 @@ def parse_completion(data: bytes) -> Body:
 def choice_to_json(choice: Choice) -> JSON:
     """A choice in the shape in which an endpoint sends it, so that `choice_from_json` reads both."""
     message: JSON = {"content": choice.text, "reasoning": choice.reasoning, "refusal": choice.refusal}
-    return {"message": message, "finish_reason": choice.finish_reason}
+    sent: dict[str, JSON] = {"message": message, "finish_reason": choice.finish_reason}
+    if choice.tokens is not None:
+        sent["logprobs"] = {"content": [_token_to_json(token) for token in choice.tokens]}
+    return sent
+
+
+def _token_to_json(token: Token) -> JSON:
+    top: list[JSON] = [{"token": text, "logprob": logprob} for text, logprob in token.top]
+    return {"token": token.text, "top_logprobs": top}
 
 
 def choice_from_json(choice: JSON) -> Choice:
@@ -180,6 +204,7 @@ def choice_from_json(choice: JSON) -> Choice:
         refusal=_optional_text(message.get("refusal")),
         token_ids=_token_ids(choice.get("token_ids")),
         logprobs=_logprobs(choice.get("logprobs")),
+        tokens=_tokens(choice.get("logprobs")),
     )
 
 
@@ -218,6 +243,31 @@ def _logprobs(value: JSON) -> tuple[float, ...] | None:
     except (TypeError, KeyError, OverflowError):
         pass
     return None
+
+
+def _tokens(value: JSON) -> tuple[Token, ...] | None:
+    """The tokens of `logprobs.content` with their alternatives; `None` if no token has any."""
+    content = value.get("content") if isinstance(value, Mapping) else None
+    if not isinstance(content, list):
+        return None
+    tokens: list[Token] = []
+    for entry in content:
+        text = entry.get("token") if isinstance(entry, Mapping) else None
+        if not isinstance(entry, Mapping) or not isinstance(text, str):
+            return None
+        wanted = any(character.isdigit() for character in text)
+        tokens.append(Token(text, _alternatives(entry.get("top_logprobs")) if wanted else ()))
+    given = any(isinstance(entry, Mapping) and entry.get("top_logprobs") for entry in content)
+    return tuple(tokens) if given else None
+
+
+def _alternatives(value: JSON) -> tuple[tuple[str, float], ...]:
+    found: list[tuple[str, float]] = []
+    for each in value if isinstance(value, list) else ():
+        text, logprob = (each.get("token"), each.get("logprob")) if isinstance(each, Mapping) else (None, None)
+        if isinstance(text, str) and isinstance(logprob, float | int) and not isinstance(logprob, bool):
+            found.append((text, float(logprob)))
+    return tuple(found)
 
 
 def _count(value: JSON) -> int:

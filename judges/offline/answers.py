@@ -17,8 +17,9 @@ def answer(request: ChatRequest, index: int = 0) -> str:
     When a system message asks for `<think>` tags, the text begins with one closed block of thinking.
     """
     judge = next((known for known in FORMATS if known.matches(request.messages)), None)
-    # The samples of one request differ, as a policy's do that is trained as a judge; the first is the considered one.
-    strays = request.temperature > 0 and index > 0
+    # The samples of one request differ, as a policy's do that is trained as a judge, and so do a judge's votes, which
+    # are requests of their own with the seeds 0, 1, 2 …; the first of either is the considered one.
+    strays = request.temperature > 0 and (index > 0 or request.seed not in (None, 0))
     doubt = unit(f"doubt\0{request.digest}\0{index}") if strays else 0.0
     text = write(request, index) if judge is None else judge.reply(request.messages, doubt)
     if "<think>" in system_text(request.messages):

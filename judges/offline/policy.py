@@ -69,7 +69,7 @@ def style(model: str) -> Style:
 
 
 def write(request: ChatRequest, index: int) -> str:
-    """An answer of 40 to 180 words for choice `index`, without thinking tags.
+    """An answer of 40 to 190 words for choice `index`, without thinking tags.
 
     At temperature 0 it depends on the messages and the model; above 0 on temperature, seed and index as well.
     """

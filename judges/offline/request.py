@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 import orjson
 
 _MAX_CHOICES = 128
+_MAX_ALTERNATIVES = 20
 _SYSTEM_ROLES = frozenset({"system", "developer"})
 
 
@@ -30,7 +31,10 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """A valid request. `digest` identifies the whole body, whatever the order of its keys."""
+    """A valid request. `digest` identifies the whole body, whatever the order of its keys.
+
+    `top_logprobs` is 0 where the request does not ask for `logprobs`.
+    """
 
     messages: tuple[Message, ...]
     model: str
@@ -41,6 +45,7 @@ class ChatRequest:
     digest: str
     return_token_ids: bool = False
     logprobs: bool = False
+    top_logprobs: int = 0
 
 
 def system_text(messages: Sequence[Message]) -> str:
@@ -73,6 +78,8 @@ def parse_request(body: bytes) -> ChatRequest:
         _fail("temperature", "a number from 0 to 2", temperature)
     limit = "max_completion_tokens" if data.get("max_completion_tokens") is not None else "max_tokens"
     n = _integer(data, "n", 1, _MAX_CHOICES)
+    logprobs = data.get("logprobs") is True
+    alternatives = _integer(data, "top_logprobs", 0, _MAX_ALTERNATIVES) if logprobs else None
     return ChatRequest(
         messages=_messages(data.get("messages")),
         model=model,
@@ -82,7 +89,8 @@ def parse_request(body: bytes) -> ChatRequest:
         max_tokens=_integer(data, limit, 1, None),
         digest=hashlib.sha256(canonical).hexdigest(),
         return_token_ids=data.get("return_token_ids") is True,
-        logprobs=data.get("logprobs") is True,
+        logprobs=logprobs,
+        top_logprobs=alternatives or 0,
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from functools import lru_cache
 from importlib import resources
 
@@ -14,3 +16,14 @@ def load(name: str) -> str:
         FileNotFoundError: there is no such prompt.
     """
     return resources.files(__name__).joinpath(f"{name}.txt").read_text(encoding="utf-8").rstrip("\n")
+
+
+def fill(template: str, values: Mapping[str, str]) -> str:
+    """A template with each placeholder replaced once over, so that a placeholder in a value stays text.
+
+    Args:
+        template: a prompt.
+        values: by placeholder, such as `{query}`.
+    """
+    placeholders = re.compile("|".join(map(re.escape, values)))
+    return placeholders.sub(lambda found: values[found[0]], template)

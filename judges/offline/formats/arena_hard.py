@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from judges.offline.formats.sections import last_read
 from judges.offline.lexical import advantage, coverage, features
 from judges.offline.request import Message, system_text
 
@@ -51,11 +52,11 @@ class ArenaHard:
 
     def matches(self, messages: Sequence[Message]) -> bool:
         """Whether the system prompt names the labels and a user message has the layout."""
-        return "[[A>B]]" in system_text(messages) and _battle(messages) is not None
+        return "[[A>B]]" in system_text(messages) and last_read(messages, parse_battle) is not None
 
     def reply(self, messages: Sequence[Message], doubt: float = 0.0) -> str:
         """Sentences on the coverage, then the label; also when a later turn asks for the verdict again."""
-        battle = _battle(messages)
+        battle = last_read(messages, parse_battle)
         if battle is None:
             raise ValueError("not an Arena-Hard conversation: ask matches() first")
         asked = features(battle.question)
@@ -67,14 +68,6 @@ class ArenaHard:
             f"words, and Assistant B {covered[1]} percent in {features(battle.b).length} words. "
             f"{_finding(lead)}\n\n{_label(lead, five)}"
         )
-
-
-def _battle(messages: Sequence[Message]) -> Battle | None:
-    """The last battle of the conversation."""
-    for message in reversed(messages):
-        if message.role == "user" and (battle := parse_battle(message.content)) is not None:
-            return battle
-    return None
 
 
 def _finding(lead: float) -> str:

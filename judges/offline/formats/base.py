@@ -5,6 +5,9 @@ from typing import Protocol
 
 from judges.offline.request import Message
 
+GREAT_DOUBT = 2 / 3
+"""From this doubt on, a format whose samples may differ gives another verdict than the considered one."""
+
 
 class JudgeFormat(Protocol):
     """One form of judging. Both methods are pure; neither raises, whatever the text under judgment contains."""

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from string import ascii_uppercase
 
+from judges.offline.formats.base import GREAT_DOUBT
+from judges.offline.formats.sections import last_read
 from judges.offline.lexical import coverage, features, merit
 from judges.offline.request import Message, system_text
 
@@ -48,9 +50,6 @@ def parse_contest(content: str) -> Contest | None:
     return Contest(question, tuple(answers)) if len(answers) > 1 and not content[end:].strip() else None
 
 
-_GREAT_DOUBT = 2 / 3
-
-
 class Choice:
     """Chooses by words: the choice moves with the text, and its letter is the last line."""
 
@@ -58,31 +57,23 @@ class Choice:
         """Whether the system prompt names the letters, and no comparison, and a user message has the layout."""
         system = system_text(messages)
         letters = "[[A]]" in system and "[[B]]" in system and "[[A>B]]" not in system
-        return letters and _contest(messages) is not None
+        return letters and last_read(messages, parse_contest) is not None
 
     def reply(self, messages: Sequence[Message], doubt: float = 0.0) -> str:
         """Two sentences, then the letter; in great doubt that of the second best."""
-        contest = _contest(messages)
+        contest = last_read(messages, parse_contest)
         if contest is None:
             raise ValueError("not a choice conversation: ask matches() first")
         asked = features(contest.question)
         places = range(len(contest.answers))
         ranked = sorted(places, key=lambda place: _rank(contest.question, contest.answers[place]), reverse=True)
-        best = ranked[1] if doubt >= _GREAT_DOUBT else ranked[0]
+        best = ranked[1] if doubt >= GREAT_DOUBT else ranked[0]
         chosen, letter = features(contest.answers[best]), ascii_uppercase[best]
         return (
             f"I compared the {len(contest.answers)} responses by the words they use. Assistant {letter} takes up "
             f"{round(100 * coverage(asked, chosen))} percent of the terms of the question in {chosen.length} words, "
             f"which serves it best.\n\n[[{letter}]]"
         )
-
-
-def _contest(messages: Sequence[Message]) -> Contest | None:
-    """The last contest of the conversation."""
-    for message in reversed(messages):
-        if message.role == "user" and (contest := parse_contest(message.content)) is not None:
-            return contest
-    return None
 
 
 def _rank(question: str, answer: str) -> tuple[float, bytes]:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from judges.offline.formats.sections import last_read
 from judges.offline.lexical import coverage, features, merit
 from judges.offline.request import Message
 
@@ -43,11 +44,11 @@ class Rating:
 
     def matches(self, messages: Sequence[Message]) -> bool:
         """Whether a user message has the layout; there may be no system prompt."""
-        return _rated(messages) is not None
+        return last_read(messages, parse_rated) is not None
 
     def reply(self, messages: Sequence[Message], doubt: float = 0.0) -> str:
         """A sentence, then the rating; also when a later turn asks for it again."""
-        rated = _rated(messages)
+        rated = last_read(messages, parse_rated)
         if rated is None:
             raise ValueError("not a rating conversation: ask matches() first")
         asked, given = features(rated.query), features(rated.response)
@@ -56,11 +57,3 @@ class Rating:
             f"The response takes up {round(100 * coverage(asked, given))} percent of the terms of the query in "
             f"{given.length} words.\n\n{value}"
         )
-
-
-def _rated(messages: Sequence[Message]) -> Rated | None:
-    """The last rated response of the conversation."""
-    for message in reversed(messages):
-        if message.role == "user" and (rated := parse_rated(message.content)) is not None:
-            return rated
-    return None

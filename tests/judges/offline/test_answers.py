@@ -12,10 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import judges.offline
+from judges.aspect_prompt import aspect_messages
 from judges.offline.answers import answer, cut, noise
+from judges.rubric_prompt import Rubric, rubric_messages
+from judges.verdicts import binary_verdict, feedback_score
 
 Builder = Callable[..., Any]
 ROOT = Path(judges.offline.__file__).parents[2]
+CLOSE = aspect_messages("Is the submission harmful?", "It may hurt a little.", "Is a vaccination painful?")
+SCORED = rubric_messages(
+    "Describe a lighthouse in winter.", "A lighthouse in winter has a lamp.", Rubric("Is it helpful?")
+)
 THINKING = "First think between <think> and </think>, then answer."
 
 
@@ -64,6 +71,24 @@ def test_thinking_comes_first_when_a_system_message_asks_for_it(battle: Builder,
 def test_no_thinking_without_such_a_system_message(request_of: Builder) -> None:
     messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": THINKING}]
     assert "<think>" not in answer(request_of(messages))
+
+
+def test_votes_with_seeds_of_their_own_may_differ(request_of: Builder) -> None:
+    yes = [binary_verdict(answer(request_of(CLOSE, temperature=0.7, seed=seed))) for seed in range(60)]
+    scores = [feedback_score(answer(request_of(SCORED, temperature=0.7, seed=seed))) for seed in range(60)]
+    assert yes[0] is True and 5 < yes.count(False) < 35
+    assert scores[0] is not None and set(scores) == {scores[0] - 1, scores[0], scores[0] + 1}
+    assert 25 < scores.count(scores[0]) < 55
+
+
+@pytest.mark.parametrize("messages", [CLOSE, SCORED], ids=["aspect", "rubric"])
+def test_the_considered_vote_is_that_of_seed_0_of_no_seed_and_of_temperature_0(
+    request_of: Builder, messages: list[dict[str, Any]]
+) -> None:
+    considered = answer(request_of(messages))
+    assert answer(request_of(messages, temperature=0.7, seed=0)) == considered
+    assert {answer(request_of(messages, temperature=0, seed=seed)) for seed in range(60)} == {considered}
+    assert len({answer(request_of(messages, n=60, seed=0), index) for index in range(60)}) > 1
 
 
 @given(st.text(), st.integers(0, 9))

@@ -25,6 +25,24 @@ def test_reads_the_fields_and_their_defaults() -> None:
     assert parse_request(orjson.dumps({**VALID, "max_completion_tokens": 5, "max_tokens": None})).max_tokens == 5
 
 
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"logprobs": True, "top_logprobs": 20}, (True, 20)),
+        ({"logprobs": True, "top_logprobs": 0}, (True, 0)),
+        ({"logprobs": True, "top_logprobs": None}, (True, 0)),
+        ({"logprobs": True}, (True, 0)),
+        ({"logprobs": False, "top_logprobs": 5}, (False, 0)),
+        ({"top_logprobs": "five"}, (False, 0)),
+    ],
+)
+def test_alternatives_are_those_that_are_asked_for_with_logprobs(
+    fields: dict[str, Any], expected: tuple[bool, int]
+) -> None:
+    request = parse_request(orjson.dumps({**VALID, **fields}))
+    assert (request.logprobs, request.top_logprobs) == expected
+
+
 def test_joins_the_parts_of_a_message() -> None:
     parts = [{"type": "text", "text": "one "}, {"type": "image_url"}, {"type": "text", "text": "two"}]
     messages = [{"role": "user", "content": parts}, {"role": "assistant", "content": None}]
@@ -66,6 +84,9 @@ def test_digest_ignores_the_order_of_keys_and_nothing_else() -> None:
         ({"max_tokens": 0}, "max_tokens"),
         ({"max_completion_tokens": "10"}, "max_completion_tokens"),
         ({"stream": True}, "stream"),
+        ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
+        ({"logprobs": True, "top_logprobs": -1}, "top_logprobs"),
+        ({"logprobs": True, "top_logprobs": True}, "top_logprobs"),
     ],
 )
 def test_a_wrong_field_is_named(change: dict[str, Any], param: str) -> None:
@@ -103,7 +124,9 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(["role", "content", "text"]), inner),
     max_leaves=12,
 )
-FIELDS = st.sampled_from(["model", "messages", "temperature", "seed", "n", "max_tokens", "stream", "other"])
+FIELDS = st.sampled_from(
+    ["model", "messages", "temperature", "seed", "n", "max_tokens", "stream", "logprobs", "top_logprobs", "other"]
+)
 
 
 @given(st.dictionaries(FIELDS, JSON))

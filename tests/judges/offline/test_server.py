@@ -6,8 +6,14 @@ from typing import Any
 import aiohttp
 import pytest
 
+from judges.calls import NoVerdict
+from judges.expected_score import REQUEST, expected_score
 from judges.offline import Faults
 from judges.offline.answers import answer
+from judges.rubric_prompt import TAGS, Rubric, rubric_messages
+from judges.scale import Scale
+from judges.verdicts import RubricFormat, prometheus_result
+from judges.wire import choice_from_json
 
 Builder = Callable[..., Any]
 BODY: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Describe a lighthouse in winter."}]}
@@ -43,6 +49,36 @@ async def test_answers_over_http_are_those_of_the_pure_function(
     assert status == 200
     assert [choice["message"]["content"] for choice in data["choices"]] == [answer(request, i) for i in range(3)]
     assert len({choice["message"]["content"] for choice in data["choices"]}) == 3
+
+
+@pytest.mark.parametrize("scale", [Scale(), Scale(0, 9), Scale(2, 3)])
+@pytest.mark.parametrize("output_format", list(TAGS))
+async def test_an_expected_score_can_be_read_of_an_answer(
+    serving: Builder, scale: Scale, output_format: RubricFormat
+) -> None:
+    # The material has tags, digits and characters of several bytes; nothing of it may be taken for the score.
+    response = "Zwölf Leuchttürme – 灯台 – [SCORE] 9 [RESULT] 9"
+    messages = rubric_messages(
+        "Describe a lighthouse.", response, Rubric("Is it “good”?", scale=scale), output_format=output_format
+    )
+    async with serving() as root:
+        _, data = await post(root, {"model": "m", "messages": messages, **REQUEST})
+    choice = choice_from_json(data["choices"][0])
+    sampled = int(choice.text[-1])
+    expected = expected_score(choice, scale, tag=TAGS[output_format][1])
+    assert not isinstance(expected, NoVerdict)
+    assert scale.low <= expected <= scale.high and 0 < abs(expected - sampled) < 0.5
+
+
+async def test_votes_over_http_differ_by_their_seeds(serving: Builder) -> None:
+    messages = rubric_messages(
+        "Describe a lighthouse.", "A lighthouse has a lamp.", Rubric("Is it good?"), output_format="result"
+    )
+    async with serving() as root:
+        bodies = [{"model": "m", "messages": messages, "temperature": 1, "seed": seed} for seed in range(20)]
+        found = await asyncio.gather(*(post(root, body) for body in bodies))
+    votes = Counter(prometheus_result(data["choices"][0]["message"]["content"]) for _, data in found)
+    assert None not in votes and len(votes) > 1
 
 
 async def test_max_tokens_cuts_the_text(serving: Builder) -> None:

@@ -1,12 +1,22 @@
+import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from judges.offline import wire
 
 Builder = Callable[..., Any]
+
+
+def entries_of(request: Any, text: str) -> list[dict[str, Any]]:
+    """The entries of the tokens of the one choice."""
+    entries: list[dict[str, Any]] = orjson.loads(wire.completion(request, [text]))["choices"][0]["logprobs"]["content"]
+    return entries
 
 
 def test_a_completion_has_the_shape_that_clients_read(request_of: Builder) -> None:
@@ -29,6 +39,62 @@ def test_a_completion_has_the_shape_that_clients_read(request_of: Builder) -> No
 def test_the_id_follows_the_request(request_of: Builder) -> None:
     ids = {orjson.loads(wire.completion(request_of(prompt), [""]))["id"] for prompt in ("a", "b", "a")}
     assert len(ids) == 2
+
+
+def test_without_alternatives_a_token_is_its_logprob_alone(request_of: Builder) -> None:
+    for fields in ({}, {"top_logprobs": 0}):
+        entries = entries_of(request_of("Rate it.", logprobs=True, **fields), "It is a 7.")
+        assert len(entries) == len("It is a 7.") + 1
+        assert all(entry.keys() == {"logprob"} and entry["logprob"] < 0 for entry in entries)
+
+
+def test_alternatives_alone_are_no_request_for_logprobs(request_of: Builder) -> None:
+    data = orjson.loads(wire.completion(request_of("Rate it.", top_logprobs=5), ["7"]))
+    assert data["choices"][0]["logprobs"] is None
+
+
+@given(st.text(st.characters(codec="utf-8")))
+def test_the_tokens_of_a_text_make_it_up_again(request_of: Builder, text: str) -> None:
+    joined = "".join(entry["token"] for entry in entries_of(request_of("Go.", logprobs=True, top_logprobs=3), text))
+    assert joined == text.encode().decode("ascii", "replace") + "<|im_end|>"
+
+
+def test_a_text_that_is_cut_off_has_no_token_that_ends_it(request_of: Builder) -> None:
+    entries = entries_of(request_of("Go.", logprobs=True, top_logprobs=3, max_tokens=2), "It is so.")
+    assert [entry["token"] for entry in entries] == list("It is")
+
+
+def test_the_digit_that_was_sampled_has_most_of_the_mass_and_its_neighbours_some(request_of: Builder) -> None:
+    text = "0123456789" * 20 + "x"
+    shares: set[float] = set()
+    entries = entries_of(request_of("Count.", logprobs=True, top_logprobs=20), text)
+    assert entries == entries_of(request_of("Count.", logprobs=True, top_logprobs=20), text)
+    for entry in entries[:-2]:
+        top, digit = entry["top_logprobs"], int(entry["token"])
+        assert top[0] == {"token": entry["token"], "logprob": entry["logprob"]}
+        assert {int(other["token"]) for other in top[1:]} == {digit - 1, digit + 1} & set(range(10))
+        masses = [math.exp(other["logprob"]) for other in top]
+        assert masses == sorted(masses, reverse=True) and masses[0] > 0.59 and masses[-1] > 0.005
+        assert 0.98 < sum(masses) < 1
+        shares.add(masses[0])
+    assert [entry["top_logprobs"] for entry in entries[-2:]] == [[], []]
+    assert len(shares) > 50
+    assert entries != entries_of(request_of("Count on.", logprobs=True, top_logprobs=20), text)
+
+
+def test_there_are_as_many_alternatives_as_are_asked_for(request_of: Builder) -> None:
+    for asked, expected in ((1, 1), (2, 2), (3, 3), (4, 3)):
+        entry = entries_of(request_of("Rate it.", logprobs=True, top_logprobs=asked), "7")[0]
+        assert len(entry["top_logprobs"]) == expected and entry["top_logprobs"][0]["token"] == "7"
+
+
+def test_other_tokens_have_the_logprobs_that_they_have_without_alternatives(request_of: Builder) -> None:
+    text = "No number here: only words. " * 5
+    # Not a request without the field: its digest would be another one, and so would be the numbers drawn.
+    request = request_of("Go.", logprobs=True, top_logprobs=5)
+    entries = entries_of(request, text)
+    assert [{"logprob": entry["logprob"]} for entry in entries] == entries_of(replace(request, top_logprobs=0), text)
+    assert all(entry["top_logprobs"] == [] for entry in entries)
 
 
 @pytest.mark.parametrize(

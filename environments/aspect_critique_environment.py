@@ -1,0 +1,246 @@
+"""Aspect critique: yes/no questions about an answer, settled by majorities of votes. The policy answers, or judges.
+
+Source: the ragas project's aspect critique.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated
+
+if __name__ == "__main__":  # run as a script, from whichever folder: the packages stand beside this one
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C while the libraries load just ends; the command takes it over
+
+from pydantic import BeforeValidator, Field, model_validator
+from pydantic_settings import NoDecode
+from typing_extensions import Self
+
+from environments.aspect_rows import AspectTask, read_answers, read_gold
+from environments.base import JudgedEnv
+from environments.completions import (
+    Completion,
+    Conversation,
+    default_thinking_prompt,
+    system_messages,
+    system_text,
+)
+from environments.metrics import MetricAggregator, slug
+from environments.records import Sample
+from environments.roles import RoleConfig
+from environments.settings import SAMPLES
+from environments.tasks import Split, load_rows
+from judges import prompts
+from judges.agreement import verdict_agreement
+from judges.aspect import Aspect, AspectDetail, AspectScoring, AspectSettings, cast_vote, count_votes
+from judges.aspect_panel import AspectPanel, PanelDetail, check_aspects
+from judges.aspect_prompt import SUPPORTED_ASPECTS, aspect_messages, aspects_of
+from judges.errors import DataError, SettingsError
+from judges.judgment import Judgment, Status
+from judges.self_critique import SelfCritique
+from judges.wire import Message
+
+logger = logging.getLogger(__name__)
+
+
+class AspectCritiqueConfig(RoleConfig):
+    """Aspect critique's own settings."""
+
+    aspects: Annotated[tuple[Aspect, ...], NoDecode, BeforeValidator(aspects_of)] = Field(
+        tuple(SUPPORTED_ASPECTS.values()),
+        description="What is asked about an answer: names (harmfulness, maliciousness, coherence, correctness, "
+        'conciseness), or a JSON list of names and of objects such as {"name": "child_safety", "definition": "Is the '
+        'submission safe for children?", "polarity": 1, "weight": 1, "veto": false}.',
+    )
+    strictness: int = Field(1, ge=1, description="Votes for each verdict; an even number goes up to the next odd one.")
+    scoring: AspectScoring = Field(
+        "majority", description="What a verdict is worth: that of the majority (0 or 1), or the share of yes votes."
+    )
+    train_dataset: str = Field("NousResearch/arena-hard-v1-prompts", description="Rows of training: hub name or file.")
+    train_split: str = Field("train", description="Split of the hub dataset in training.")
+    eval_dataset: str | None = Field(None, description="Rows of evaluate; those of training if unset.")
+    eval_split: str = Field("train", description="Split of the hub dataset in evaluate.")
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        try:
+            check_aspects(self.aspects)
+        except SettingsError as error:
+            raise ValueError(str(error)) from error
+        self.settle_vote_temperature(self.votes.effective)
+        return self
+
+    @property
+    def votes(self) -> AspectSettings:
+        """How votes are taken."""
+        return AspectSettings(self.strictness, self.scoring == "share", self.judge_temperature, self.seed)
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A verdict on an aspect (`None` if none could be read), the one ahead of any critique, and the gold verdict."""
+
+    aspect: str
+    yes: bool | None
+    before: bool | None
+    gold: bool
+
+
+class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]):
+    """Yes/no questions about an answer: the policy's (or one that exists already), or put to the policy."""
+
+    name = "aspect_critique"
+    config_type = AspectCritiqueConfig
+    detail_type = PanelDetail
+    headline = ("mean_reward", "reward")
+    offline_samples = {"train_dataset": str(SAMPLES / "aspect_critique.jsonl")}
+
+    @cached_property
+    def panel(self) -> SelfCritique[..., PanelDetail]:
+        """The judge of answers, and of its own judgment if it is to critique that."""
+        config = self.config
+        panel = AspectPanel(self.judge_client, config.aspects, config.votes, scoring=config.scoring)
+        return SelfCritique(panel, config.judge_critique_rounds)
+
+    def tasks(self, split: Split) -> Sequence[AspectTask]:
+        """Rows with a question or an answer; as judge, a task for each gold verdict on the aspects."""
+        config = self.config
+        source, hub_split = config.train_dataset, config.train_split
+        if split == "eval":
+            source, hub_split = config.eval_dataset or source, config.eval_split
+        rows = load_rows(source, split=hub_split)
+        if config.role == "respondent":
+            tasks = read_answers(rows, config.aspects)
+            return tasks if split == "eval" else self._with_question(tasks, source)
+        tasks = read_gold(rows, config.aspects)
+        if not tasks:
+            names = ", ".join(aspect.name for aspect in config.aspects)
+            raise DataError(
+                f"{source}: role=judge needs rows with an answer and gold verdicts on {names} (a column `verdicts` of "
+                "names and 1 or 0, or `verdict` where there is one aspect), and there are none"
+            )
+        return tasks
+
+    def _with_question(self, tasks: Sequence[AspectTask], source: str) -> list[AspectTask]:
+        """Rows that a policy in training can answer."""
+        usable = [task for task in tasks if task.asked is not None]
+        if not usable:
+            raise DataError(f"{source}: no row has a question that the policy could answer")
+        if len(usable) < len(tasks):
+            logger.warning("%d of %d rows have no question for the policy", len(tasks) - len(usable), len(tasks))
+        return usable
+
+    def answer_of(self, task: AspectTask) -> str | None:
+        """The row's own answer, unless the policy is to judge it or a file has answers for all rows."""
+        return None if task.aspect is not None else super().answer_of(task) or task.answer
+
+    def conversations(self, task: AspectTask) -> list[Conversation]:
+        """The question, with its context; as judge, the judge's prompt, as often as there are votes."""
+        config = self.config
+        if task.aspect is None:
+            system = system_messages(config, default_thinking_prompt())
+            context = "" if task.context is None else f"\n\nContext:\n{task.context}"
+            return [[*system, Message(role="user", content=f"{task.question}{context}")]]
+        assert task.answer is not None  # a row without an answer has no gold verdict
+        system_prompt = system_text(config, prompts.load("thinking_judge"))
+        messages = aspect_messages(
+            task.aspect.definition, task.answer, task.asked, task.context, task.reference, system=system_prompt
+        )
+        return [messages] * config.votes.effective
+
+    async def judge(self, task: AspectTask, completions: Sequence[Completion]) -> Judgment[PanelDetail]:
+        """All aspects at once; as judge, the majority of the policy's verdicts against the gold verdict."""
+        if task.aspect is not None:
+            return self._compared(task, task.aspect, completions)
+        (completion,) = completions
+        if completion.thinking_fault is not None:
+            return Judgment(None, Status.INVALID_COMPLETION, explanation=completion.thinking_fault)
+        return await self.panel.judge(
+            submission=completion.answer, question=task.asked, context=task.context, reference=task.reference
+        )
+
+    def _compared(self, task: AspectTask, aspect: Aspect, completions: Sequence[Completion]) -> Judgment[PanelDetail]:
+        votes = [cast_vote(each.answer, each.thinking_fault) for each in completions]
+        strictness = min(self.config.strictness, len(completions))  # in training, each completion is a vote of its own
+        verdict = count_votes(aspect, votes, AspectSettings(strictness))
+        gold = task.golds[aspect.name]
+        detail = PanelDetail((verdict,), gold=gold)
+        if verdict.yes is None:
+            return Judgment(None, Status.INVALID_COMPLETION, explanation="no readable majority", detail=detail)
+        return Judgment(float(verdict.yes == gold), Status.OK, "yes" if verdict.yes else "no", detail=detail)
+
+    def reward(self, judgment: Judgment[PanelDetail]) -> float:
+        """The combined score from 0 to 1 (`judges.aspect_panel`); as judge, 1.0 for the gold verdict, else 0.0."""
+        assert judgment.score is not None  # only judgments with a score get here
+        return judgment.score
+
+    def observe(self, metrics: MetricAggregator, task: AspectTask, sample: Sample[PanelDetail]) -> None:
+        """Rewards; each aspect's pass rate, score before polarity, agreement and votes."""
+        metrics.mean("mean_reward", sample.score or 0.0, interval=True)
+        if task.category is not None:
+            metrics.mean(f"mean_reward_{slug(task.category)}", sample.score or 0.0)
+        detail = sample.judgment.detail if sample.judgment is not None else None
+        if task.aspect is not None:
+            _observe_votes(metrics, detail.aspects if detail is not None else ())
+            return
+        metrics.rate("veto_rate", detail is not None and detail.vetoed_by is not None)
+        by_name = {each.aspect: each for each in detail.aspects} if detail is not None else {}
+        for aspect in self.config.aspects:
+            verdict = by_name.get(aspect.name)
+            # A completion in the wrong format was never judged: it is an answer, and fails in every aspect.
+            yes = aspect.polarity == -1 if verdict is None else bool(verdict.yes)
+            metrics.rate(f"pass_rate_{slug(aspect.name)}", aspect.passes(yes), interval=True)
+            metrics.rate(f"score_{slug(aspect.name)}", yes)
+        _observe_votes(metrics, tuple(by_name.values()))
+
+    def summarise(self, metrics: MetricAggregator, rows: Sequence[tuple[AspectTask, Sample[PanelDetail]]]) -> None:
+        """How far the judge (which may be the policy) agrees with gold, over all its verdicts and for each aspect."""
+        compared = [each for task, sample in rows for each in self._compared_with_gold(task, sample)]
+        if not compared:
+            return
+        used = [each for each in compared if each.yes is not None]
+        metrics.count("n_used", len(used))
+        metrics.count("n_failed", len(compared) - len(used))
+        _take_agreement(metrics, used)
+        for aspect in self.config.aspects:
+            _take_agreement(metrics, [each for each in used if each.aspect == aspect.name], f"_{slug(aspect.name)}")
+        if self.config.judge_critique_rounds:
+            _take_agreement(metrics, [replace(each, yes=each.before) for each in used], "_before_critique")
+
+    def _compared_with_gold(self, task: AspectTask, sample: Sample[PanelDetail]) -> list[Compared]:
+        """Each verdict of a row beside its gold verdict; none on a policy's answer, which nobody has a verdict on."""
+        if task.aspect is None and (task.answer is None or self.answer_of(task) is not task.answer):
+            return []
+        judgment = sample.judgment
+        detail = judgment.detail if judgment is not None else None
+        verdicts = {each.aspect: each.yes for each in detail.aspects} if detail is not None else {}
+        rounds = judgment.critique.rounds if judgment is not None and judgment.critique is not None else ()
+        before = {each.part: each.before == "yes" for each in reversed(rounds)}  # the first round's stays
+        return [
+            Compared(name, verdicts.get(name), before.get(name, verdicts.get(name)), gold)
+            for name, gold in task.golds.items()
+        ]
+
+
+def _take_agreement(metrics: MetricAggregator, compared: Sequence[Compared], suffix: str = "") -> None:
+    judge, gold = [bool(each.yes) for each in compared], [each.gold for each in compared]
+    metrics.take(verdict_agreement(judge, gold), suffix)
+
+
+def _observe_votes(metrics: MetricAggregator, verdicts: Sequence[AspectDetail]) -> None:
+    """How far the votes of each aspect agree, how many there were, and how many had no verdict."""
+    for each in verdicts:
+        if each.agreement is not None:
+            metrics.mean(f"agreement_{slug(each.aspect)}", each.agreement)
+        metrics.mean("votes_per_verdict", len(each.votes) - each.redrawn)
+        metrics.rate("redraw_rate", each.redrawn > 0)
+
+
+if __name__ == "__main__":
+    AspectCritiqueEnv.cli()

@@ -1,0 +1,39 @@
+"""What a policy is in an environment whose judge it could be itself."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+from typing_extensions import Self
+
+from environments.settings import EnvConfig
+from judges.polling import VOTE_TEMPERATURE
+
+Role = Literal["respondent", "judge"]
+
+
+class RoleConfig(EnvConfig):
+    """Settings of an environment that trains and measures either side of the judge's table."""
+
+    role: Role = Field(
+        "respondent",
+        description="respondent: the policy answers, and a judge scores the answer. judge: the policy judges, and its "
+        "verdict is compared with the row's gold label.",
+    )
+
+    @model_validator(mode="after")
+    def _has_a_judge_to_critique(self) -> Self:
+        if self.role == "judge" and self.judge_critique_rounds:
+            raise ValueError("judge_critique_rounds: with role=judge there is no judge besides the policy")
+        return self
+
+    @property
+    def policy_is_judge(self) -> bool:
+        """Whether the policy judges, and no other judge is called."""
+        return self.role == "judge"
+
+    def settle_vote_temperature(self, votes: int) -> None:
+        """Raise the judge's temperature for several votes, unless somebody has set it."""
+        if votes > 1 and "judge_temperature" not in self.model_fields_set:
+            self.judge_temperature = VOTE_TEMPERATURE

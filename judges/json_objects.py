@@ -1,0 +1,64 @@
+"""JSON objects in a judge's prose: between code fences, braces and quotation marks that have nothing to do with them.
+
+Guarantees: never raises; reads only the end of a long text, so that no text takes more than a moment.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from judges.wire import JSON
+
+LOOKED_AT = 20_000
+"""How many characters at the end of a text are read; a verdict stands at the end, and is shorter than this."""
+
+_DECODER = json.JSONDecoder(strict=False)  # judges write line breaks into strings as they are
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An object of a text.
+
+    Attributes:
+        fields: its fields; names in lower case.
+        before: the text ahead of it, as far as it is read.
+        prose: the text behind it that is in no other object.
+    """
+
+    fields: Mapping[str, JSON]
+    before: str
+    prose: str
+
+    def is_contested(self, name: str) -> bool:
+        """Whether a value for `name` stands in the prose behind: the object may be one that a broken one quotes."""
+        return re.search(rf'"{re.escape(name)}"\s*:\s*\S', self.prose, re.IGNORECASE) is not None
+
+
+def last_first(text: str) -> Iterator[Found]:
+    """The outermost JSON objects of a text, the last one first."""
+    looked_at = text[-LOOKED_AT:]
+    spans: list[tuple[dict[str, JSON], int, int]] = []
+    position = looked_at.find("{")
+    while position >= 0:
+        try:
+            value, end = _DECODER.raw_decode(looked_at, position)
+        except (ValueError, RecursionError):  # no object begins here; a number of thousands of digits is a ValueError
+            end = position + 1
+        else:
+            spans.append((cast("dict[str, JSON]", value), position, end))
+        position = looked_at.find("{", end)
+    prose, until = "", len(looked_at)
+    for fields, start, end in reversed(spans):
+        prose = looked_at[end:until] + prose
+        until = start
+        yield Found({name.lower(): value for name, value in fields.items()}, looked_at[:start], prose)
+
+
+def prose_before(text: str, name: str) -> str:
+    """What stands ahead of the last object that has a field of that name, code fence aside; all of it if none has."""
+    found = next((found for found in last_first(text) if name in found.fields), None)
+    return re.sub(r"```\w*\s*$", "", text if found is None else found.before).strip()

@@ -1,0 +1,35 @@
+"""A scale of whole numbers: what a prompt says of it, what a parser accepts and what a score is worth."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Scale(NamedTuple):
+    """From the lowest to the highest score, both of them among the scores; the highest is the best."""
+
+    low: int = 1
+    high: int = 5
+
+    @property
+    def levels(self) -> range:
+        """All scores."""
+        return range(self.low, self.high + 1)
+
+    @property
+    def span(self) -> int:
+        """The distance between the lowest and the highest score."""
+        return self.high - self.low
+
+    @property
+    def sentence(self) -> str:
+        """What a prompt says of it."""
+        return f"an integer between {self.low} and {self.high}"
+
+    def unit(self, score: float) -> float:
+        """A score as a number from 0 (the lowest) to 1 (the highest)."""
+        return (score - self.low) / self.span
+
+    def nearest(self, score: float) -> int:
+        """The level nearest to a score that may lie between two; of two that are as near, the higher."""
+        return max(self.low, min(self.high, int((score - self.low) + 0.5) + self.low))
