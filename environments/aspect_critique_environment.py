@@ -79,7 +79,7 @@ class AspectCritiqueConfig(RoleConfig):
     @property
     def votes(self) -> AspectSettings:
         """How votes are taken."""
-        return AspectSettings(self.strictness, self.scoring == "share", self.judge_temperature, self.seed)
+        return AspectSettings(self.strictness, temperature=self.judge_temperature, seed=self.seed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,8 @@ class AspectPanel:
             SettingsError: there is no aspect, or two have the same name.
         """
         check_aspects(aspects)
+        if scoring == "share":  # votes that end with a majority would make every share look surer than the judge is
+            settings = replace(settings, every_vote=True)
         self.judges = [AspectJudge(client, aspect, settings) for aspect in aspects]
         self.scoring = scoring
 

@@ -26,16 +26,26 @@ class Found:
     Attributes:
         fields: its fields; names in lower case.
         before: the text ahead of it, as far as it is read.
+        gap: the end of that which is behind the object before it.
         prose: the text behind it that is in no other object.
     """
 
     fields: Mapping[str, JSON]
     before: str
+    gap: str
     prose: str
 
     def is_contested(self, name: str) -> bool:
-        """Whether a value for `name` stands in the prose behind: the object may be one that a broken one quotes."""
-        return re.search(rf'"{re.escape(name)}"\s*:\s*\S', self.prose, re.IGNORECASE) is not None
+        """Whether the object may be one that a broken one only quotes: parts of such a one stand around it.
+
+        Those are a brace behind it with a value for `name` ahead of the brace, before or behind the object; or `name` in
+        JSON's quotation marks with a value behind it. Nothing that stands only before an object contests it.
+        """
+        field = rf"[\"']?\b{re.escape(name)}\b[\"']?\s*:"
+        if re.search(rf'{field}[^{{}}]*\}}|"{re.escape(name)}"\s*:\s*\S', self.prose, re.IGNORECASE) is not None:
+            return True
+        begun = re.search(rf"\{{[^{{}}]*{field}[^{{}}]*\Z", self.gap, re.IGNORECASE) is not None
+        return begun and "}" in self.prose
 
 
 def last_first(text: str) -> Iterator[Found]:
@@ -52,10 +62,13 @@ def last_first(text: str) -> Iterator[Found]:
             spans.append((cast("dict[str, JSON]", value), position, end))
         position = looked_at.find("{", end)
     prose, until = "", len(looked_at)
-    for fields, start, end in reversed(spans):
+    ends = [0, *(end for _, _, end in spans)]
+    for number in range(len(spans) - 1, -1, -1):
+        fields, start, end = spans[number]
         prose = looked_at[end:until] + prose
         until = start
-        yield Found({name.lower(): value for name, value in fields.items()}, looked_at[:start], prose)
+        lowered = {name.lower(): value for name, value in fields.items()}
+        yield Found(lowered, looked_at[:start], looked_at[ends[number] : start], prose)
 
 
 def prose_before(text: str, name: str) -> str:

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, cast, get_args
 
 from judges.json_objects import last_first
 from judges.thinking import after_thinking
-from judges.wire import JSON
+from judges.wire import JSON, scrub
 
 ArenaLabel = Literal["A>>B", "A>B", "A=B", "B>A", "B>>A"]
 """The verdict of one game, from strong win of A to strong win of B."""
@@ -147,7 +147,7 @@ def verdict_reason(text: str) -> str | None:
     for found in last_first(after_thinking(text)):
         if "verdict" in found.fields:
             reason = found.fields.get("reason")
-            return reason if isinstance(reason, str) else None
+            return scrub(reason) if isinstance(reason, str) else None
     return None
 
 
@@ -192,8 +192,9 @@ def _behind_tag(tag: str, text: str, scale: tuple[int, int]) -> int | None:
     return value if low <= value <= high else None
 
 
-_FEEDBACK = re.compile(r"\[FEEDBACK\]|^\s*Feedback:", re.IGNORECASE | re.MULTILINE)
-_SCORE_TAGS = re.compile(r"\[(?:SCORE|RESULT)\]", re.IGNORECASE)
+# A tag in bold takes its asterisks with it; the last ones may be those at the end of the score's line.
+_FEEDBACK = re.compile(r"(\*\*)?(?:\[FEEDBACK\]|^[ \t]*Feedback:)(?(1)(?:\*\*)?)", re.IGNORECASE | re.MULTILINE)
+_SCORE_TAGS = re.compile(r"(?:\*\*)?\[(?:SCORE|RESULT)\]", re.IGNORECASE)
 
 
 def feedback_text(text: str) -> str | None:
@@ -203,13 +204,13 @@ def feedback_text(text: str) -> str | None:
     it. With neither, or if there are no words, there is no feedback.
     """
     span = _feedback_span(after_thinking(text))
-    return None if span is None else span[1].strip(" \t\r\n*") or None
+    return None if span is None else span[1].strip(" \t\r\n") or None
 
 
 def before_feedback(text: str) -> str:
     """What a rubric's judge wrote ahead of its last feedback, such as a critique of an earlier one."""
     span = _feedback_span(after_thinking(text))
-    return "" if span is None else span[0].strip(" \t\r\n*")
+    return "" if span is None else span[0].strip(" \t\r\n")
 
 
 def _feedback_span(own: str) -> tuple[str, str] | None:
@@ -224,12 +225,13 @@ def _feedback_span(own: str) -> tuple[str, str] | None:
 
 def is_strict_feedback(text: str, output_format: RubricFormat, scale: tuple[int, int] = (1, 5)) -> bool:
     """Whether a judge kept to its format to the letter: feedback and score, once each, bare, and nothing else."""
-    tag, begins = ("SCORE", r"\[FEEDBACK\]") if output_format == "feedback_score" else ("RESULT", "Feedback:")
-    own = after_thinking(text).strip()
-    found = re.fullmatch(rf"{begins}\s+(\S.*?)\s*\[{tag}\][ \t]*(-?[0-9]{{1,9}})", own, re.DOTALL)
-    if found is None or f"[{tag}]" in found[1] or re.search(begins, found[1]):
+    begins, tag = ("[FEEDBACK]", "[SCORE]") if output_format == "feedback_score" else ("Feedback:", "[RESULT]")
+    opening, begin, body = after_thinking(text).strip().partition(begins)
+    words, _, score = body.partition(tag)
+    if opening or not begin or begins in words or not words.strip() or not words[0].isspace():
         return False
-    return scale[0] <= int(found[2]) <= scale[1]
+    number = re.fullmatch(r"[ \t]*(-?[0-9]{1,9})", score)
+    return number is not None and scale[0] <= int(number[1]) <= scale[1]
 
 
 class ScoreObject(NamedTuple):
@@ -255,7 +257,7 @@ def score_object(text: str, scale: tuple[int, int] = (0, 100)) -> ScoreObject | 
         score = _whole_score(found.fields.get("score"), scale)
         if score is not None:
             reasoning = found.fields.get("reasoning")
-            words = reasoning if isinstance(reasoning, str) else None
+            words = scrub(reasoning) if isinstance(reasoning, str) else None
             return None if found.is_contested("score") else ScoreObject(score, words)
     return None
 

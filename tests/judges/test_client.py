@@ -1,5 +1,6 @@
 """What is asked, what comes back, what it cost."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 from judges.client import ChatClient, ChatSettings
 from judges.errors import EndpointError
 from judges.usage import Meter, Prices, Usage
-from tests.scripted import Reply, ScriptedEndpoint, completion, in_turn
+from tests.scripted import Meeting, Reply, ScriptedEndpoint, completion, in_turn
 
 PARTS = [{"type": "text", "text": "y"}, {"type": "image_url"}, {"type": "text", "text": "es"}]
 ASK = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hi {x}"}]
@@ -34,6 +35,9 @@ def test_a_client_needs_an_endpoint() -> None:
         ({"extra_body": {"top_p": 0.9}}, {"extra": {"top_p": 0.5, "seed": 1}}, {"top_p": 0.5, "seed": 1}),
         ({"temperature": 0.2, "extra_body": {"temperature": 1}}, {}, {"temperature": 1}),
         ({"temperature": 0.2}, {"vote": 3}, {"temperature": 0.2}),
+        ({}, {"seed": 0}, {"seed": 0}),
+        ({"extra_body": {"seed": 1}}, {}, {"seed": 1}),
+        ({"extra_body": {"seed": 1}}, {"seed": 7, "extra": {"seed": 2}}, {"seed": 7}),
     ],
 )
 async def test_the_body_is_what_was_asked_for_and_nothing_else(
@@ -154,3 +158,96 @@ async def test_a_call_under_way_has_not_ended(connect: Connect) -> None:
         await client.chat(ASK)
         await client.chat(ASK)
     assert (calls, client.meter.calls) == ([0, 1], 2)
+
+
+def refusal(message: Any, status: int = 400) -> Reply:
+    return Reply(status=status, body={"error": {"message": message}})
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        refusal("Unrecognized request argument supplied: seed"),
+        refusal("`Seed` is not supported with this model"),
+        refusal({"detail": [{"type": "extra_forbidden", "loc": ["body", "seed"]}]}, 422),
+        Reply(status=422, body={"detail": [{"type": "extra_forbidden", "loc": ["body", "seed"]}]}),
+    ],
+)
+async def test_an_endpoint_that_refuses_a_seed_is_asked_without_one_ever_after(
+    connect: Connect, refused: Reply
+) -> None:
+    async with ScriptedEndpoint(lambda request, number: refused if "seed" in request else "fine") as endpoint:
+        client = connect(endpoint, temperature=0.5)
+        for seed in (1, 2, 3):
+            assert (await client.chat(ASK, seed=seed)).first.text == "fine"
+    assert [body.get("seed") for body in endpoint.bodies] == [1, None, None, None]
+    assert [body["temperature"] for body in endpoint.bodies] == [0.5] * 4
+    assert (client.meter.calls, client.meter.failures, client.meter.requests) == (3, 0, 4)
+
+
+async def test_seeds_that_are_refused_at_once(connect: Connect) -> None:
+    refused = refusal("seed: extra fields not permitted")
+    meeting = Meeting(4)
+
+    async def script(request: dict[str, Any], number: int) -> Reply | str:
+        if "seed" not in request:
+            return "fine"
+        await meeting.wait()
+        return refused
+
+    async with ScriptedEndpoint(script) as endpoint:
+        client = connect(endpoint)
+        answers = await asyncio.gather(*(client.chat(ASK, seed=seed) for seed in range(4)))
+    assert [answer.first.text for answer in answers] == ["fine"] * 4
+    assert sorted(body.get("seed", -1) for body in endpoint.bodies) == [-1] * 4 + [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("reply", "seed"),
+    [
+        (refusal("no such model"), 5),
+        (refusal("seed must be given"), None),
+        (refusal("seed", 401), None),
+    ],
+)
+async def test_another_refusal_is_final(connect: Connect, reply: Reply, seed: int | None) -> None:
+    async with ScriptedEndpoint(reply) as endpoint:
+        with pytest.raises(EndpointError):
+            await connect(endpoint).chat(ASK, seed=seed)
+    assert len(endpoint.requests) == 1
+
+
+async def test_a_failure_that_may_pass_does_not_cost_the_seed(connect: Connect) -> None:
+    async with ScriptedEndpoint(in_turn(refusal("seeding the pool", 503), "fine")) as endpoint:
+        await connect(endpoint).chat(ASK, seed=5)
+    assert [body.get("seed") for body in endpoint.bodies] == [5, 5]
+
+
+async def test_a_refusal_that_was_not_of_the_seed_does_not_cost_it(connect: Connect) -> None:
+    """Without a seed the request is refused just the same: the word stood in the message for another reason."""
+    refused = refusal("seed-36b takes at most 4096 tokens")
+    async with ScriptedEndpoint(
+        lambda request, number: "fine" if request["max_tokens"] < 5000 else refused
+    ) as endpoint:
+        client = connect(endpoint)
+        with pytest.raises(EndpointError):
+            await client.chat(ASK, seed=5, max_tokens=9999)
+        await client.chat(ASK, seed=6, max_tokens=10)
+    assert endpoint.bodies[-1].get("seed") == 6
+
+
+async def test_the_request_with_the_refused_seed_was_sent_too(connect: Connect) -> None:
+    refused = refusal("unknown field: seed")
+    async with ScriptedEndpoint(lambda request, number: refused if "seed" in request else "fine") as endpoint:
+        answer = await connect(endpoint).chat(ASK, seed=5)
+    assert answer.attempts == len(endpoint.requests) == 2
+
+
+@pytest.mark.parametrize("n_is_ignored", [True, False])
+async def test_completions_that_are_asked_for_one_by_one_are_not_all_of_one_seed(
+    connect: Connect, n_is_ignored: bool
+) -> None:
+    """The same request with the same seed is the same completion."""
+    async with ScriptedEndpoint(lambda request, number: f"text of {request['seed']}") as endpoint:
+        answer = await connect(endpoint, n_is_ignored=n_is_ignored).chat(ASK, n=3, seed=5)
+    assert len({choice.text for choice in answer.choices}) == 3

@@ -10,7 +10,7 @@ import pytest
 from judges.cache import JudgmentCache
 from judges.errors import EndpointError
 from judges.usage import Usage
-from judges.wire import Choice
+from judges.wire import Choice, Token
 from tests.scripted import Reply, ScriptedEndpoint, completion, in_turn
 
 ASK = [{"role": "user", "content": "hi"}]
@@ -61,6 +61,8 @@ async def test_replicas_and_keys_do_not_matter_to_a_named_endpoint(connect: Conn
     "different",
     [
         {"vote": 1},
+        {"seed": 0},
+        {"seed": 7},
         {"temperature": 0.3},
         {"temperature": None},
         {"max_tokens": 99},
@@ -179,4 +181,42 @@ async def test_several_completions_are_never_answered_by_the_cache(connect: Conn
         client = connect(endpoint, cache=cache)
         await client.chat(ASK, n=2)
         assert not (await client.chat(ASK, n=2)).cached
+    assert len(endpoint.requests) == 2
+
+
+async def test_seeds_are_in_the_key_and_each_answer_is_kept(connect: Connect, cache: JudgmentCache) -> None:
+    async with ScriptedEndpoint(lambda request, number: f"text {number}") as endpoint:
+        client = connect(endpoint, cache=cache, temperature=0.7)
+        answers = [await client.chat(ASK, vote=vote, seed=seed) for vote, seed in [(0, 0), (1, 1), (1, 0)] * 2]
+    assert [answer.first.text for answer in answers] == ["text 1", "text 2", "text 3"] * 2
+    assert len(endpoint.requests) == 3
+
+
+async def test_answers_to_a_seed_that_was_refused_are_kept(connect: Connect, cache: JudgmentCache) -> None:
+    refused = Reply(status=400, body={"error": {"message": "unknown field: seed"}})
+    async with ScriptedEndpoint(lambda request, number: refused if "seed" in request else f"text {number}") as endpoint:
+        first = [await connect(endpoint, cache=cache).chat(ASK, vote=vote, seed=vote) for vote in (0, 1)]
+        again = [await connect(endpoint, cache=cache).chat(ASK, vote=vote, seed=vote) for vote in (0, 1)]
+    assert [answer.choices for answer in again] == [answer.choices for answer in first]
+    assert [answer.cached for answer in again] == [True, True]
+    assert first[0].choices != first[1].choices
+    assert len(endpoint.requests) == 4
+
+
+async def test_tokens_with_their_alternatives_are_kept(connect: Connect, cache: JudgmentCache) -> None:
+    body = completion("Of 4")
+    top = [{"token": " 4", "logprob": -0.25}, {"token": "é5", "logprob": -1.5}, {"token": "\ud800", "logprob": -9.0}]
+    content = [
+        {"token": "Of", "logprob": 0, "top_logprobs": top},
+        {"token": " 4", "logprob": -0.25, "top_logprobs": top},
+    ]
+    body["choices"][0]["logprobs"] = {"content": content}
+    asked = {"logprobs": True, "top_logprobs": 3}
+    async with ScriptedEndpoint(Reply(body=body)) as endpoint:
+        client = connect(endpoint, cache=cache)
+        first, again = await client.chat(ASK, extra=asked), await client.chat(ASK, extra=asked)
+        plain = await client.chat(ASK)
+    assert first.first.tokens == (Token("Of"), Token(" 4", ((" 4", -0.25), ("é5", -1.5), ("�", -9.0))))
+    assert again.first.tokens == first.first.tokens
+    assert [answer.cached for answer in (first, again, plain)] == [False, True, False]
     assert len(endpoint.requests) == 2

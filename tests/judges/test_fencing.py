@@ -60,3 +60,11 @@ def test_no_marker_of_the_fence_stands_in_any_text(texts: list[str]) -> None:
 def test_markers_of_a_tag() -> None:
     assert Fence("").marker("x") == "<|x|>"
     assert Fence("0a").marker("x") == "<|x 0a|>"
+    assert (Fence("").bracket("x"), Fence("0a").bracket("x")) == ("[x]", "[x 0a]")
+    assert (Fence("").heading("x"), Fence("0a").heading("x")) == ("### x", "### x 0a")
+
+
+@pytest.mark.parametrize("text", ["0 < |x| < 1", "a <\n| b |", "x = if y < || z"])
+def test_mathematics_needs_no_tag(text: str) -> None:
+    """A prompt that is not the published one costs comparability, and nobody reads a marker in it."""
+    assert fence([text], LOOKALIKES).tag == ""

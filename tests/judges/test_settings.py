@@ -169,4 +169,10 @@ def test_operational() -> None:
 
 def test_what_a_resumed_run_may_not_change_of_its_judge() -> None:
     shaping = {name for name in JudgeSettings.model_fields if not is_operational(JudgeSettings, name)}
-    assert shaping == {"judge_model_name", "judge_temperature", "judge_max_tokens", "judge_extra_body"}
+    assert shaping == {
+        "judge_model_name",
+        "judge_temperature",
+        "judge_max_tokens",
+        "judge_extra_body",
+        "judge_critique_rounds",
+    }

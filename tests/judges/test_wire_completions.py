@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judges import wire
-from judges.wire import Body, Choice, NotACompletion
+from judges.wire import Body, Choice, NotACompletion, Token
 
 TEXT = st.text() | st.sampled_from(["\ud800", "a\udfffb", "é", "�"])
 JSON = st.recursive(
@@ -201,3 +201,94 @@ def test_a_choice_survives_being_kept(choice: Choice) -> None:
         for text in (choice.text, choice.reasoning, choice.finish_reason, choice.refusal)
     ]
     assert [kept.text, kept.reasoning, kept.finish_reason, kept.refusal] == scrubbed
+
+
+def top(*alternatives: tuple[Any, Any]) -> list[dict[str, Any]]:
+    return [{"token": text, "logprob": logprob} for text, logprob in alternatives]
+
+
+@pytest.mark.parametrize(
+    ("content", "tokens"),
+    [
+        ([{"token": "4", "top_logprobs": top(("4", -0.5), (" 5", -1))}], (Token("4", (("4", -0.5), (" 5", -1.0))),)),
+        # The alternatives of tokens without a digit are not kept.
+        (
+            [{"token": "A ", "top_logprobs": top(("A ", -0.5))}, {"token": "v4.", "top_logprobs": top(("v4.", -0.5))}],
+            (Token("A "), Token("v4.", (("v4.", -0.5),))),
+        ),
+        ([{"token": "A", "top_logprobs": top(("A", -0.5))}], (Token("A"),)),
+        ([{"token": "A"}, {"token": "4", "top_logprobs": top(("4", 0))}], (Token("A"), Token("4", (("4", 0.0),)))),
+        # Alternatives that are none are left out.
+        (
+            [{"token": "4", "top_logprobs": [*top((4, -0.5), ("5", "-1"), ("6", None), ("7", True)), {}, "8", None]}],
+            (Token("4"),),
+        ),
+        ([{"token": "4", "top_logprobs": [{}, *top(("4", -0.5))]}], (Token("4", (("4", -0.5),)),)),
+        ([{"token": "4", "top_logprobs": top(("4", float("-inf")))}], (Token("4", (("4", float("-inf")),)),)),
+        ([{"token": "4", "top_logprobs": {"4": -0.5}}], (Token("4"),)),
+        # An endpoint that was not asked for alternatives, or gives none.
+        ([{"token": "4", "logprob": -0.5}], None),
+        ([{"token": "4", "logprob": -0.5, "top_logprobs": []}], None),
+        ([{"token": "4", "logprob": -0.5, "top_logprobs": None}], None),
+        ([], None),
+        # Not tokens.
+        ([{"token": None, "top_logprobs": top(("4", -0.5))}], None),
+        ([{"top_logprobs": top(("4", -0.5))}], None),
+        ([{"token": "4", "top_logprobs": top(("4", -0.5))}, {"token": 5}], None),
+        ([{"token": "4", "top_logprobs": top(("4", -0.5))}, None], None),
+        (["4"], None),
+        ("4", None),
+        (None, None),
+    ],
+)
+def test_tokens_with_their_alternatives(content: Any, tokens: tuple[Token, ...] | None) -> None:
+    choice = {"message": {"content": "yes"}, "logprobs": {"content": content}}
+    assert only_choice(json.dumps({"choices": [choice]}).encode()).tokens == tokens
+
+
+@pytest.mark.parametrize("logprobs", [None, [], "4", {}, {"tokens": ["4"], "top_logprobs": [{"4": -0.5}]}])
+def test_logprobs_of_another_shape_have_no_tokens(logprobs: Any) -> None:
+    data = json.dumps({"choices": [{"message": {"content": "yes"}, "logprobs": logprobs}]}).encode()
+    assert only_choice(data).tokens is None
+
+
+@pytest.mark.parametrize("logprob", [10**400, -(10**400)], ids=["huge", "minus_huge"])
+def test_a_logprob_too_large_for_a_number_is_no_alternative(logprob: int) -> None:
+    content = [{"token": "4", "logprob": -0.5, "top_logprobs": top(("4", logprob), ("5", -0.5))}]
+    choice = {"message": {"content": "4"}, "logprobs": {"content": content}}
+    (token,) = only_choice(json.dumps({"choices": [choice]}).encode()).tokens or ()
+    assert token.text == "4"
+    assert token.top[-1] == ("5", -0.5)
+
+
+@given(st.lists(st.fixed_dictionaries({"token": TEXT, "top_logprobs": JSON | st.just(top(("4", -0.5)))}) | JSON))
+def test_any_logprobs_have_tokens_or_none(content: Any) -> None:
+    data = json.dumps({"choices": [{"message": {"content": "yes"}, "logprobs": {"content": content}}]}).encode()
+    tokens = only_choice(data).tokens
+    assert tokens is None or [token.text for token in tokens] == [wire.scrub(each["token"]) for each in content]
+
+
+DIGITS = st.sampled_from(["4", " 4", "5.", "10"])
+LOGPROBS = st.floats(-1e300, 0)
+TOKENS = st.builds(Token, DIGITS, st.lists(st.tuples(TEXT, LOGPROBS), max_size=3).map(tuple)) | st.builds(
+    Token, TEXT.filter(lambda text: not any(character.isdigit() for character in text))
+)
+
+
+def kept(choice: Choice) -> Choice:
+    return wire.choice_from_json(wire.loads(wire.dumps(wire.choice_to_json(choice))))
+
+
+@given(st.lists(TOKENS, max_size=5).filter(lambda tokens: any(token.top for token in tokens)))
+def test_tokens_survive_being_kept(tokens: list[Token]) -> None:
+    scrubbed = tuple(
+        Token(wire.scrub(token.text), tuple((wire.scrub(text), logprob) for text, logprob in token.top))
+        for token in tokens
+    )
+    assert kept(Choice("yes", finish_reason="stop", tokens=tuple(tokens))).tokens == scrubbed
+
+
+@pytest.mark.parametrize("tokens", [None, (Token("yes"),), (Token("4"),)])
+def test_tokens_without_alternatives_survive_being_kept(tokens: tuple[Token, ...] | None) -> None:
+    """An endpoint that gives alternatives must not look like one that gives none."""
+    assert kept(Choice("yes", tokens=tokens)).tokens == tokens
