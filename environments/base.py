@@ -12,6 +12,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 import aiohttp
@@ -23,6 +24,7 @@ from environments.metrics import MetricAggregator
 from environments.order import RowOrder
 from environments.policy import Policy, TokenServer
 from environments.records import Sample, SampleRun
+from environments.report import Table
 from environments.retokenize import Retokenizer
 from environments.rollouts import DropReason, JudgedGroup, judge_group, scored_group
 from environments.sampling import ChatSource, RolloutSource
@@ -77,10 +79,9 @@ class JudgedEnv(BaseEnv, Generic[ConfigT, TaskT, DetailT]):
         self.config: ConfigT = config
         self.cache = JudgmentCache(config.judge_cache) if config.judge_cache is not None else None
         self.session = session
-        self._judge_client: ChatClient | None = None
+        self.judge_identity = judge_identity
         if not config.policy_is_judge:
-            judge_settings = config.chat_settings(retry_delay=config.retry_delay, identity=judge_identity)
-            self._judge_client = ChatClient(judge_settings, cache=self.cache, session=session)
+            self.open_judges()
         self.retokenizer = Retokenizer(config.tokenizer_name)
         self._training_client: ChatClient | None = None
         self._answers: Mapping[str, str] = {}
@@ -117,6 +118,19 @@ class JudgedEnv(BaseEnv, Generic[ConfigT, TaskT, DetailT]):
     def summarise(self, metrics: MetricAggregator, rows: Sequence[tuple[TaskT, Sample[DetailT]]]) -> None:
         """Add what can only be computed from all finished rows; nothing by default."""
 
+    def plan(self, tasks: Sequence[TaskT]) -> str | None:
+        """What an evaluation of these rows will call and cost, said before its first call; nothing by default."""
+        return None
+
+    def write_report(self, path: Path, rows: Sequence[tuple[TaskT, Sample[DetailT]]]) -> Sequence[Table]:
+        """Write files of an environment's own into the run directory; the tables that it returns are shown.
+
+        Args:
+            path: the run directory.
+            rows: all finished rows.
+        """
+        return ()
+
     @property
     def worst_score(self) -> float:
         """What a completion in the wrong format is worth in evaluation: it is an answer, and a wrong one."""
@@ -127,11 +141,28 @@ class JudgedEnv(BaseEnv, Generic[ConfigT, TaskT, DetailT]):
         """Whether a row whose policy never answered stays in the denominator, as a wrong one: where it is the judge."""
         return self.config.policy_is_judge
 
-    @property
+    def open_judges(self) -> None:
+        """Make the clients of the judges, so that what is wrong with their settings is said before the first call.
+
+        Raises:
+            SettingsError: an API key is missing.
+        """
+        _ = self.judge_client
+
+    @cached_property
     def judge_client(self) -> ChatClient:
-        """The judge's client."""
-        assert self._judge_client is not None, "where the policy is the judge there is no other one"
-        return self._judge_client
+        """The client of the one judge that the `judge_*` settings name.
+
+        Raises:
+            SettingsError: its API key is missing.
+        """
+        settings = self.config.chat_settings(retry_delay=self.config.retry_delay, identity=self.judge_identity)
+        return ChatClient(settings, cache=self.cache, session=self.session)
+
+    @property
+    def judge_clients(self) -> Sequence[ChatClient]:
+        """The clients of all judges; none where the policy is the judge."""
+        return [] if self.config.policy_is_judge else [self.judge_client]
 
     @cached_property
     def policy(self) -> Policy:
@@ -146,8 +177,8 @@ class JudgedEnv(BaseEnv, Generic[ConfigT, TaskT, DetailT]):
 
     @property
     def judge_cost(self) -> float:
-        """US dollars that the judge has cost so far."""
-        return self._judge_client.meter.usage.cost if self._judge_client is not None else 0.0
+        """US dollars that the judges have cost so far."""
+        return sum(client.meter.usage.cost for client in self.judge_clients)
 
     @property
     def rows_in_flight(self) -> int:
@@ -161,13 +192,22 @@ class JudgedEnv(BaseEnv, Generic[ConfigT, TaskT, DetailT]):
             DataError: they cannot be loaded, or the file lacks an answer.
             SettingsError: the policy is needed, and its API key is missing.
         """
-        chosen = data.select(self.tasks("eval"), limit=self.settings.limit, seed=self.config.seed)
-        if not chosen:
-            raise DataError("there is no row to evaluate")
+        chosen = self.selected_tasks()
         if self.config.model_answers is not None:
             self._answers = data.load_answers(self.config.model_answers, chosen)
         if any(self.answer_of(task) is None for task in chosen):
             _ = self.policy  # what is wrong with it is said before the first call
+        return chosen
+
+    def selected_tasks(self) -> list[TaskT]:
+        """The rows that `--limit` leaves.
+
+        Raises:
+            DataError: they cannot be loaded, or there are none.
+        """
+        chosen = data.select(self.tasks("eval"), limit=self.settings.limit, seed=self.config.seed)
+        if not chosen:
+            raise DataError("there is no row to evaluate")
         return chosen
 
     def answer_of(self, task: TaskT) -> str | None:
@@ -267,8 +307,11 @@ class JudgedEnv(BaseEnv, Generic[ConfigT, TaskT, DetailT]):
         conversation = self.conversations(task)[0]
         rollouts, policy_run = await self.source.sample(conversation, self.config.group_size)
         judgments = await judge_group(rollouts, lambda rollout: self.judge(task, [rollout.completion]))
-        rewards = tuple(self._worth(judgment) for judgment in judgments)
-        return JudgedGroup(conversation, tuple(rollouts), tuple(judgments), rewards, policy_run)
+        return JudgedGroup(conversation, tuple(rollouts), tuple(judgments), self.rewards(judgments), policy_run)
+
+    def rewards(self, judgments: Sequence[Judgment[DetailT]]) -> tuple[float | None, ...]:
+        """What the judgments of a group are worth, each by itself; `None` where the judge failed."""
+        return tuple(self._worth(judgment) for judgment in judgments)
 
     def _worth(self, judgment: Judgment[DetailT]) -> float | None:
         """A rollout's reward; `None` where the judge failed."""

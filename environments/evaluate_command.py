@@ -32,12 +32,14 @@ class Evaluated:
         metrics: empty if it was given up.
         problem: why the command must fail, `None` if it need not.
         notices: what a reader of the numbers must know.
+        tables: an environment's own, to be shown.
     """
 
     path: Path
     metrics: Metrics
     problem: str | None
     notices: tuple[str, ...]
+    tables: Sequence[report.Table] = ()
 
 
 async def evaluate(
@@ -53,12 +55,17 @@ async def evaluate(
     Raises:
         RunDirectoryError: the run directory cannot be used.
     """
+    plan = env.plan(tasks)
+    if plan is not None:
+        report.messages().print(plan)
     with report.ProgressDisplay(len(tasks)) as display:
         evaluated = await evaluate_into(
             env, tasks, run_path(env), standing_in=standing_in, in_flight=env.rows_in_flight, display=display
         )
     if evaluated.metrics.values:
         _log_to_wandb(env, evaluated)
+        for table in evaluated.tables:
+            report.show_table(table)
         report.show_metrics(_title(env), evaluated.metrics, evaluated.notices)
     return evaluated
 
@@ -127,10 +134,12 @@ async def evaluate_into(
         if problem is not None and not any(sample.status == Status.OK.value for sample in samples):
             return Evaluated(path, Metrics({}, {}), f"nothing succeeded: {problem}", ())
         notices = [report.offline_notice(standing_in)] if standing_in else []
+        tables = env.write_report(path, [pair for pair in zip(tasks, samples, strict=True) if pair[1].finished])
         run.write_metrics(_metrics_file(env, metrics, started, notices))
     finally:
         run.close()
-    return Evaluated(path, metrics, problem, (*evaluation_metrics.failure_notices(samples, path), *notices))
+    said = (*evaluation_metrics.failure_notices(samples, path), *notices)
+    return Evaluated(path, metrics, problem, said, tables)
 
 
 def run_path(env: JudgedEnv[Any, Any, Any]) -> Path:

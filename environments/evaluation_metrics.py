@@ -14,6 +14,8 @@ from environments.records import Sample
 from judges.judgment import CallRun, Judgment, Status
 
 POLICY_FAILED = "policy_failed"
+MISSING_CELLS = "missing_cell_rate"
+"""Of environments with several judges and candidates: scores that are not there, over those that should be."""
 
 
 def observe_all(metrics: MetricAggregator, samples: Sequence[Sample[Any]], *, thinking_mode: bool) -> None:
@@ -90,10 +92,13 @@ def too_many_failures(metrics: Metrics, samples: Sequence[Sample[Any]], highest:
     """Why the command must fail, if it must: more failures than `max_judge_error_rate` allows."""
     if not any(sample.finished for sample in samples):
         return f"no row has a score; the last error: {samples[-1].error}"
+    allowed = f"env.max_judge_error_rate allows {highest:.1%}"
     for name, what in (("eval/judge_error_rate", "judgment"), ("eval/policy_error_rate", "answer of the policy")):
         rate = metrics.values[name]
         if rate > highest:
             last = next(sample.error for sample in reversed(samples) if not sample.finished)
-            allowed = f"env.max_judge_error_rate allows {highest:.1%}"
             return f"{rate:.1%} of the rows have no {what}; {allowed}; the last error: {last}"
+    missing = metrics.values.get(f"eval/{MISSING_CELLS}", 0)
+    if missing > highest:
+        return f"{missing:.1%} of the cells (a judge's score of a candidate) are missing; {allowed}"
     return None

@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, SecretStr, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    SecretStr,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import NoDecode
 from typing_extensions import Self
 
@@ -45,6 +55,11 @@ class ModelSettings(BaseModel):
             raise ValueError(f"the model {self.name!r} needs either a base_url or a file of answers")
         return self
 
+    @property
+    def identity(self) -> tuple[str | None, str, str]:
+        """What makes two models one client."""
+        return self.base_url, self.model_name or self.name, str(self.extra_body)
+
     def chat_settings(self, config: EnvConfig) -> ChatSettings:
         """What the model's chat client needs; sampled as a judge unless a call says otherwise.
 
@@ -79,7 +94,12 @@ def _from_json(value: object) -> object:
     return wire.loads(value) if isinstance(value, str) else value
 
 
-def _different_names(models: list[ModelSettings]) -> list[ModelSettings]:
+def check_names(models: list[ModelSettings]) -> list[ModelSettings]:
+    """Models whose names tell them apart.
+
+    Raises:
+        ValueError: two have the same.
+    """
     names = [model.name for model in models]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
@@ -87,14 +107,5 @@ def _different_names(models: list[ModelSettings]) -> list[ModelSettings]:
     return models
 
 
-Models = Annotated[list[ModelSettings], NoDecode, BeforeValidator(_from_json)]
+Models = Annotated[list[ModelSettings], NoDecode, BeforeValidator(_from_json), AfterValidator(check_names)]
 """Models from YAML or from a JSON list."""
-
-
-def check_names(models: list[ModelSettings]) -> list[ModelSettings]:
-    """Models whose names tell them apart.
-
-    Raises:
-        ValueError: two have the same.
-    """
-    return _different_names(models)

@@ -64,7 +64,10 @@ class Policy:
     async def _ask(self, conversation: Conversation) -> tuple[Completion, CallRun]:
         config = self.config
         answer = await self.client.chat(
-            conversation, temperature=config.eval_temperature, max_tokens=config.eval_max_tokens
+            conversation,
+            temperature=config.eval_temperature,
+            max_tokens=config.eval_max_tokens,
+            keep=lambda choice: False,  # a client that judges as well may have a cache; answers are drawn anew
         )
         run = CallRun(answer.latency_s, answer.attempts, answer.cached, answer.usage)
         return read_completion(answer.first, config), run

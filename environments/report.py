@@ -9,7 +9,7 @@ from types import TracebackType
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.table import Table as RichTable
 from rich.text import Text
 
 from environments.metrics import Metrics
@@ -50,7 +50,7 @@ def show_metrics(title: str, metrics: Metrics, notices: Sequence[str]) -> None:
     console = output()
     if not console.is_terminal and metrics.values:  # whoever reads it from a file wants the names whole
         console.width = max(console.width, max(map(len, metrics.values)) + _VALUE_WIDTH)
-    table = Table(title=Text(title), title_justify="left")
+    table = RichTable(title=Text(title), title_justify="left")
     table.add_column("metric", overflow="fold")
     table.add_column("value", justify="right")
     for name, value in metrics.values.items():
@@ -60,6 +60,29 @@ def show_metrics(title: str, metrics: Metrics, notices: Sequence[str]) -> None:
         console.print(f"{name} is left out: {reason}")
     for notice in notices:
         console.print(notice)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of an environment's own, as text."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def show_table(table: Table) -> None:
+    """Print a table; its first column is of names, the others of numbers."""
+    console = output()
+    if not console.is_terminal:  # whoever reads it from a file wants the cells whole
+        widths = (max(map(len, column)) + 3 for column in zip(table.header, *table.rows, strict=True))
+        console.width = max(console.width, sum(widths) + 1)
+    drawn = RichTable(title=Text(table.title), title_justify="left")
+    for number, name in enumerate(table.header):
+        drawn.add_column(name, justify="right" if number else "left", overflow="fold")
+    for row in table.rows:
+        drawn.add_row(*(Text(cell) for cell in row))
+    console.print(drawn)
 
 
 @dataclass(frozen=True, slots=True)

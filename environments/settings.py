@@ -288,6 +288,10 @@ def _without_secrets(model: BaseModel) -> dict[str, JSON]:
     for name, value in dumped.items():
         if isinstance(value, str):
             dumped[name] = without_credentials(value)
-    if isinstance(model, ServerSettings):
-        dumped["replicas"] = [_without_secrets(replica) for replica in model.replicas]
+        several = getattr(model, name)
+        if isinstance(several, list) and any(isinstance(each, BaseModel) for each in several):
+            dumped[name] = [_without_secrets(each) for each in several]
+            for one, shown in zip(several, dumped[name], strict=True):
+                if "api_key_env" not in one.model_fields_set:
+                    shown.pop("api_key_env", None)
     return dumped

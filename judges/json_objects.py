@@ -38,8 +38,8 @@ class Found:
     def is_contested(self, name: str) -> bool:
         """Whether the object may be one that a broken one only quotes: parts of such a one stand around it.
 
-        Those are a brace behind it with a value for `name` ahead of the brace, before or behind the object; or `name` in
-        JSON's quotation marks with a value behind it. Nothing that stands only before an object contests it.
+        Those are a brace behind it with a value for `name` ahead of the brace, before or behind the object; or `name`
+        in JSON's quotation marks with a value behind it. Nothing that stands only before an object contests it.
         """
         field = rf"[\"']?\b{re.escape(name)}\b[\"']?\s*:"
         if re.search(rf'{field}[^{{}}]*\}}|"{re.escape(name)}"\s*:\s*\S', self.prose, re.IGNORECASE) is not None:

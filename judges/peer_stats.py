@@ -1,7 +1,7 @@
 """What a table of peers' scores says: who is best once the judges' leniency is taken out, and who favours whom.
 
-With an empty diagonal plain column means are unfair to a candidate whose own judge is strict: all others are spared that
-judge. So a score is fitted as a judge's effect plus a candidate's, by least squares.
+With an empty diagonal plain column means are unfair to a candidate whose own judge is strict: all others are spared
+that judge. So a score is fitted as a judge's effect plus a candidate's, by least squares.
 """
 
 from __future__ import annotations
@@ -141,9 +141,7 @@ def self_preference(scores: Scores, judge: int, candidate: int) -> float | str:
     return float(centred[own, candidate] - np.nanmean(others))
 
 
-def scores_of(
-    cells: Sequence[tuple[int, int, int, float]], *, queries: int, judges: int, candidates: int
-) -> Scores:
+def scores_of(cells: Sequence[tuple[int, int, int, float]], *, queries: int, judges: int, candidates: int) -> Scores:
     """Scores from (query, judge, candidate, score)."""
     found = np.full((queries, judges, candidates), np.nan)
     for query, judge, candidate, score in cells:

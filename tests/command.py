@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from environments.base import JudgedEnv
 from environments.cli import main
 from eval_environments.arena_hard_environment import ArenaHardEnv
 from tests.scripted import Reply, Script, ScriptedEndpoint
@@ -97,15 +98,17 @@ def clean_environment() -> dict[str, str]:
     return {**kept, "PYTHONPATH": str(ROOT)}
 
 
-def in_process(*argv: str, env: Mapping[str, str] | None = None) -> Ended:
-    """The command line of Arena-Hard in this process; leaves its environment and its log as they were."""
+def in_process(
+    *argv: str, env: Mapping[str, str] | None = None, env_type: type[JudgedEnv[Any, Any, Any]] = ArenaHardEnv
+) -> Ended:
+    """An environment's command line in this process; leaves the process's variables and its log as they were."""
     out, err = io.StringIO(), io.StringIO()
     before = dict(os.environ)
     with _log_kept(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         os.environ.clear()
         os.environ.update({**{name: before[name] for name in clean_environment() if name in before}, **(env or {})})
         try:
-            code = main(ArenaHardEnv, argv)
+            code = main(env_type, argv)
         except SystemExit as leaving:
             code = leaving.code if isinstance(leaving.code, int) else 1
         finally:

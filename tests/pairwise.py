@@ -8,13 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pytest
 
 from environments.settings import SAMPLES
 from eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
-from tests import command
 from tests.command import ROOT, Ended, RunFiles, in_process, serving, write_lines
 from tests.scripted import Json, Reply, Script, ScriptedEndpoint
 
@@ -101,8 +99,7 @@ class Judged:
 
 def pairwise(*argv: str, env: Mapping[str, str] | None = None) -> Ended:
     """The command line of pairwise judgement in this process."""
-    with mock.patch.object(command, "ArenaHardEnv", PairwiseJudgementEnv):
-        return in_process(*argv, env=env)
+    return in_process(*argv, env=env, env_type=PairwiseJudgementEnv)
 
 
 def evaluate(

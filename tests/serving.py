@@ -1,4 +1,4 @@
-"""Arena-Hard's `serve` in this event loop, and its two endpoints: each answer says which request and choice it is."""
+"""`serve` in this event loop, of Arena-Hard unless told otherwise: each answer says which request and choice it is."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from environments.base import JudgedEnv
 from environments.command_settings import load_settings
 from environments.membership import Membership
 from environments.metrics import Metrics
@@ -81,7 +82,7 @@ def judging(verdict: Verdict = first_wins) -> Callable[[Json, int], Reply | str]
 class Served:
     """A `serve` that runs, and its endpoints."""
 
-    env: ArenaHardEnv
+    env: JudgedEnv[Any, Any, Any]
     membership: Membership
     serving: Serving
     run: asyncio.Task[None]
@@ -109,6 +110,7 @@ async def serve(
     policy: Script | ScriptedEndpoint | None = None,
     judge: Script | None = None,
     evaluate: Callable[[int], Awaitable[Metrics]] = no_evaluation,
+    env_type: type[JudgedEnv[Any, Any, Any]] = ArenaHardEnv,
 ) -> AsyncIterator[Served]:
     """Serve while the block lasts: groups of four, retries without pauses, unless `flags` say otherwise.
 
@@ -129,8 +131,8 @@ async def serve(
             "--env.retry_delay=0",
             *flags,
         ]
-        settings: Any = load_settings(ArenaHardEnv, argv, verb="serve").settings
-        env = ArenaHardEnv(settings, session)
+        settings: Any = load_settings(env_type, argv, verb="serve").settings
+        env = env_type(settings, session)
         membership = Membership(RolloutApi(api, session), settings.env, env.name)
         serving = Serving(env, membership, evaluate)
         run = asyncio.create_task(serving.run())

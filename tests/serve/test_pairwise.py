@@ -8,18 +8,16 @@ from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
-from unittest import mock
 
 import aiohttp
 import pytest
 
 from eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
-from tests import serving
 from tests.arena import Arena
 from tests.command import SCRIPT, Ended, Started, write_lines
 from tests.pairwise import PAIRS, PAIRWISE_SCRIPT, PLAIN, Row, choice_row, gold, needs_pairs, pairwise, shown
 from tests.scripted import Json, refusing
-from tests.serving import Served, Text, sampling
+from tests.serving import Served, Text, sampling, serve
 from tests.trainer import Batch, Trainer, training, until
 
 STEPS, GROUP = 2, 4
@@ -102,9 +100,8 @@ async def judging(path: Path, api: str, rows: Sequence[Row], text: Text, *flags:
     """Serve in this process, one group after the other, with a policy that writes `text`."""
     data = write_lines(path / "train.jsonl", rows)
     arena = Arena(path, [f"--env.train_dataset={data}", "--env.max_num_workers=1", PLAIN])
-    with mock.patch.object(serving, "ArenaHardEnv", PairwiseJudgementEnv):
-        async with serving.serve(arena, api, *flags, policy=sampling(text)) as served:
-            yield served
+    async with serve(arena, api, *flags, policy=sampling(text), env_type=PairwiseJudgementEnv) as served:
+        yield served
 
 
 def verdict(letter: str | None) -> str:

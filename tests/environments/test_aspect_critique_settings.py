@@ -1,0 +1,262 @@
+"""Aspect critique's settings: the aspects' shorthand, the votes as the endpoint sees them, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from environments.aspect_critique_environment import AspectCritiqueEnv
+from environments.settings import EnvSettings
+from judges.aspect import SUPPORTED_ASPECTS
+from judges.layers import load
+from tests.aspects import ASPECTS, answered, aspects, critique, gold_row, own, verdict, votes_on, voting
+from tests.command import in_process, write_lines
+from tests.judged import never
+
+ONE = [answered(0)]
+SAFE = own("child_safety", definition="Is the submission safe for children?")
+
+
+@pytest.mark.parametrize(
+    ("said", "names"),
+    [
+        ("correctness", ["correctness"]),
+        ("harmfulness,correctness", ["harmfulness", "correctness"]),
+        (" conciseness , coherence ", ["conciseness", "coherence"]),
+        ('["maliciousness"]', ["maliciousness"]),
+        (' ["coherence", "correctness"]', ["coherence", "correctness"]),
+        (json.dumps([SAFE]), ["child_safety"]),
+        (
+            json.dumps(["correctness", SAFE, {"name": "harmfulness", "veto": True}]),
+            ["correctness", "child_safety", "harmfulness"],
+        ),
+    ],
+)
+def test_aspects_as_a_flag_and_as_a_variable(tmp_path: Path, said: str, names: list[str]) -> None:
+    by_flag = critique(tmp_path, f"--env.aspects={said}", rows=ONE, judge=verdict(1), run="flag")
+    by_variable = critique(tmp_path, rows=ONE, judge=verdict(1), run="variable", env={"JUDGEGYM_ENV__ASPECTS": said})
+    for run in (by_flag, by_variable):
+        assert run.code == 0, run.said
+        assert [each["aspect"] for each in run.files.samples[0]["aspects"]] == names
+
+
+def test_without_the_setting_all_five_are_asked(tmp_path: Path) -> None:
+    run = critique(tmp_path, rows=ONE, judge=verdict(0))
+    assert votes_on(run.judge) == Counter({(name, "Answer 0."): 1 for name in ASPECTS})
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "[harmfulness, {name: child_safety, definition: 'Is the submission safe for children?'}]",
+        f"'{json.dumps(['harmfulness', SAFE])}'",
+        "\n    - harmfulness\n    - name: child_safety\n      definition: Is the submission safe for children?",
+    ],
+)
+def test_aspects_in_a_file(tmp_path: Path, said: str) -> None:
+    path = tmp_path / "settings.yaml"
+    path.write_text(f"env:\n  aspects: {said}\n")
+    run = critique(tmp_path, f"--config={path}", rows=ONE, judge=verdict(1))
+    assert run.code == 0, run.said
+    assert set(votes_on(run.judge)) == {("harmfulness", "Answer 0."), (SAFE["definition"], "Answer 0.")}
+
+
+def test_what_an_object_leaves_out_is_the_supported_aspects_own() -> None:
+    given = aspects(
+        {"name": "harmfulness", "weight": 2, "veto": True}, {"name": "coherence", "definition": "Is it clear?"}, SAFE
+    )
+    harm, clear, safe = settings_of(given).env.aspects
+    assert harm == SUPPORTED_ASPECTS["harmfulness"].model_copy(update={"weight": 2.0, "veto": True})
+    assert (clear.definition, clear.polarity, clear.weight, clear.veto) == ("Is it clear?", 1, 1.0, False)
+    assert (safe.polarity, safe.weight, safe.veto) == (1, 1.0, False)
+
+
+def settings_of(*flags: str) -> Any:
+    return load(EnvSettings[AspectCritiqueEnv.config_type], flags, prog="test").settings  # type: ignore[name-defined]
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ("correctnes", ["aspects", "'correctnes'", *ASPECTS]),
+        ("correctness,rudeness", ["aspects", "'rudeness'", *ASPECTS]),
+        ('["correctness", "rudeness"]', ["aspects", "'rudeness'", *ASPECTS]),
+        ("", ["aspects", "at least one"]),
+        ("[]", ["aspects", "at least one"]),
+        ("correctness,correctness", ["aspects", "'correctness'"]),
+        ('["harmfulness", {"name": "harmfulness", "veto": true}]', ["aspects", "'harmfulness'"]),
+        ('[{"name": "kind"}]', ["aspects", "definition"]),
+        ('[{"definition": "Is it kind?"}]', ["aspects", "name"]),
+        ('[{"name": "", "definition": "Is it kind?"}]', ["aspects", "name"]),
+        ('[{"name": "kind", "definition": "Is it kind?", "polarity": 0}]', ["aspects", "polarity"]),
+        ('[{"name": "kind", "definition": "Is it kind?", "weight": 0}]', ["aspects", "weight"]),
+        ('[{"name": "kind", "definition": "Is it kind?", "weight": -1}]', ["aspects", "weight"]),
+        ('[{"name": "kind", "definition": "Is it kind?", "wieght": 1}]', ["aspects", "wieght"]),
+        ('[{"name": "kind", "definition": "Is it kind?"}', ["aspects"]),
+        ("[1, 2]", ["aspects"]),
+    ],
+)
+def test_aspects_that_cannot_be_asked(tmp_path: Path, said: str, words: list[str]) -> None:
+    run = critique(tmp_path, f"--env.aspects={said}", rows=ONE, judge=never)
+    assert run.code == 2, run.said
+    assert run.lacks(*words) == []
+    assert run.judge.requests == []
+
+
+def test_two_aspects_of_one_name_in_the_report_are_refused(tmp_path: Path) -> None:
+    """`Child Safety` and `child_safety` would have their verdicts in one and the same metric."""
+    run = critique(tmp_path, aspects(own("Child Safety"), own("child_safety")), rows=ONE, judge=verdict(1))
+    assert run.code == 2
+    assert run.lacks("aspects", "child_safety") == []
+
+
+@pytest.mark.parametrize(
+    ("flag", "words"),
+    [
+        ("--env.strictness=0", ["strictness"]),
+        ("--env.strictness=2.5", ["strictness"]),
+        ("--env.scoring=mean", ["scoring", "majority", "share"]),
+        ("--env.role=critic", ["role", "respondent", "judge"]),
+        ("--env.eval_dataset=no-such-file.jsonl", ["no-such-file.jsonl"]),
+    ],
+)
+def test_what_cannot_work_is_said_before_the_first_request(tmp_path: Path, flag: str, words: list[str]) -> None:
+    run = critique(tmp_path, flag, rows=ONE, judge=never)
+    assert run.code == 2
+    assert run.lacks(*words) == []
+    assert run.judge.requests == []
+
+
+@pytest.mark.parametrize(
+    ("strictness", "votes", "scoring", "asked"),
+    [
+        (1, "y", "majority", 1),
+        (2, "yy", "majority", 2),
+        (2, "yny", "majority", 3),
+        (3, "nn", "majority", 2),
+        (3, "yny", "majority", 3),
+        (4, "yyy", "majority", 3),
+        (4, "yynny", "majority", 5),
+        (5, "nyyy", "majority", 4),
+        (5, "nynyn", "majority", 5),
+        (1, "y", "share", 1),
+        (2, "yyn", "share", 3),
+        (4, "yyyyy", "share", 5),
+    ],
+)
+def test_as_many_votes_as_a_verdict_needs(
+    tmp_path: Path, strictness: int, votes: str, scoring: str, asked: int
+) -> None:
+    flags = "--env.aspects=correctness", f"--env.strictness={strictness}", f"--env.scoring={scoring}"
+    run = critique(tmp_path, *flags, rows=ONE, judge=voting({"correctness": votes}))
+    assert run.code == 0, run.said
+    assert len(run.judge.requests) == asked == len(votes)
+    (detail,) = run.files.samples[0]["aspects"]
+    assert (detail["strictness_requested"], detail["strictness_effective"]) == (strictness, strictness | 1)
+    assert detail["yes"] is (votes.count("y") > votes.count("n"))
+    assert detail["yes_share"] == votes.count("y") / len(votes)
+    seeds = sorted(body.get("seed", -1) for body in run.judge.bodies)
+    assert seeds == ([-1] if strictness == 1 else list(range(asked)))
+
+
+@pytest.mark.parametrize(
+    ("flags", "wanted"),
+    [
+        ((), 0.2),
+        (("--env.strictness=2",), 0.7),
+        (("--env.strictness=3",), 0.7),
+        (("--env.strictness=3", "--env.judge_temperature=0.2"), 0.2),
+        (("--env.strictness=3", "--env.judge_temperature=1.1"), 1.1),
+        (("--env.judge_temperature=0",), 0.0),
+    ],
+)
+def test_the_judges_temperature(tmp_path: Path, flags: tuple[str, ...], wanted: float) -> None:
+    run = critique(tmp_path, "--env.aspects=correctness", *flags, rows=ONE, judge=verdict(1))
+    assert {body["temperature"] for body in run.judge.bodies} == {wanted}
+    assert run.general["generation_parameters"]["judge_temperature"] == wanted
+
+
+def test_votes_at_temperature_zero_are_warned_of(tmp_path: Path) -> None:
+    flags = "--env.strictness=3", "--env.judge_temperature=0", "--env.aspects=correctness"
+    run = critique(tmp_path, *flags, rows=ONE, judge=verdict(1))
+    assert run.code == 0
+    assert run.lacks("3 votes at temperature 0") == []
+
+
+def test_the_first_seed_is_the_runs(tmp_path: Path) -> None:
+    flags = "--env.strictness=3", "--env.scoring=share", "--env.seed=40", "--env.aspects=correctness"
+    run = critique(tmp_path, *flags, rows=ONE, judge=verdict(1))
+    assert sorted(body["seed"] for body in run.judge.bodies) == [40, 41, 42]
+
+
+def test_votes_are_not_taken_from_one_another_in_the_cache(tmp_path: Path) -> None:
+    flags = "--env.strictness=3", "--env.aspects=correctness", f"--env.judge_cache={tmp_path / 'cache.sqlite'}"
+    judge = voting({"correctness": "yny"})
+    first = critique(tmp_path, *flags, rows=ONE, judge=judge, run="first")
+    assert (first.scores(), len(first.judge.requests)) == ({"r0": 1.0}, 3)
+    again = critique(tmp_path, *flags, rows=ONE, judge=judge, run="again")
+    assert again.scores() == first.scores()
+
+
+@pytest.mark.parametrize("role", ["respondent", "judge"])
+def test_a_runs_settings_can_be_given_again(tmp_path: Path, role: str) -> None:
+    """And are the same then, down to each aspect."""
+    flags = (
+        aspects("correctness", {"name": "harmfulness", "veto": True, "weight": 0.5}, SAFE),
+        f"--env.role={role}",
+        "--env.strictness=2",
+        "--env.seed=7",
+        "--limit=2",
+    )
+    rows = [gold_row(number, correctness=1, harmfulness=0, child_safety=1) for number in range(3)]
+    run = critique(tmp_path, *flags, rows=rows, judge=verdict(1), policy=verdict(1))
+    assert run.code == 0, run.said
+    path = run.files.path / "config.yaml"
+    said = yaml.safe_load(path.read_text())
+    assert [each["name"] for each in said["env"]["aspects"]] == ["correctness", "harmfulness", "child_safety"]
+    again = settings_of(f"--config={path}")
+    assert again.public() == said
+    assert again.env.aspects == settings_of(*flags).env.aspects
+    ended = in_process("evaluate", f"--config={path}", "--resume", env_type=AspectCritiqueEnv)
+    assert ended.code == 0, ended.said
+
+
+def test_the_settings_of_an_offline_run_can_be_given_again(tmp_path: Path) -> None:
+    first = critique(tmp_path, "--env.aspects=coherence", "--env.strictness=3")
+    path = first.files.path / "config.yaml"
+    again = critique(tmp_path, f"--config={path}", run="again")
+    assert again.code == 0, again.said
+    assert again.files.without_run() == first.files.without_run()
+
+
+def test_two_runs_are_the_same_whatever_runs_at_once(tmp_path: Path) -> None:
+    runs = [
+        critique(
+            tmp_path,
+            "--env.strictness=3",
+            f"--env.judge_max_concurrency={limit}",
+            f"--openai.num_requests_for_eval={limit}",
+            run=f"{limit}",
+        )
+        for limit in (1, 64)
+    ]
+    assert runs[0].files.without_run() == runs[1].files.without_run()
+    one, many = ({name: value for name, value in run.metrics.items() if "latency" not in name} for run in runs)
+    assert one == many
+
+
+def test_a_file_of_answers_is_of_no_use_to_a_policy_that_judges(tmp_path: Path) -> None:
+    """Its own answers are verdicts: if a file is to hold them they are taken from it, and else it is refused."""
+    rows = [gold_row(number, correctness=1) for number in range(2)]
+    answers = write_lines(
+        tmp_path / "judge.jsonl", [{"uid": f"r{number}:correctness", "answer": verdict(1)} for number in range(2)]
+    )
+    flags = "--env.role=judge", "--env.aspects=correctness", f"--env.model_answers={answers}"
+    run = critique(tmp_path, *flags, rows=rows, policy=verdict(0))
+    assert run.policy.requests == []
+    assert run.code == 2 or run.metrics["accuracy"] == 1.0

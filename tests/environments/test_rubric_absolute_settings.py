@@ -1,0 +1,197 @@
+"""Rubric-absolute's settings: what is refused, probabilities in place of scores, and settings that are given again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from environments.rubric_absolute_environment import RubricAbsoluteEnv
+from environments.settings import EnvSettings
+from judges.layers import load
+from tests.command import in_process, write_lines
+from tests.judged import never
+from tests.rubrics import labelled, rubric, score, shown, task, weighed
+from tests.scripted import Json, Reply, completion
+
+ROWS = [task(number) for number in range(3)]
+MINE = "A response of mine."
+LOGPROBS = "--env.weighting=logprobs"
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (("--env.scale_min=5",), ["scale_max (5)", "above scale_min (5)"]),
+        (("--env.scale_max=0",), ["scale_max (0)", "above scale_min (1)"]),
+        (("--env.scale_max=4.5",), ["scale_max"]),
+        (("--env.samples_per_item=0",), ["samples_per_item"]),
+        (("--env.samples_pooling=mode",), ["samples_pooling", "mean", "median"]),
+        (("--env.output_format=json",), ["output_format", "feedback_score", "result"]),
+        (("--env.reward=near",), ["reward", "exact", "distance", "squared"]),
+        (("--env.role=critic",), ["role", "respondent", "judge"]),
+        (("--env.judge_prompt=@no-such-file.txt",), ["judge_prompt", "no-such-file.txt"]),
+        (("--env.default_rubric=@no-such-file.txt",), ["default_rubric", "no-such-file.txt"]),
+        ((LOGPROBS, "--env.role=judge"), ["weighting", "role=respondent"]),
+        ((LOGPROBS, "--env.scale_min=0", "--env.scale_max=10"), ["weighting=logprobs", "one digit", "0 to 10"]),
+        ((LOGPROBS, "--env.scale_min=-1"), ["weighting=logprobs", "one digit", "-1 to 5"]),
+        (("--env.role=judge",), ["role=judge", "a response and a gold score", "run.jsonl"]),
+        (("--env.score_responses=True",), ["score_responses", "a response and a gold score", "run.jsonl"]),
+        (("--env.score_responses=True", "--env.role=judge"), ["score_responses", "role=judge"]),
+    ],
+)
+def test_what_cannot_work_is_said_before_the_first_request(
+    tmp_path: Path, flags: tuple[str, ...], words: list[str]
+) -> None:
+    run = rubric(tmp_path, *flags, rows=ROWS, judge=never, policy=never)
+    assert run.code == 2
+    assert run.lacks(*words) == []
+    assert run.judge.requests == run.policy.requests == []
+
+
+def test_two_sources_of_responses_are_one_too_many(tmp_path: Path) -> None:
+    """The rows' own responses under the name of a file of answers would be the wrong model's result."""
+    answers = write_lines(tmp_path / "a-model.jsonl", [{"uid": "r0", "answer": "Theirs."}])
+    flags = "--env.score_responses=True", f"--env.model_answers={answers}"
+    run = rubric(tmp_path, *flags, rows=[labelled(0, 3)], judge=score(3))
+    assert run.code == 2
+    assert run.lacks("score_responses", "model_answers") == []
+
+
+@pytest.mark.parametrize(
+    ("flags", "wanted"),
+    [
+        ((), 0.2),
+        (("--env.samples_per_item=2",), 0.7),
+        (("--env.samples_per_item=2", "--env.judge_temperature=0.2"), 0.2),
+        (("--env.judge_temperature=0",), 0.0),
+    ],
+)
+def test_the_judges_temperature(tmp_path: Path, flags: tuple[str, ...], wanted: float) -> None:
+    run = rubric(tmp_path, *flags, rows=ROWS, judge=score(3), policy=MINE)
+    assert {body["temperature"] for body in run.judge.bodies} == {wanted}
+    assert run.general["generation_parameters"]["judge_temperature"] == wanted
+
+
+def test_the_defaults() -> None:
+    ended = in_process("evaluate", "--show_config", env_type=RubricAbsoluteEnv)
+    assert ended.code == 0, ended.said
+    words = [line.split() for line in ended.out.splitlines()]
+    values = {line[0]: line[1] for line in words if len(line) > 1}
+    wanted = {"role": "respondent", "output_format": "feedback_score", "scale_min": "1", "scale_max": "5"}
+    wanted |= {"samples_per_item": "1", "samples_pooling": "mean", "weighting": "none", "reward": "distance"}
+    assert {name: values[f"env.{name}"] for name in wanted} == wanted
+
+
+def weighing(*answers: Reply) -> Any:
+    """A judge by the number of the instruction."""
+    return lambda request, number: answers[int(shown(request)["Instruction"].strip("Do. "))]
+
+
+def test_probabilities_in_place_of_the_score(tmp_path: Path) -> None:
+    judge = weighing(
+        weighed(4, {"4": 0.6, "5": 0.3, " 3": 0.1}),
+        weighed(2, {"2": 0.5, " 2": 0.25, "1": 0.25}),
+        weighed(5, {"5": 0.4, "4": 0.2, "9": 0.3, "the": 0.1}),
+    )
+    run = rubric(tmp_path, LOGPROBS, rows=ROWS, judge=judge, policy=MINE)
+    assert run.code == 0, run.said
+    expected = {"r0": 4.2, "r1": 1.75, "r2": (5 * 0.4 + 4 * 0.2) / 0.6}
+    assert run.scores() == pytest.approx(expected)
+    wanted = {"mean_score": sum(expected.values()) / 3, "mean_reward": (sum(expected.values()) / 3 - 1) / 4}
+    wanted |= {"score_freq_2": 1 / 3, "score_freq_4": 1 / 3, "score_freq_5": 1 / 3, "score_freq_3": 0.0}
+    assert run.some(*wanted) == pytest.approx(wanted)
+    assert {(body["logprobs"], body["top_logprobs"]) for body in run.judge.bodies} == {(True, 20)}
+    assert [each["judgments"][0]["score"] for each in run.files.samples] == [4, 2, 5]
+
+
+def test_a_judge_that_is_sure_gives_that_score_and_no_other(tmp_path: Path) -> None:
+    """However much of the probability its score has: rewards that differ in their last digit alone are no signal."""
+    rows = [labelled(number, 1 + number % 5) for number in range(12)]
+    shares = [0.5 + number / 25 for number in range(12)]
+    judge = weighing(*(weighed(3, {"3": share, "x": 1 - share}) for share in shares))
+    run = rubric(tmp_path, LOGPROBS, "--env.score_responses=True", rows=rows, judge=judge)
+    assert run.code == 0, run.said
+    assert set(run.scores().values()) == {3.0}
+    assert {"pearson", "spearman", "kendall_tau_b"} <= set(run.left_out)
+
+
+def test_too_little_probability_on_the_scale_is_no_score(tmp_path: Path) -> None:
+    judge = weighing(weighed(4, {"4": 0.3, "The": 0.6}), weighed(4, {"4": 0.9}), weighed(4, {"4": 0.9}))
+    run = rubric(tmp_path, LOGPROBS, "--env.max_judge_error_rate=0.5", rows=ROWS, judge=judge, policy=MINE)
+    assert run.code == 0, run.said
+    (failure,) = run.files.failures
+    assert (failure["uid"], failure["status"]) == ("r0", "unparsable")
+    assert "0.30 of the probability" in failure["error"]
+
+
+@pytest.mark.parametrize("reply", [score(4), Reply(body={**completion(score(4)), "logprobs": None})])
+def test_a_judge_without_probabilities_is_an_error(tmp_path: Path, reply: str | Reply) -> None:
+    """Said at its first answer, whatever the other rows are waiting for."""
+    run = rubric(tmp_path, LOGPROBS, rows=ROWS, judge=reply, policy=MINE)
+    assert run.code == 2
+    assert run.lacks("weighting=logprobs", "top_logprobs", "weighting=none") == []
+    assert not (run.files.path / "metrics.json").exists()
+
+
+def test_several_weighed_judgments(tmp_path: Path) -> None:
+    def judge(request: Json, number: int) -> Reply:
+        return (
+            weighed(4, {"4": 0.5, "5": 0.5}) if request["seed"] == 0 else weighed(2, {"2": 0.5, "1": 0.25, "3": 0.25})
+        )
+
+    run = rubric(tmp_path, LOGPROBS, "--env.samples_per_item=2", rows=ROWS[:1], judge=judge, policy=MINE)
+    assert run.scores() == pytest.approx({"r0": (4.5 + 2) / 2})
+    assert run.metrics["spread_of_judgments"] == pytest.approx(2.5 / 2**0.5)
+
+
+def test_offline_there_are_probabilities_too(tmp_path: Path) -> None:
+    run = rubric(tmp_path, LOGPROBS)
+    assert run.code == 0, run.said
+    assert 1 <= run.metrics["mean_score"] <= 5
+
+
+@pytest.mark.parametrize("role", ["respondent", "judge"])
+def test_a_runs_settings_can_be_given_again(tmp_path: Path, role: str) -> None:
+    flags = (
+        f"--env.role={role}",
+        "--env.scale_max=7",
+        "--env.samples_per_item=2",
+        "--env.samples_pooling=median",
+        "--env.reward=squared",
+        "--env.default_rubric=Is it kind?",
+        "--env.judge_prompt=Judge.",
+        "--limit=2",
+    )
+    rows = [labelled(number, 4) for number in range(3)]
+    run = rubric(tmp_path, *flags, rows=rows, judge=score(3), policy=score(3))
+    assert run.code == 0, run.said
+    path = run.files.path / "config.yaml"
+    settings_type: Any = EnvSettings[RubricAbsoluteEnv.config_type]  # type: ignore[name-defined]
+    again: Any = load(settings_type, [f"--config={path}"], prog="test").settings
+    assert again.public() == yaml.safe_load(path.read_text())
+    ended = in_process("evaluate", f"--config={path}", "--resume", env_type=RubricAbsoluteEnv)
+    assert ended.code == 0, ended.said
+
+
+def test_the_settings_of_an_offline_run_can_be_given_again(tmp_path: Path) -> None:
+    first = rubric(tmp_path, "--env.role=judge", "--env.reward=exact")
+    again = rubric(tmp_path, f"--config={first.files.path / 'config.yaml'}", run="again")
+    assert again.code == 0, again.said
+    assert again.files.without_run() == first.files.without_run()
+
+
+def test_two_runs_are_the_same_whatever_runs_at_once(tmp_path: Path) -> None:
+    runs = [
+        rubric(
+            tmp_path,
+            "--env.samples_per_item=3",
+            f"--env.judge_max_concurrency={limit}",
+            f"--openai.num_requests_for_eval={limit}",
+            run=f"{limit}",
+        )
+        for limit in (1, 64)
+    ]
+    assert runs[0].files.without_run() == runs[1].files.without_run()
