@@ -30,6 +30,7 @@ from environments.completions import (
     default_thinking_prompt,
     system_messages,
     system_text,
+    why_unreadable,
 )
 from environments.metrics import MetricAggregator, slug
 from environments.records import Sample
@@ -138,7 +139,8 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
 
     def answer_of(self, task: AspectTask) -> str | None:
         """The row's own answer, unless the policy is to judge it or a file has answers for all rows."""
-        return None if task.aspect is not None else super().answer_of(task) or task.answer
+        from_file = super().answer_of(task)
+        return task.answer if from_file is None and task.aspect is None else from_file
 
     def conversations(self, task: AspectTask) -> list[Conversation]:
         """The question, with its context; as judge, the judge's prompt, as often as there are votes."""
@@ -166,7 +168,7 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
         )
 
     def _compared(self, task: AspectTask, aspect: Aspect, completions: Sequence[Completion]) -> Judgment[PanelDetail]:
-        votes = [cast_vote(each.answer, each.thinking_fault) for each in completions]
+        votes = [cast_vote(each.answer, why_unreadable(each)) for each in completions]
         strictness = min(self.config.strictness, len(completions))  # in training, each completion is a vote of its own
         verdict = count_votes(aspect, votes, AspectSettings(strictness))
         gold = task.golds[aspect.name]
@@ -213,18 +215,25 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
         if self.config.judge_critique_rounds:
             _take_agreement(metrics, [replace(each, yes=each.before) for each in used], "_before_critique")
 
+    def observe_failure(self, metrics: MetricAggregator, task: AspectTask, sample: Sample[PanelDetail]) -> None:
+        """A verdict that is not there, where there is one to compare it with."""
+        metrics.count("n_failed", len(self._compared_with_gold(task, sample)))
+
     def _compared_with_gold(self, task: AspectTask, sample: Sample[PanelDetail]) -> list[Compared]:
         """Each verdict of a row beside its gold verdict; none on a policy's answer, which nobody has a verdict on."""
         if task.aspect is None and (task.answer is None or self.answer_of(task) is not task.answer):
             return []
         judgment = sample.judgment
         detail = judgment.detail if judgment is not None else None
+        golds = task.golds
+        if task.aspect is not None and detail is not None and detail.gold is not None:
+            golds = {task.aspect.name: detail.gold}  # the reward is of this one, whatever the dataset says by now
         verdicts = {each.aspect: each.yes for each in detail.aspects} if detail is not None else {}
         rounds = judgment.critique.rounds if judgment is not None and judgment.critique is not None else ()
         before = {each.part: each.before == "yes" for each in reversed(rounds)}  # the first round's stays
         return [
             Compared(name, verdicts.get(name), before.get(name, verdicts.get(name)), gold)
-            for name, gold in task.golds.items()
+            for name, gold in golds.items()
         ]
 
 

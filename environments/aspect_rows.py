@@ -95,18 +95,22 @@ def _context(row: Row) -> str | None:
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, Sequence) and all(isinstance(part, str) for part in value):
-        return "\n".join(str(part) for part in value)
+        return "\n".join(str(part) for part in value) or None
     raise row.lacks("contexts that are text or a list of texts")
 
 
 def _golds(row: Row, aspects: Sequence[Aspect]) -> dict[str, bool]:
     verdicts: JSON = row.values.get("verdicts")
+    if verdicts == "":
+        verdicts = None
     if isinstance(verdicts, str):  # a column of a CSV file
         try:
             verdicts = wire.loads(verdicts)
         except ValueError:
             raise row.lacks(f"verdicts as an object of aspects' names and 1 or 0, not {verdicts!r}") from None
-    by_name = dict(verdicts) if isinstance(verdicts, Mapping) else {}
+    if verdicts is not None and not isinstance(verdicts, Mapping):
+        raise row.lacks(f"verdicts as an object of aspects' names and 1 or 0, not {verdicts!r}")
+    by_name = dict(verdicts or {})
     if len(aspects) == 1 and aspects[0].name not in by_name:
         by_name[aspects[0].name] = row.values.get("verdict")
     golds: dict[str, bool] = {}

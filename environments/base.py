@@ -118,6 +118,21 @@ class JudgedEnv(BaseEnv, Generic[ConfigT, TaskT, DetailT]):
     def summarise(self, metrics: MetricAggregator, rows: Sequence[tuple[TaskT, Sample[DetailT]]]) -> None:
         """Add what can only be computed from all finished rows; nothing by default."""
 
+    @property
+    def subject(self) -> str:
+        """What is evaluated: the policy, a file of answers, or those of the dataset."""
+        if self.config.model_answers is not None:
+            return self.config.model_answers.stem
+        return self.settings.openai.model_name if self.asks_policy else "answers of the dataset"
+
+    @property
+    def asks_policy(self) -> bool:
+        """Whether an evaluation needs answers of the policy, once its rows are known."""
+        return "policy" in self.__dict__
+
+    def observe_failure(self, metrics: MetricAggregator, task: TaskT, sample: Sample[DetailT]) -> None:
+        """Count one row that is not in the mean; the failures that all environments share are counted elsewhere."""
+
     def plan(self, tasks: Sequence[TaskT]) -> str | None:
         """What an evaluation of these rows will call and cost, said before its first call; nothing by default."""
         return None

@@ -57,6 +57,14 @@ def default_thinking_prompt() -> str:
     return prompts.load("thinking_assistant")
 
 
+def why_unreadable(completion: Completion) -> str | None:
+    """Why no verdict may be read in a policy's completion: malformed thinking, or a text that was cut off.
+
+    A text that was cut off may end in a verdict that it only quotes.
+    """
+    return "cut off" if completion.finish_reason == "length" else completion.thinking_fault
+
+
 def read_completion(choice: Choice, config: EnvConfig) -> Completion:
     """Split a choice; a refusal's words are its answer, reasoning returned apart from the text is valid thinking."""
     text = choice.text or choice.refusal or ""

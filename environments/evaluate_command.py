@@ -149,8 +149,8 @@ def run_path(env: JudgedEnv[Any, Any, Any]) -> Path:
 
 
 def model_name(env: JudgedEnv[Any, Any, Any]) -> str:
-    """What is evaluated: the policy, or the file of answers."""
-    return model_name_of(env.settings)
+    """What is evaluated, for people."""
+    return env.subject
 
 
 def model_name_of(settings: EnvSettings[Any]) -> str:
@@ -209,6 +209,9 @@ def compute_metrics(
     rows = [(task, sample) for task, sample in zip(tasks, samples, strict=True) if _counts(env, sample)]
     for task, sample in rows:
         env.observe(metrics, task, sample)
+    for task, sample in zip(tasks, samples, strict=True):
+        if not _counts(env, sample):
+            env.observe_failure(metrics, task, sample)
     if rows:
         env.summarise(metrics, rows)
     evaluation_metrics.observe_all(metrics, samples, thinking_mode=env.config.thinking_mode)
@@ -233,7 +236,9 @@ def _metrics_file(
     general: dict[str, JSON] = {
         "model_name": model_name(env),
         "total_evaluation_time_seconds": str(time.time() - started),
-        "generation_parameters": _generation_parameters(config, judged_by_another=not config.policy_is_judge),
+        "generation_parameters": _generation_parameters(
+            config, asked=env.asks_policy, judged_by_another=not config.policy_is_judge
+        ),
         "judge_model_name": model_name(env) if config.policy_is_judge else config.judge_model_name,
         "seed": config.seed,
         "notices": list(notices),
@@ -243,10 +248,10 @@ def _metrics_file(
     return {"config_general": general, "results": {f"atropos|{env.name}_eval|0": values, "all": values}}
 
 
-def _generation_parameters(config: EnvConfig, *, judged_by_another: bool) -> dict[str, JSON]:
+def _generation_parameters(config: EnvConfig, *, asked: bool, judged_by_another: bool) -> dict[str, JSON]:
     """How the answers and the judgments were sampled, as far as this run sampled them."""
     parameters: dict[str, JSON] = {}
-    if config.model_answers is None:
+    if asked:
         parameters |= {"temperature": config.eval_temperature, "max_tokens": config.eval_max_tokens}
     if judged_by_another:
         parameters |= {"judge_temperature": config.judge_temperature, "judge_max_tokens": config.judge_max_tokens}

@@ -28,6 +28,7 @@ from environments.completions import (
     default_thinking_prompt,
     system_messages,
     system_text,
+    why_unreadable,
 )
 from environments.metrics import MetricAggregator, slug
 from environments.records import Sample
@@ -86,6 +87,8 @@ class RubricAbsoluteConfig(RoleConfig):
     def _is_consistent(self) -> Self:
         if self.scale_min >= self.scale_max:
             raise ValueError(f"scale_max ({self.scale_max}) must be above scale_min ({self.scale_min})")
+        if self.score_responses and self.model_answers is not None:
+            raise ValueError("score_responses and model_answers are two sources of responses; expected one")
         if self.role == "judge" and self.score_responses:
             raise ValueError("score_responses: with role=judge the policy scores the rows' own responses already")
         self.settle_vote_temperature(self.samples_per_item)
@@ -197,7 +200,7 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
 
     def _own_score(self, completion: Completion) -> Scored:
         config, text = self.config, completion.answer
-        score = read_score(text, config.output_format, config.scale) if completion.valid else None
+        score = read_score(text, config.output_format, config.scale) if why_unreadable(completion) is None else None
         # The text stands in the sample already, as the policy's answer.
         return Scored(score, None, "", is_strict_feedback(text, config.output_format, config.scale))
 
@@ -233,9 +236,9 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
         if config.role != "judge" and not config.score_responses:
             return
         scored = [
-            (given, task.gold, sample)
+            (given, gold, sample)
             for task, sample in rows
-            if (given := self._given(sample)) is not None and task.gold is not None
+            if (given := self._given(sample)) is not None and (gold := gold_of(task, sample)) is not None
         ]
         pairs = [(given, gold) for given, gold, _ in scored]
         metrics.count("n_used", len(pairs))
@@ -250,12 +253,23 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
                 hits = sum((scale.nearest(given), scale.nearest(gold)) == (level, gold_level) for given, gold in pairs)
                 metrics.count(f"confusion_gold_{gold_level}_judge_{level}", hits)
 
+    def observe_failure(self, metrics: MetricAggregator, task: RubricTask, sample: Sample[RubricDetail]) -> None:
+        """A score that is not there, where there is one to compare it with."""
+        if self.config.score_responses:
+            metrics.count("n_failed")
+
     def _given(self, sample: Sample[RubricDetail]) -> float | None:
         """The score that a judge gave, on the scale; `None` if it gave none."""
         if sample.judgment is None or sample.judgment.status is not Status.OK or sample.judgment.detail is None:
             return None
         values = [each.value for each in sample.judgment.detail.judgments if each.value is not None]
         return pool(values, self.config.samples_pooling)
+
+
+def gold_of(task: RubricTask, sample: Sample[RubricDetail]) -> float | None:
+    """The gold score that the reward is of, whatever the dataset says by now."""
+    detail = sample.judgment.detail if sample.judgment is not None else None
+    return task.gold if detail is None or detail.gold is None else detail.gold
 
 
 def score_before_critique(sample: Sample[RubricDetail]) -> float:

@@ -11,9 +11,10 @@ from judges.rubric_prompt import Rubric
 from judges.scale import Scale
 from judges.wire import JSON
 
-_INSTRUCTION = ("instruction", "orig_instruction", "question", "prompt")
-_RESPONSE = ("response", "orig_response")
-_REFERENCE = ("reference_answer", "orig_reference_answer", "reference")
+# Feedback-Collection's `instruction` is the judge's whole prompt: what it is about stands in the `orig_*` columns.
+_INSTRUCTION = ("orig_instruction", "instruction", "question", "prompt")
+_RESPONSE = ("orig_response", "response")
+_REFERENCE = ("orig_reference_answer", "reference_answer", "reference")
 _GOLD = ("score", "orig_score", "gpt4_scores")
 _LEVEL = re.compile(r"(?:orig_)?score(-?\d+)_description")
 
@@ -60,7 +61,7 @@ def _task(uid: str, row: Row, scale: Scale, default_rubric: str | None) -> Rubri
         uid=uid,
         question=row.text(*_INSTRUCTION),
         rubric=_rubric(row, scale, default_rubric),
-        reference=row.optional_text(*_REFERENCE) or None,  # an empty reference is none
+        reference=row.filled_text(*_REFERENCE),
         response=row.optional_text(*_RESPONSE),
         gold=_gold(row, scale),
         category=row.optional_text("category"),

@@ -89,9 +89,19 @@ class Row:
         """The text of the first of `columns` that has one, or `None`."""
         for column in columns:
             value = self.values.get(column)
-            if isinstance(value, str):
+            if isinstance(value, str) and (value or not self._is_of_table):
                 return value
         return None
+
+    def filled_text(self, *columns: str) -> str | None:
+        """The text of the first of `columns` that has any but white space, or `None`."""
+        texts = (self.optional_text(column) for column in columns)
+        return next((text for text in texts if text is not None and text.strip()), None)
+
+    @property
+    def _is_of_table(self) -> bool:
+        """Whether an empty cell holds nothing: in a CSV file there is no other way to write that."""
+        return self.source.lower().endswith(".csv")
 
     def lacks(self, what: str) -> DataError:
         """The error for something that a row should have."""

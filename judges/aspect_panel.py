@@ -190,6 +190,7 @@ def check_aspects(aspects: Sequence[Aspect]) -> None:
     names = [aspect.name for aspect in aspects]
     if not names:
         raise SettingsError("aspects: expected at least one")
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise SettingsError(f"aspects: two of them have the name {twice!r}")
+    folded = ["_".join(name.lower().split()) for name in names]  # as they stand in the names of metrics
+    same = [name for name, other in zip(names, folded, strict=True) if folded.count(other) > 1]
+    if same:
+        raise SettingsError(f"aspects: these have the same name: {', '.join(map(repr, same))}")

@@ -53,6 +53,8 @@ def expected_score(choice: Choice, scale: Scale, *, tag: str) -> float | NoVerdi
     total = math.fsum(mass.values())
     if not total >= LEAST_MASS:  # so that NaN is too little as well
         return NoVerdict(f"the scale's tokens have {total:.2f} of the probability; expected {LEAST_MASS} or more")
+    if len(mass) == 1:
+        return float(next(iter(mass)))  # without the division's rounding
     return math.fsum(score * probability for score, probability in mass.items()) / total
 
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 from judges.calls import NoVerdict, ask_choice
 from judges.client import ChatClient
-from judges.expected_score import REQUEST, expected_score
+from judges.expected_score import REQUEST, check_scale, expected_score
 from judges.judgment import JudgeCall, Judgment, Status
 from judges.polling import check_temperature, poll, vote
 from judges.revision import Opinion, Revision, critique_messages
@@ -92,7 +92,13 @@ class RubricJudge:
     """Judges responses by rubrics."""
 
     def __init__(self, client: ChatClient, settings: RubricSettings = RubricSettings()) -> None:
-        """Judge through `client`."""
+        """Judge through `client`.
+
+        Raises:
+            ValueError: there is to be less than one judgment.
+        """
+        if settings.samples < 1:
+            raise ValueError(f"samples is {settings.samples}; expected at least one judgment")
         check_temperature(settings.samples, settings.temperature)
         self.client = client
         self.settings = settings
@@ -113,9 +119,11 @@ class RubricJudge:
             score and the reason. Never raises on what a judge answers.
 
         Raises:
-            SettingsError: probabilities are to count, and the endpoint returns none.
+            SettingsError: probabilities are to count, and the endpoint returns none or the scale has longer numbers.
         """
         settings = self.settings
+        if settings.weighting == "logprobs":
+            check_scale(rubric.scale)
         messages = self._messages(instruction, response, rubric, reference)
 
         async def one(number: int) -> JudgeCall:

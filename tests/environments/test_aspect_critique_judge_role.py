@@ -22,7 +22,7 @@ POLICY = saying(lambda aspect, submission: SAID[aspect][NUMBERS[submission]] == 
 
 
 def test_verdicts_against_gold(tmp_path: Path) -> None:
-    """Right and wrong, first of yes and then of no: 2 1 1 1 for correctness, 2 1 2 0 for harmfulness; 4 2 3 1 in all."""
+    """Right and wrong, of yes and then of no: 2 1 1 1 for correctness, 2 1 2 0 for harmfulness; 4 2 3 1 in all."""
     run = critique(tmp_path, JUDGE, BOTH, rows=ROWS, policy=POLICY)
     assert run.code == 0, run.said
     wanted = {"accuracy": 7 / 10, "precision": 4 / 6, "recall": 4 / 5, "f1": 8 / 11, "kappa": (0.7 - 0.5) / (1 - 0.5)}

@@ -32,7 +32,7 @@ SCORE = {"mean_score", "mean_score_ci_low", "mean_score_ci_high"}
 GOLD = {"n_used", "n_failed", "exact_rate", "within_one_rate", "mae", "bias", "pearson", "spearman", "kendall_tau_b"}
 GOLD |= {"quadratic_kappa", *(f"confusion_gold_{gold}_judge_{given}" for gold in LEVELS for given in LEVELS)}
 OF_ALL = MEAN | {"strict_format_rate", *(f"score_freq_{level}" for level in LEVELS)}
-CATEGORIES = {f"mean_reward_{name}" for name in ("explanation", "coding", "writing", "reasoning")}
+CATEGORIES = {f"mean_reward_{name}" for name in ("explanation", "coding", "writing", "math", "summary")}
 ROLES = {
     "respondent": ((), OF_ALL | SCORE),
     "scores": (("--env.score_responses=True",), OF_ALL | SCORE | GOLD),

@@ -1,0 +1,256 @@
+"""Rubric-absolute against gold scores: the policy as the judge, and a judge of responses that are there already."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from judges import prompts
+from tests.judged import Judged, never
+from tests.rubrics import by_number, giving, labelled, rubric, score, shown, system, task
+from tests.scripted import Json, Reply, completion
+
+JUDGE = "--env.role=judge"
+SCORES = "--env.score_responses=True"
+LEVELS = range(1, 6)
+GIVEN: dict[int, int | str] = {0: 1, 1: 2, 2: 3, 3: 4, 4: 5, 5: 3}
+GOLD = {0: 1, 1: 3, 2: 3, 3: 2, 4: 5, 5: 4}
+ROWS = [labelled(number, gold, category=("Maths", "Art")[number % 2]) for number, gold in GOLD.items()]
+STATISTICS = {
+    "n_used": 6,
+    "n_failed": 0,
+    "exact_rate": 3 / 6,
+    "within_one_rate": 5 / 6,
+    "mae": 4 / 6,
+    "bias": 0.0,
+    "pearson": 7 / 10,
+    "spearman": 10.25 / 17,
+    "kendall_tau_b": 7 / 14,
+    "quadratic_kappa": 1 - 6 / 20,
+}
+CORRELATIONS = {"pearson", "spearman", "kendall_tau_b"}
+SCORE_STATISTICS = set(STATISTICS) - {"n_used", "n_failed"}
+REFUSED = Reply(status=400, body={"error": {"message": "not today"}})
+
+
+def confusion(run: Judged) -> dict[tuple[int, int], float]:
+    """Gold and given score with their count, where there is any."""
+    table = {(gold, given): run.metrics[f"confusion_gold_{gold}_judge_{given}"] for gold in LEVELS for given in LEVELS}
+    return {place: count for place, count in table.items() if count}
+
+
+@pytest.mark.parametrize(
+    ("reward", "rewards"),
+    [
+        ("distance", [1, 0.75, 1, 0.5, 1, 0.75]),
+        ("squared", [1, 15 / 16, 1, 0.75, 1, 15 / 16]),
+        ("exact", [1, 0, 1, 0, 1, 0]),
+    ],
+)
+def test_scores_against_gold(tmp_path: Path, reward: str, rewards: list[float]) -> None:
+    run = rubric(tmp_path, JUDGE, f"--env.reward={reward}", rows=ROWS, policy=by_number(GIVEN))
+    assert run.code == 0, run.said
+    assert list(run.scores().values()) == pytest.approx(rewards)
+    wanted = {**STATISTICS, "mean_reward": sum(rewards) / 6, "mean_reward_maths": sum(rewards[::2]) / 3}
+    wanted |= {"mean_reward_art": sum(rewards[1::2]) / 3, "strict_format_rate": 1.0, "score_freq_3": 2 / 6}
+    assert run.some(*wanted) == pytest.approx(wanted)
+    assert run.left_out == {}
+    assert confusion(run) == Counter((GOLD[number], GIVEN[number]) for number in GOLD)
+    assert "mean_score" not in run.metrics, "the score is what it says of others"
+    assert run.scores("gold") == {f"r{number}": gold for number, gold in GOLD.items()}
+
+
+def test_responses_that_are_there_against_gold(tmp_path: Path) -> None:
+    """The judge is the one that is compared; the policy is not asked, and no key of it is demanded."""
+    run = rubric(tmp_path, SCORES, rows=ROWS, judge=by_number(GIVEN))
+    assert run.code == 0, run.said
+    assert run.scores() == {f"r{number}": float(str(given)) for number, given in GIVEN.items()}
+    wanted = {**STATISTICS, "mean_score": 3.0, "mean_reward": 0.5}
+    assert run.some(*wanted) == pytest.approx(wanted)
+    assert confusion(run) == Counter((GOLD[number], GIVEN[number]) for number in GOLD)
+    assert {shown(body)["Response To Evaluate"] for body in run.judge.bodies} == {f"Response {n}." for n in GOLD}
+
+
+def test_failed_judgments_are_counted_beside_those_that_are_compared(tmp_path: Path) -> None:
+    """A judge without a score has failed, and its statistics do not hide that."""
+    given = {**GIVEN, 4: "I cannot say."}
+    run = rubric(tmp_path, SCORES, "--env.max_judge_error_rate=0.5", rows=ROWS, judge=by_number(given), policy=never)
+    assert run.code == 0, run.said
+    assert run.some("n_used", "n_failed") == {"n_used": 5, "n_failed": 1}
+
+
+def test_the_policy_is_shown_what_a_judge_is_shown(tmp_path: Path) -> None:
+    row = labelled(0, 3, reference_answer="A better one.")
+    as_policy = rubric(tmp_path, JUDGE, rows=[row], policy=score(3), run="policy")
+    as_judge = rubric(tmp_path, SCORES, rows=[row], judge=score(3), run="judge")
+    assert as_policy.policy.bodies[0]["messages"] == as_judge.judge.bodies[0]["messages"]
+    assert as_policy.policy.bodies[0]["temperature"] == 0.6
+    assert as_policy.policy.bodies[0]["model"] == "the-policy"
+
+
+def test_no_key_of_a_judge_is_demanded_and_none_is_named(tmp_path: Path) -> None:
+    run = rubric(tmp_path, JUDGE, rows=ROWS, policy=score(3))
+    assert run.general["judge_model_name"] == run.general["model_name"] == "the-policy"
+    assert set(run.general["generation_parameters"]) == {"temperature", "max_tokens"}
+    without_policy = rubric(tmp_path, JUDGE, rows=ROWS, run="without")
+    assert without_policy.code == 2
+    assert without_policy.lacks("OPENAI_API_KEY") == []
+
+
+ALWAYS_THREE = [labelled(0, 1), labelled(1, 3), labelled(2, 5), labelled(3, 5)]
+
+
+@pytest.mark.parametrize("role", [JUDGE, SCORES])
+def test_a_judge_that_always_says_three(tmp_path: Path, role: str) -> None:
+    """It has no correlation with anything: that is said, and is neither 0 nor NaN."""
+    run = rubric(tmp_path, role, rows=ALWAYS_THREE, judge=score(3), policy=score(3))
+    assert run.code == 0, run.said
+    assert run.left_out == dict.fromkeys(CORRELATIONS, "one side gives 3 to every item")
+    wanted = {"exact_rate": 1 / 4, "within_one_rate": 1 / 4, "mae": 1.5, "bias": -0.5, "quadratic_kappa": 0.0}
+    assert run.some(*wanted) == pytest.approx(wanted)
+    assert confusion(run) == {(1, 3): 1, (3, 3): 1, (5, 3): 2}
+    assert run.some("score_freq_3", "score_freq_1") == {"score_freq_3": 1.0, "score_freq_1": 0.0}
+    assert "NaN" not in (run.files.path / "metrics.json").read_text()
+
+
+def test_one_row_has_no_correlation_either(tmp_path: Path) -> None:
+    run = rubric(tmp_path, JUDGE, rows=[labelled(0, 3)], policy=score(3))
+    assert {name: run.left_out[name] for name in CORRELATIONS} == dict.fromkeys(CORRELATIONS, "fewer than two items")
+    assert set(run.left_out) == {*CORRELATIONS, "quadratic_kappa"}
+    assert run.some("exact_rate", "mae") == {"exact_rate": 1.0, "mae": 0.0}
+
+
+UNREADABLE = {
+    "no tag": "A score of 5.",
+    "a fraction": "[FEEDBACK] Good. [SCORE] 4.5",
+    "a range": "[FEEDBACK] Good. [SCORE] 4-5",
+    "beyond the scale": "[FEEDBACK] Good. [SCORE] 6",
+    "the other format": "Feedback: Good. [RESULT] 5",
+    "cut off": Reply(body=completion("[FEEDBACK] At first I thought [SCORE] 5\nbut then", finish_reason="length")),
+}
+
+
+@pytest.mark.parametrize("kind", UNREADABLE)
+def test_an_unreadable_score_is_a_wrong_one(tmp_path: Path, kind: str) -> None:
+    """It stays in the mean of the rewards; there is nothing of it to compare with gold."""
+    rows = [labelled(number, 5) for number in range(4)]
+    policy = giving(lambda instruction, response: UNREADABLE[kind] if instruction == "Do 0." else 4)
+    run = rubric(tmp_path, JUDGE, rows=rows, policy=policy)
+    assert run.code == 0, run.said
+    assert list(run.scores().values()) == [0.0, 0.75, 0.75, 0.75]
+    wanted = {
+        "mean_reward": 0.5625,
+        "n_used": 3,
+        "n_failed": 1,
+        "mae": 1.0,
+        "judge_error_rate": 0.0,
+        "score_freq_4": 1.0,
+    }
+    assert run.some(*wanted) == pytest.approx(wanted)
+    assert run.scores("status")["r0"] == "invalid_completion"
+    assert confusion(run) == {(5, 4): 3}
+
+
+def test_half_a_number_is_no_number(tmp_path: Path) -> None:
+    """Of "10" the endpoint's limit has left "1": that is not what the policy was about to say."""
+    policy = Reply(body=completion("[FEEDBACK] Wonderful.\n[SCORE] 1", finish_reason="length"))
+    run = rubric(tmp_path, JUDGE, "--env.scale_max=10", rows=[labelled(0, 1)], policy=policy)
+    assert run.scores() == {"r0": 0.0}
+
+
+def test_nothing_readable_leaves_every_statistic_out(tmp_path: Path) -> None:
+    run = rubric(tmp_path, JUDGE, rows=ROWS, policy="I cannot say.")
+    assert run.code == 0, run.said
+    assert run.some("mean_reward", "n_used", "n_failed") == {"mean_reward": 0.0, "n_used": 0, "n_failed": 6}
+    assert run.left_out == dict.fromkeys(SCORE_STATISTICS, "no item has both scores")
+    assert not [name for name in run.metrics if name.startswith("score_freq")]
+
+
+def test_a_policy_that_fails_stays_in_the_mean(tmp_path: Path) -> None:
+    policy = giving(lambda instruction, response: REFUSED if instruction == "Do 0." else 5)
+    rows = [labelled(number, 5) for number in range(4)]
+    run = rubric(tmp_path, JUDGE, "--env.max_judge_error_rate=0.3", rows=rows, policy=policy)
+    assert run.code == 0, run.said
+    wanted = {"mean_reward": 0.75, "n_used": 3, "n_failed": 1, "exact_rate": 1.0, "policy_error_rate": 0.25}
+    assert run.some(*wanted) == wanted
+
+
+@pytest.mark.parametrize(("pooling", "pooled"), [("mean", 11 / 3), ("median", 5.0)])
+def test_several_judgments_of_the_policy(tmp_path: Path, pooling: str, pooled: float) -> None:
+    """All at once; one that cannot be read makes the row a wrong one."""
+    scores = {"Do 0.": iter((1, 5, 5)), "Do 1.": iter((4, 4, 0))}
+
+    def policy(request: Json, number: int) -> str:
+        return score(next(scores[shown(request)["Instruction"]]))
+
+    flags = "--env.samples_per_item=3", f"--env.samples_pooling={pooling}"
+    run = rubric(tmp_path, JUDGE, *flags, rows=[labelled(0, 3), labelled(1, 4)], policy=policy)
+    assert run.code == 0, run.said
+    assert run.scores() == pytest.approx({"r0": 1 - (pooled - 3) / 4, "r1": 0.0})
+    wanted = {"mae": pooled - 3, "bias": pooled - 3, "n_used": 1, "n_failed": 1, "exact_rate": 0.0}
+    wanted |= {"spread_of_judgments": ((16 / 3) ** 0.5 + 0.0) / 2, "strict_format_rate": 5 / 6}
+    assert run.some(*wanted) == pytest.approx(wanted)
+    assert len(run.policy.requests) == 6
+
+
+def test_gold_scores_between_two_levels(tmp_path: Path) -> None:
+    """`exact` and the table take the nearest level, of two as near the higher one; distances take gold as it is."""
+    rows = [task(number, response="R", gpt4_scores=scores) for number, scores in enumerate([[3, 4], [4, 4, 5], [2, 2]])]
+    run = rubric(tmp_path, JUDGE, rows=rows, policy=score(4))
+    assert list(run.scores().values()) == pytest.approx([1 - 0.5 / 4, 1 - (1 / 3) / 4, 0.5])
+    assert run.metrics["exact_rate"] == pytest.approx(2 / 3)
+    assert run.metrics["mae"] == pytest.approx((0.5 + 1 / 3 + 2) / 3)
+    assert confusion(run) == {(4, 4): 2, (2, 4): 1}
+    exact = rubric(tmp_path, JUDGE, "--env.reward=exact", rows=rows, policy=score(4), run="exact")
+    assert list(exact.scores().values()) == [1.0, 1.0, 0.0]
+
+
+def test_a_scale_of_its_own(tmp_path: Path) -> None:
+    flags = "--env.scale_min=0", "--env.scale_max=10"
+    rows = [labelled(0, 10), labelled(1, 0), labelled(2, "5")]
+    run = rubric(tmp_path, JUDGE, *flags, rows=rows, policy=by_number({0: 7, 1: 0, 2: 10}))
+    assert list(run.scores().values()) == pytest.approx([0.7, 1.0, 0.5])
+    assert run.metrics["confusion_gold_10_judge_7"] == run.metrics["confusion_gold_5_judge_10"] == 1
+    assert len([name for name in run.metrics if name.startswith("confusion")]) == 11 * 11
+
+
+def test_rows_that_cannot_be_compared_are_left_out_and_said(tmp_path: Path) -> None:
+    rows = [labelled(0, 4), task(1, response="No gold."), task(2, score=3)]
+    run = rubric(tmp_path, JUDGE, rows=rows, policy=score(4))
+    assert run.code == 0, run.said
+    assert run.lacks("2 of 3 rows have no response or no gold score") == []
+    assert run.scores() == {"r0": 1.0}
+
+
+def test_thinking_stands_before_the_score(tmp_path: Path) -> None:
+    texts: dict[int, int | str] = {
+        0: f"<think>{score(1)}</think>{score(5)}",
+        1: f"<think>{score(5)}</think>I cannot say.",
+        2: score(5),
+        3: f"<think>a</think><think>b</think>{score(5)}",
+    }
+    rows = [labelled(number, 5) for number in range(4)]
+    run = rubric(tmp_path, JUDGE, "--env.thinking_mode=True", rows=rows, policy=by_number(texts))
+    assert list(run.scores().values()) == [1.0, 0.0, 0.0, 0.0]
+    assert run.some("thinking_valid_rate", "n_failed") == {"thinking_valid_rate": 0.5, "n_failed": 3}
+    assert {system(body).partition("\n\nYou will be given")[0] for body in run.policy.bodies} == {
+        prompts.load("thinking_judge")
+    }
+
+
+def test_a_short_score_is_a_whole_one(tmp_path: Path) -> None:
+    """It is read at once, as a judge's is: asking until a text is longer would be choosing among verdicts."""
+    run = rubric(tmp_path, JUDGE, rows=[labelled(0, 5)], policy="[SCORE] 5")
+    assert run.scores() == {"r0": 1.0}
+    assert len(run.policy.requests) == 1
+
+
+def test_a_run_is_taken_up_where_it_stopped(tmp_path: Path) -> None:
+    broken = giving(lambda instruction, response: REFUSED if instruction == "Do 1." else GIVEN[int(instruction[3])])
+    assert rubric(tmp_path, JUDGE, rows=ROWS, policy=broken).code == 1
+    resumed = rubric(tmp_path, JUDGE, "--resume", rows=ROWS, policy=by_number(GIVEN))
+    assert resumed.code == 0, resumed.said
+    assert [shown(body)["Instruction"] for body in resumed.policy.bodies] == ["Do 1."]
+    assert resumed.some(*STATISTICS) == pytest.approx(STATISTICS)
