@@ -1,0 +1,36 @@
+"""Who may call: bearer tokens, compared in constant time, each with a name that the log may show."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Mapping
+
+from pydantic import SecretStr
+
+_SCHEME = "bearer"
+
+
+class Access:
+    """The tokens; without any, everybody may call."""
+
+    def __init__(self, tokens: Mapping[str, SecretStr]) -> None:
+        """Take the tokens by name."""
+        self._tokens = {name: token.get_secret_value().encode() for name, token in tokens.items()}
+
+    @property
+    def is_open(self) -> bool:
+        """Whether no token is needed."""
+        return not self._tokens
+
+    def caller(self, authorization: str | None) -> str | None:
+        """The name of the token in an `Authorization` header; `None` if it holds none that is known.
+
+        Every token is compared, so that the time says nothing of them.
+        """
+        scheme, _, given = (authorization or "").partition(" ")
+        presented = given.strip().encode("utf-8", "surrogateescape") if scheme.lower() == _SCHEME else b""
+        found: str | None = None
+        for name, token in self._tokens.items():
+            if hmac.compare_digest(presented, token) and presented:
+                found = name
+        return found

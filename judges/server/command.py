@@ -1,0 +1,142 @@
+"""`python -m judges.server`: settings, the stand-in if it is asked for, the server, and how it stops.
+
+Exit codes: 0 after SIGTERM or Ctrl-C, with what was under way answered; 2 for something to mend in settings.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import signal
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from aiohttp import web
+
+from judges.errors import SettingsError, UserError
+from judges.layers import Loaded, load
+from judges.offline import StandIn
+from judges.server import workers
+from judges.server.access import Access
+from judges.server.app import Service, application
+from judges.server.core import Core
+from judges.server.settings import JudgeMount, RewardServerSettings
+from judges.server.telemetry import JsonLines, Telemetry
+
+logger = logging.getLogger(__name__)
+
+PROGRAM = "python -m judges.server"
+BAD_INPUT = 2
+_BACKLOG = 4096
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Serve until stopped.
+
+    Args:
+        argv: the command line without the program's name; the process's own by default.
+
+    Returns:
+        The exit code.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        loaded = load(RewardServerSettings, arguments, prog=PROGRAM)
+        settings = loaded.settings
+        if settings.show_config:
+            for line in loaded.lines():
+                sys.stdout.write(f"{line.name:<28} {line.value}  [{line.layer}]\n")
+            return 0
+        settings.check_access()
+        if not settings.offline and any(loaded.given(name) for name in ("latency_ms", "faults")):
+            raise SettingsError("--latency_ms, --faults: the stand-in's settings, without --offline there is none")
+        if settings.workers > 1 and not workers.is_worker():
+            settings.judges()  # what is wrong is said once, and not by each worker
+            return workers.supervise(settings, arguments)
+        _log()
+        asyncio.run(_serve(loaded))
+    except UserError as error:
+        sys.stderr.write(f"{error}\n")
+        return BAD_INPUT
+    except OSError as error:
+        sys.stderr.write(f"--host, --port: {error.strerror or error}\n")
+        return BAD_INPUT
+    except KeyboardInterrupt:  # before the event loop took the signal over
+        return 0
+    return 0
+
+
+@asynccontextmanager
+async def service_of(loaded: Loaded[RewardServerSettings]) -> AsyncIterator[Service]:
+    """The service of these settings, with its stand-in if it is to have one.
+
+    Raises:
+        SettingsError: a judge's settings are wrong.
+    """
+    settings = loaded.settings
+    async with _judges(loaded) as (mounts, identity):
+        telemetry = Telemetry(lambda: core.pending)
+        core = Core(
+            mounts,
+            deadline_s=settings.deadline,
+            max_pending=settings.max_pending,
+            observe=telemetry.judged,
+            judge_identity=identity,
+        )
+        async with core:
+            yield Service(settings, mounts, core, telemetry, Access(settings.tokens))
+
+
+@asynccontextmanager
+async def _judges(loaded: Loaded[RewardServerSettings]) -> AsyncIterator[tuple[dict[str, JudgeMount], str]]:
+    """The judges; offline, those without an endpoint of their own are the stand-in."""
+    settings, mounts = loaded.settings, loaded.settings.judges()
+    if not settings.offline:
+        yield mounts, ""
+        return
+    try:
+        stand_in = StandIn(settings.latency_ms, settings.faults)
+    except ValueError as error:
+        raise SettingsError(f"--faults or --latency_ms: {error}") from error
+    async with stand_in:
+        update = {"judge_base_url": stand_in.base_url, "judge_model_name": "offline-judge"}
+        offline = {
+            name: mount if "judge_base_url" in mount.model_fields_set else mount.model_copy(update=update)
+            for name, mount in mounts.items()
+        }
+        yield offline, "--offline"
+
+
+async def _serve(loaded: Loaded[RewardServerSettings]) -> None:
+    """Listen until a signal comes; then take no more, and answer what is under way."""
+    settings = loaded.settings
+    async with service_of(loaded) as service:
+        stopped = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+        runner = web.AppRunner(application(service), access_log=None, shutdown_timeout=settings.drain_timeout)
+        await runner.setup()
+        try:
+            site = web.TCPSite(
+                runner, settings.host, settings.port, backlog=_BACKLOG, reuse_port=workers.is_worker() or None
+            )
+            await site.start()
+            host, port = runner.addresses[0][:2]
+            gc.collect()
+            gc.freeze()  # the libraries' objects live until the end: the collector need not walk them again and again
+            sys.stdout.write(f"judges.server listens at http://{f'[{host}]' if ':' in host else host}:{port}\n")
+            sys.stdout.flush()
+            await stopped.wait()
+            service.draining = True
+            logger.info("stopping", extra={"fields": {"pending": service.core.pending}})
+        finally:
+            await runner.cleanup()
+
+
+def _log() -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines())
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    logging.getLogger("judges").setLevel(logging.INFO)

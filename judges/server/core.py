@@ -1,0 +1,192 @@
+"""The scoring core: what every protocol, and the shims in process, score through.
+
+Guarantees: an answer within the deadline, a failure where there is none by then; equal items under way are judged once;
+no more judgments under way or waiting than allowed; a judgment that outlives its request goes on, so that the request
+that the trainer sends next finds it (or, in the cache, its verdicts).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from types import TracebackType
+
+import aiohttp
+
+from judges.cache import JudgmentCache
+from judges.client import ChatClient
+from judges.errors import SettingsError
+from judges.server.items import Item, Scored, failure
+from judges.server.scorers import Scorer, Unusable, scorer_of
+from judges.server.settings import JudgeMount
+from judges.transport import open_session
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["Core", "Overloaded", "Recent", "Unusable"]
+
+REMEMBERED = 100
+_SHOWN = 4000
+
+
+class Overloaded(Exception):
+    """So many judgments are under way that no more are taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recent:
+    """A judgment for the page: long texts are cut."""
+
+    at: float
+    mount: str
+    prompt: str
+    response: str
+    result: Scored
+    seconds: float
+
+
+Observer = Callable[[str, Scored, float], None]
+"""Told of each judged response: the judge's name, the result, the seconds it took."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Mounted:
+    scorer: Scorer
+    client: ChatClient
+
+
+class Core:
+    """All judges of one process, on one HTTP session. Use as an async context manager."""
+
+    def __init__(
+        self,
+        mounts: Mapping[str, JudgeMount],
+        *,
+        deadline_s: float,
+        max_pending: int,
+        observe: Observer = lambda mount, result, seconds: None,
+        judge_identity: str = "",
+    ) -> None:
+        """Open nothing yet.
+
+        Args:
+            mounts: the judges by name.
+            deadline_s: seconds within which `score` answers.
+            max_pending: judgments that may be under way or waiting.
+            observe: told of each judged response.
+            judge_identity: what stands for the judges' endpoint in the cache's key, if not its URL.
+        """
+        self._settings = mounts
+        self._deadline_s = deadline_s
+        self._max_pending = max_pending
+        self._observe = observe
+        self._identity = judge_identity
+        self._stack = AsyncExitStack()
+        self._mounted: dict[str, _Mounted] = {}
+        self._under_way: dict[str, asyncio.Task[list[Scored]]] = {}
+        self.pending = 0
+        self.recent: deque[Recent] = deque(maxlen=REMEMBERED)
+
+    async def __aenter__(self) -> Core:
+        """Open the session and the caches.
+
+        Raises:
+            SettingsError: a judge's settings are wrong.
+        """
+        session = await self._stack.enter_async_context(open_session())
+        try:
+            for name, mount in self._settings.items():
+                self._mounted[name] = self._open(name, mount, session)
+        except BaseException:  # raised on, without an open session
+            await self._stack.aclose()
+            raise
+        return self
+
+    def _open(self, name: str, mount: JudgeMount, session: aiohttp.ClientSession) -> _Mounted:
+        try:
+            cache = None
+            if mount.judge_cache is not None:
+                cache = JudgmentCache(mount.judge_cache)
+                self._stack.callback(cache.close)
+            client = ChatClient(mount.chat_settings(identity=self._identity), cache=cache, session=session)
+            return _Mounted(scorer_of(mount, client), client)
+        except SettingsError as error:
+            raise SettingsError(f"judge {name!r}: {error}" if name else str(error)) from error
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Give up what is still under way, and close."""
+        for task in self._under_way.values():
+            task.cancel()
+        await asyncio.gather(*self._under_way.values(), return_exceptions=True)
+        await self._stack.aclose()
+
+    @property
+    def full(self) -> bool:
+        """Whether no more judgments are taken."""
+        return self.pending >= self._max_pending
+
+    async def score(self, mount: str, items: Sequence[Item]) -> list[list[Scored]]:
+        """Score items, all at once.
+
+        Args:
+            mount: the judge's name.
+            items: what to score.
+
+        Returns:
+            For each item a result for each response. What is not there within the deadline is a failure.
+
+        Raises:
+            Unusable: an item lacks something; no judge was asked.
+            Overloaded: too much is under way; no judge was asked.
+        """
+        scorer = self._mounted[mount].scorer
+        for item in items:
+            scorer.check(item)
+        keys = [item.key(mount) for item in items]
+        fresh = {key for key in keys if key not in self._under_way}
+        if fresh and self.pending + len(fresh) > self._max_pending:
+            raise Overloaded
+        tasks = [self._task(key, mount, item) for key, item in zip(keys, items, strict=True)]
+        if tasks:
+            await asyncio.wait(tasks, timeout=self._deadline_s)
+        return [_result(task, item) for task, item in zip(tasks, items, strict=True)]
+
+    def _task(self, key: str, mount: str, item: Item) -> asyncio.Task[list[Scored]]:
+        if key not in self._under_way:
+            task = asyncio.create_task(self._judge(mount, item))
+            self._under_way[key] = task
+            self.pending += 1
+            task.add_done_callback(lambda _: self._ended(key))
+        return self._under_way[key]
+
+    def _ended(self, key: str) -> None:
+        del self._under_way[key]
+        self.pending -= 1
+
+    async def _judge(self, mount: str, item: Item) -> list[Scored]:
+        started = time.monotonic()
+        try:
+            results = await self._mounted[mount].scorer.score(item)
+        except Exception as error:  # a request's boundary: whatever a judge raises is one request's failure
+            logger.exception("a judgment failed")
+            results = [failure(f"{type(error).__name__}: {error}")] * len(item.responses)
+        seconds = time.monotonic() - started
+        for response, result in zip(item.responses, results, strict=True):
+            self._observe(mount, result, seconds)
+            self.recent.append(
+                Recent(time.time(), mount, item.prompt[:_SHOWN], response[:_SHOWN], result, round(seconds, 3))
+            )
+        return results
+
+
+def _result(task: asyncio.Task[list[Scored]], item: Item) -> list[Scored]:
+    if task.done() and not task.cancelled():
+        return task.result()
+    return [failure("the judge did not answer within the server's deadline")] * len(item.responses)

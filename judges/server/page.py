@@ -1,0 +1,23 @@
+"""The page at `/`: paste a prompt and a response, see the judgment and the last hundred."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from importlib import resources
+
+from aiohttp import web
+
+_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; base-uri 'none'"
+)
+
+
+async def handler(request: web.Request) -> web.StreamResponse:
+    """The page; it holds no data and asks for everything with the token that is typed into it."""
+    headers = {"Content-Security-Policy": _POLICY, "X-Content-Type-Options": "nosniff"}
+    return web.Response(text=_html(), content_type="text/html", headers=headers)
+
+
+@lru_cache
+def _html() -> str:
+    return resources.files("judges.server").joinpath("templates/page.html").read_text(encoding="utf-8")

@@ -1,0 +1,121 @@
+"""The project's own protocol, `POST /v1/score`: one response, or several that may be judged by one another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pydantic import Field, field_validator, model_validator
+from typing_extensions import Self
+
+from judges.aspect import Aspect
+from judges.aspect_prompt import aspects_of
+from judges.server.items import Item, Scored
+from judges.server.protocols.base import Body, Conversation, Reply, text_of
+from judges.wire import JSON
+
+
+class ScoreBody(Body):
+    """What is to be scored.
+
+    Attributes:
+        prompt: what was asked, as text or as messages.
+        response: what is judged; or
+        responses: several responses to the one prompt.
+        reference: a response that gets the highest score.
+        rubric: by what to judge: text, or an object of `criteria` and `score1_description` ….
+        aspects: names, or objects of name, definition, polarity, weight and veto.
+        baseline: the response to compare with.
+        context: what the response was to use; a list is joined with newlines.
+    """
+
+    prompt: Conversation = ""
+    response: Conversation | None = None
+    responses: list[Conversation] | None = Field(default=None, max_length=256)
+    reference: str | None = None
+    rubric: str | dict[str, str] | None = None
+    aspects: list[Aspect] | None = Field(default=None, min_length=1)
+    baseline: str | None = None
+    context: str | list[str] | None = None
+
+    @field_validator("aspects", mode="before")
+    @classmethod
+    def _by_name(cls, value: object) -> object:
+        return list(found) if isinstance(found := aspects_of(value), tuple) else found
+
+    @model_validator(mode="after")
+    def _has_a_response(self) -> Self:
+        if (self.response is None) == (self.responses is None):
+            raise ValueError("expected either response or responses")
+        return self
+
+
+def rubric_of(value: str | Mapping[str, str] | None) -> tuple[str | None, tuple[tuple[int, str], ...]]:
+    """A rubric's question and its levels, from text or from an object.
+
+    Raises:
+        ValueError: an object has no criteria, or a level that is no number.
+    """
+    if value is None or isinstance(value, str):
+        return value or None, ()
+    if "criteria" not in value:
+        raise ValueError("rubric: expected text, or an object with criteria")
+    levels: list[tuple[int, str]] = []
+    for name, text in value.items():
+        level = name.removeprefix("score").removesuffix("_description")
+        if name == "criteria":
+            continue
+        if f"score{level}_description" != name or not level.removeprefix("-").isdecimal():
+            raise ValueError(f"rubric.{name}: expected criteria and score1_description, score2_description …")
+        levels.append((int(level), text))
+    return value["criteria"], tuple(levels)
+
+
+class Native:
+    """`POST /v1/score`."""
+
+    name = "native"
+    path = "/v1/score"
+    body = ScoreBody
+
+    def items(self, body: ScoreBody, raw: Mapping[str, JSON]) -> list[Item]:
+        """One item."""
+        rubric, levels = rubric_of(body.rubric)
+        responses = body.responses if body.responses is not None else [body.response or ""]
+        context = "\n".join(body.context) if isinstance(body.context, list) else body.context
+        item = Item(
+            prompt=text_of(body.prompt),
+            responses=tuple(text_of(each) for each in responses),
+            reference=body.reference or None,
+            rubric=rubric,
+            levels=levels,
+            aspects=None if body.aspects is None else tuple(body.aspects),
+            baseline=body.baseline,
+            context=context or None,
+        )
+        return [item] if item.responses else []
+
+    def reply(
+        self, body: ScoreBody, raw: Mapping[str, JSON], results: Sequence[Sequence[Scored]], *, fallback: float
+    ) -> Reply:
+        """The result of the one response, or `results` of several."""
+        if body.responses is not None:
+            return Reply({"results": [result_json(each) for each in (results[0] if results else ())]})
+        return Reply(result_json(results[0][0]))
+
+
+def result_json(result: Scored) -> dict[str, JSON]:
+    """One result."""
+    return {
+        "score": result.score,
+        "status": result.status,
+        "label": result.label,
+        "explanation": result.explanation,
+        "components": dict(result.components),
+        "usage": {
+            "prompt_tokens": result.usage.prompt_tokens,
+            "completion_tokens": result.usage.completion_tokens,
+            "cost_usd": result.usage.cost,
+            "judge_calls": result.judge_calls,
+        },
+        "cached": result.cached,
+    }

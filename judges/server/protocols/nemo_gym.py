@@ -1,0 +1,121 @@
+"""NeMo Gym's resources server: `/seed_session`, `/verify`, `/aggregate_metrics`, `/reverify_mode`.
+
+A failed judge is answered with `_ng_failure_class`: the collector leaves such a row out and tries it again.
+
+Source: NeMo Gym 0.5.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from pydantic import BaseModel, ConfigDict
+
+from judges.server.items import Item, Scored
+from judges.server.protocols.base import Body, Conversation, Reply, Turn, text_of
+from judges.server.protocols.native import rubric_of
+from judges.wire import JSON
+
+FAILURE = "_ng_failure_class"
+
+
+class CreateParams(BaseModel):
+    """What the policy was asked."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+    input: Conversation
+
+
+class OutputItem(BaseModel):
+    """One item of a response: a message, or something that is not judged, such as reasoning or a tool call."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+    type: str = "message"
+    role: str = "assistant"
+    content: str | list[dict[str, object]] | None = None
+
+
+class Response(BaseModel):
+    """What the policy answered."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+    output: list[OutputItem]
+
+
+class VerifyBody(Body):
+    """A rollout to be verified, with the row's own fields beside it."""
+
+    responses_create_params: CreateParams
+    response: Response
+    question: str | None = None
+    reference_answer: str | None = None
+    rubric: str | dict[str, str] | None = None
+
+
+class Verify:
+    """`POST /verify`."""
+
+    name = "nemo_gym"
+    path = "/verify"
+    body = VerifyBody
+
+    def items(self, body: VerifyBody, raw: Mapping[str, JSON]) -> list[Item]:
+        """The text of the answer's last message, to the row's question or else to the input."""
+        messages = [each for each in body.response.output if each.type == "message" and each.role == "assistant"]
+        answer = Turn(role="assistant", content=messages[-1].content).text if messages else ""
+        rubric, levels = rubric_of(body.rubric)
+        prompt = body.question if body.question is not None else text_of(body.responses_create_params.input)
+        return [Item(prompt, (answer,), reference=body.reference_answer or None, rubric=rubric, levels=levels)]
+
+    def reply(
+        self, body: VerifyBody, raw: Mapping[str, JSON], results: Sequence[Sequence[Scored]], *, fallback: float
+    ) -> Reply:
+        """The request echoed, with the reward and its components; or with the failure's class."""
+        result = results[0][0]
+        echo = dict(raw)
+        if result.score is None:
+            echo |= {"reward": 0.0, FAILURE: result.status, "_ng_failure_judge_error": result.explanation}
+            return Reply(echo)
+        components: dict[str, JSON] = {**result.components} or {"score": result.score}
+        return Reply({**echo, "reward": result.score, "reward_components": components})
+
+
+class AggregateBody(Body):
+    """Verified rollouts."""
+
+    verify_responses: list[dict[str, object]]
+
+
+def aggregate(body: AggregateBody) -> dict[str, JSON]:
+    """The mean reward and the mean of each component over the rollouts that were judged, and how many were not."""
+    judged = [each for each in body.verify_responses if FAILURE not in each]
+    rewards = [reward for each in judged if (reward := _number(each.get("reward"))) is not None]
+    metrics: dict[str, JSON] = {
+        "num_responses": len(body.verify_responses),
+        "num_failed": len(body.verify_responses) - len(judged),
+    }
+    if rewards:
+        metrics["mean_reward"] = math.fsum(rewards) / len(rewards)
+    by_name: dict[str, list[float]] = {}
+    for each in judged:
+        components = each.get("reward_components")
+        for name, value in components.items() if isinstance(components, Mapping) else ():
+            if (number := _number(value)) is not None:
+                by_name.setdefault(str(name), []).append(number)
+    for name, values in by_name.items():
+        metrics[f"mean_{name}"] = math.fsum(values) / len(values)
+    return metrics
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None

@@ -1,0 +1,98 @@
+"""OpenRLHF's remote reward: `POST /get_reward`.
+
+A missing reward ends its training run, so a number always goes out: for a failed judge the fallback, flagged in
+`extra_logs.judge_failed`.
+
+Source: OpenRLHF 0.11, its remote reward model client.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+
+from pydantic import Field, model_validator
+from typing_extensions import Self
+
+from judges import wire
+from judges.server.chat_tokens import plain_prompt, plain_response
+from judges.server.items import Item, Scored
+from judges.server.protocols.base import Body, Reply
+from judges.server.protocols.native import rubric_of
+from judges.wire import JSON
+
+logger = logging.getLogger(__name__)
+
+
+class RewardBody(Body):
+    """Parallel lists: prompt and response in one text, the prompts, and labels (references) or null."""
+
+    query: list[str] = Field(max_length=4096)
+    prompts: list[str] = Field(default_factory=list)
+    labels: list[object] | None = None
+
+    @model_validator(mode="after")
+    def _is_parallel(self) -> Self:
+        if len(self.prompts) != len(self.query) or (self.labels is not None and len(self.labels) != len(self.query)):
+            labels = "" if self.labels is None else f" and {len(self.labels)} labels"
+            raise ValueError(
+                f"expected lists of one length, found {len(self.query)} queries, {len(self.prompts)} prompts{labels}"
+            )
+        return self
+
+
+class OpenRLHF:
+    """`POST /get_reward`."""
+
+    name = "openrlhf"
+    path = "/get_reward"
+    body = RewardBody
+
+    def items(self, body: RewardBody, raw: Mapping[str, JSON]) -> list[Item]:
+        """The response is the query without its prompt; a label is a reference, or has reference and rubric."""
+        labels = body.labels or [None] * len(body.query)
+        return [_item(*each) for each in zip(body.query, body.prompts, labels, strict=True)]
+
+    def reply(
+        self, body: RewardBody, raw: Mapping[str, JSON], results: Sequence[Sequence[Scored]], *, fallback: float
+    ) -> Reply:
+        """Rewards and scores in the order of the queries."""
+        flat = [each for of_item in results for each in of_item]
+        rewards: list[JSON] = [fallback if each.score is None else each.score for each in flat]
+        failed: list[JSON] = [float(each.failed) for each in flat]
+        return Reply({"rewards": rewards, "scores": rewards, "extra_logs": {"judge_failed": failed}})
+
+
+def _item(query: str, prompt: str, label: object) -> Item:
+    if not query.startswith(prompt):
+        logger.warning("a query does not begin with its prompt: all of it is taken for the response")
+    reference, rubric, levels = of_label(label)
+    return Item(
+        prompt=plain_prompt(prompt),
+        responses=(plain_response(query.removeprefix(prompt)),),
+        reference=reference,
+        rubric=rubric,
+        levels=levels,
+    )
+
+
+def of_label(label: object) -> tuple[str | None, str | None, tuple[tuple[int, str], ...]]:
+    """A label's reference, rubric and levels: text is a reference, unless it is a JSON object with these fields.
+
+    Raises:
+        ValueError: an object's rubric is none.
+    """
+    fields: object = label
+    if isinstance(label, str):
+        try:
+            fields = wire.loads(label) if label.lstrip().startswith("{") else label
+        except ValueError:
+            fields = label
+    if isinstance(fields, Mapping) and ("reference" in fields or "rubric" in fields):
+        reference, rubric = fields.get("reference"), fields.get("rubric")
+        if isinstance(rubric, Mapping):
+            rubric = {str(name): str(text) for name, text in rubric.items()}
+        if not isinstance(rubric, str | dict | None):
+            raise ValueError("the label's rubric: expected text or an object")
+        return (reference if isinstance(reference, str) else None), *rubric_of(rubric)
+    return (None if label is None or label == "" else label if isinstance(label, str) else str(label)), None, ()

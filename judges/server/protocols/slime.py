@@ -1,0 +1,47 @@
+"""slime's remote reward model: `POST /slime`, answered by a bare number.
+
+There is no place for a failure in it: the fallback goes out, and the header `X-Judge-Failed` says so.
+
+Source: slime, `--rm-type remote_rm`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from judges.server.chat_tokens import plain_prompt, plain_response
+from judges.server.items import Item, Scored
+from judges.server.protocols.base import Body, Conversation, Reply, text_of
+from judges.server.protocols.openrlhf import of_label
+from judges.wire import JSON
+
+FAILED_HEADER = "X-Judge-Failed"
+
+
+class SlimeBody(Body):
+    """A prompt (text or messages), a response, and a label: a reference, or an object of reference and rubric."""
+
+    prompt: Conversation
+    response: str
+    label: object = None
+
+
+class Slime:
+    """`POST /slime`."""
+
+    name = "slime"
+    path = "/slime"
+    body = SlimeBody
+
+    def items(self, body: SlimeBody, raw: Mapping[str, JSON]) -> list[Item]:
+        """One item."""
+        reference, rubric, levels = of_label(body.label)
+        prompt = plain_prompt(body.prompt) if isinstance(body.prompt, str) else text_of(body.prompt)
+        return [Item(prompt, (plain_response(body.response),), reference=reference, rubric=rubric, levels=levels)]
+
+    def reply(
+        self, body: SlimeBody, raw: Mapping[str, JSON], results: Sequence[Sequence[Scored]], *, fallback: float
+    ) -> Reply:
+        """The score itself."""
+        score = results[0][0].score
+        return Reply(fallback, {FAILED_HEADER: "1"}) if score is None else Reply(score)

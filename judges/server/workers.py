@@ -1,0 +1,82 @@
+"""`--workers N`: N processes that share one port (SO_REUSEPORT), and the one that watches over them."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from judges.server.settings import RewardServerSettings
+from judges.server.telemetry import MULTIPROCESS
+
+logger = logging.getLogger(__name__)
+
+_WORKER = "JUDGES_SERVER_WORKER"
+_POLL_S = 0.2
+_QUICK_S = 5.0
+"""A worker that ends sooner than this would only do so again."""
+
+
+def is_worker() -> bool:
+    """Whether this process is one of several."""
+    return _WORKER in os.environ
+
+
+def supervise(settings: RewardServerSettings, arguments: Sequence[str]) -> int:
+    """Run the workers until a signal comes; one that dies is replaced, unless it died as it began.
+
+    Args:
+        settings: how many, and where they listen.
+        arguments: the command line, which is each worker's too.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        OSError: the address cannot be listened at.
+    """
+    with tempfile.TemporaryDirectory() as counters, _reserved(settings) as port:
+        command = [sys.executable, "-m", "judges.server", *arguments, f"--port={port}"]
+        environment = {**os.environ, _WORKER: "1", MULTIPROCESS: counters}
+        stopping: list[int] = []
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda received, _: stopping.append(received))
+        started = time.monotonic()
+        # A session of their own, so that Ctrl-C reaches them through us alone, once.
+        running = [subprocess.Popen(command, env=environment, start_new_session=True) for _ in range(settings.workers)]
+        code = 0
+        while not stopping and code == 0:
+            time.sleep(_POLL_S)
+            for place, worker in enumerate(running):
+                if worker.poll() is None or stopping:
+                    continue
+                if time.monotonic() - started < _QUICK_S:
+                    code = worker.returncode or 1
+                    break
+                sys.stderr.write(f"a worker ended with code {worker.returncode}: it is replaced\n")
+                running[place] = subprocess.Popen(command, env=environment, start_new_session=True)
+        for worker in running:
+            worker.send_signal(signal.SIGTERM)
+        for worker in running:
+            worker.wait()
+        return code
+
+
+@contextmanager
+def _reserved(settings: RewardServerSettings) -> Iterator[int]:
+    """A port that is ours for as long as the context lasts: bound, and never listened at.
+
+    Raises:
+        OSError: it cannot be had.
+    """
+    with socket.socket(socket.AF_INET6 if ":" in settings.host else socket.AF_INET, socket.SOCK_STREAM) as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        held.bind((settings.host, settings.port))
+        yield int(held.getsockname()[1])
