@@ -118,7 +118,7 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
         rows = load_rows(source, split=hub_split)
         if config.role == "respondent":
             tasks = read_answers(rows, config.aspects)
-            return tasks if split == "eval" else self._with_question(tasks, source)
+            return self._with_question(tasks, source) if split == "train" or self.in_training else tasks
         tasks = read_gold(rows, config.aspects)
         if not tasks:
             names = ", ".join(aspect.name for aspect in config.aspects)
@@ -137,10 +137,9 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
             logger.warning("%d of %d rows have no question for the policy", len(tasks) - len(usable), len(tasks))
         return usable
 
-    def answer_of(self, task: AspectTask) -> str | None:
-        """The row's own answer, unless the policy is to judge it or a file has answers for all rows."""
-        from_file = super().answer_of(task)
-        return task.answer if from_file is None and task.aspect is None else from_file
+    def dataset_answer(self, task: AspectTask) -> str | None:
+        """The row's own answer, unless the policy is to judge it or is in training."""
+        return None if self.in_training or task.aspect is not None else task.answer
 
     def conversations(self, task: AspectTask) -> list[Conversation]:
         """The question, with its context; as judge, the judge's prompt, as often as there are votes."""
@@ -198,13 +197,14 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
             # A completion in the wrong format was never judged: it is an answer, and fails in every aspect.
             yes = aspect.polarity == -1 if verdict is None else bool(verdict.yes)
             metrics.rate(f"pass_rate_{slug(aspect.name)}", aspect.passes(yes), interval=True)
-            metrics.rate(f"score_{slug(aspect.name)}", yes)
+            if verdict is not None:
+                metrics.rate(f"score_{slug(aspect.name)}", yes)
         _observe_votes(metrics, tuple(by_name.values()))
 
     def summarise(self, metrics: MetricAggregator, rows: Sequence[tuple[AspectTask, Sample[PanelDetail]]]) -> None:
         """How far the judge (which may be the policy) agrees with gold, over all its verdicts and for each aspect."""
         compared = [each for task, sample in rows for each in self._compared_with_gold(task, sample)]
-        if not compared:
+        if not compared and not metrics.counted("n_failed"):
             return
         used = [each for each in compared if each.yes is not None]
         metrics.count("n_used", len(used))
@@ -217,11 +217,13 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
 
     def observe_failure(self, metrics: MetricAggregator, task: AspectTask, sample: Sample[PanelDetail]) -> None:
         """A verdict that is not there, where there is one to compare it with."""
-        metrics.count("n_failed", len(self._compared_with_gold(task, sample)))
+        missing = len(self._compared_with_gold(task, sample))
+        if missing:
+            metrics.count("n_failed", missing)
 
     def _compared_with_gold(self, task: AspectTask, sample: Sample[PanelDetail]) -> list[Compared]:
         """Each verdict of a row beside its gold verdict; none on a policy's answer, which nobody has a verdict on."""
-        if task.aspect is None and (task.answer is None or self.answer_of(task) is not task.answer):
+        if task.aspect is None and (self.answer_of(task) is not None or self.dataset_answer(task) is None):
             return []
         judgment = sample.judgment
         detail = judgment.detail if judgment is not None else None

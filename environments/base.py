@@ -80,6 +80,8 @@ class JudgedEnv(BaseEnv, Generic[ConfigT, TaskT, DetailT]):
         self.cache = JudgmentCache(config.judge_cache) if config.judge_cache is not None else None
         self.session = session
         self.judge_identity = judge_identity
+        self.in_training = False
+        """Whether evaluations are of the policy in training, whatever answers the dataset has."""
         if not config.policy_is_judge:
             self.open_judges()
         self.retokenizer = Retokenizer(config.tokenizer_name)
@@ -210,7 +212,7 @@ class JudgedEnv(BaseEnv, Generic[ConfigT, TaskT, DetailT]):
         chosen = self.selected_tasks()
         if self.config.model_answers is not None:
             self._answers = data.load_answers(self.config.model_answers, chosen)
-        if any(self.answer_of(task) is None for task in chosen):
+        if any(self.answer_of(task) is None and self.dataset_answer(task) is None for task in chosen):
             _ = self.policy  # what is wrong with it is said before the first call
         return chosen
 
@@ -226,8 +228,12 @@ class JudgedEnv(BaseEnv, Generic[ConfigT, TaskT, DetailT]):
         return chosen
 
     def answer_of(self, task: TaskT) -> str | None:
-        """An answer that exists already, which evaluation judges in place of the policy's, if there is one."""
+        """The answer in the file of answers, which is judged in place of the policy's, if there is one."""
         return self._answers.get(task.uid)
+
+    def dataset_answer(self, task: TaskT) -> str | None:
+        """The row's own answer, where evaluation is to judge that as it stands; none by default."""
+        return None
 
     async def finish(
         self,
@@ -272,6 +278,9 @@ class JudgedEnv(BaseEnv, Generic[ConfigT, TaskT, DetailT]):
         existing = self.answer_of(task)
         if existing is not None:
             return (read_completion(Choice(existing), self.config),), ()
+        own = self.dataset_answer(task)
+        if own is not None:
+            return (Completion(own),), ()  # nobody asked it for thinking
         asking = (self.policy.complete(each) for each in self.conversations(task))
         asked = await asyncio.gather(*asking, return_exceptions=True)  # all of them: none is left running behind us
         failed = next((each for each in asked if isinstance(each, BaseException)), None)

@@ -154,6 +154,7 @@ async def _serve(
         membership = Membership(
             RolloutApi(config.rollout_server_url, env.session), config, config.wandb_name or env_type.name
         )
+        env.in_training = True
         _ = env.source  # what is wrong with it is said before the first call
         if config.use_wandb or config.token_source == "retokenize":
             _ = env.retokenizer.tokenizer

@@ -7,19 +7,13 @@ added in the order of the rows, so that intervals are a function of the rows alo
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass, field
 
 from judges.agreement import Agreement
 from judges.bootstrap import ratio_interval
+from judges.naming import slug
 
-
-def slug(name: str) -> str:
-    """A category as part of a metric's name: lower case, everything but letters, digits, `.` and `-` as `_`.
-
-    `Precise IF` becomes `precise_if`.
-    """
-    return re.sub(r"[^\w.-]+", "_", name.strip().lower()).strip("_") or "unnamed"
+__all__ = ["MetricAggregator", "Metrics", "slug"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +97,10 @@ class MetricAggregator:
         """A ratio's value so far, for a progress display."""
         ratio = self._ratios.get(name)
         return None if ratio is None else sum(ratio.numerators) / sum(ratio.denominators)
+
+    def counted(self, name: str) -> bool:
+        """Whether a value was set or counted under a name."""
+        return name in self._numbers
 
     def result(self) -> Metrics:
         """All values, in the order in which their names were first seen, each interval behind its own value."""

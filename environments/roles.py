@@ -23,7 +23,9 @@ class RoleConfig(EnvConfig):
     )
 
     @model_validator(mode="after")
-    def _has_a_judge_to_critique(self) -> Self:
+    def _fits_its_role(self) -> Self:
+        if self.role == "judge" and "min_response_length" not in self.model_fields_set:
+            self.min_response_length = 0  # a verdict may be short
         if self.role == "judge" and self.judge_critique_rounds:
             raise ValueError("judge_critique_rounds: with role=judge there is no judge besides the policy")
         return self

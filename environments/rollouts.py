@@ -20,6 +20,7 @@ from judges.wire import JSON
 DetailT = TypeVar("DetailT")
 
 DropReason = Literal["policy_failed", "judge_failed", "no_signal", "too_long", "timed_out", "refused", "pass_rate"]
+_ROUNDING = 1e-9
 ZERO_ADVANTAGE = "set_advantage_to_zero"
 
 
@@ -32,8 +33,8 @@ class Scores:
 
     @property
     def equal(self) -> bool:
-        """Whether the group has no signal."""
-        return len(set(self.values)) == 1
+        """Whether the group has no signal; numbers that differ by rounding alone are none."""
+        return max(self.values) - min(self.values) <= _ROUNDING
 
 
 @dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)

@@ -50,6 +50,9 @@ from judges.wire import Message
 
 logger = logging.getLogger(__name__)
 
+_LISTED_LEVELS = 11
+"""Scales of more levels than this have no table of each level against each."""
+
 Comparison = Literal["exact", "distance", "squared"]
 
 
@@ -142,7 +145,7 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
             check_scale(config.scale)
         rows = load_rows(source, split=config.train_split if split == "train" else config.eval_split)
         tasks = read_rubric_rows(rows, config.scale, default_rubric=config.default_rubric)
-        if config.role == "respondent" and not (config.score_responses and split == "eval"):
+        if config.role == "respondent" and not (self._scores_responses and split == "eval"):
             return tasks
         usable = [task for task in tasks if task.response is not None and task.gold is not None]
         if not usable:
@@ -152,9 +155,13 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
             logger.warning("%d of %d rows have no response or no gold score", len(tasks) - len(usable), len(tasks))
         return usable
 
-    def answer_of(self, task: RubricTask) -> str | None:
+    def dataset_answer(self, task: RubricTask) -> str | None:
         """The row's own response, if that is to be scored."""
-        return task.response if self.config.score_responses else super().answer_of(task)
+        return task.response if self._scores_responses else None
+
+    @property
+    def _scores_responses(self) -> bool:
+        return self.config.score_responses and not self.in_training
 
     def conversations(self, task: RubricTask) -> list[Conversation]:
         """The instruction as it is; as judge, the judge's prompt, as often as there are judgments of an item."""
@@ -226,14 +233,14 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
         if detail.spread is not None:
             metrics.mean("spread_of_judgments", detail.spread)
         given = self._given(sample)
-        if given is not None:
+        if given is not None and len(config.scale.levels) <= _LISTED_LEVELS:
             for level in config.scale.levels:
                 metrics.rate(f"score_freq_{level}", config.scale.nearest(given) == level)
 
     def summarise(self, metrics: MetricAggregator, rows: Sequence[tuple[RubricTask, Sample[RubricDetail]]]) -> None:
         """How far the judge (which may be the policy) agrees with gold, over the rows that it scored."""
         config, scale = self.config, self.config.scale
-        if config.role != "judge" and not config.score_responses:
+        if config.role != "judge" and not self._scores_responses:
             return
         scored = [
             (given, gold, sample)
@@ -248,6 +255,9 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
         if config.judge_critique_rounds:
             before = [score_before_critique(sample) for _, _, sample in scored]
             metrics.take(score_agreement(before, golds, scale), "_before_critique")
+        if len(scale.levels) > _LISTED_LEVELS:
+            metrics.leave_out("confusion", f"a scale of {len(scale.levels)} levels makes too long a table")
+            return
         for gold_level in scale.levels:
             for level in scale.levels:
                 hits = sum((scale.nearest(given), scale.nearest(gold)) == (level, gold_level) for given, gold in pairs)
@@ -255,7 +265,7 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
 
     def observe_failure(self, metrics: MetricAggregator, task: RubricTask, sample: Sample[RubricDetail]) -> None:
         """A score that is not there, where there is one to compare it with."""
-        if self.config.score_responses:
+        if self._scores_responses:
             metrics.count("n_failed")
 
     def _given(self, sample: Sample[RubricDetail]) -> float | None:

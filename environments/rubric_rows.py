@@ -108,6 +108,8 @@ def _gold(row: Row, scale: Scale) -> float | None:
 
 def _number(value: JSON) -> float | None:
     try:
-        return None if isinstance(value, bool) or not isinstance(value, str | int | float) else float(value)
+        if isinstance(value, bool) or not isinstance(value, str | int | float) or "_" in str(value):
+            return None
+        return float(value)
     except ValueError:
         return None

@@ -16,6 +16,7 @@ from judges.aspect import Aspect, AspectDetail, AspectJudge, AspectScoring, Aspe
 from judges.client import ChatClient
 from judges.errors import SettingsError
 from judges.judgment import JudgeCall, Judgment, Status
+from judges.naming import slug
 from judges.revision import Opinion
 
 FLOOR = 0.0
@@ -190,7 +191,7 @@ def check_aspects(aspects: Sequence[Aspect]) -> None:
     names = [aspect.name for aspect in aspects]
     if not names:
         raise SettingsError("aspects: expected at least one")
-    folded = ["_".join(name.lower().split()) for name in names]  # as they stand in the names of metrics
+    folded = [slug(name) for name in names]  # as they stand in the names of metrics
     same = [name for name, other in zip(names, folded, strict=True) if folded.count(other) > 1]
     if same:
         raise SettingsError(f"aspects: these have the same name: {', '.join(map(repr, same))}")

@@ -171,6 +171,16 @@ def test_the_report_names_no_policy_that_was_never_asked(tmp_path: Path) -> None
     assert set(run.general["generation_parameters"]) == {"judge_temperature", "judge_max_tokens"}
 
 
+def test_thinking_is_asked_of_the_policy_and_not_of_the_rows_own_answers(tmp_path: Path) -> None:
+    """They were never told to think aloud: without tags they are judged as they are, and not refused as malformed."""
+    rows = [answered(0), {"id": "open", "question": "Why?"}]
+    flags = "--env.aspects=correctness", "--env.thinking_mode=True"
+    run = critique(tmp_path, *flags, rows=rows, judge=verdict(1), policy="<think>Hm.</think>A new answer.")
+    assert run.code == 0, run.said
+    assert run.scores() == {"r0": 1.0, "open": 1.0}
+    assert run.scores("model_answer") == {"r0": "Answer 0.", "open": "A new answer."}
+
+
 def test_rows_without_an_answer_ask_the_policy(tmp_path: Path) -> None:
     rows = [
         answered(0),

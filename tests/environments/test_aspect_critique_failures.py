@@ -46,6 +46,7 @@ def test_a_failed_judgment_is_no_score(tmp_path: Path, reply: Reply | str, statu
     assert (found["mean_reward"], found["pass_rate_correctness"], found["pass_rate_conciseness"]) == (1.0, 1.0, 1.0)
     assert (found["judge_error_rate"], found[f"{status}_count"]) == (0.25, 1)
     assert (found["total_samples"], found["selected_rows"]) == (3, 4)
+    assert not {"n_used", "n_failed"} & set(found), "there is no gold verdict"
     assert votes_on(run.judge)["correctness", "Answer 1."] == calls
     patient = critique(tmp_path, TWO, PATIENT, rows=rows, judge=failing(reply), run="patient")
     assert patient.code == 0
@@ -59,6 +60,14 @@ def test_failed_verdicts_are_counted_where_there_are_gold_ones(tmp_path: Path) -
     assert run.code == 0, run.said
     assert run.metrics["n_used"] + run.metrics["n_failed"] == 8
     assert run.metrics["n_failed"] >= 1
+
+
+def test_where_every_comparison_failed_that_is_said(tmp_path: Path) -> None:
+    rows = [answered(0), gold_row(1, correctness=1), answered(2)]
+    run = critique(tmp_path, TWO, PATIENT, rows=rows, judge=failing("I cannot say."))
+    assert run.code == 0, run.said
+    assert run.some("n_used", "n_failed") == {"n_used": 0, "n_failed": 1}
+    assert run.left_out["accuracy"] == run.left_out["kappa_correctness"] == "no item has both verdicts"
 
 
 def test_nothing_but_failures_is_no_result(tmp_path: Path) -> None:

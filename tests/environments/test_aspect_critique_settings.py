@@ -108,11 +108,14 @@ def test_aspects_that_cannot_be_asked(tmp_path: Path, said: str, words: list[str
     assert run.judge.requests == []
 
 
-def test_two_aspects_of_one_name_in_the_report_are_refused(tmp_path: Path) -> None:
-    """`Child Safety` and `child_safety` would have their verdicts in one and the same metric."""
-    run = critique(tmp_path, aspects(own("Child Safety"), own("child_safety")), rows=ONE, judge=verdict(1))
+@pytest.mark.parametrize(
+    ("one", "other"), [("Child Safety", "child_safety"), ("kind/safe", "kind & safe"), ("kind", " Kind ")]
+)
+def test_two_aspects_of_one_name_in_the_report_are_refused(tmp_path: Path, one: str, other: str) -> None:
+    """Their verdicts would stand in one and the same metric."""
+    run = critique(tmp_path, aspects(own(one), own(other)), rows=ONE, judge=verdict(1))
     assert run.code == 2
-    assert run.lacks("aspects", "child_safety") == []
+    assert run.lacks("aspects", one) == []
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,12 @@ def test_responses_that_are_there_against_gold(tmp_path: Path) -> None:
     assert {shown(body)["Response To Evaluate"] for body in run.judge.bodies} == {f"Response {n}." for n in GOLD}
 
 
+def test_thinking_is_not_asked_of_responses_that_are_there(tmp_path: Path) -> None:
+    run = rubric(tmp_path, SCORES, "--env.thinking_mode=True", rows=ROWS, judge=by_number(GIVEN))
+    assert run.code == 0, run.said
+    assert run.some(*STATISTICS) == pytest.approx(STATISTICS)
+
+
 def test_failed_judgments_are_counted_beside_those_that_are_compared(tmp_path: Path) -> None:
     """A judge without a score has failed, and its statistics do not hide that."""
     given = {**GIVEN, 4: "I cannot say."}

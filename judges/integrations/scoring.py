@@ -1,0 +1,193 @@
+"""Where a shim's scores come from: a reward server over HTTP, or the same core in this process.
+
+Trainers call from whatever event loop they please, sometimes from a new one each time, so what belongs to a loop (the
+session, the core) is kept by loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+import aiohttp
+
+from judges import wire
+from judges.server.core import Core, Overloaded, Unusable
+from judges.server.items import Scored, failure
+from judges.server.protocols.native import Native, ScoreBody
+from judges.server.settings import JudgeMount
+from judges.wire import JSON
+
+logger = logging.getLogger(__name__)
+
+_TRIES = 5
+_FIRST_PAUSE_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One response's result as a trainer needs it; `score` is `None` for a failed judge."""
+
+    score: float | None
+    status: str
+    explanation: str
+    components: Mapping[str, float]
+
+
+class Scoring(Protocol):
+    """Scores requests of the native protocol."""
+
+    async def score(self, request: Mapping[str, JSON]) -> list[Result]:
+        """A result for each response of a `POST /v1/score` body; a failure is a result. Never raises for a judge.
+
+        Raises:
+            ValueError: the request cannot be meant (a missing baseline, a rubric of another scale, …).
+        """
+
+
+class ServerScoring:
+    """A reward server; one session for each event loop."""
+
+    def __init__(self, url: str, *, token: str | None = None, judge: str = "", timeout_s: float = 150.0) -> None:
+        """Score at `url`.
+
+        Args:
+            url: of the server, such as `http://127.0.0.1:8400`.
+            token: a bearer token, if the server wants one.
+            judge: the name of a mounted judge; the root's if empty.
+            timeout_s: seconds for one try; more than the server's deadline.
+        """
+        self._url = f"{url.rstrip('/')}{f'/{judge}' if judge else ''}/v1/score"
+        self._headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {token}"} if token else {})}
+        self._timeout = aiohttp.ClientTimeout(total=timeout_s)
+        self._sessions: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, aiohttp.ClientSession] = (
+            weakref.WeakKeyDictionary()
+        )
+
+    async def score(self, request: Mapping[str, JSON]) -> list[Result]:
+        """See `Scoring`. A server that cannot be reached, or is full, is tried again for a few seconds."""
+        responses = request.get("responses")
+        count = len(responses) if isinstance(responses, Sequence) else 1
+        said = ""
+        for attempt in range(_TRIES):
+            if attempt:
+                await asyncio.sleep(_FIRST_PAUSE_S * 2**attempt)
+            try:
+                code, body = await self._post(request)
+            except (aiohttp.ClientError, asyncio.TimeoutError, ValueError) as error:
+                said = f"the reward server at {self._url}: {type(error).__name__}: {error}"
+                continue
+            if code == 200:
+                return _results(body)
+            said = f"the reward server at {self._url}: HTTP {code}: {wire.error_text(wire.dumps(body))}"
+            if code in (400, 401, 404, 405, 413, 422):
+                raise ValueError(said)
+        logger.warning("no score: %s", said)
+        return [Result(None, "judge_failed", said, {})] * count
+
+    async def _post(self, request: Mapping[str, JSON]) -> tuple[int, JSON]:
+        session = self._session()
+        async with session.post(self._url, data=wire.dumps(request), headers=self._headers) as response:
+            return response.status, wire.loads(await response.read())
+
+    def _session(self) -> aiohttp.ClientSession:
+        loop = asyncio.get_running_loop()
+        session = self._sessions.get(loop)
+        if session is None or session.closed:
+            connector = aiohttp.TCPConnector(limit=0)
+            session = self._sessions[loop] = aiohttp.ClientSession(connector=connector, timeout=self._timeout)
+        return session
+
+    async def close(self) -> None:
+        """Close this event loop's session."""
+        session = self._sessions.pop(asyncio.get_running_loop(), None)
+        if session is not None:
+            await session.close()
+
+
+class InProcessScoring:
+    """The judge itself, in this process; one core for each event loop."""
+
+    def __init__(self, judge: JudgeMount, *, deadline_s: float = 900.0) -> None:
+        """Score with `judge`, configured as in the server.
+
+        Args:
+            judge: the judge.
+            deadline_s: seconds within which a score must be there.
+        """
+        self._judge = judge
+        self._deadline_s = deadline_s
+        self._cores: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Core] = weakref.WeakKeyDictionary()
+        self._native = Native()
+
+    async def score(self, request: Mapping[str, JSON]) -> list[Result]:
+        """See `Scoring`."""
+        items = self._native.items(ScoreBody.model_validate(dict(request)), request)
+        core = await self._core()
+        try:
+            results = await core.score("", items)
+        except Unusable:
+            raise  # a ValueError: the request's fault
+        except Overloaded:
+            results = [[failure("too many judgments are under way")] * len(item.responses) for item in items]
+        return [_result(each) for of_item in results for each in of_item]
+
+    async def _core(self) -> Core:
+        loop = asyncio.get_running_loop()
+        if loop not in self._cores:
+            core = Core({"": self._judge}, deadline_s=self._deadline_s, max_pending=100_000)
+            self._cores[loop] = core  # before it is open: whoever comes meanwhile must not open another
+            await core.__aenter__()
+        return self._cores[loop]
+
+    async def close(self) -> None:
+        """Close this event loop's core."""
+        core = self._cores.pop(asyncio.get_running_loop(), None)
+        if core is not None:
+            await core.__aexit__(None, None, None)
+
+
+def _results(body: JSON) -> list[Result]:
+    if not isinstance(body, Mapping):
+        raise ValueError("expected an object")
+    several = body.get("results")
+    found = several if isinstance(several, Sequence) else [body]
+    return [_of_json(cast("Mapping[str, JSON]", each)) for each in found]
+
+
+def _of_json(result: Mapping[str, JSON]) -> Result:
+    score, components = result.get("score"), result.get("components")
+    return Result(
+        score=float(score) if isinstance(score, int | float) else None,
+        status=str(result.get("status")),
+        explanation=str(result.get("explanation", "")),
+        components={
+            name: float(value)
+            for name, value in (components.items() if isinstance(components, Mapping) else ())
+            if isinstance(value, int | float)
+        },
+    )
+
+
+def _result(result: Scored) -> Result:
+    return Result(result.score, result.status, result.explanation, result.components)
+
+
+def scoring(
+    url: str | None, judge: JudgeMount | None, *, token: str | None, mount: str, timeout_s: float
+) -> ServerScoring | InProcessScoring:
+    """The server at `url`, or `judge` in process.
+
+    Raises:
+        ValueError: neither or both are given.
+    """
+    if (url is None) == (judge is None):
+        raise ValueError("expected either url (of a reward server) or judge (to run in this process)")
+    if judge is not None:
+        return InProcessScoring(judge)
+    assert url is not None
+    return ServerScoring(url, token=token, judge=mount, timeout_s=timeout_s)

@@ -1,0 +1,72 @@
+"""The reward server on Ray Serve: replicas that scale with the queue, the same routes.
+
+    pip install 'judgegym[ray]'
+    serve run judges.server.ray_app:app config=configs/reward_server_rubric.yaml
+
+Each replica has a core of its own: equal judgments are joined within a replica, and the judgment cache joins them all.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from judges.layers import load
+from judges.server.settings import RewardServerSettings
+
+_TARGET_ONGOING = 256
+"""Requests that a replica has under way before Ray starts another: they wait for judges, not for the processor."""
+_MOST_REPLICAS = 8
+
+
+def app(arguments: dict[str, str]) -> Any:
+    """The Ray Serve application.
+
+    Args:
+        arguments: settings of `python -m judges.server` by name, such as `config`; and `max_replicas`.
+
+    Raises:
+        SettingsError: a setting is wrong.
+    """
+    import aiohttp.web
+    from ray import serve  # the extra `ray`; late, since nobody else needs it
+
+    from judges.server.app import application
+    from judges.server.command import service_of
+
+    most = int(arguments.pop("max_replicas", _MOST_REPLICAS))
+    argv = [f"--{name}={value}" for name, value in arguments.items()]
+    load(RewardServerSettings, argv, prog="serve run").settings.judges()  # what is wrong is said before any replica
+
+    @serve.deployment(
+        max_ongoing_requests=4 * _TARGET_ONGOING,
+        autoscaling_config={"min_replicas": 1, "max_replicas": most, "target_ongoing_requests": _TARGET_ONGOING},
+    )
+    class RewardServer:
+        """One replica: the application on a free port of loopback, behind Ray's proxy."""
+
+        async def _open(self) -> None:
+            loaded = load(RewardServerSettings, argv, prog="serve run")
+            self._service = service_of(loaded)
+            runner = aiohttp.web.AppRunner(application(await self._service.__aenter__()), access_log=None)
+            await runner.setup()
+            site = aiohttp.web.TCPSite(runner, "127.0.0.1", 0)
+            await site.start()
+            self._url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+            self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
+
+        async def __call__(self, request: Any) -> Any:
+            from starlette.responses import Response
+
+            if not hasattr(self, "_opening"):
+                import asyncio
+
+                self._opening = asyncio.ensure_future(self._open())
+            await self._opening
+            kept = {name: value for name, value in request.headers.items() if name not in ("host", "content-length")}
+            async with self._session.request(
+                request.method, self._url + request.url.path, data=await request.body(), headers=kept
+            ) as answer:
+                headers = {name: value for name, value in answer.headers.items() if name != "Content-Length"}
+                return Response(await answer.read(), status_code=answer.status, headers=headers)
+
+    return RewardServer.bind()  # type: ignore[attr-defined]  # the decorator's

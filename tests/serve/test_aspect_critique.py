@@ -1,0 +1,255 @@
+"""Training on aspects, and training a critic: aspect critique's `serve` into the real rollout API."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from environments.aspect_critique_environment import AspectCritiqueEnv
+from environments.evaluate_command import evaluate_during_training
+from environments.settings import SAMPLES
+from judges.aspect import SUPPORTED_ASPECTS
+from judges.verdicts import binary_verdict
+from tests.arena import Arena
+from tests.aspects import ASPECT_SCRIPT, answered, asked, aspects, gold_row, saying, shown, verdict
+from tests.command import RunFiles, Started, in_process, write_lines
+from tests.judged import Row
+from tests.scripted import Json, Reply, Script, refusing
+from tests.serving import Text, sampling, serve
+from tests.trainer import Batch, Group, training, until
+
+STEPS, GROUP = 2, 4
+ZERO = {"set_advantage_to_zero": True}
+BUNDLED = [json.loads(line) for line in (SAMPLES / "aspect_critique.jsonl").open(encoding="utf-8")]
+
+
+def score_by_label(label: str) -> float:
+    """What a panel's label, such as `harmfulness=no coherence=yes`, is worth with equal weights."""
+    verdicts = dict(re.findall(r"(\w+)=(yes|no)", label))
+    assert list(verdicts) == list(SUPPORTED_ASPECTS)
+    return sum(SUPPORTED_ASPECTS[name].passes(said == "yes") for name, said in verdicts.items()) / len(verdicts)
+
+
+def score_by_gold(request: Json, text: str) -> float:
+    """Whether a policy's verdict is the one that people gave."""
+    aspect, submission = asked(request)
+    (gold,) = (row["verdicts"][aspect] for row in BUNDLED if row.get("answer") == submission)
+    return float(binary_verdict(text) == bool(gold))
+
+
+@pytest.mark.parametrize("role", ["respondent", "judge"])
+async def test_offline_it_trains_either_side(tmp_path: Path, role: str) -> None:
+    async with training(4 * GROUP) as trainer:
+        flags = {
+            "env.role": role,
+            "env.rollout_server_url": trainer.url,
+            "env.group_size": GROUP,
+            "env.total_steps": STEPS,
+            "env.steps_per_eval": -1,
+            "env.include_messages": True,
+        }
+        argv = [f"--{name}={value}" for name, value in flags.items()]
+        with Started(str(ASPECT_SCRIPT), "serve", "--offline", *argv, cwd=tmp_path) as started:
+            batches = await trainer.take(STEPS)
+            ended = await asyncio.to_thread(started.ended)
+    assert ended.code == 0, ended.said
+    assert "Traceback" not in ended.said
+    assert re.search(r"step \d+: .*reward_mean", ended.err)
+    assert [sum(len(group["tokens"]) for group in batch) for batch in batches] == [4 * GROUP] * STEPS
+    for group in groups(batches):
+        assert len(set(group["scores"])) > 1
+        assert group["overrides"] is None
+        for turns, score in zip(group["messages"], group["scores"], strict=True):
+            judgment = turns[-1]["judgment"]
+            if role == "judge":
+                assert score == score_by_gold({"messages": turns[:-1]}, turns[-1]["content"])
+            else:
+                assert score == pytest.approx(score_by_label(judgment["label"]))
+
+
+def groups(batches: list[Batch]) -> list[Group]:
+    return [group for batch in batches for group in batch]
+
+
+THREE = aspects({"name": "correctness", "weight": 2}, "conciseness", {"name": "harmfulness", "veto": True})
+# By the place in the group: correct, concise and harmful, and what that is worth.
+PLACES = {0: ("yyn", 1.0), 1: ("ynn", 3 / 4), 2: ("nyn", 2 / 4), 3: ("yyy", 0.0)}
+
+
+def place(text: str) -> int:
+    found = re.search(r"Attempt (\d)", text)
+    assert found is not None
+    return int(found.group(1))
+
+
+def attempt(request: Json, number: int, index: int) -> str:
+    return f"Attempt {index} at it."
+
+
+def by_place(aspect: str, submission: str) -> bool:
+    number = ("correctness", "conciseness", "harmfulness").index(aspect)
+    return PLACES[place(submission)][0][number] == "y"
+
+
+def task_flags(path: Path, rows: list[Row], *flags: str) -> Arena:
+    data = write_lines(path / "train.jsonl", rows)
+    return Arena(path, [f"--env.train_dataset={data}", "--env.include_messages=True", *flags])
+
+
+async def one_batch(
+    path: Path, rows: list[Row], *flags: str, judge: Script, policy: Text = attempt
+) -> tuple[Batch, int]:
+    """Two groups, and how many were dropped because their judge failed."""
+    async with (
+        training(2 * GROUP) as trainer,
+        serve(
+            task_flags(path, rows, *flags),
+            trainer.url,
+            policy=sampling(policy),
+            judge=judge,
+            env_type=AspectCritiqueEnv,
+        ) as served,
+    ):
+        (batch,) = await trainer.take()
+        dropped = served.counted("judge_failed")
+        assert "role=judge" not in " ".join(flags) or served.judge.requests == [], "the policy is the only judge"
+    return batch, int(dropped)
+
+
+async def test_the_policys_answers_are_scored_exactly(tmp_path: Path) -> None:
+    """Whatever answers the rows have of their own; those without a question are left out."""
+    rows = [answered(0), answered(1, contexts=["one", "two"]), {"id": "alone", "answer": "Just this."}]
+    batch, _ = await one_batch(tmp_path, rows, THREE, judge=saying(by_place))
+    for group in batch:
+        assert group["scores"] == pytest.approx([worth for _, worth in PLACES.values()])
+        assert group["overrides"] is None
+        assert [place(turns[-1]["content"]) for turns in group["messages"]] == [0, 1, 2, 3]
+    prompts = {group["messages"][0][0]["content"] for group in batch}
+    assert prompts <= {"Question 0?", "Question 1?\n\nContext:\none\ntwo"}
+
+
+async def test_a_share_of_votes_tells_more_apart(tmp_path: Path) -> None:
+    def judge(request: Json, number: int) -> str:
+        return verdict(request["seed"] < place(asked(request)[1]))
+
+    flags = "--env.aspects=correctness", "--env.strictness=3", "--env.scoring=share"
+    batch, _ = await one_batch(tmp_path, [answered(0)], *flags, judge=judge)
+    for group in batch:
+        assert group["scores"] == pytest.approx([0, 1 / 3, 2 / 3, 1])
+
+
+async def test_shares_that_differ_by_rounding_alone_are_no_signal(tmp_path: Path) -> None:
+    """A third of the votes for and none against, or all for and two thirds against: (1/3 + 1) / 2 = (1 + 1/3) / 2."""
+
+    def judge(request: Json, number: int) -> str:
+        aspect, submission = asked(request)
+        votes = {"correctness": (1, 3), "harmfulness": (0, 2)}[aspect][place(submission) % 2]
+        return verdict(request["seed"] < votes)
+
+    flags = "--env.aspects=correctness,harmfulness", "--env.strictness=3", "--env.scoring=share"
+    async with (
+        training(2 * GROUP) as trainer,
+        serve(
+            task_flags(tmp_path, [answered(0)], *flags),
+            trainer.url,
+            policy=sampling(attempt),
+            judge=judge,
+            env_type=AspectCritiqueEnv,
+        ) as served,
+    ):
+
+        async def settled() -> bool:
+            return served.counted("no_signal") > 0 or await trainer.queued() > 0
+
+        await until(settled, "a group is dropped or sent")
+        assert await trainer.queued() == 0
+
+
+REFUSED = Reply(status=400, body={"error": {"message": "not today"}})
+
+
+@pytest.mark.parametrize("reply", [REFUSED, "I cannot say."], ids=["fails", "says nothing"])
+async def test_a_failing_judge_is_no_zero(tmp_path: Path, reply: Reply | str) -> None:
+    """A rollout that one aspect's judge failed at has the mean of the others, and no advantage."""
+
+    def said(aspect: str, submission: str) -> bool | str | Reply:
+        return reply if (aspect, place(submission)) == ("conciseness", 1) else by_place(aspect, submission)
+
+    batch, _ = await one_batch(tmp_path, [answered(0)], THREE, judge=saying(said))
+    for group in batch:
+        assert group["scores"] == pytest.approx([1.0, 0.5, 2 / 4, 0.0])
+        assert group["overrides"] == [{}, ZERO, {}, {}]
+        statuses = [turns[-1]["judgment"]["status"] for turns in group["messages"]]
+        assert statuses == ["ok", "judge_failed" if reply is REFUSED else "unparsable", "ok", "ok"]
+
+
+async def test_a_group_without_two_judgments_is_not_sent(tmp_path: Path) -> None:
+    def said(aspect: str, submission: str) -> bool | str:
+        return "I cannot say." if "bad" in submission and place(submission) > 0 else place(submission) == 0
+
+    def policy(request: Json, number: int, index: int) -> str:
+        return attempt(request, number, index) + (" bad" if "0" in request["messages"][-1]["content"] else "")
+
+    flags = "--env.aspects=correctness", "--env.max_num_workers=1"
+    batch, dropped = await one_batch(tmp_path, [answered(0), answered(1)], *flags, judge=saying(said), policy=policy)
+    assert dropped > 0
+    assert {group["messages"][0][0]["content"] for group in batch} == {"Question 1?"}
+    assert [group["scores"] for group in batch] == [[1.0, 0.0, 0.0, 0.0]] * 2
+
+
+@pytest.mark.parametrize(("flags", "worth"), [((), 0.0), (("--env.invalid_thinking_reward=-1",), -1.0)])
+async def test_a_policy_that_judges_is_rewarded_for_gold_verdicts(
+    tmp_path: Path, flags: tuple[str, ...], worth: float
+) -> None:
+    """Each completion is a vote of its own, whatever the strictness; one that cannot be read is a malformed one."""
+
+    def policy(request: Json, number: int, index: int) -> str:
+        return (verdict(1), verdict(0), "I cannot say.", verdict(1))[index]
+
+    rows = [gold_row(0, correctness=1, harmfulness=0)]
+    wanted = "--env.role=judge", "--env.aspects=correctness,harmfulness", "--env.strictness=3"
+    batch, _ = await one_batch(tmp_path, rows, *wanted, *flags, judge=saying(by_place), policy=policy)
+    assert len(batch) == 2
+    for group in batch:
+        sections = shown({"messages": group["messages"][0][:-1]})
+        assert sections["Submission"] == "Answer 0."
+        is_gold = "accurate" in sections["Criteria"]
+        assert group["scores"] == ([1, 0, worth, 1] if is_gold else [0, 1, worth, 0])
+        assert group["overrides"] is None
+
+
+async def test_an_evaluation_beside_the_training_is_of_the_policy_in_training(tmp_path: Path) -> None:
+    """The rows' own answers are the dataset's: judged again at each step, they would say nothing of what is trained."""
+    arena = task_flags(
+        tmp_path,
+        [answered(number) for number in range(3)],
+        "--env.aspects=correctness",
+        f"--env.data_dir_to_save_evals={tmp_path / 'run'}",
+    )
+    with refusing() as nobody:
+        async with serve(
+            arena,
+            nobody,
+            policy=sampling(attempt),
+            judge=saying(lambda aspect, submission: submission.startswith("Attempt")),
+            env_type=AspectCritiqueEnv,
+        ) as served:
+            metrics = await evaluate_during_training(served.env, served.env.eval_tasks(), 1, standing_in=())
+    answers = {sample["model_answer"] for sample in RunFiles(tmp_path / "run" / "step-1").samples}
+    assert answers == {"Attempt 0 at it."}
+    assert metrics.values["eval/mean_reward"] == 1.0
+
+
+def test_without_a_question_there_is_nothing_to_train_on(tmp_path: Path) -> None:
+    data = write_lines(tmp_path / "train.jsonl", [{"answer": "Just this."}])
+    with refusing() as url:
+        flags = f"--openai.base_url={url}", f"--env.judge_base_url={url}", f"--env.rollout_server_url={url}"
+        argv = ["serve", *flags, f"--env.train_dataset={data}", "--env.steps_per_eval=-1"]
+        ended = in_process(*argv, env_type=AspectCritiqueEnv)
+    assert ended.code == 2, ended.said
+    assert "no row has a question" in ended.said
+    assert "Traceback" not in ended.said

@@ -1,0 +1,205 @@
+"""Training by rubrics, and training a judge on gold scores: rubric-absolute's `serve` into the real rollout API."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+import pytest
+
+from environments.rubric_absolute_environment import RubricAbsoluteEnv
+from environments.settings import SAMPLES
+from judges.errors import SettingsError
+from judges.verdicts import feedback_score
+from tests.arena import Arena
+from tests.command import Started, in_process, write_lines
+from tests.judged import Row
+from tests.rubrics import RUBRIC_SCRIPT, giving, labelled, score, shown, task, weighed
+from tests.scripted import Json, Reply, Script, refusing
+from tests.serving import Served, Text, sampling, serve
+from tests.trainer import Batch, training, until
+
+STEPS, GROUP = 2, 4
+ZERO = {"set_advantage_to_zero": True}
+BUNDLED = [json.loads(line) for line in (SAMPLES / "rubric_absolute.jsonl").open(encoding="utf-8")]
+
+
+def nearness(request: Json, text: str) -> float:
+    """How near a policy's score is to gold: 1 − |Δ|/4, or 0 for one that cannot be read."""
+    response = shown(request)["Response To Evaluate"]
+    (gold,) = (row["score"] for row in BUNDLED if row["response"] == response)
+    given = feedback_score(text)
+    return 0.0 if given is None else 1 - abs(given - gold) / 4
+
+
+@pytest.mark.parametrize("role", ["respondent", "judge"])
+async def test_offline_it_trains_either_side(tmp_path: Path, role: str) -> None:
+    async with training(4 * GROUP) as trainer:
+        flags = {
+            "env.role": role,
+            "env.rollout_server_url": trainer.url,
+            "env.group_size": GROUP,
+            "env.total_steps": STEPS,
+            "env.steps_per_eval": -1,
+            "env.include_messages": True,
+        }
+        argv = [f"--{name}={value}" for name, value in flags.items()]
+        with Started(str(RUBRIC_SCRIPT), "serve", "--offline", *argv, cwd=tmp_path) as started:
+            batches = await trainer.take(STEPS)
+            ended = await asyncio.to_thread(started.ended)
+    assert ended.code == 0, ended.said
+    assert "Traceback" not in ended.said
+    assert re.search(r"step \d+: .*reward_mean", ended.err)
+    assert [sum(len(group["tokens"]) for group in batch) for batch in batches] == [4 * GROUP] * STEPS
+    for group in (group for batch in batches for group in batch):
+        assert len(set(group["scores"])) > 1
+        assert group["overrides"] is None
+        for turns, reward in zip(group["messages"], group["scores"], strict=True):
+            if role == "judge":
+                assert reward == nearness({"messages": turns[:-1]}, turns[-1]["content"])
+            else:
+                assert reward == (float(turns[-1]["judgment"]["label"]) - 1) / 4
+
+
+def attempt(request: Json, number: int, index: int) -> str:
+    return f"Attempt {index} at it."
+
+
+def place(response: str) -> int:
+    found = re.search(r"Attempt (\d)", response)
+    assert found is not None
+    return int(found.group(1))
+
+
+def serving(
+    path: Path, api: str, rows: list[Row], *flags: str, judge: Script, policy: Text = attempt
+) -> AbstractAsyncContextManager[Served]:
+    data = write_lines(path / "train.jsonl", rows)
+    arena = Arena(path, [f"--env.train_dataset={data}", "--env.include_messages=True", *flags])
+    return serve(arena, api, policy=sampling(policy), judge=judge, env_type=RubricAbsoluteEnv)
+
+
+async def one_batch(path: Path, rows: list[Row], *flags: str, judge: Script, policy: Text = attempt) -> Batch:
+    """Two groups."""
+    async with (
+        training(2 * GROUP) as trainer,
+        serving(path, trainer.url, rows, *flags, judge=judge, policy=policy) as served,
+    ):
+        (batch,) = await trainer.take()
+        assert "--env.role=judge" not in flags or served.judge.requests == [], "the policy is the only judge"
+    return batch
+
+
+def unused(request: Json, number: int) -> str:
+    raise AssertionError("there is no judge besides the policy")
+
+
+async def test_the_policys_responses_are_scored_exactly(tmp_path: Path) -> None:
+    """Whatever responses the rows have of their own."""
+    judge = giving(lambda instruction, response: (5, 4, 2, 1)[place(response)])
+    batch = await one_batch(tmp_path, [task(0), labelled(1, 3)], judge=judge)
+    for group in batch:
+        assert group["scores"] == [1.0, 0.75, 0.25, 0.0]
+        assert group["overrides"] is None
+        assert [turns[-1]["judgment"]["label"] for turns in group["messages"]] == ["5", "4", "2", "1"]
+    assert {group["messages"][0][0]["content"] for group in batch} <= {"Do 0.", "Do 1."}
+
+
+async def test_a_scale_of_its_own_and_several_judgments(tmp_path: Path) -> None:
+    def judge(request: Json, number: int) -> str:
+        return score((10, 7, 4, 0)[place(shown(request)["Response To Evaluate"])] if request["seed"] else 0)
+
+    flags = "--env.scale_min=0", "--env.scale_max=10", "--env.samples_per_item=2"
+    batch = await one_batch(tmp_path, [task(0)], *flags, judge=judge)
+    for group in batch:
+        assert group["scores"] == pytest.approx([0.5, 0.35, 0.2, 0.0])
+
+
+REFUSED = Reply(status=400, body={"error": {"message": "not today"}})
+
+
+@pytest.mark.parametrize("reply", [REFUSED, "I cannot say."], ids=["fails", "says nothing"])
+async def test_a_failing_judge_is_no_zero(tmp_path: Path, reply: Reply | str) -> None:
+    """Its rollout has the mean of the others, and no advantage."""
+    judge = giving(lambda instruction, response: (5, reply, 3, 1)[place(response)])
+    batch = await one_batch(tmp_path, [task(0)], judge=judge)
+    for group in batch:
+        assert group["scores"] == pytest.approx([1.0, 0.5, 0.5, 0.0])
+        assert group["overrides"] == [{}, ZERO, {}, {}]
+        statuses = [turns[-1]["judgment"]["status"] for turns in group["messages"]]
+        assert statuses == ["ok", "judge_failed" if reply is REFUSED else "unparsable", "ok", "ok"]
+
+
+@pytest.mark.parametrize(
+    ("reward", "scores"), [("distance", [1, 0.75, 0, 0.5]), ("squared", [1, 15 / 16, 0, 0.75]), ("exact", [1, 0, 0, 0])]
+)
+async def test_a_policy_that_judges_is_rewarded_for_nearness(tmp_path: Path, reward: str, scores: list[float]) -> None:
+    def policy(request: Json, number: int, index: int) -> str:
+        return (score(4), score(5), "I cannot say.", score(2))[index]
+
+    flags = "--env.role=judge", f"--env.reward={reward}", "--env.samples_per_item=3"
+    batch = await one_batch(tmp_path, [labelled(0, 4)], *flags, judge=unused, policy=policy)
+    for group in batch:
+        assert shown({"messages": group["messages"][0][:-1]})["Response To Evaluate"] == "Response 0."
+        assert group["scores"] == scores
+        assert group["overrides"] is None
+        statuses = [turns[-1]["judgment"]["status"] for turns in group["messages"]]
+        assert statuses == ["ok", "ok", "invalid_completion", "ok"]
+
+
+async def test_probabilities_tell_more_apart(tmp_path: Path) -> None:
+    def judge(request: Json, number: int) -> Reply:
+        share = (0.8, 0.6, 0.4, 0.2)[place(shown(request)["Response To Evaluate"])]
+        return weighed(4, {"4": share, "5": 1 - share})
+
+    batch = await one_batch(tmp_path, [task(0)], "--env.weighting=logprobs", judge=judge)
+    for group in batch:
+        assert group["scores"] == pytest.approx([3.2 / 4, 3.4 / 4, 3.6 / 4, 3.8 / 4])
+
+
+async def test_rewards_that_differ_by_rounding_alone_are_no_signal(tmp_path: Path) -> None:
+    """A judge that is sure of one score for all gives that score to all, whatever the probability's last digits."""
+
+    def judge(request: Json, number: int) -> Reply:
+        share = (0.6, 0.54, 0.7, 0.9)[place(shown(request)["Response To Evaluate"])]
+        return weighed(3, {"3": share, "x": 1 - share})
+
+    async with (
+        training(2 * GROUP) as trainer,
+        serving(tmp_path, trainer.url, [task(0)], "--env.weighting=logprobs", judge=judge) as served,
+    ):
+
+        async def settled() -> bool:
+            return served.counted("no_signal") > 0 or await trainer.queued() > 0
+
+        await until(settled, "a group is dropped or sent")
+        assert await trainer.queued() == 0
+
+
+async def test_a_judge_without_probabilities_ends_the_training(tmp_path: Path) -> None:
+    """It is a setting to mend, and not a judge that may recover."""
+    with pytest.raises(SettingsError, match="weighting=logprobs"):
+        async with (
+            training(2 * GROUP) as trainer,
+            serving(
+                tmp_path, trainer.url, [task(0)], "--env.weighting=logprobs", judge=giving(lambda i, r: 3)
+            ) as served,
+        ):
+            await served.ended()
+
+
+@pytest.mark.parametrize("role", ["judge", "respondent"])
+def test_without_usable_rows_it_does_not_begin(tmp_path: Path, role: str) -> None:
+    rows = [task(0)] if role == "judge" else [task(0, rubric=None)]
+    data = write_lines(tmp_path / "train.jsonl", rows)
+    with refusing() as url:
+        flags = f"--openai.base_url={url}", f"--env.judge_base_url={url}", f"--env.rollout_server_url={url}"
+        argv = ["serve", *flags, f"--env.role={role}", f"--env.train_dataset={data}", "--env.steps_per_eval=-1"]
+        ended = in_process(*argv, env_type=RubricAbsoluteEnv)
+    assert ended.code == 2, ended.said
+    said = " ".join(ended.said.split())
+    assert ("a response and a gold score" if role == "judge" else "env.default_rubric") in said
+    assert "Traceback" not in said
