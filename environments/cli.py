@@ -154,18 +154,16 @@ async def _serve(
         membership = Membership(
             RolloutApi(config.rollout_server_url, env.session), config, config.wandb_name or env_type.name
         )
-        env.in_training = True
         _ = env.source  # what is wrong with it is said before the first call
         if config.use_wandb or config.token_source == "retokenize":
             _ = env.retokenizer.tokenizer
-        with _interruptible():
-            eval_tasks = env.eval_tasks() if config.steps_per_eval > 0 else []
 
         async def evaluate(step: int) -> Metrics:
             return await evaluate_command.evaluate_during_training(env, eval_tasks, step, standing_in=standing_in)
 
         with _interruptible():
             serving = Serving(env, membership, evaluate)
+            eval_tasks = env.eval_tasks() if config.steps_per_eval > 0 else []
         _spare_the_collector()
         await serving.run()
     return 0

@@ -47,6 +47,7 @@ class Serving:
     def __init__(self, env: JudgedEnv[Any, Any, Any], membership: Membership, evaluate: Evaluate) -> None:
         """Serve `env` through `membership`; `evaluate` is called with the step, every `steps_per_eval`."""
         self.env = env
+        env.in_training = True
         self.membership = membership
         self.metrics = TrainingMetrics(config={"thinking_mode": float(env.config.thinking_mode)})
         self._evaluate = evaluate
