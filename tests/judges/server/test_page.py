@@ -1,0 +1,65 @@
+"""The page in a real browser: a judgment is made and shown. Needs playwright and the system's Chromium."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.judges.server.served import as_process
+
+playwright: Any = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: the extra `browser`")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
+
+QUESTION = "Why is the sky blue in the daytime?"
+ANSWER = "Because the air scatters the blue part of daylight far more than the red part of it."
+
+
+@pytest.fixture
+def page() -> Any:
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser.new_page(viewport={"width": 1000, "height": 1000})
+        browser.close()
+
+
+def fill(page: Any, prompt: str, response: str) -> None:
+    page.fill("#prompt", prompt)
+    page.fill("#response", response)
+    page.click("#go")
+
+
+def test_a_judgment_is_made_and_shown(page: Any, tmp_path: Path) -> None:
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    with as_process("--judge=rubric", "--offline") as url:
+        page.goto(url)
+        fill(page, QUESTION, ANSWER)
+        page.wait_for_selector("#result.ok")
+        shown = page.inner_text("#result")
+        assert shown.startswith("Score ")
+        assert "percent of the terms of the instruction" in shown
+        row = page.inner_text("#recent tbody tr:first-child")
+        assert QUESTION in row
+        assert ANSWER in row
+        fill(page, QUESTION, "<b>No</b> <script>document.title = 'broken'</script>")
+        page.wait_for_selector("#recent tbody tr:nth-child(2)")
+        assert "<b>No</b>" in page.inner_text("#recent tbody tr:first-child")
+        assert page.title() == "JudgeGym reward server"
+        page.screenshot(path=tmp_path / "page.png")
+    assert errors == []
+    assert (tmp_path / "page.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_token_is_asked_for_and_a_refusal_shown(page: Any) -> None:
+    with as_process("--judge=rubric", "--offline", '--tokens={"person": "open-sesame"}') as url:
+        page.goto(url)
+        fill(page, QUESTION, ANSWER)
+        page.wait_for_selector("#result.failed")
+        assert "token" in page.inner_text("#result")
+        page.fill("#token", "open-sesame")
+        page.click("#go")
+        page.wait_for_selector("#result.ok")
