@@ -128,6 +128,19 @@ class JudgedEnv(BaseEnv, Generic[ConfigT, TaskT, DetailT]):
         return self.settings.openai.model_name if self.asks_policy else "answers of the dataset"
 
     @property
+    def judge_name(self) -> str:
+        """Who judges."""
+        return self.subject if self.config.policy_is_judge else self.config.judge_model_name
+
+    def is_complete(self, sample: Sample[DetailT]) -> bool:
+        """Whether nothing of a finished row is missing that a resumed run should try again."""
+        return True
+
+    def answers_held(self, sample: Sample[DetailT]) -> int:
+        """How many answers that were paid for a failed or interrupted row holds."""
+        return len(sample.completions)
+
+    @property
     def asks_policy(self) -> bool:
         """Whether an evaluation needs answers of the policy, once its rows are known."""
         return "policy" in self.__dict__

@@ -115,7 +115,8 @@ async def evaluate_into(
         path, config=settings.public(), matters=settings.matters(), resume=settings.resume
     )
     try:
-        earlier = read_earlier(before, SampleReader[DetailT](env.detail_type), tasks)
+        reader = SampleReader[DetailT](env.detail_type)
+        earlier = read_earlier(before, reader, tasks, is_complete=env.is_complete, held=env.answers_held)
         if earlier.finished or earlier.failed:
             logger.info("resuming %s: %d rows are finished", run.path, len(earlier.finished))
         if len(earlier.finished) < len(tasks):
@@ -224,7 +225,7 @@ def _counts(env: JudgedEnv[Any, Any, Any], sample: Sample[Any]) -> bool:
 
 
 def _title(env: JudgedEnv[Any, Any, Any]) -> str:
-    judge = "" if env.config.policy_is_judge else f", judged by {env.config.judge_model_name}"
+    judge = "" if env.config.policy_is_judge else f", judged by {env.judge_name}"
     return f"{env.name}: {model_name(env)}{judge}"
 
 
@@ -239,7 +240,7 @@ def _metrics_file(
         "generation_parameters": _generation_parameters(
             config, asked=env.asks_policy, judged_by_another=not config.policy_is_judge
         ),
-        "judge_model_name": model_name(env) if config.policy_is_judge else config.judge_model_name,
+        "judge_model_name": env.judge_name,
         "seed": config.seed,
         "notices": list(notices),
         "left_out": dict(metrics.left_out),

@@ -36,8 +36,22 @@ class Earlier(Generic[DetailT]):
     failed: Mapping[str, Sample[DetailT]]
 
 
-def read_earlier(before: Before, reader: SampleReader[DetailT], tasks: Sequence[Task]) -> Earlier[DetailT]:
+def read_earlier(
+    before: Before,
+    reader: SampleReader[DetailT],
+    tasks: Sequence[Task],
+    *,
+    is_complete: Callable[[Sample[DetailT]], bool] = lambda sample: True,
+    held: Callable[[Sample[DetailT]], int] = lambda sample: len(sample.completions),
+) -> Earlier[DetailT]:
     """Read the lines of an earlier run and check that they are of these rows.
+
+    Args:
+        before: the lines.
+        reader: reads one.
+        tasks: the rows.
+        is_complete: whether nothing of a finished row is to be tried again.
+        held: how many answers that were paid for a row holds; of two lines of a row, that with more of them counts.
 
     Raises:
         RunDirectoryError: a line cannot be read, or its row is not among `tasks`, or asks something else there.
@@ -58,9 +72,14 @@ def read_earlier(before: Before, reader: SampleReader[DetailT], tasks: Sequence[
             samples[sample.uid] = sample
         return samples
 
-    finished = read(before.samples, "samples.jsonl")
-    failed = read(before.answers, "answers.jsonl") | read(before.failures, "failures.jsonl")
-    return Earlier(finished, {uid: sample for uid, sample in failed.items() if uid not in finished})
+    samples = read(before.samples, "samples.jsonl")
+    finished = {uid: sample for uid, sample in samples.items() if is_complete(sample)}
+    failed = {uid: sample for uid, sample in samples.items() if uid not in finished}
+    answers, failures = read(before.answers, "answers.jsonl"), read(before.failures, "failures.jsonl")
+    for uid, sample in (*failures.items(), *answers.items()):
+        if uid not in finished and (uid not in failed or held(sample) > held(failed[uid])):
+            failed[uid] = sample
+    return Earlier(finished, failed)
 
 
 async def finish_rows(

@@ -22,8 +22,9 @@ from typing_extensions import Self
 from environments.settings import EnvConfig, ServerSettings
 from judges import wire
 from judges.chat import ChatSettings
+from judges.naming import slug
 from judges.replicas import Endpoint
-from judges.settings import api_key
+from judges.settings import api_key, operational
 from judges.urls import check_urls, same_host, split_urls
 from judges.usage import Prices
 
@@ -35,14 +36,14 @@ class ModelSettings(BaseModel):
 
     name: str = Field(min_length=1, description="In tables; unique.")
     model_name: str | None = Field(default=None, description="At its endpoint; the name if unset.")
-    base_url: str | None = Field(default=None, description="OpenAI-compatible endpoint; replicas with commas between.")
-    api_key: SecretStr | None = None
-    api_key_env: str = Field(default="OPENAI_API_KEY", description="Environment variable that holds the key.")
+    base_url: str | None = operational(None, "OpenAI-compatible endpoint; replicas with commas between.")
+    api_key: SecretStr | None = operational(None, "Better kept in an environment variable.")
+    api_key_env: str = operational("OPENAI_API_KEY", "Environment variable that holds the key.")
     answers: Path | None = Field(default=None, description="JSONL of uid and answer, in place of an endpoint.")
     extra_body: dict[str, JsonValue] = Field(default_factory=dict, description="Further fields of the requests.")
-    max_concurrency: int = Field(default=64, ge=1, description="Requests in flight.")
-    price_input: float = Field(default=0.0, ge=0, description="US dollars for a million prompt tokens.")
-    price_output: float = Field(default=0.0, ge=0, description="US dollars for a million completion tokens.")
+    max_concurrency: int = operational(64, "Requests in flight.", ge=1)
+    price_input: float = operational(0.0, "US dollars for a million prompt tokens.", ge=0)
+    price_output: float = operational(0.0, "US dollars for a million completion tokens.", ge=0)
 
     @field_validator("base_url")
     @classmethod
@@ -100,10 +101,12 @@ def check_names(models: list[ModelSettings]) -> list[ModelSettings]:
     Raises:
         ValueError: two have the same.
     """
-    names = [model.name for model in models]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise ValueError(f"two models have the name {twice!r}")
+    slugs = [slug(model.name) for model in models]
+    same = [model.name for model, other in zip(models, slugs, strict=True) if slugs.count(other) > 1]
+    if len(set(same)) == 1:
+        raise ValueError(f"two models have the name {same[0]!r}")
+    if same:
+        raise ValueError(f"models with the same name, as metrics have it: {', '.join(map(repr, same))}")
     return models
 
 

@@ -266,6 +266,7 @@ class EnvSettings(LayeredSettings, Generic[ConfigT]):
         public = self.public()
         names = [f"env.{name}" for name in type(self.env).model_fields if _shapes_evaluation(type(self.env), name)]
         names += [f"openai.{name}" for name in ("model_name", "extra_body")]
+        names = [each for name in names for each in _expanded(self.env, name)]
         values = {name: wire.lookup(public, name) for name in names}
         return {**values, "limit": self.limit}
 
@@ -280,6 +281,16 @@ def _shapes_evaluation(model: type[BaseModel], name: str) -> bool:
     if name in BaseEnvConfig.model_fields:
         return name in _ATROPOS_IN_EVALUATION
     return not is_operational(model, name)
+
+
+def _expanded(env: BaseModel, name: str) -> list[str]:
+    """The name of a setting; for a list of models, the names of their settings that shape what is found."""
+    several = getattr(env, name.removeprefix("env."), None) if name.startswith("env.") else None
+    if not isinstance(several, list) or not any(isinstance(each, BaseModel) for each in several):
+        return [name]
+    fields = [field for field in type(several[0]).model_fields if not is_operational(type(several[0]), field)]
+    # The place behind the last one tells a longer list from this one.
+    return [f"{name}.{place}.{field}" for place in range(len(several) + 1) for field in fields]
 
 
 def _without_secrets(model: BaseModel) -> dict[str, JSON]:

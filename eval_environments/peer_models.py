@@ -65,7 +65,7 @@ class Candidate:
                 return PeerAnswer(self.name, None, f"the candidate at {error}"), run
         if completion.thinking_fault is not None:
             return PeerAnswer(self.name, None, f"the thinking is malformed: {completion.thinking_fault}"), run
-        if not completion.answer:
+        if not completion.answer.strip():
             return PeerAnswer(self.name, None, "the answer is empty"), run
         return PeerAnswer(self.name, completion.answer), run
 
@@ -132,6 +132,7 @@ async def score_all(
     rubric: str,
     include_self: bool = True,
     again: bool = False,
+    known: Sequence[PeerCell] = (),
 ) -> Column:
     """All judges' scores of one answer at once; where there is no answer, cells that say so and no calls.
 
@@ -142,6 +143,7 @@ async def score_all(
         rubric: by what they judge.
         include_self: whether the candidate is among its judges.
         again: a judge that fails is asked once more.
+        known: scores that an earlier run has paid for.
     """
     judging = [each for each in peers if include_self or each.name != answer.candidate]
     response = answer.answer
@@ -149,7 +151,11 @@ async def score_all(
         empty = (PeerCell(each.name, answer.candidate, "policy_failed", error=answer.error) for each in judging)
         return Column(answer, tuple(empty))
 
+    scores = {cell.judge: cell for cell in known if cell.score is not None and cell.candidate == answer.candidate}
+
     async def one(judge: Peer) -> tuple[PeerCell, tuple[JudgeCall, ...]]:
+        if judge.name in scores:
+            return scores[judge.name], ()
         cell, judgment = await judge.score(answer.candidate, query=query, response=response, rubric=rubric)
         if cell.score is not None or not again:
             return cell, judgment.calls
@@ -165,9 +171,14 @@ async def score_all(
     return Column(answer, tuple(cell for cell, _ in scored), tuple(calls))
 
 
-def combined(columns: Sequence[Column]) -> Judgment[PeerTable]:
-    """One query as one judgment: the mean of its scores, from 0 to 100; it fails only if no cell has a score."""
-    cells = tuple(cell for column in columns for cell in column.cells)
+def combined(columns: Sequence[Column], peers: Sequence[Peer]) -> Judgment[PeerTable]:
+    """One query as one judgment: the mean of its scores, from 0 to 100; it fails only if no cell has a score.
+
+    Args:
+        columns: the candidates' answers with their cells.
+        peers: the judges; cells come in their order, those of the first judge first.
+    """
+    cells = tuple(cell for judge in peers for column in columns for cell in column.cells if cell.judge == judge.name)
     calls = tuple(call for column in columns for call in column.calls)
     table = PeerTable(tuple(column.answer for column in columns), cells)
     scores = [cell.score for cell in cells if cell.score is not None]

@@ -11,7 +11,6 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -19,30 +18,27 @@ if __name__ == "__main__":  # run as a script, from whichever folder: the packag
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C while the libraries load just ends; the command takes it over
 
-from pydantic import Field, model_validator
-from typing_extensions import Self
-
 from environments.base import JudgedEnv
 from environments.completions import Completion, Conversation, default_thinking_prompt, system_messages
 from environments.metrics import MetricAggregator, slug
-from environments.models import Models, ModelSettings
+from environments.models import ModelSettings
 from environments.offline import STAND_IN_POLICY
 from environments.records import Sample, SampleRun
 from environments.report import Table
 from environments.runs import replace
-from environments.settings import SAMPLES, EnvConfig, TextOrFile
-from environments.tasks import Split, by_uid, load_rows
+from environments.settings import SAMPLES
+from environments.tasks import Split, load_rows
 from eval_environments import peer_report
 from eval_environments.peer_models import Candidate, Clients, Column, Peer, calls_and_price, combined, peer, score_all
 from eval_environments.peer_report import PeerResults
 from eval_environments.peer_table import PeerAnswer, PeerCell, PeerTable
+from eval_environments.self_critique_settings import PeerTask, SelfCritiqueConfig, read_queries
 from judges import wire
 from judges.client import ChatClient
 from judges.errors import SettingsError
 from judges.judgment import CallRun, Judgment, Status
-from judges.peer import DEFAULT_RUBRIC, SCALE
+from judges.peer import SCALE
 from judges.peer_stats import leniency_adjusted, scores_of
-from judges.settings import operational
 from judges.wire import Message
 
 logger = logging.getLogger(__name__)
@@ -50,51 +46,6 @@ logger = logging.getLogger(__name__)
 POLICY = "policy"
 """The candidate's name in training."""
 _OFFLINE_MODELS = 3
-
-
-class SelfCritiqueConfig(EnvConfig):
-    """Peer evaluation's own settings."""
-
-    candidates: Models = Field(
-        default_factory=list,
-        description='Models that answer, as YAML or JSON: [{"name": "a", "model_name": "…", "base_url": "…", '
-        '"api_key_env": "…"}, {"name": "b", "answers": "b.jsonl"}].',
-    )
-    judges: Models = Field(
-        default_factory=list,
-        description="Models that judge; the candidates with an endpoint if unset, and in training the one that the "
-        "judge_* settings name.",
-    )
-    critique_rounds: int = Field(1, ge=0, description="Rounds of self-critique; the same as judge_critique_rounds.")
-    include_self: bool = Field(False, description="Models judge their own answers as well.")
-    rubric: TextOrFile = Field(DEFAULT_RUBRIC, description="Rubric of rows that have none; @file reads it.")
-    dataset: str | None = Field(None, description="Queries: hub name or file, with columns query and perhaps rubric.")
-    split: str = Field("train", description="Split of the hub dataset.")
-    train_dataset: str | None = Field(None, description="Queries of training; those of evaluate if unset.")
-    rows_at_once: int = operational(32, "Queries under way at once in evaluate; the endpoints have their limits.", ge=1)
-
-    @model_validator(mode="after")
-    def _has_one_number_of_rounds(self) -> Self:
-        given = self.model_fields_set & {"critique_rounds", "judge_critique_rounds"}
-        if given == {"judge_critique_rounds"}:
-            self.critique_rounds = self.judge_critique_rounds
-        elif len(given) == 2 and self.critique_rounds != self.judge_critique_rounds:
-            raise ValueError(
-                f"critique_rounds ({self.critique_rounds}) and judge_critique_rounds ({self.judge_critique_rounds}) "
-                "are one setting, and differ"
-            )
-        self.judge_critique_rounds = self.critique_rounds
-        return self
-
-
-@dataclass(frozen=True, slots=True)
-class PeerTask:
-    """A query and the rubric by which answers to it are scored."""
-
-    uid: str
-    question: str
-    rubric: str
-    category: str | None
 
 
 class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
@@ -189,16 +140,25 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
             raise SettingsError("--env.dataset: expected queries: a hub name or a file with a column `query`")
         if split == "train":
             _ = self.frozen  # what is wrong with the judges is said before the first call
-        rows = by_uid(load_rows(source, split=config.split), numbered=True)
-        return [
-            PeerTask(
-                uid=uid,
-                question=row.text("query", "question", "prompt"),
-                rubric=row.optional_text("rubric") or config.rubric,
-                category=row.optional_text("category"),
-            )
-            for uid, row in rows.items()
-        ]
+        return read_queries(load_rows(source, split=config.split), config.rubric)
+
+    @property
+    def subject(self) -> str:
+        """The candidates."""
+        return ", ".join(each.name for each in self.candidate_settings)
+
+    @property
+    def judge_name(self) -> str:
+        """The judges of evaluate."""
+        return ", ".join(each.name for each in self.judge_settings)
+
+    def is_complete(self, sample: Sample[PeerTable]) -> bool:
+        """Whether no cell is missing."""
+        return all(cell.score is not None for cell in _cells_of(sample))
+
+    def answers_held(self, sample: Sample[PeerTable]) -> int:
+        """The candidates' answers that are there, and the judges' scores of them."""
+        return len(_answers_of(sample)) + sum(cell.score is not None for cell in _cells_of(sample))
 
     def answer_of(self, task: PeerTask) -> str | None:
         """None: a candidate's file of answers is the candidate's."""
@@ -216,9 +176,9 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
             raise SettingsError(
                 '--env.model_answers: give answers as a candidate: {"name": "…", "answers": "file.jsonl"}'
             )
-        _ = self.peers
         for candidate in self.candidates:
             candidate.load(chosen)
+        _ = self.peers
         if not self._pairs:
             raise SettingsError("--env.judges: nobody would judge anybody; add judges, candidates or env.include_self")
         return chosen
@@ -275,12 +235,13 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
                 query=task.question,
                 rubric=task.rubric,
                 include_self=self.config.include_self,
+                known=_cells_of(earlier),
             )
             return scored, run
 
         columns = await asyncio.gather(*(column(candidate) for candidate in self.candidates))
         runs = tuple(run for _, run in columns if run is not None)
-        return _sample(task, combined([scored for scored, _ in columns]), started, runs)
+        return _sample(task, combined([scored for scored, _ in columns], self.peers), started, runs)
 
     async def judge(self, task: PeerTask, completions: Sequence[Completion]) -> Judgment[PeerTable]:
         """In training: all frozen judges at once; those that fail, once more."""
@@ -288,7 +249,8 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
         if completion.thinking_fault is not None:
             return Judgment(None, Status.INVALID_COMPLETION, explanation=completion.thinking_fault)
         answer = PeerAnswer(POLICY, completion.answer)
-        return combined([await score_all(self.frozen, answer, query=task.question, rubric=task.rubric, again=True)])
+        scored = await score_all(self.frozen, answer, query=task.question, rubric=task.rubric, again=True)
+        return combined([scored], self.frozen)
 
     def reward(self, judgment: Judgment[PeerTable]) -> float:
         """The mean of the judges' scores, from 0 to 1."""
@@ -366,6 +328,10 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
 
 def _cells(judgment: Judgment[PeerTable]) -> Sequence[PeerCell]:
     return () if judgment.detail is None else judgment.detail.cells
+
+
+def _cells_of(sample: Sample[PeerTable] | None) -> Sequence[PeerCell]:
+    return _cells(sample.judgment) if sample is not None and sample.judgment is not None else ()
 
 
 def _answers_of(earlier: Sample[PeerTable] | None) -> dict[str, PeerAnswer]:

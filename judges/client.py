@@ -7,6 +7,7 @@ One shared HTTP session, one encoder, one retry layer, one limit. A call either 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
@@ -188,7 +189,7 @@ class ChatClient:
         if missing <= 0:
             return _answer([reply], n)
         self._n_is_ignored = len(reply.choices) == 1
-        return _answer([reply, *await self._fan_out(messages, parameters, missing)], n)
+        return _answer([reply, *await self._fan_out(messages, parameters, missing, first=n - missing)], n)
 
     async def _request(self, messages: Sequence[Message], parameters: Mapping[str, JSON]) -> Reply:
         """One request; an endpoint that refuses a seed is asked without one, then and ever after."""
@@ -201,17 +202,24 @@ class ChatClient:
             about_seed = error.kind is FailureKind.REJECTED and "seed" in error.answer.lower()
             if not about_seed or "seed" not in parameters:
                 raise
-        self._seed_is_refused = True
+            refused = error
+        reply = await self._transport.request(messages, without)
+        self._seed_is_refused = True  # and not before: the word may have stood in the message for another reason
         logger.info("%s takes no seed: it is left out", self.settings.endpoints[0].shown)
-        return await self._transport.request(messages, without)
+        return dataclasses.replace(reply, attempts=reply.attempts + refused.attempts)
 
     async def _fan_out(
-        self, messages: Sequence[Message], parameters: Mapping[str, JSON], count: int
+        self, messages: Sequence[Message], parameters: Mapping[str, JSON], count: int, *, first: int = 0
     ) -> Sequence[Reply]:
-        """So many requests at once; what fails is tried once more, so that it does not lose what was paid for."""
+        """So many requests at once; what fails is tried once more, so that it does not lose what was paid for.
+
+        Each has a seed of its own: the same request with the same seed is the same completion.
+        """
         replies: list[Reply] = []
         for is_last in (False, True):
-            requests = (self._request(messages, parameters) for _ in range(count - len(replies)))
+            requests = (
+                self._request(messages, _with_seed(parameters, first + number)) for number in range(len(replies), count)
+            )
             for outcome in await asyncio.gather(*requests, return_exceptions=True):
                 if isinstance(outcome, Reply):
                     replies.append(outcome)
@@ -220,6 +228,12 @@ class ChatClient:
             if len(replies) == count:
                 break
         return replies
+
+
+def _with_seed(parameters: Mapping[str, JSON], number: int) -> Mapping[str, JSON]:
+    """The parameters with the seed of one of several requests, if they have a seed."""
+    seed = parameters.get("seed")
+    return {**parameters, "seed": seed + number} if isinstance(seed, int) else parameters
 
 
 def _answer(replies: Sequence[Reply], n: int) -> ChatAnswer:

@@ -19,6 +19,7 @@ JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON
 ChoiceState = Literal["ok", "refusal", "empty", "length"]
 
 _EXCERPT_BYTES = 20_000
+_KEPT_TOKENS = "judgegym_tokens"
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
@@ -143,9 +144,12 @@ def loads(data: bytes | str) -> JSON:
 
 
 def lookup(value: JSON, name: str) -> JSON:
-    """The value under a dotted name, `None` if there is none."""
+    """The value under a dotted name (in a list, a place from 0), `None` if there is none."""
     for part in name.split("."):
-        value = value.get(part) if isinstance(value, Mapping) else None
+        if isinstance(value, list) and part.isdecimal():
+            value = value[int(part)] if int(part) < len(value) else None
+        else:
+            value = value.get(part) if isinstance(value, Mapping) else None
     return value
 
 
@@ -177,7 +181,7 @@ def choice_to_json(choice: Choice) -> JSON:
     message: JSON = {"content": choice.text, "reasoning": choice.reasoning, "refusal": choice.refusal}
     sent: dict[str, JSON] = {"message": message, "finish_reason": choice.finish_reason}
     if choice.tokens is not None:
-        sent["logprobs"] = {"content": [_token_to_json(token) for token in choice.tokens]}
+        sent[_KEPT_TOKENS] = [_token_to_json(token) for token in choice.tokens]
     return sent
 
 
@@ -204,7 +208,7 @@ def choice_from_json(choice: JSON) -> Choice:
         refusal=_optional_text(message.get("refusal")),
         token_ids=_token_ids(choice.get("token_ids")),
         logprobs=_logprobs(choice.get("logprobs")),
-        tokens=_tokens(choice.get("logprobs")),
+        tokens=_kept_tokens(choice.get(_KEPT_TOKENS)) or _tokens(choice.get("logprobs")),
     )
 
 
@@ -250,6 +254,14 @@ def _tokens(value: JSON) -> tuple[Token, ...] | None:
     content = value.get("content") if isinstance(value, Mapping) else None
     if not isinstance(content, list):
         return None
+    given = any(isinstance(entry, Mapping) and entry.get("top_logprobs") for entry in content)
+    return _kept_tokens(content) if given else None
+
+
+def _kept_tokens(content: JSON) -> tuple[Token, ...] | None:
+    """Tokens with their alternatives; `None` where they are no such list."""
+    if not isinstance(content, list):
+        return None
     tokens: list[Token] = []
     for entry in content:
         text = entry.get("token") if isinstance(entry, Mapping) else None
@@ -257,8 +269,7 @@ def _tokens(value: JSON) -> tuple[Token, ...] | None:
             return None
         wanted = any(character.isdigit() for character in text)
         tokens.append(Token(text, _alternatives(entry.get("top_logprobs")) if wanted else ()))
-    given = any(isinstance(entry, Mapping) and entry.get("top_logprobs") for entry in content)
-    return tuple(tokens) if given else None
+    return tuple(tokens)
 
 
 def _alternatives(value: JSON) -> tuple[tuple[str, float], ...]:
@@ -266,7 +277,10 @@ def _alternatives(value: JSON) -> tuple[tuple[str, float], ...]:
     for each in value if isinstance(value, list) else ():
         text, logprob = (each.get("token"), each.get("logprob")) if isinstance(each, Mapping) else (None, None)
         if isinstance(text, str) and isinstance(logprob, float | int) and not isinstance(logprob, bool):
-            found.append((text, float(logprob)))
+            try:
+                found.append((text, float(logprob)))
+            except OverflowError:  # a whole number that no float holds
+                continue
     return tuple(found)
 
 

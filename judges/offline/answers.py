@@ -3,7 +3,7 @@
 import re
 
 from judges.offline.dice import Dice, unit
-from judges.offline.formats import FORMATS
+from judges.offline.formats import FORMATS, judged_by
 from judges.offline.policy import think, write
 from judges.offline.request import ChatRequest, system_text
 
@@ -21,7 +21,7 @@ def answer(request: ChatRequest, index: int = 0) -> str:
     # are requests of their own with the seeds 0, 1, 2 …; the first of either is the considered one.
     strays = request.temperature > 0 and (index > 0 or request.seed not in (None, 0))
     doubt = unit(f"doubt\0{request.digest}\0{index}") if strays else 0.0
-    text = write(request, index) if judge is None else judge.reply(request.messages, doubt)
+    text = write(request, index) if judge is None else judged_by(judge, request.model).reply(request.messages, doubt)
     if "<think>" in system_text(request.messages):
         return f"<think>\n{think(request, index)}\n</think>\n\n{text}"
     return text

@@ -154,7 +154,7 @@ def _scoring(service: Service, mount: str, adapter: Adapter) -> Handler:
             body = _validated(adapter.body, raw)
             items = _items(adapter, body, raw)
             try:
-                results = await service.core.score(mount, items)
+                results = await service.core.score(mount, items, spent_s=time.monotonic() - started)
             except Unusable as error:
                 raise Refused(422, "unusable", str(error)) from error
             except Overloaded as error:

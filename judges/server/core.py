@@ -132,12 +132,13 @@ class Core:
         """Whether no more judgments are taken."""
         return self.pending >= self._max_pending
 
-    async def score(self, mount: str, items: Sequence[Item]) -> list[list[Scored]]:
+    async def score(self, mount: str, items: Sequence[Item], *, spent_s: float = 0.0) -> list[list[Scored]]:
         """Score items, all at once.
 
         Args:
             mount: the judge's name.
             items: what to score.
+            spent_s: seconds of the deadline that the request has taken already.
 
         Returns:
             For each item a result for each response. What is not there within the deadline is a failure.
@@ -155,7 +156,7 @@ class Core:
             raise Overloaded
         tasks = [self._task(key, mount, item) for key, item in zip(keys, items, strict=True)]
         if tasks:
-            await asyncio.wait(tasks, timeout=self._deadline_s)
+            await asyncio.wait(tasks, timeout=max(0.0, self._deadline_s - spent_s))
         return [_result(task, item) for task, item in zip(tasks, items, strict=True)]
 
     def _task(self, key: str, mount: str, item: Item) -> asyncio.Task[list[Scored]]:

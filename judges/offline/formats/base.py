@@ -1,6 +1,7 @@
 """What a judge format is: it recognises its own prompt and replies in the form which that prompt asks for."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from judges.offline.request import Message
@@ -23,3 +24,15 @@ class JudgeFormat(Protocol):
         samples are never compared with one another need not heed it.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Personal:
+    """The base of a format whose replies depend on who judges: the model's name, empty for nobody in particular."""
+
+    model: str = ""
+
+
+def judged_by(judge: JudgeFormat, model: str) -> JudgeFormat:
+    """The format as the model of this name judges in it: itself, unless its replies depend on that."""
+    return replace(judge, model=model) if isinstance(judge, Personal) else judge

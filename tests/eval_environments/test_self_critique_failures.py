@@ -1,0 +1,183 @@
+"""Peer evaluation when models fail: what is missing is marked, with its reason, and the rest stands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.command import write_lines
+from tests.peers import REFUSED, Asked, Minds, Said, answer_of, bench, evaluate, queries, scored
+from tests.scripted import Reply, completion
+
+LENIENT = "--env.max_judge_error_rate=1"
+ONCE = "--env.critique_rounds=0", LENIENT
+
+
+def silent(name: str, reply: Said = REFUSED) -> Minds:
+    """Models of which one answers nothing, or this."""
+    return Minds(answer=lambda it: reply if it.model == name else answer_of(it.model, it.query))
+
+
+def refusing_one(it: Asked) -> Said:
+    """A judgment of one pair that fails; all others are 50."""
+    return REFUSED if (it.model, it.candidate) == ("ann", "cid") else 50
+
+
+def test_a_candidate_that_fails_is_marked_and_not_judged(tmp_path: Path) -> None:
+    with bench(tmp_path, silent("bob")) as models:
+        ended = models.evaluate(LENIENT, rows=queries(2))
+    assert ended.code == 0, ended.said
+    assert {it.candidate for it in models.asked() if it.kind != "answer"} == {"ann", "cid"}
+    assert models.counts() == {"answer": 6, "judgment": 8, "critique": 8}
+    cells = ended.cells("q0")
+    assert len(cells) == 6
+    for judge in ("ann", "cid"):
+        cell = cells[judge, "bob"]
+        assert (cell["status"], cell["score"]) == ("policy_failed", None)
+        assert "not today" in cell["error"]
+    (bob,) = (each for each in ended.files.samples[0]["answers"] if each["candidate"] == "bob")
+    assert bob["answer"] is None
+    assert "not today" in bob["error"]
+    assert ended.table(1)[1:] == [["ann", "", "", "50"], ["bob", "50", "", "50"], ["cid", "50", "", ""]]
+    assert ended.shown("ann")[-1] == ["ann", "–", "– (2 missing)", "50"]
+    assert "* q0: ann of bob: policy_failed: the candidate at" in ended.markdown
+    assert (ended.metrics["missing_cells"], ended.metrics["missing_cell_rate"]) == (4, pytest.approx(1 / 3))
+    assert "mean_score_bob" in ended.left_out
+    assert ended.metrics["mean_score"] == 50
+
+
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [
+        pytest.param(Reply(body=completion("")), "empty", id="nothing"),
+        pytest.param(" \n\t " * 4, "empty", id="white space"),
+        pytest.param(Reply(status=500), "500", id="down"),
+    ],
+)
+def test_no_answer_is_judged_that_is_none(tmp_path: Path, reply: Said, words: str) -> None:
+    with bench(tmp_path, silent("bob", reply)) as models:
+        ended = models.evaluate(*ONCE, "--env.max_retries=0", "--env.judge_max_retries=0")
+    assert ended.code == 0, ended.said
+    assert {it.response for it in models.asked() if it.kind == "judgment"} == {
+        answer_of(name, "Question 0?") for name in ("ann", "cid")
+    }
+    cell = ended.cells("q0")["ann", "bob"]
+    assert cell["status"] == "policy_failed"
+    assert words in cell["error"]
+
+
+def test_a_blank_answer_of_a_file_is_not_judged(tmp_path: Path) -> None:
+    file = write_lines(tmp_path / "answers.jsonl", [{"uid": "q0", "answer": "  \n "}])
+    with bench(tmp_path) as models:
+        named = f'{models.models()[:-1]}, {{"name": "old", "answers": "{file}"}}]'
+        ended = models.evaluate(*ONCE, candidates=named)
+    assert ended.cells("q0")["ann", "old"]["status"] == "policy_failed"
+
+
+def test_malformed_thinking_of_a_candidate_is_marked(tmp_path: Path) -> None:
+    def answer(it: Asked) -> str:
+        return ("No thoughts: " if it.model == "bob" else "<think>Hm.</think>") + answer_of(it.model, it.query)
+
+    with bench(tmp_path, Minds(answer=answer)) as models:
+        ended = models.evaluate(*ONCE, "--env.thinking_mode=True")
+    assert ended.code == 0, ended.said
+    assert ended.cells("q0")["ann", "bob"]["status"] == "policy_failed"
+    assert "thinking" in ended.cells("q0")["ann", "bob"]["error"]
+    assert {it.response for it in models.asked() if it.kind == "judgment"} == {
+        answer_of(name, "Question 0?") for name in ("ann", "cid")
+    }
+
+
+@pytest.mark.parametrize(
+    ("said", "status", "words"),
+    [
+        pytest.param(REFUSED, "judge_failed", "not today", id="refused"),
+        pytest.param("I would rather not.", "unparsable", "no verdict", id="no score"),
+        pytest.param(scored(150), "unparsable", "no verdict", id="off the scale"),
+        pytest.param(scored(None), "unparsable", "no verdict", id="null"),
+    ],
+)
+def test_a_judge_that_fails_on_one_pair_leaves_one_marked_cell(
+    tmp_path: Path, said: Said, status: str, words: str
+) -> None:
+    judgment = Minds(judgment=lambda it: said if (it.model, it.candidate) == ("ann", "cid") else 50)
+    ended = evaluate(tmp_path, *ONCE, minds=judgment)
+    assert ended.code == 0, ended.said
+    cells = ended.cells("q0")
+    assert [pair for pair, cell in cells.items() if cell["score"] is None] == [("ann", "cid")]
+    assert cells["ann", "cid"]["status"] == status
+    assert words in cells["ann", "cid"]["error"]
+    assert ended.table(0)[1:] == [["ann", "", "50", ""], ["bob", "50", "", "50"], ["cid", "50", "50", ""]]
+    assert ended.shown("ann")[0] == ["ann", "–", "50", "– (1 missing)"]
+    assert "ann of cid" in ended.markdown
+    assert ended.metrics["missing_cell_rate"] == pytest.approx(1 / 6)
+
+
+@pytest.mark.parametrize(("allowed", "code"), [("0.16", 1), ("0.17", 0)])
+def test_missing_cells_count_against_the_rate_that_is_allowed(tmp_path: Path, allowed: str, code: int) -> None:
+    flags = f"--env.max_judge_error_rate={allowed}", "--env.critique_rounds=0"
+    ended = evaluate(tmp_path, *flags, minds=Minds(judgment=refusing_one))
+    assert ended.code == code, ended.said
+    assert ("16.7% of the cells" in ended.said) == bool(code)
+    assert ended.metrics["mean_score"] == 50, "the rest stands all the same"
+
+
+def test_a_query_that_nobody_could_judge_is_a_failure(tmp_path: Path) -> None:
+    """The others' tables stand, and it is listed with its reason."""
+    judging = Minds(judgment=lambda it: REFUSED if it.query == "Question 1?" else 40)
+    ended = evaluate(tmp_path, *ONCE, minds=judging, rows=queries(3))
+    assert ended.code == 0, ended.said
+    assert [sample["uid"] for sample in ended.files.samples] == ["q0", "q2"]
+    (failure,) = ended.files.failures
+    assert (failure["uid"], failure["status"]) == ("q1", "judge_failed")
+    assert "not today" in failure["error"]
+    assert ended.metrics["judge_error_rate"] == pytest.approx(1 / 3)
+    assert ended.metrics["mean_score"] == 40
+
+
+def test_without_any_answer_it_fails_and_asks_no_judge(tmp_path: Path) -> None:
+    with bench(tmp_path, Minds(answer=lambda it: REFUSED)) as models:
+        ended = models.evaluate()
+    assert ended.code == 1, ended.said
+    assert models.counts() == {"answer": 3}
+    assert "not today" in ended.said
+
+
+@pytest.mark.parametrize("said", [REFUSED, "I stand by it.", scored("n/a"), scored(85.5)])
+def test_a_failed_round_keeps_the_score_and_says_so(tmp_path: Path, said: Said) -> None:
+    def critique(it: Asked) -> Said:
+        return said if (it.model, it.candidate) == ("ann", "bob") else 70
+
+    ended = evaluate(tmp_path, minds=Minds(critique=critique))
+    assert ended.code == 0, ended.said
+    assert ended.table(1)[1:] == [["ann", "", "50", "70"], ["bob", "70", "", "70"], ["cid", "70", "70", ""]]
+    (failed,) = (each for each in ended.history if each["status"] == "failed")
+    assert (failed["evaluating_model"], failed["evaluated_model"]) == ("ann", "bob")
+    assert (failed["before_score"], failed["after_score"]) == (50, 50)
+    assert failed["error"]
+    assert "After (failed: " in ended.markdown
+    assert ended.metrics["critique_failed_round_rate"] == pytest.approx(1 / 6)
+    assert ended.metrics["missing_cells"] == 0
+    assert ended.metrics["critique_changed_rate"] == pytest.approx(5 / 6)
+
+
+def test_a_candidate_without_scores_does_not_cost_the_others_their_ranking(tmp_path: Path) -> None:
+    """The others are ranked first; there is a reason where there is no number."""
+    ended = evaluate(tmp_path, *ONCE, minds=silent("ann"), names=("ann", "bob", "cid", "dan"))
+    assert {row[0].partition(" ")[2] for row in ended.ranking[:3]} == {"bob", "cid", "dan"}
+    assert ended.ranking[3][0] == "4. ann"
+    assert ended.metrics["mean_score_bob"] == 50
+
+
+def test_slugs_that_coincide_do_not_hide_a_model(tmp_path: Path) -> None:
+    """Two models, two numbers: or the command says beforehand that it cannot tell them apart."""
+    names = "model a", "model_a", "c"
+    ended = evaluate(
+        tmp_path, *ONCE, minds=Minds(judgment=lambda it: 20 if it.candidate == "model a" else 80), names=names
+    )
+    if ended.code == 2:
+        assert "model_a" in ended.said
+    else:
+        found = {value for name, value in ended.metrics.items() if name.startswith("mean_score_model")}
+        assert found == {20.0, 80.0}

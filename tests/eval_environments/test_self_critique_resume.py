@@ -1,0 +1,141 @@
+"""A peer evaluation that is taken up again: what is paid for is not bought twice, and what is finished is kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.peers import REFUSED, Asked, Bench, Minds, Said, answer_of, bench, queries
+from tests.scripted import Json, Reply
+
+RESUME = "--resume"
+
+
+class Moody:
+    """Models whose mind may be changed between two runs."""
+
+    def __init__(self, **minds: Callable[[Asked], Said]) -> None:
+        self.minds = Minds(**minds)
+
+    def __call__(self, request: Json, number: int) -> str | Reply:
+        return self.minds(request, number)
+
+
+def forget(models: Bench) -> None:
+    """Begin to count anew."""
+    for endpoint in models.endpoints.values():
+        endpoint.requests.clear()
+
+
+def test_answers_paid_for_are_not_bought_again(tmp_path: Path) -> None:
+    """One query fails for want of a judge; its answers are there when it is taken up."""
+    mind = Moody(judgment=lambda it: REFUSED if it.query == "Question 1?" else 40)
+    with bench(tmp_path, mind) as models:
+        first = models.evaluate(rows=queries(3))
+        kept = first.files.samples
+        lines = first.files.without_run()
+        assert (first.code, len(kept)) == (1, 2)
+        forget(models)
+        mind.minds = Minds(judgment=lambda it: 60)
+        again = models.evaluate(RESUME, rows=queries(3))
+    assert again.code == 0, again.said
+    assert models.counts() == {"judgment": 6, "critique": 6}
+    assert {it.query for it in models.asked()} == {"Question 1?"}
+    assert [sample["uid"] for sample in again.files.samples] == ["q0", "q1", "q2"]
+    assert [again.files.samples[0], again.files.samples[2]] == kept
+    assert again.files.without_run()[::2] == lines
+    assert again.files.failures == []
+    assert again.metrics["mean_score"] == (2 * 40 + 60) / 3
+    assert again.table(1)[1] == ["ann", "", f"{(2 * 40 + 60) / 3:.10g}", f"{(2 * 40 + 60) / 3:.10g}"]
+    assert len(again.history) == 18
+
+
+def test_a_candidate_that_failed_is_asked_again_with_its_query(tmp_path: Path) -> None:
+    """The others' answers are paid for: only what is missing is asked."""
+    mind = Moody(
+        answer=lambda it: REFUSED if it.model == "bob" else answer_of(it.model, it.query), judgment=lambda it: REFUSED
+    )
+    with bench(tmp_path, mind) as models:
+        assert models.evaluate().code == 1
+        forget(models)
+        mind.minds = Minds()
+        again = models.evaluate(RESUME)
+    assert again.code == 0, again.said
+    assert [it.model for it in models.asked() if it.kind == "answer"] == ["bob"]
+    assert models.counts() == {"answer": 1, "judgment": 6, "critique": 6}
+
+
+def test_what_an_interrupted_run_had_answered_counts(tmp_path: Path) -> None:
+    """The run was taken up twice, and the second time ended before it was finished."""
+    mind = Moody(
+        answer=lambda it: REFUSED if it.model == "bob" else answer_of(it.model, it.query), judgment=lambda it: REFUSED
+    )
+    with bench(tmp_path, mind) as models:
+        first = models.evaluate()
+        assert first.code == 1
+        (failure,) = first.files.failures
+        failure["answers"] = [
+            {"candidate": name, "answer": answer_of(name, "Question 0?"), "error": None}
+            for name in ("cid", "ann", "bob")
+        ]
+        (first.files.path / "answers.jsonl").write_text(json.dumps(failure) + "\n")
+        forget(models)
+        mind.minds = Minds()
+        again = models.evaluate(RESUME)
+    assert again.code == 0, again.said
+    assert models.counts() == {"judgment": 6, "critique": 6}
+
+
+def test_a_finished_run_asks_nothing(tmp_path: Path) -> None:
+    with bench(tmp_path) as models:
+        first = models.evaluate(rows=queries(2))
+        report = first.markdown
+        metrics = first.metrics
+        forget(models)
+        again = models.evaluate(RESUME, rows=queries(2))
+    assert again.code == 0, again.said
+    assert models.counts() == {}
+    assert again.markdown == report
+    assert again.metrics == metrics
+
+
+def test_what_it_offers_to_try_again_is_tried_again(tmp_path: Path) -> None:
+    """Too many cells are missing; the command that it prints asks for those, and for no others."""
+    mind = Moody(judgment=lambda it: REFUSED if (it.model, it.candidate) == ("ann", "cid") else 50)
+    with bench(tmp_path, mind) as models:
+        first = models.evaluate("--env.critique_rounds=0")
+        assert first.code == 1
+        assert "To try again what failed" in first.said
+        forget(models)
+        mind.minds = Minds()
+        again = models.evaluate("--env.critique_rounds=0", RESUME)
+    assert [(it.kind, it.model, it.candidate) for it in models.asked()] == [("judgment", "ann", "cid")]
+    assert again.code == 0, again.said
+    assert again.metrics["missing_cells"] == 0
+
+
+def test_another_rubric_is_another_run(tmp_path: Path) -> None:
+    with bench(tmp_path) as models:
+        assert models.evaluate().code == 0
+        again = models.evaluate(RESUME, "--env.rubric=Brevity (100 points)")
+    assert again.code == 2, again.said
+    assert "env.rubric" in again.said
+
+
+def test_another_model_is_another_run(tmp_path: Path) -> None:
+    with bench(tmp_path) as models:
+        assert models.evaluate(candidates=models.models("ann", "bob")).code == 0
+        again = models.evaluate(RESUME)
+    assert again.code == 2, again.said
+    assert "env.candidates" in again.said
+
+
+def test_how_a_model_is_called_may_change(tmp_path: Path) -> None:
+    """As for policy and judge: a limit, a price or where a server stands shape no result."""
+    with bench(tmp_path, Minds(judgment=lambda it: REFUSED)) as models:
+        assert models.evaluate().code == 1
+    with bench(tmp_path) as models:  # on other ports
+        named = [models.model(name, max_concurrency=2, price_input=1.0) for name in models.endpoints]
+        again = models.evaluate(RESUME, candidates=json.dumps(named))
+    assert again.code == 0, again.said

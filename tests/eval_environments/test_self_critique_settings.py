@@ -1,0 +1,194 @@
+"""How the models of a peer evaluation are named, and what is said of settings that are wrong; no key is ever shown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.command import write_lines
+from tests.peers import Bench, bench, peer, queries
+
+KEY = "sk-secret-of-a-model-0123456789"
+ELSEWHERE = {"name": "far", "base_url": "https://models.example/v1"}
+
+
+def test_models_from_yaml(tmp_path: Path) -> None:
+    file = tmp_path / "peers.yaml"
+    with bench(tmp_path, names=("ann", "bob")) as models:
+        env = {
+            "candidates": [
+                {"name": "first", "model_name": "ann", "base_url": models.endpoints["ann"].base_url},
+                models.model("bob", extra_body={"top_p": 0.5}),
+            ],
+            "dataset": str(write_lines(tmp_path / "rows.jsonl", queries(1))),
+            "critique_rounds": 0,
+            "data_dir_to_save_evals": str(tmp_path / "run"),
+        }
+        file.write_text(yaml.safe_dump({"env": env}))
+        ended = peer("evaluate", f"--config={file}")
+        bodies = [body for each in models.endpoints.values() for body in each.bodies]
+    assert ended.code == 0, ended.said
+    assert {(body["model"], body.get("top_p")) for body in bodies} == {("ann", None), ("bob", 0.5)}
+    assert "first" in ended.out
+
+
+def test_the_saved_configuration_repeats_the_run(tmp_path: Path) -> None:
+    with bench(tmp_path) as models:
+        assert models.evaluate("--env.judge_critique_rounds=0").code == 0
+        again = peer(
+            "evaluate", f"--config={tmp_path / 'run' / 'config.yaml'}", f"--env.data_dir_to_save_evals={tmp_path / '2'}"
+        )
+    assert again.code == 0, again.said
+    assert models.counts() == {"answer": 6, "judgment": 12}
+
+
+def test_keys_go_to_their_own_models_and_nowhere_else(tmp_path: Path) -> None:
+    with bench(tmp_path, names=("ann", "bob", "cid")) as models:
+        named = [
+            models.model("ann", api_key=KEY),
+            models.model("bob", api_key_env="KEY_OF_BOB"),
+            models.model("cid"),
+        ]
+        ended = models.evaluate(candidates=json.dumps(named), KEY_OF_BOB=KEY + "-bob")
+        sent = {
+            name: {request.headers.get("Authorization") for request in endpoint.requests}
+            for name, endpoint in models.endpoints.items()
+        }
+    assert ended.code == 0, ended.said
+    assert sent == {"ann": {f"Bearer {KEY}"}, "bob": {f"Bearer {KEY}-bob"}, "cid": {None}}
+    written = [path.read_text(encoding="utf-8") for path in ended.files.path.iterdir() if path.is_file()]
+    assert len(written) > 5
+    assert not [text for text in written if KEY in text]
+    assert KEY not in ended.said
+    saved = yaml.safe_load((ended.files.path / "config.yaml").read_text())["env"]["candidates"]
+    assert saved[1]["api_key_env"] == "KEY_OF_BOB"
+
+
+def test_no_key_is_shown_with_the_settings(tmp_path: Path) -> None:
+    ended = peer("evaluate", f"--env.candidates={json.dumps([{**ELSEWHERE, 'api_key': KEY}])}", "--show_config")
+    assert ended.code == 0, ended.said
+    assert "models.example" in ended.out
+    assert KEY not in ended.said
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"typo": 1}, {"answers": "a.jsonl"}, {"max_concurrency": 0}, {"base_url": "nowhere"}]
+)
+def test_no_key_is_shown_with_an_error(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    ended = peer("evaluate", f"--env.candidates={json.dumps([{**ELSEWHERE, 'api_key': KEY, **wrong}])}")
+    assert ended.code == 2
+    assert "candidates" in ended.said
+    assert "Traceback" not in ended.said
+    assert KEY not in ended.said
+
+
+def test_no_key_is_shown_in_the_command_that_resumes(tmp_path: Path) -> None:
+    with bench(tmp_path, lambda request, number: "I cannot say.") as models:
+        named = json.dumps([models.model(name, api_key=KEY) for name in models.endpoints])
+        ended = models.evaluate(candidates=named)
+    assert ended.code == 1
+    assert "--resume" in ended.said
+    assert KEY not in ended.said
+
+
+def two_of_a_name(models: Bench) -> list[str]:
+    return [f"--env.candidates={json.dumps([models.model('ann'), models.model('ann')])}"]
+
+
+def neither_url_nor_answers(models: Bench) -> list[str]:
+    return ['--env.candidates=[{"name": "ann"}]']
+
+
+def no_key(models: Bench) -> list[str]:
+    return [f"--env.candidates={json.dumps([models.model('ann'), {**ELSEWHERE, 'api_key_env': 'KEY_OF_FAR'}])}"]
+
+
+def no_key_named(models: Bench) -> list[str]:
+    return [f"--env.candidates={json.dumps([models.model('ann'), ELSEWHERE])}"]
+
+
+def nobody_judges(models: Bench) -> list[str]:
+    return [f"--env.candidates={models.models('ann')}"]
+
+
+def only_answers(models: Bench) -> list[str]:
+    file = write_lines(models.path / "old.jsonl", [{"uid": "q0", "answer": "An answer of old."}])
+    return [f'--env.candidates=[{{"name": "old", "answers": "{file}"}}]']
+
+
+def judge_with_answers(models: Bench) -> list[str]:
+    file = write_lines(models.path / "old.jsonl", [{"uid": "q0", "answer": "An answer of old."}])
+    return [f"--env.candidates={models.models()}", f'--env.judges=[{{"name": "old", "answers": "{file}"}}]']
+
+
+def answer_missing(models: Bench) -> list[str]:
+    file = write_lines(models.path / "old.jsonl", [{"uid": "q7", "answer": "An answer of old."}])
+    return [f'--env.candidates=[{models.models("ann")[1:-1]}, {{"name": "old", "answers": "{file}"}}]']
+
+
+def no_answers_file(models: Bench) -> list[str]:
+    return [f'--env.candidates=[{models.models("ann")[1:-1]}, {{"name": "old", "answers": "/nowhere/old.jsonl"}}]']
+
+
+def model_answers(models: Bench) -> list[str]:
+    return [f"--env.candidates={models.models()}", "--env.model_answers=old.jsonl"]
+
+
+def no_dataset(models: Bench) -> list[str]:
+    return [f"--env.candidates={models.models()}", "--env.dataset=/nowhere/rows.jsonl"]
+
+
+def no_query(models: Bench) -> list[str]:
+    rows = write_lines(models.path / "wrong.jsonl", [{"uid": "q0", "topic": "frost"}])
+    return [f"--env.candidates={models.models()}", f"--env.dataset={rows}"]
+
+
+WRONG: list[tuple[Callable[[Bench], list[str]], list[str]]] = [
+    (lambda models: [], ["--env.candidates", "models to compare"]),
+    (two_of_a_name, ["env.candidates", "two models have the name 'ann'"]),
+    (neither_url_nor_answers, ["env.candidates", "'ann'", "base_url", "answers"]),
+    (no_key, ["'far'", "api_key_env", "models.example", "KEY_OF_FAR"]),
+    (no_key_named, ["'far'", "api_key_env", "models.example", "name the environment variable"]),
+    (nobody_judges, ["--env.judges", "nobody would judge anybody", "env.include_self"]),
+    (only_answers, ["--env.judges", "no model judges"]),
+    (judge_with_answers, ["--env.judges", "'old'", "cannot judge"]),
+    (answer_missing, ["old.jsonl", "no answer for 1 of 1 rows", "'q0'"]),
+    (no_answers_file, ["/nowhere/old.jsonl", "no such file"]),
+    (model_answers, ["--env.model_answers", "candidate"]),
+    (no_dataset, ["/nowhere/rows.jsonl", "no such file"]),
+    (no_query, ["row 1", "query", "topic"]),
+    (lambda models: ["--env.candidates=[{"], ["env.candidates"]),
+    (lambda models: ['--env.candidates={"name": "ann"}'], ["env.candidates", "list"]),
+    (lambda models: ['--env.candidates=[{"name": ""}]'], ["env.candidates", "name"]),
+    (lambda models: ["--env.critique_rounds=-1"], ["env.critique_rounds"]),
+    (lambda models: ["--env.rubric=@/nowhere/rubric.txt"], ["env.rubric", "/nowhere/rubric.txt"]),
+]
+
+
+@pytest.mark.parametrize(("flags", "words"), WRONG)
+def test_what_is_wrong_is_said_before_the_first_call(
+    tmp_path: Path, flags: Callable[[Bench], list[str]], words: list[str]
+) -> None:
+    rows = write_lines(tmp_path / "rows.jsonl", queries(1))
+    with bench(tmp_path) as models:
+        into = f"--env.data_dir_to_save_evals={tmp_path / 'run'}"
+        ended = peer("evaluate", f"--env.dataset={rows}", into, *flags(models))
+        assert models.counts() == {}
+    assert ended.code == 2, ended.said
+    said = " ".join(ended.said.split())
+    assert [word for word in words if word not in said] == []
+    assert "Traceback" not in said
+    assert not (tmp_path / "run").exists()
+
+
+def test_without_a_dataset(tmp_path: Path) -> None:
+    with bench(tmp_path) as models:
+        ended = peer("evaluate", f"--env.candidates={models.models()}")
+        assert models.counts() == {}
+    assert ended.code == 2, ended.said
+    assert "--env.dataset" in ended.said
