@@ -16,6 +16,7 @@ from judges.server.settings import RewardServerSettings
 _TARGET_ONGOING = 256
 """Requests that a replica has under way before Ray starts another: they wait for judges, not for the processor."""
 _MOST_REPLICAS = 8
+_OF_ONE_HOP = frozenset({"connection", "content-length", "date", "host", "server", "transfer-encoding"})
 
 
 def app(arguments: dict[str, str]) -> Any:
@@ -62,11 +63,11 @@ def app(arguments: dict[str, str]) -> Any:
 
                 self._opening = asyncio.ensure_future(self._open())
             await self._opening
-            kept = {name: value for name, value in request.headers.items() if name not in ("host", "content-length")}
+            kept = {name: value for name, value in request.headers.items() if name not in _OF_ONE_HOP}
             async with self._session.request(
                 request.method, self._url + request.url.path, data=await request.body(), headers=kept
             ) as answer:
-                headers = {name: value for name, value in answer.headers.items() if name != "Content-Length"}
+                headers = {name: value for name, value in answer.headers.items() if name.lower() not in _OF_ONE_HOP}
                 return Response(await answer.read(), status_code=answer.status, headers=headers)
 
     return RewardServer.bind()  # type: ignore[attr-defined]  # the decorator's

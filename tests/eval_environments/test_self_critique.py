@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 
 import pytest
@@ -75,7 +76,8 @@ class Example:
         self._minds = Minds(judgment=judged, critique=critiqued)
 
     def __call__(self, request: Json, number: int) -> str | Reply:
-        self.said_first.append(sys.stderr.getvalue())  # type: ignore[attr-defined]  # a StringIO while the command runs
+        assert isinstance(sys.stderr, io.StringIO), "while the command runs"
+        self.said_first.append(sys.stderr.getvalue())
         return self._minds(request, number)
 
 

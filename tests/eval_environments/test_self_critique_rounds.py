@@ -218,3 +218,10 @@ def test_agreement_and_self_preference(tmp_path: Path) -> None:
     # cid's scores are centred on 160/3, the others' on 50.
     assert found["self_preference_cid"] == pytest.approx((90 - 160 / 3) - (80 - 50))
     assert found["self_preference_ann"] == pytest.approx((20 - 50) - ((20 - 50) + (20 - 160 / 3)) / 2)
+
+
+def test_a_category_with_the_name_of_a_model_hides_neither(tmp_path: Path) -> None:
+    judging = Minds(judgment=lambda it: 20 if it.candidate == "ann" else 80)
+    ended = evaluate(tmp_path, "--env.critique_rounds=0", minds=judging, rows=queries(2, category="ann"))
+    found = {value for name, value in ended.metrics.items() if name.startswith("mean_score_")}
+    assert found == {60.0, 20.0, 80.0}

@@ -251,3 +251,18 @@ async def test_completions_that_are_asked_for_one_by_one_are_not_all_of_one_seed
     async with ScriptedEndpoint(lambda request, number: f"text of {request['seed']}") as endpoint:
         answer = await connect(endpoint, n_is_ignored=n_is_ignored).chat(ASK, n=3, seed=5)
     assert len({choice.text for choice in answer.choices}) == 3
+
+
+async def test_a_completion_that_is_asked_for_again_keeps_its_seed(connect: Connect) -> None:
+    failed: list[int] = []
+
+    def script(request: dict[str, Any], number: int) -> Reply | str:
+        if request["seed"] == 6 and not failed:
+            failed.append(number)
+            return Reply(status=500)
+        return f"text of {request['seed']}"
+
+    async with ScriptedEndpoint(script) as endpoint:
+        answer = await connect(endpoint, n_is_ignored=True, max_retries=0).chat(ASK, n=3, seed=5)
+    assert {choice.text for choice in answer.choices} == {"text of 5", "text of 6", "text of 7"}
+    assert len(endpoint.requests) == 4

@@ -25,9 +25,9 @@ VALUES: Any = st.recursive(
 OBJECTS = st.dictionaries(NAMES, VALUES, max_size=3)
 
 
-def behind(prose: str) -> Found:
-    """An object with this prose behind it."""
-    return Found(fields={}, before="", prose=prose)
+def with_prose_behind(prose: str) -> Found:
+    (only,) = last_first(f"{{}}{prose}")
+    return only
 
 
 def found(text: str) -> list[tuple[dict[str, Any], str]]:
@@ -110,13 +110,13 @@ def test_only_the_end_of_a_long_text_is_looked_at() -> None:
     ],
 )
 def test_a_value_in_the_prose_behind_contests_an_object(prose: str, contested: bool) -> None:
-    assert behind(prose).is_contested("a") is contested
+    assert with_prose_behind(prose).is_contested("a") is contested
 
 
 def test_a_name_is_compared_as_it_is() -> None:
-    assert not behind('"ab": 1').is_contested("a.")
-    assert behind('"a.": 1').is_contested("a.")
-    assert behind('"(": 1').is_contested("(")
+    assert not with_prose_behind('"ab": 1').is_contested("a.")
+    assert with_prose_behind('"a.": 1').is_contested("a.")
+    assert with_prose_behind('"(": 1').is_contested("(")
 
 
 @given(BRACELESS, OBJECTS, BRACELESS, OBJECTS)

@@ -140,7 +140,7 @@ def test_self_preference_is_not_leniency() -> None:
 
 
 def test_self_preference_over_several_judges() -> None:
-    table = [[90, 50, 40], [60, 60, 60], [NAN, NAN, NAN], [30, 0, 60]]
+    table: Table = [[90, 50, 40], [60, 60, 60], [NAN, NAN, NAN], [30, 0, 60]]
     assert self_preference(one(table), 0, 0) == pytest.approx((90 - 60) - (0 + 0) / 2)
     assert self_preference(one(table), 3, 2) == pytest.approx((60 - 30) - (-20 + 0) / 2)
 

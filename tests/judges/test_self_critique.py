@@ -102,7 +102,7 @@ async def run(
         return said[number - 1]
 
     async with ScriptedEndpoint(script) as endpoint:
-        judge = SelfCritique(kind.judge(connect(endpoint, **settings)), rounds)
+        judge: SelfCritique[..., Any] = SelfCritique(kind.judge(connect(endpoint, **settings)), rounds)
         judgment = await judge.judge(**kind.case)
     assert len(endpoint.requests) == len(said)
     return judgment, endpoint.bodies
@@ -188,7 +188,7 @@ async def test_without_a_score_there_is_nothing_to_reconsider(connect: Connect, 
 @KIND
 async def test_another_model_may_be_the_critic(connect: Connect, kind: Kind) -> None:
     async with ScriptedEndpoint(kind.first) as judging, ScriptedEndpoint(kind.second) as criticising:
-        judge = SelfCritique(kind.judge(connect(judging)), 1, critic=connect(criticising))
+        judge: SelfCritique[..., Any] = SelfCritique(kind.judge(connect(judging)), 1, critic=connect(criticising))
         judgment = await judge.judge(**kind.case)
     assert judgment.score == kind.scores[1]
     assert (len(judging.requests), len(criticising.requests)) == (1, 1)
@@ -201,7 +201,7 @@ async def test_what_is_kept_answers_again(connect: Connect, kind: Kind, tmp_path
     cache = JudgmentCache(tmp_path / "cache.sqlite")
     said: list[Said] = [kind.first, "No.", kind.second]
     async with ScriptedEndpoint(lambda request, number: said[number - 1]) as endpoint:
-        judge = SelfCritique(kind.judge(connect(endpoint, cache=cache)), 1)
+        judge: SelfCritique[..., Any] = SelfCritique(kind.judge(connect(endpoint, cache=cache)), 1)
         found = [await judge.judge(**kind.case) for _ in range(3)]
     cache.close()
     assert [judgment.score for judgment in found] == [kind.scores[0], kind.scores[1], kind.scores[1]]

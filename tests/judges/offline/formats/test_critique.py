@@ -284,6 +284,33 @@ def test_the_last_sentence_never_speaks_of_another_verdict() -> None:
     assert all("the answer of Assistant A is the better one." in text for text in moved)
 
 
+def test_a_score_that_moves_from_the_considered_one_has_its_own_reasons() -> None:
+    moved = 0
+    for number in range(20):
+        shown = KINDS["rubric"].show(f"{QUESTION} {number}", GOOD, FAIR)
+        own, reply = considered(KINDS["rubric"], shown)
+        again = critic(of(critique_messages(shown, reply)))
+        moved += feedback_score(again, SCALE) != own
+        assert "level of the rubric." in again
+    assert moved > 2
+
+
+def test_the_critique_of_a_verdict_that_is_kept_is_never_that_of_one_that_is_revised() -> None:
+    said: dict[bool, set[str]] = {True: set(), False: set()}
+    for number in range(100):
+        shown = KINDS["rubric"].show(f"{QUESTION} {number}", GOOD, FAIR)
+        reply = critic(of(critique_messages(shown, "[SCORE] 2")))
+        said[feedback_score(reply, SCALE) == 2].add(reply.partition("\n\n")[0])
+    assert not said[True] & said[False]
+    assert len(said[True]) == len(said[False]) == 3
+
+
+def test_the_last_score_of_an_evaluation_is_that_of_its_verdict() -> None:
+    shown = KINDS["rubric"].show(QUESTION, GOOD, FAIR)
+    texts = [f"I will not write [SCORE] 1. {number}\n\n[FEEDBACK] Good.\n**[SCORE]** (9/10)" for number in range(20)]
+    assert {revised(KINDS["rubric"], shown, text) for text in texts} == {8, 9}
+
+
 def test_an_aspects_verdict_stands_in_the_first_line_of_its_evaluation() -> None:
     shown = KINDS["aspect"].show(QUESTION, GOOD, FAIR)
     for word, yes in (("yes", True), ("no", False)):
@@ -351,7 +378,8 @@ def test_other_conversations_are_not_taken() -> None:
         [system, Message("user", f"{user.content} Now!")],
         [system, Message("user", user.content.replace("END OF YOUR PREVIOUS EVALUATION:", "END:"))],
         [system, Message("user", user.content.replace("\n\nYOUR PREVIOUS EVALUATION:", "\n\nEVALUATION:"))],
-        [system, Message("user", user.content.replace("END OF YOUR PREVIOUS EVALUATION:", "END OF IT ab12:"))],
+        [system, Message("user", user.content.replace("END OF YOUR PREVIOUS EVALUATION:", "END OF ab12:"))],
+        [system, Message("user", user.content.replace("PREVIOUS EVALUATION:", "PREVIOUS EVALUATION ab12:"))],
         of(critique_messages([{"role": "user", "content": QUESTION}], GOOD)),
         [Message("assistant", peers.content)],
         [Message("user", f"{peers.content}\n\nThanks!")],
