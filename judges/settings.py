@@ -75,12 +75,13 @@ class JudgeSettings(BaseModel):
     def _is_url(cls, value: str) -> str:
         return check_urls(value)
 
-    def chat_settings(self, *, retry_delay: float = 1.0, identity: str = "") -> ChatSettings:
+    def chat_settings(self, *, retry_delay: float = 1.0, identity: str = "", section: str = "env.") -> ChatSettings:
         """What the judge's chat client needs.
 
         Args:
             retry_delay: upper bound of the first pause before a retry, in seconds.
             identity: what stands for the endpoint in the cache's key, if not its URL.
+            section: where these settings stand on the command line, for messages.
 
         Raises:
             SettingsError: a key is needed and there is none.
@@ -91,7 +92,7 @@ class JudgeSettings(BaseModel):
             given=self.judge_api_key,
             variable=self.judge_api_key_env,
             variable_is_meant="judge_api_key_env" in self.model_fields_set or same_host(self.judge_base_url, default),
-            setting="--env.judge_api_key_env",
+            setting=f"--{section}judge_api_key_env",
         )
         return ChatSettings(
             endpoints=tuple(Endpoint(url, self.judge_model_name, key) for url in split_urls(self.judge_base_url)),

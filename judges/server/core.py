@@ -113,7 +113,7 @@ class Core:
             if mount.judge_cache is not None:
                 cache = JudgmentCache(mount.judge_cache)
                 self._stack.callback(cache.close)
-            client = ChatClient(mount.chat_settings(identity=self._identity), cache=cache, session=session)
+            client = ChatClient(mount.chat_settings(identity=self._identity, section=""), cache=cache, session=session)
             return _Mounted(scorer_of(mount, client), client)
         except SettingsError as error:
             raise SettingsError(f"judge {name!r}: {error}" if name else str(error)) from error
