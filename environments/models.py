@@ -57,9 +57,11 @@ class ModelSettings(BaseModel):
         return self
 
     @property
-    def identity(self) -> tuple[str | None, str, str]:
-        """What makes two models one client."""
-        return self.base_url, self.model_name or self.name, str(self.extra_body)
+    def identity(self) -> str:
+        """What makes two models one client: all that a client is made of."""
+        key = "" if self.api_key is None else self.api_key.get_secret_value()
+        rest = self.model_dump_json(exclude={"name", "model_name", "api_key", "answers"})
+        return f"{self.model_name or self.name} {key} {rest}"
 
     def chat_settings(self, config: EnvConfig) -> ChatSettings:
         """What the model's chat client needs; sampled as a judge unless a call says otherwise.

@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import aiohttp
 
@@ -31,18 +32,13 @@ _CHARACTERS_A_TOKEN = 4
 class Candidate:
     """A model that answers, by its endpoint or from a file."""
 
-    def __init__(self, settings: ModelSettings, client: ChatClient | None, config: EnvConfig) -> None:
-        """Answer through `client`, or from the file that the settings name."""
-        self.name = settings.name
-        self.settings = settings
-        self._policy = None if client is None else Policy(client, config)
+    def __init__(self, name: str, policy: Policy | None, config: EnvConfig, *, answers: Path | None = None) -> None:
+        """Answer through `policy`, or from a file."""
+        self.name = name
+        self._policy = policy
+        self._file = answers
         self._config = config
         self._answers: Mapping[str, str] = {}
-
-    @property
-    def client(self) -> ChatClient | None:
-        """Its client; `None` if its answers are in a file."""
-        return None if self._policy is None else self._policy.client
 
     def load(self, tasks: Sequence[Task]) -> None:
         """Read its answers, if they are in a file.
@@ -50,8 +46,8 @@ class Candidate:
         Raises:
             DataError: the file cannot be loaded, or lacks one.
         """
-        if self.settings.answers is not None:
-            self._answers = load_answers(self.settings.answers, tasks)
+        if self._file is not None:
+            self._answers = load_answers(self._file, tasks)
 
     async def answer(self, uid: str, conversation: Conversation) -> tuple[PeerAnswer, CallRun | None]:
         """Its answer to a query; one that never came, or came in the wrong format, has a reason instead."""
@@ -91,7 +87,7 @@ class Clients:
     def __init__(self, config: EnvConfig, session: aiohttp.ClientSession, cache: JudgmentCache | None) -> None:
         """Open none yet."""
         self._config, self._session, self._cache = config, session, cache
-        self._clients: dict[tuple[str | None, str, str], ChatClient] = {}
+        self._clients: dict[str, ChatClient] = {}
 
     @property
     def opened(self) -> list[ChatClient]:

@@ -23,6 +23,7 @@ from environments.completions import Completion, Conversation, default_thinking_
 from environments.metrics import MetricAggregator, slug
 from environments.models import ModelSettings
 from environments.offline import STAND_IN_POLICY
+from environments.policy import Policy
 from environments.records import Sample, SampleRun
 from environments.report import Table
 from environments.runs import replace
@@ -78,25 +79,34 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
 
     @cached_property
     def candidates(self) -> list[Candidate]:
-        """The models that answer in evaluate.
+        """The models that answer in evaluate; during training, the policy.
 
         Raises:
             SettingsError: there is none, or an API key is missing.
         """
+        if self.in_training:
+            return [Candidate(POLICY, self.policy, self.config)]
         if not self.candidate_settings:
             raise SettingsError("--env.candidates: evaluate needs models to compare, as YAML or a JSON list")
         return [
-            Candidate(each, None if each.base_url is None else self.clients.of(each), self.config)
+            Candidate(
+                each.name,
+                None if each.base_url is None else Policy(self.clients.of(each), self.config),
+                self.config,
+                answers=each.answers,
+            )
             for each in self.candidate_settings
         ]
 
     @cached_property
     def peers(self) -> list[Peer]:
-        """The models that judge in evaluate.
+        """The models that judge in evaluate; during training, the frozen ones.
 
         Raises:
             SettingsError: there is none, or an API key is missing.
         """
+        if self.in_training:
+            return self.frozen
         if not self.judge_settings:
             raise SettingsError("--env.judges: no model judges; name some, as YAML or a JSON list")
         return [self._peer(each) for each in self.judge_settings]
@@ -108,7 +118,7 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
         Raises:
             SettingsError: an API key is missing.
         """
-        named = [each for each in self.config.judges or self.config.candidates if each.base_url is not None]
+        named = self.config.judges or [each for each in self.config.candidates if each.base_url is not None]
         if named:
             return [self._peer(each) for each in named]
         return [peer(self.config.judge_model_name, self.judge_client, self.config.critique_rounds)]
@@ -288,7 +298,7 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
         score = sample.score or 0.0
         metrics.mean("mean_score", score)
         if task.category is not None:
-            metrics.mean(f"mean_score_{slug(task.category)}", score)
+            metrics.mean(f"mean_score_category_{slug(task.category)}", score)
         if metrics.prefix == "train" and sample.judgment is not None:
             for cell in _cells(sample.judgment):
                 metrics.rate("missing_cell_rate", cell.score is None)

@@ -69,9 +69,16 @@ def read_queries(rows: Sequence[Row], default_rubric: str) -> list[PeerTask]:
     return [
         PeerTask(
             uid=uid,
-            question=row.text("query", "question", "prompt"),
+            question=_query(row),
             rubric=row.filled_text("rubric") or default_rubric,
             category=row.optional_text("category"),
         )
         for uid, row in by_uid(rows, numbered=True).items()
     ]
+
+
+def _query(row: Row) -> str:
+    query = row.filled_text("query", "question", "prompt")
+    if query is None:
+        raise row.lacks("text in query, question or prompt")
+    return query

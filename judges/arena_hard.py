@@ -192,10 +192,10 @@ def _read(choice: Choice) -> ArenaLabel | None:
     return arena_label(choice.text)
 
 
-def _revision(text: str) -> Revision:
-    label = arena_label(text)
-    assert label is not None  # only texts with a label get here
-    own = after_thinking(text).strip()
+def _revision(call: JudgeCall) -> Revision:
+    label = arena_label(call.text)
+    assert label is not None  # only calls with a label get here
+    own = after_thinking(call.text).strip()
     return Revision(label, own, own)  # reasons and critique are one text
 
 

@@ -201,9 +201,9 @@ def _read(choice: Choice) -> bool | None:
     return binary_verdict(choice.text)
 
 
-def _revision(text: str) -> Revision:
-    vote = cast_vote(text)
-    critique = prose_before(after_thinking(text), "verdict")
+def _revision(call: JudgeCall) -> Revision:
+    vote = cast_vote(call.text)
+    critique = prose_before(after_thinking(call.text), "verdict")
     return Revision("yes" if vote.yes else "no", vote.reason or vote.text, critique)
 
 

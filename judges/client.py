@@ -216,16 +216,20 @@ class ChatClient:
         Each has a seed of its own: the same request with the same seed is the same completion.
         """
         replies: list[Reply] = []
+        numbers = list(range(first, first + count))
         for is_last in (False, True):
-            requests = (
-                self._request(messages, _with_seed(parameters, first + number)) for number in range(len(replies), count)
-            )
-            for outcome in await asyncio.gather(*requests, return_exceptions=True):
+            requests = [self._request(messages, _with_seed(parameters, number)) for number in numbers]
+            outcomes = await asyncio.gather(*requests, return_exceptions=True)
+            failed: list[int] = []
+            for number, outcome in zip(numbers, outcomes, strict=True):
                 if isinstance(outcome, Reply):
                     replies.append(outcome)
                 elif is_last or not isinstance(outcome, EndpointError) or not outcome.kind.retryable:
                     raise outcome
-            if len(replies) == count:
+                else:
+                    failed.append(number)
+            numbers = failed
+            if not numbers:
                 break
         return replies
 

@@ -53,7 +53,8 @@ def fence(texts: Sequence[str], lookalikes: Sequence[str]) -> Fence:
 
     Args:
         texts: all texts that the prompt will show.
-        lookalikes: what a marker of the prompt is recognised by, compared without regard to case and white space.
+        lookalikes: what a marker of the prompt is recognised by, compared without regard to case and, where there are
+            words in it, to white space.
 
     Returns:
         A fence whose tag is empty if none of the lookalikes occurs in any text, and otherwise a function of the texts
@@ -61,7 +62,7 @@ def fence(texts: Sequence[str], lookalikes: Sequence[str]) -> Fence:
     """
     folded = [text.casefold() for text in texts]
     bare = ["".join(text.split()) for text in folded]
-    if not any("".join(lookalike.casefold().split()) in text for lookalike in lookalikes for text in bare):
+    if not any(_occurs(lookalike.casefold(), folded, bare) for lookalike in lookalikes):
         return Fence("")
     digest = hashlib.sha256()
     for text in texts:
@@ -72,3 +73,10 @@ def fence(texts: Sequence[str], lookalikes: Sequence[str]) -> Fence:
         digest.update(b"again")
         tag = digest.hexdigest()[:_TAG_LENGTH]
     return Fence(tag)
+
+
+def _occurs(lookalike: str, texts: Sequence[str], bare: Sequence[str]) -> bool:
+    """Whether a text holds it: signs such as `<|` as they are, since mathematics has them with spaces between."""
+    if not any(character.isalpha() for character in lookalike):
+        return any(lookalike in text for text in texts)
+    return any("".join(lookalike.split()) in text for text in bare)

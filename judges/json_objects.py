@@ -36,16 +36,26 @@ class Found:
     prose: str
 
     def is_contested(self, name: str) -> bool:
-        """Whether the object may be one that a broken one only quotes: parts of such a one stand around it.
+        """Whether the object may be one that a broken one only quotes.
 
-        Those are a brace behind it with a value for `name` ahead of the brace, before or behind the object; or `name`
-        in JSON's quotation marks with a value behind it. Nothing that stands only before an object contests it.
+        So it is if `name` stands behind it in JSON's quotation marks and with a value, or a brace that nothing there
+        has opened. Nothing that stands only before an object contests it.
         """
-        field = rf"[\"']?\b{re.escape(name)}\b[\"']?\s*:"
-        if re.search(rf'{field}[^{{}}]*\}}|"{re.escape(name)}"\s*:\s*\S', self.prose, re.IGNORECASE) is not None:
+        if re.search(rf'"{re.escape(name)}"\s*:\s*\S', self.prose, re.IGNORECASE) is not None:
             return True
-        begun = re.search(rf"\{{[^{{}}]*{field}[^{{}}]*\Z", self.gap, re.IGNORECASE) is not None
-        return begun and "}" in self.prose
+        gap, prose = self.gap.rstrip(), self.prose.lstrip()
+        while gap.endswith("{") and prose.startswith("}"):  # some models double the braces
+            gap, prose = gap[:-1].rstrip(), prose[1:].lstrip()
+        return _closes_more_than_it_opens(prose)
+
+
+def _closes_more_than_it_opens(text: str) -> bool:
+    depth = 0
+    for brace in re.findall(r"[{}]", text):
+        depth += 1 if brace == "{" else -1
+        if depth < 0:
+            return True
+    return False
 
 
 def last_first(text: str) -> Iterator[Found]:

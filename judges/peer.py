@@ -122,7 +122,7 @@ def _read(choice: Choice) -> int | None:
     return _score(choice.text)
 
 
-def _revision(text: str) -> Revision:
-    found = score_object(text)
-    assert found is not None  # only texts with a score get here
-    return Revision(found.score, found.reasoning or "", prose_before(after_thinking(text), "score"))
+def _revision(call: JudgeCall) -> Revision:
+    found = score_object(call.text)
+    assert found is not None  # only calls with a score get here
+    return Revision(found.score, found.reasoning or "", prose_before(after_thinking(call.text), "score"))

@@ -42,7 +42,7 @@ class Opinion:
         reasoning: its reasons.
         messages: the request to critique and revise it.
         read: whether there is a revised verdict in an answer.
-        revision: the revised verdict with its reasons, from the text of such an answer.
+        revision: the revised verdict with its reasons, from a call that has one.
         extra: further fields of the request.
     """
 
@@ -51,7 +51,7 @@ class Opinion:
     reasoning: str
     messages: Sequence[Message]
     read: Callable[[Choice], Verdict | NoVerdict | None]
-    revision: Callable[[str], Revision]
+    revision: Callable[[JudgeCall], Revision]
     extra: Mapping[str, JSON] = field(default_factory=dict)
 
 

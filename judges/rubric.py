@@ -154,15 +154,14 @@ class RubricJudge:
         assert judgment.detail is not None
         shown = self._messages(instruction, response, rubric, reference)
 
-        def revision(text: str) -> Revision:
-            score = read_score(text, self.settings.output_format, rubric.scale)
-            assert score is not None  # only texts with a score get here
-            return Revision(score, feedback_text(text) or "", before_feedback(text))
+        def revision(call: JudgeCall) -> Revision:
+            assert call.value is not None  # only calls with a score get here
+            return Revision(_shown(call.value), feedback_text(call.text) or "", before_feedback(call.text))
 
         return [
             Opinion(
                 part=f"judgment_{number}",
-                verdict=each.score,
+                verdict=_shown(each.value),
                 reasoning=feedback_text(each.text) or each.text,
                 messages=critique_messages(shown, after_thinking(each.text)),
                 read=lambda choice: self._read(choice, rubric.scale),
@@ -170,7 +169,7 @@ class RubricJudge:
                 extra=self._extra,
             )
             for number, each in enumerate(judgment.detail.judgments, start=1)
-            if each.score is not None
+            if each.value is not None
         ]
 
     def revised(
@@ -239,6 +238,11 @@ class RubricJudge:
             strict=is_strict_feedback(call.text, output_format, scale),
             error=call.error,
         )
+
+
+def _shown(value: str | int | float) -> str | int | float:
+    """A score as critique compares it: no two answers have the same probabilities to the last digit."""
+    return round(value, 1) if isinstance(value, float) else value
 
 
 def pool(values: Sequence[float], pooling: Pooling) -> float:

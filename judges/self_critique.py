@@ -97,7 +97,7 @@ def _round(number: int, opinion: Opinion, call: JudgeCall) -> CritiqueRound:
     )
     if call.value is None:
         return before
-    after = opinion.revision(call.text)
+    after = opinion.revision(call)
     return replace(
         before,
         critique=after.critique,
