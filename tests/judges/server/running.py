@@ -1,0 +1,77 @@
+"""The reward server in this process, over real HTTP, before a judge that the test scripts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+
+from judges.layers import load
+from judges.server.app import Service, application
+from judges.server.command import service_of
+from judges.server.settings import RewardServerSettings
+from tests.scripted import Reply, Script, ScriptedEndpoint
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the server answered; `json` is `None` for a body that is none."""
+
+    status: int
+    json: Any
+    headers: Mapping[str, str]
+    text: str
+
+
+@dataclass(frozen=True)
+class Running:
+    """A server and the judge behind it."""
+
+    url: str
+    judge: ScriptedEndpoint
+    service: Service
+    session: aiohttp.ClientSession
+
+    async def post(self, path: str, body: Any, **headers: str) -> Answer:
+        data = body if isinstance(body, bytes | str) else json.dumps(body)
+        async with self.session.post(self.url + path, data=data, headers=headers) as response:
+            return await _answer(response)
+
+    async def get(self, path: str, **headers: str) -> Answer:
+        async with self.session.get(self.url + path, headers=headers) as response:
+            return await _answer(response)
+
+
+async def _answer(response: aiohttp.ClientResponse) -> Answer:
+    text = await response.text()
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    return Answer(response.status, value, response.headers, text)
+
+
+@asynccontextmanager
+async def running(*flags: str, judge: Script | Reply | str = "[FEEDBACK] fine [SCORE] 4") -> AsyncIterator[Running]:
+    """A server with these flags; its judge is scripted and fails at once where it fails."""
+    async with ScriptedEndpoint(judge) as endpoint:
+        argv = [f"--judge_base_url={endpoint.base_url}", "--judge_model_name=the-judge", "--judge_max_retries=0", *flags]
+        loaded = load(RewardServerSettings, argv, prog="test")
+        async with service_of(loaded) as service, aiohttp.ClientSession() as session:
+            runner = web.AppRunner(application(service), access_log=None, shutdown_timeout=0.1)
+            await runner.setup()
+            try:
+                await web.TCPSite(runner, "127.0.0.1", 0).start()
+                yield Running(f"http://127.0.0.1:{runner.addresses[0][1]}", endpoint, service, session)
+            finally:
+                await runner.cleanup()
+
+
+def asked(request: dict[str, Any]) -> str:
+    """All that a judge was shown."""
+    return "\n".join(message["content"] for message in request["messages"])

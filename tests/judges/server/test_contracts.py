@@ -1,0 +1,228 @@
+"""Each protocol as its trainer speaks it: the JSON in, the JSON out, empty lists, and a judge that fails."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.judges.server.running import asked, running
+from tests.scripted import Json, Reply
+
+DOWN = Reply(status=500, body={"error": {"message": "out of order"}})
+CHATML = "<|im_start|>user\nWhat is 2 + 2?<|im_end|>\n<|im_start|>assistant\n"
+LLAMA = "<|start_header_id|>user<|end_header_id|>\n\nWhat is 2 + 2?<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n"
+VERIFY: Json = {
+    "responses_create_params": {"input": [{"role": "user", "content": "What is 2 + 2?"}]},
+    "response": {
+        "id": "r1",
+        "created_at": 1,
+        "model": "m",
+        "object": "response",
+        "parallel_tool_calls": False,
+        "tool_choice": "auto",
+        "tools": [],
+        "output": [
+            {
+                "id": "m1",
+                "type": "message",
+                "role": "assistant",
+                "status": "completed",
+                "content": [{"type": "output_text", "text": "4", "annotations": []}],
+            }
+        ],
+    },
+    "reference_answer": "Four.",
+    "difficulty": 3,
+}
+
+
+def by_response(request: Json, number: int) -> str | Reply:
+    """5 for the right answer, 1 for any other, nothing usable where it is asked to fail."""
+    shown = asked(request).partition("### Response To Evaluate\n\n")[2]
+    if shown.startswith("FAIL"):
+        return "I cannot say."
+    return f"[FEEDBACK] Seen. [SCORE] {5 if shown.startswith('4') else 1}"
+
+
+@pytest.mark.parametrize("template", [CHATML, LLAMA, "What is 2 + 2?"])
+async def test_openrlhf(template: str) -> None:
+    queries = [f"{template}4<|im_end|>", f"{template}five</s>"]
+    body = {"query": queries, "prompts": [template] * 2, "labels": ["Four.", None]}
+    async with running(judge=by_response) as server:
+        answer = await server.post("/get_reward", body)
+        shown = sorted(asked(request) for request in server.judge.bodies)
+    assert answer.status == 200
+    assert answer.json == {"rewards": [1.0, 0.0], "scores": [1.0, 0.0], "extra_logs": {"judge_failed": [0.0, 0.0]}}
+    assert all("### Instruction\n\nWhat is 2 + 2?\n\n" in text and "<|" not in text for text in shown)
+    assert sum("### Reference Response\n\nFour." in text for text in shown) == 1
+
+
+@pytest.mark.parametrize("labels", [{"labels": []}, {}])
+async def test_an_empty_list_is_answered_by_empty_lists(labels: Json) -> None:
+    async with running() as server:
+        answer = await server.post("/get_reward", {"query": [], "prompts": [], **labels})
+    assert (answer.status, answer.json) == (200, {"rewards": [], "scores": [], "extra_logs": {"judge_failed": []}})
+    assert server.judge.requests == []
+
+
+@pytest.mark.parametrize("judge", [DOWN, "I cannot say."])
+async def test_openrlhf_always_gets_a_number(judge: Any) -> None:
+    body = {"query": ["Q: 4"], "prompts": ["Q: "], "labels": [None]}
+    async with running("--fallback_score=0.25", judge=judge) as server:
+        answer = await server.post("/get_reward", body)
+    assert answer.json == {"rewards": [0.25], "scores": [0.25], "extra_logs": {"judge_failed": [1.0]}}
+
+
+async def test_one_failure_of_several_is_flagged_alone() -> None:
+    body = {"query": ["Q: 4", "Q: FAIL", "Q: no"], "prompts": ["Q: "] * 3, "labels": None}
+    async with running("--fallback_score=-1", judge=by_response) as server:
+        answer = await server.post("/get_reward", body)
+    assert answer.json["rewards"] == [1.0, -1.0, 0.0]
+    assert answer.json["extra_logs"] == {"judge_failed": [0.0, 1.0, 0.0]}
+
+
+async def test_a_label_may_hold_a_rubric() -> None:
+    label = '{"reference": "Four.", "rubric": {"criteria": "Is it right?", "score1_description": "Wrong."}}'
+    async with running() as server:
+        await server.post("/get_reward", {"query": ["Q: 4"], "prompts": ["Q: "], "labels": [label]})
+    (request,) = server.judge.bodies
+    assert "### Score Rubric\n\nIs it right?\nScore 1: Wrong." in asked(request)
+    assert "### Reference Response\n\nFour." in asked(request)
+
+
+@pytest.mark.parametrize("prompt", ["What is 2 + 2?", [{"role": "user", "content": "What is 2 + 2?"}]])
+async def test_slime_gets_a_bare_number(prompt: Any) -> None:
+    async with running(judge=by_response) as server:
+        answer = await server.post("/slime", {"prompt": prompt, "response": "4", "label": "Four."})
+    assert (answer.status, answer.text) == (200, "1.0")
+    assert "X-Judge-Failed" not in answer.headers
+
+
+async def test_slime_is_told_of_a_failure_in_a_header() -> None:
+    async with running("--fallback_score=0.5", judge=DOWN) as server:
+        answer = await server.post("/slime", {"prompt": "Q", "response": "4", "label": None})
+    assert (answer.status, answer.text, answer.headers["X-Judge-Failed"]) == (200, "0.5", "1")
+
+
+async def test_nemo_gym() -> None:
+    async with running(judge=by_response) as server:
+        seeded = await server.post("/seed_session", {})
+        verified = await server.post("/verify", VERIFY)
+        mode = await server.get("/reverify_mode")
+        failed = {**VERIFY, "reward": 0.0, "_ng_failure_class": "judge_failed"}
+        aggregated = await server.post("/aggregate_metrics", {"verify_responses": [verified.json, failed]})
+        nothing = await server.post("/aggregate_metrics", {"verify_responses": []})
+    assert (seeded.status, seeded.json) == (200, {})
+    assert verified.json == {**VERIFY, "reward": 1.0, "reward_components": {"raw": 5.0}}
+    assert mode.json == "stateless"
+    assert aggregated.json == {"num_responses": 2, "num_failed": 1, "mean_reward": 1.0, "mean_raw": 5.0}
+    assert nothing.json == {"num_responses": 0, "num_failed": 0}
+
+
+async def test_nemo_gym_is_told_of_a_failure() -> None:
+    async with running(judge=DOWN) as server:
+        answer = await server.post("/verify", VERIFY)
+    assert answer.status == 200
+    assert (answer.json["reward"], answer.json["_ng_failure_class"]) == (0.0, "judge_failed")
+    assert "out of order" in answer.json["_ng_failure_judge_error"]
+    assert answer.json["difficulty"] == 3
+
+
+async def test_native() -> None:
+    body = {"prompt": "What is 2 + 2?", "response": "4", "reference": "Four.", "rubric": "Is it right?"}
+    async with running(judge=by_response) as server:
+        answer = await server.post("/v1/score", body)
+    usage = {"prompt_tokens": 10, "completion_tokens": 5, "cost_usd": 0.0, "judge_calls": 1}
+    assert answer.json == {
+        "score": 1.0,
+        "status": "ok",
+        "label": "5",
+        "explanation": "Seen.",
+        "components": {"raw": 5.0},
+        "usage": usage,
+        "cached": False,
+    }
+
+
+async def test_native_with_several_responses_and_one_failure() -> None:
+    async with running(judge=by_response) as server:
+        answer = await server.post("/v1/score", {"prompt": "Q", "responses": ["4", "FAIL", "5"]})
+        empty = await server.post("/v1/score", {"prompt": "Q", "responses": []})
+    results = answer.json["results"]
+    assert [each["score"] for each in results] == [1.0, None, 0.0]
+    assert [each["status"] for each in results] == ["ok", "unparsable", "ok"]
+    assert empty.json == {"results": []}
+
+
+async def test_the_aspects_of_a_request() -> None:
+    def judge(request: Json, number: int) -> str:
+        return f'{{"reason": "since", "verdict": {int("safe for children" in asked(request))}}}'
+
+    own = {"name": "child_safety", "definition": "Is it safe for children?", "polarity": 1, "weight": 3}
+    body = {"prompt": "Q", "response": "A", "aspects": ["correctness", own], "context": ["one", "two"]}
+    async with running("--judge=aspect", judge=judge) as server:
+        answer = await server.post("/v1/score", body)
+        unknown = await server.post("/v1/score", {**body, "aspects": ["wisdom"]})
+        twice = await server.post("/v1/score", {**body, "aspects": ["coherence", "coherence"]})
+    assert answer.json["score"] == 0.75
+    assert answer.json["components"] == {"correctness": 0.0, "child_safety": 1.0}
+    assert all("[Context]\none\ntwo" in asked(request) for request in server.judge.bodies)
+    assert (unknown.status, twice.status) == (422, 422)
+    assert "harmfulness" in unknown.json["error"]["message"]
+
+
+async def test_a_peer_and_its_critique() -> None:
+    def judge(request: Json, number: int) -> str:
+        revised = "YOUR PREVIOUS EVALUATION" in asked(request)
+        return f'{{"reasoning": "since", "score": {70 if revised else 90}}}'
+
+    async with running("--judge=peer", "--judge_critique_rounds=1", judge=judge) as server:
+        answer = await server.post("/v1/score", {"prompt": "Q", "response": "A"})
+    assert (answer.json["score"], answer.json["usage"]["judge_calls"]) == (0.7, 2)
+
+
+def stronger(request: Json, number: int) -> str:
+    """The longer answer wins."""
+    text = asked(request)
+    first = text.partition("Assistant A's Answer|>\n")[2].partition("\n<|The End")[0]
+    second = text.partition("Assistant B's Answer|>\n")[2].partition("\n<|The End")[0]
+    return "[[A=B]]" if len(first) == len(second) else "[[A>B]]" if len(first) > len(second) else "[[B>A]]"
+
+
+async def test_arena_hard_against_a_baseline_and_within_a_group() -> None:
+    async with running("--judge=arena_hard", judge=stronger) as server:
+        beaten = await server.post("/v1/score", {"prompt": "Q", "response": "aaaa", "baseline": "bb"})
+        by_reference = await server.post("/slime", {"prompt": "Q", "response": "a", "label": "bb"})
+        group = await server.post("/v1/score", {"prompt": "Q", "responses": ["aaa", "aa", "a"]})
+        alone = await server.post("/v1/score", {"prompt": "Q", "response": "a"})
+    assert (beaten.json["score"], by_reference.json) == (1.0, 0.0)
+    assert [each["score"] for each in group.json["results"]] == [1.0, 0.5, 0.0]
+    assert alone.status == 422
+    assert "baseline" in alone.json["error"]["message"]
+
+
+async def test_the_choice_of_the_best() -> None:
+    def judge(request: Json, number: int) -> str:
+        text = asked(request)
+        return "[[A]]" if text.index("BEST") < text.index("The End of Assistant A") else "[[B]]"
+
+    async with running("--judge=choice", judge=judge) as server:
+        answer = await server.post("/v1/score", {"prompt": "Q", "responses": ["BEST", "other"]})
+        failed = await server.post("/v1/score", {"prompt": "Q", "response": "alone"})
+    assert [each["score"] for each in answer.json["results"]] == [1.0, 0.0]
+    assert failed.status == 422
+
+
+async def test_judges_under_names() -> None:
+    mounts = '{"safety": {"judge": "aspect", "aspects": ["harmfulness"]}}'
+
+    def judge(request: Json, number: int) -> str:
+        return '{"reason": "none", "verdict": 0}' if "[Submission]" in asked(request) else "[FEEDBACK] f [SCORE] 3"
+
+    async with running(f"--mounts={mounts}", judge=judge) as server:
+        root = await server.post("/v1/score", {"prompt": "Q", "response": "A"})
+        safety = await server.post("/safety/get_reward", {"query": ["QA"], "prompts": ["Q"], "labels": [None]})
+        document = await server.get("/openapi.json")
+    assert (root.json["score"], safety.json["rewards"]) == (0.5, [1.0])
+    assert {"/v1/score", "/safety/v1/score", "/safety/slime", "/safety/verify"} <= set(document.json["paths"])

@@ -1,0 +1,67 @@
+"""Whatever is sent: never a 5xx, and nothing but what `/openapi.json` says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import response_schema_conformance, status_code_conformance
+
+from tests.judges.server.served import as_process
+
+CHECKS = (not_a_server_error, status_code_conformance, response_schema_conformance)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    mounts = '{"safety": {"judge": "aspect"}, "arena": {"judge": "arena_hard"}, "best": {"judge": "choice"}}'
+    with as_process("--offline", "--judge=rubric", f"--mounts={mounts}") as url:
+        yield url
+
+
+@pytest.fixture
+def document(server: str) -> Any:
+    return schemathesis.openapi.from_url(f"{server}/openapi.json")
+
+
+schema = schemathesis.pytest.from_fixture("document")
+
+
+@schema.parametrize()
+@settings(max_examples=6, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+def test_the_server_is_as_its_document_says(case: Any) -> None:
+    case.call_and_validate(checks=CHECKS)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+FIELDS = st.sampled_from(
+    "prompt response responses reference rubric aspects baseline context query prompts labels label "
+    "responses_create_params output input verify_responses question".split()
+)
+PATHS = st.sampled_from(
+    [
+        f"{mount}{path}"
+        for mount in ("", "/safety", "/arena", "/best")
+        for path in ("/v1/score", "/get_reward", "/slime", "/verify", "/aggregate_metrics", "/seed_session")
+    ]
+)
+
+
+@given(PATHS, st.dictionaries(FIELDS, JSON, max_size=5) | JSON)
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_body_is_a_server_error(server: str, path: str, body: Any) -> None:
+    import requests
+
+    answer = requests.post(server + path, data=json.dumps(body), timeout=60)
+    assert answer.status_code in (200, 422)
+    assert isinstance(answer.json(), dict | float | int)

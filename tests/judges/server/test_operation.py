@@ -1,0 +1,243 @@
+"""How the server is run: in time, bounded, joined, guarded, logged, counted."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from judges.errors import SettingsError
+from judges.server.telemetry import JsonLines
+from tests.judges.server.running import Running, running
+from tests.scripted import Json, Reply
+
+ASK = {"prompt": "Q", "response": "A"}
+OPENRLHF = {"query": ["QA"], "prompts": ["Q"], "labels": [None]}
+VERDICT = "[FEEDBACK] fine [SCORE] 5"
+
+
+class Gate:
+    """A judge that answers nobody until it is opened."""
+
+    def __init__(self) -> None:
+        self.opened = asyncio.Event()
+
+    async def __call__(self, request: Json, number: int) -> str:
+        await self.opened.wait()
+        return VERDICT
+
+
+async def test_a_number_arrives_in_time_and_the_judgment_goes_on() -> None:
+    """OpenRLHF's loop: each try gets its number within the deadline; once the judge is done, the real one."""
+    gate = Gate()
+    async with running("--deadline=0.2", "--fallback_score=0.5", judge=gate) as server:
+        tries = [await server.post("/get_reward", OPENRLHF) for _ in range(4)]
+        gate.opened.set()
+        last = await server.post("/get_reward", OPENRLHF)
+        judged = len(server.judge.requests)
+    assert [answer.json["rewards"] for answer in tries] == [[0.5]] * 4
+    assert [answer.json["extra_logs"]["judge_failed"] for answer in tries] == [[1.0]] * 4
+    assert (last.json["rewards"], last.json["extra_logs"]) == ([1.0], {"judge_failed": [0.0]})
+    assert judged == 1
+
+
+async def test_equal_judgments_under_way_are_one() -> None:
+    gate = Gate()
+    async with running(judge=gate) as server:
+        waiting = [asyncio.create_task(server.post("/v1/score", ASK)) for _ in range(20)]
+        other = asyncio.create_task(server.post("/v1/score", {**ASK, "rubric": "Another?"}))
+        await server.judge.arrived(2)
+        gate.opened.set()
+        answers = await asyncio.gather(*waiting, other)
+    assert {answer.json["score"] for answer in answers} == {1.0}
+    assert len(server.judge.requests) == 2
+
+
+async def test_no_more_judgments_are_taken_than_allowed() -> None:
+    gate = Gate()
+    async with running("--max_pending=1", judge=gate) as server:
+        first = asyncio.create_task(server.post("/v1/score", ASK))
+        await server.judge.arrived(1)
+        refused = await server.post("/v1/score", {**ASK, "response": "B"})
+        joined = asyncio.create_task(server.post("/v1/score", ASK))
+        unready = await server.get("/readyz")
+        gate.opened.set()
+        answers = await asyncio.gather(first, joined)
+        ready = await server.get("/readyz")
+    assert (refused.status, refused.headers["Retry-After"], refused.json["error"]["type"]) == (503, "1", "overloaded")
+    assert [answer.status for answer in answers] == [200, 200]
+    assert (unready.status, ready.status) == (503, 200)
+
+
+async def test_a_judgment_that_was_paid_for_is_cached(tmp_path: Path) -> None:
+    async with running(f"--judge_cache={tmp_path / 'cache.sqlite'}", judge=VERDICT) as server:
+        first = await server.post("/v1/score", ASK)
+        again = await server.post("/v1/score", ASK)
+        metrics = (await server.get("/metrics")).text
+    assert (first.json["cached"], again.json["cached"]) == (False, True)
+    assert first.json["score"] == again.json["score"] == 1.0
+    assert len(server.judge.requests) == 1
+    assert 'judgegym_cache_hits_total{judge=""} 1.0' in metrics
+
+
+TOKENS = '--tokens={"trainer-a": "open-sesame", "trainer-b": "swordfish"}'
+
+
+async def test_tokens(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, logger="judges.server.app"):
+        async with running(TOKENS, judge=VERDICT) as server:
+            statuses = [
+                (await server.post("/v1/score", ASK, **headers)).status
+                for headers in (
+                    {},
+                    {"Authorization": "Bearer wrong"},
+                    {"Authorization": "Bearer "},
+                    {"Authorization": "Basic open-sesame"},
+                    {"Authorization": "Bearer swordfish"},
+                    {"Authorization": "bearer open-sesame"},
+                )
+            ]
+            closed = [(await server.get(path)).status for path in ("/metrics", "/v1/recent", "/reverify_mode")]
+            opened = [(await server.get(path)).status for path in ("/", "/healthz", "/readyz", "/openapi.json")]
+    assert statuses == [401, 401, 401, 401, 200, 200]
+    assert (closed, opened) == ([401] * 3, [200] * 4)
+    lines = [json.loads(JsonLines().format(record)) for record in caplog.records]
+    assert [line["caller"] for line in lines if line.get("path") == "/v1/score"][-2:] == ["trainer-b", "trainer-a"]
+    logged = json.dumps(lines)
+    assert "swordfish" not in logged
+    assert "open-sesame" not in logged
+
+
+async def test_an_open_address_needs_tokens() -> None:
+    with pytest.raises(SettingsError, match=r"0\.0\.0\.0.*token"):
+        async with running("--host=0.0.0.0") as server:
+            server.service.settings.check_access()
+    for flags in (["--host=0.0.0.0", "--insecure"], ["--host=0.0.0.0", TOKENS], ["--host=localhost"]):
+        async with running(*flags) as server:
+            server.service.settings.check_access()
+
+
+async def test_every_request_has_an_id() -> None:
+    async with running(judge=VERDICT) as server:
+        given = await server.post("/v1/score", ASK, **{"X-Request-Id": "step-7"})
+        strange = await server.post("/v1/score", ASK, **{"X-Request-Id": "x" * 65})
+        failed = await server.post("/v1/score", "{")
+    assert given.headers["X-Request-Id"] == "step-7"
+    assert len(strange.headers["X-Request-Id"]) == 32
+    assert failed.json["error"]["request_id"] == failed.headers["X-Request-Id"]
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "words"),
+    [
+        ("{", 400, "not JSON"),
+        (b"\xff\xfe", 400, "not JSON"),
+        ("[]", 422, "object"),
+        ('{"prompt": "Q"}', 422, "response"),
+        ('{"prompt": 5, "response": "A"}', 422, "prompt"),
+        ('{"prompt": "Q", "response": "A", "responses": ["B"]}', 422, "either"),
+        ('{"prompt": "Q", "response": "A", "rubric": {"score1_description": "bad"}}', 422, "criteria"),
+        ('{"prompt": "Q", "response": "A", "rubric": {"criteria": "C", "score9_description": "x"}}', 422, "score 9"),
+        ("x" * (2 * 1024 * 1024), 413, "larger"),
+    ],
+)
+async def test_a_body_that_cannot_be_meant(body: Any, status: int, words: str) -> None:
+    async with running("--max_body_mb=1", judge=VERDICT) as server:
+        answer = await server.post("/v1/score", body)
+    assert answer.status == status
+    assert words in answer.json["error"]["message"]
+    assert server.judge.requests == []
+
+
+async def test_a_body_of_50_mb_is_refused() -> None:
+    async with running(judge=VERDICT) as server:
+        answer = await server.post("/get_reward", b'{"query": ["' + b"x" * (50 * 1024 * 1024) + b'"]}')
+    assert (answer.status, answer.json["error"]["type"]) == (413, "too_large")
+
+
+@pytest.mark.parametrize("lists", [{"prompts": []}, {"labels": []}, {"query": [1]}, {"prompts": "Q"}])
+async def test_lists_that_do_not_fit(lists: Json) -> None:
+    async with running() as server:
+        answer = await server.post("/get_reward", {**OPENRLHF, **lists})
+    assert answer.status == 422
+    assert answer.json["error"]["type"] == "invalid"
+
+
+async def test_unknown_paths_and_methods_are_told_in_json() -> None:
+    async with running() as server:
+        lost = await server.post("/v2/score", ASK)
+        method = await server.get("/v1/score")
+    assert (lost.status, lost.json["error"]["type"]) == (404, "http_error")
+    assert (method.status, method.headers["Allow"]) == (405, "POST")
+
+
+async def test_a_slow_client_is_given_up() -> None:
+    async with running("--body_timeout=0.1") as server:
+        host, port = server.url.removeprefix("http://").split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(b"POST /v1/score HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+        head = await reader.readuntil(b"\r\n\r\n")
+        writer.close()
+    assert b" 408 " in head.splitlines()[0]
+
+
+async def test_metrics_and_the_last_judgments() -> None:
+    answers = {"A": VERDICT, "B": "I cannot say."}
+
+    def judge(request: Json, number: int) -> str | Reply:
+        shown = request["messages"][-1]["content"]
+        return next(answer for name, answer in answers.items() if f"Evaluate\n\n{name}" in shown)
+
+    async with running("--judge_price_input=1000000", judge=judge) as server:
+        await server.post("/v1/score", {"prompt": "Q", "responses": ["A", "B"]})
+        metrics = (await server.get("/metrics")).text
+        recent = (await server.get("/v1/recent")).json["judgments"]
+    for line in (
+        'judgegym_requests_total{code="200",judge="",protocol="native"} 1.0',
+        'judgegym_responses_total{judge="",status="ok"} 1.0',
+        'judgegym_responses_total{judge="",status="unparsable"} 1.0',
+        'judgegym_judge_failures_total{judge=""} 1.0',
+        'judgegym_judge_calls_total{judge=""} 4.0',  # the one without a score was drawn again, twice
+        'judgegym_cost_usd_total{judge=""} 40.0',
+        "judgegym_in_flight 0.0",
+    ):
+        assert line in metrics
+    assert [(each["response"], each["result"]["score"]) for each in recent] == [("B", None), ("A", 1.0)]
+
+
+async def test_a_judge_that_raises_is_one_failure() -> None:
+    async with running("--weighting=logprobs", judge=VERDICT) as server:
+        answer = await server.post("/v1/score", ASK)
+        again = await server.get("/healthz")
+    assert (answer.status, answer.json["score"], answer.json["status"]) == (200, None, "judge_failed")
+    assert "logprobs" in answer.json["explanation"]
+    assert again.status == 200
+
+
+async def test_nothing_new_is_taken_while_stopping() -> None:
+    async with running(judge=VERDICT) as server:
+        server.service.draining = True
+        refused = await server.post("/v1/score", ASK)
+        unready = await server.get("/readyz")
+        alive = await server.get("/healthz")
+    assert (refused.status, unready.status, alive.status) == (503, 503, 200)
+
+
+async def many(server: Running, count: int) -> list[int]:
+    answers = await asyncio.gather(
+        *(server.post("/get_reward", {**OPENRLHF, "query": [f"Q{number}"]}) for number in range(count))
+    )
+    return [answer.status for answer in answers]
+
+
+async def test_hundreds_at_once() -> None:
+    async with running("--judge_max_concurrency=300", judge=VERDICT) as server:
+        assert await many(server, 300) == [200] * 300
+        assert server.service.core.pending == 0
+    assert len(server.judge.requests) == 300
+
+
