@@ -60,7 +60,12 @@ async def _answer(response: aiohttp.ClientResponse) -> Answer:
 async def running(*flags: str, judge: Script | Reply | str = "[FEEDBACK] fine [SCORE] 4") -> AsyncIterator[Running]:
     """A server with these flags; its judge is scripted and fails at once where it fails."""
     async with ScriptedEndpoint(judge) as endpoint:
-        argv = [f"--judge_base_url={endpoint.base_url}", "--judge_model_name=the-judge", "--judge_max_retries=0", *flags]
+        argv = [
+            f"--judge_base_url={endpoint.base_url}",
+            "--judge_model_name=the-judge",
+            "--judge_max_retries=0",
+            *flags,
+        ]
         loaded = load(RewardServerSettings, argv, prog="test")
         async with service_of(loaded) as service, aiohttp.ClientSession() as session:
             runner = web.AppRunner(application(service), access_log=None, shutdown_timeout=0.1)

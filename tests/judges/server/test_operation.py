@@ -239,5 +239,3 @@ async def test_hundreds_at_once() -> None:
         assert await many(server, 300) == [200] * 300
         assert server.service.core.pending == 0
     assert len(server.judge.requests) == 300
-
-

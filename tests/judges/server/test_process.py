@@ -43,9 +43,7 @@ def post(url: str, path: str = "/v1/score", body: bytes = BODY) -> Any:
         (["--latency_ms=5", "--judge_base_url=http://127.0.0.1:1/v1"], ["--latency_ms", "--offline"]),
     ],
 )
-def test_what_is_wrong_is_said_in_a_line(
-    flags: list[str], words: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_wrong_is_said_in_a_line(flags: list[str], words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     ended = subprocess.run(
         [*COMMAND, "--port=0", *flags], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False
@@ -91,7 +89,11 @@ def test_what_is_under_way_is_answered_before_the_end(number: signal.Signals) ->
     slow = Reply(text="[FEEDBACK] fine [SCORE] 5", delay_s=1.0)
     with serving(slow) as judge, started(f"--judge_base_url={judge.base_url}") as (process, url):
         asking = subprocess.Popen(
-            [sys.executable, "-c", f"import urllib.request; print(urllib.request.urlopen('{url}/v1/score', {BODY!r}).read())"],
+            [
+                sys.executable,
+                "-c",
+                f"import urllib.request; print(urllib.request.urlopen('{url}/v1/score', {BODY!r}).read())",
+            ],
             stdout=subprocess.PIPE,
             text=True,
         )
