@@ -11,7 +11,10 @@ from tests.scripted import Json, Reply
 
 DOWN = Reply(status=500, body={"error": {"message": "out of order"}})
 CHATML = "<|im_start|>user\nWhat is 2 + 2?<|im_end|>\n<|im_start|>assistant\n"
-LLAMA = "<|start_header_id|>user<|end_header_id|>\n\nWhat is 2 + 2?<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n"
+LLAMA = (
+    "<|start_header_id|>user<|end_header_id|>\n\nWhat is 2 + 2?<|eot_id|>"
+    "<|start_header_id|>assistant<|end_header_id|>\n\n"
+)
 VERIFY: Json = {
     "responses_create_params": {"input": [{"role": "user", "content": "What is 2 + 2?"}]},
     "response": {
