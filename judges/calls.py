@@ -82,8 +82,8 @@ async def ask_choice(
     """
 
     def verdict(choice: Choice) -> ValueT | NoVerdict:
-        # An answer that was cut off may end in a verdict that it only quotes.
-        value = None if choice.state == "length" else read(choice)
+        # An answer that was cut off, by its length or by a filter, may end in a verdict that it only quotes.
+        value = None if choice.state in ("length", "refusal") else read(choice)
         return NoVerdict(_why_no_verdict(choice)) if value is None else value
 
     try:

@@ -77,6 +77,7 @@ def rubric_messages(
         system_prompt: instead of the built-in one.
         system: stands before the system prompt.
     """
+    reference = reference or None  # an empty reference is none
     task = system_prompt
     if task is None:
         task = rubric_prompt(rubric.scale, output_format, with_reference=reference is not None)
