@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
-import orjson
 from aiohttp import web
 from pydantic import BaseModel, ValidationError
 
@@ -188,8 +187,8 @@ async def _object(service: Service, request: web.Request) -> Mapping[str, JSON]:
         said = f"the body did not come within {service.settings.body_timeout:g} seconds"
         raise Refused(408, "timeout", said) from None
     try:
-        value = orjson.loads(data)
-    except orjson.JSONDecodeError as error:
+        value = wire.loads(data)  # which reads lone surrogates too: models' texts are cut at tokens
+    except ValueError as error:
         raise Refused(400, "malformed", f"the body is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise Refused(422, "invalid", f"expected a JSON object, found {type(value).__name__}")

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+
 import pytest
 
-from judges.integrations.verl import compute_score
+from judges.integrations.verl import close, compute_score
 from tests.judges.server.running import asked, running
 from tests.scripted import Reply, refusing
 
 KEYS = {"score", "judge_failed"}
+
+
+@pytest.fixture(autouse=True)
+async def closed() -> AsyncIterator[None]:
+    yield
+    await close()
 
 
 async def test_a_score() -> None:

@@ -167,6 +167,13 @@ async def test_lists_that_do_not_fit(lists: Json) -> None:
     assert answer.json["error"]["type"] == "invalid"
 
 
+async def test_half_a_character_is_no_fault_of_the_request() -> None:
+    """Python's own JSON writes lone surrogates, and a text that is cut at a token may end in one."""
+    async with running(judge=VERDICT) as server:
+        answer = await server.post("/get_reward", '{"query": ["Q\\ud83d"], "prompts": ["Q"], "labels": [null]}')
+    assert (answer.status, answer.json["rewards"]) == (200, [1.0])
+
+
 async def test_unknown_paths_and_methods_are_told_in_json() -> None:
     async with running() as server:
         lost = await server.post("/v2/score", ASK)
