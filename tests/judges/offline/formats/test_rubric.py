@@ -104,7 +104,7 @@ def test_the_judges_own_prompt_is_recognised_and_read_whatever_it_shows(
     instruction, response, reference = texts
     messages = task(instruction, response, reference, scale=scale, criteria=criteria, output_format=output_format)
     rubric = f"{criteria}\nScore {scale.high}: perfect"
-    assert parse_task(messages[-1].content) == Task(instruction, reference, rubric, response)
+    assert parse_task(messages[-1].content) == Task(instruction, reference or None, rubric, response)
     considered = score_of(messages, scale, output_format)
     assert abs(score_of(messages, scale, output_format, doubt=doubt) - considered) == (doubt >= 2 / 3)
 
