@@ -211,7 +211,7 @@ async def weights_of_two(trainer: Trainer) -> list[float]:
 
         async def knows_both() -> bool:
             weights.clear()
-            for env_id in (0, 1):
+            for env_id in (1, 0):  # the later one first: a weight that was read before it joined is of one alone
                 async with session.get(f"{trainer.url}/status-env", json={"env_id": env_id}) as response:
                     if response.status != 200:
                         return False
