@@ -91,7 +91,7 @@ async def service_of(loaded: Loaded[RewardServerSettings]) -> AsyncIterator[Serv
 
 @asynccontextmanager
 async def _judges(loaded: Loaded[RewardServerSettings]) -> AsyncIterator[tuple[dict[str, JudgeMount], str]]:
-    """The judges; offline, those without an endpoint of their own are the stand-in."""
+    """The judges; offline, all of them are the stand-in, whatever endpoint the settings name."""
     settings, mounts = loaded.settings, loaded.settings.judges()
     if not settings.offline:
         yield mounts, ""
@@ -102,11 +102,7 @@ async def _judges(loaded: Loaded[RewardServerSettings]) -> AsyncIterator[tuple[d
         raise SettingsError(f"--faults or --latency_ms: {error}") from error
     async with stand_in:
         update = {"judge_base_url": stand_in.base_url, "judge_model_name": "offline-judge"}
-        offline = {
-            name: mount if "judge_base_url" in mount.model_fields_set else mount.model_copy(update=update)
-            for name, mount in mounts.items()
-        }
-        yield offline, "--offline"
+        yield {name: mount.model_copy(update=update) for name, mount in mounts.items()}, "--offline"
 
 
 async def _serve(loaded: Loaded[RewardServerSettings]) -> None:

@@ -10,6 +10,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -104,6 +105,14 @@ def test_what_is_under_way_is_answered_before_the_end(number: signal.Signals) ->
         said, _ = asking.communicate(timeout=PATIENCE_S)
         assert process.wait(PATIENCE_S) == 0
     assert '"score":1.0' in said
+
+
+def test_the_preset_can_be_tried_without_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    preset = ROOT / "configs" / "reward_server_rubric.yaml"
+    with as_process(f"--config={preset}", "--offline", f"--judge_cache={tmp_path / 'cache.sqlite'}") as url:
+        assert 0 <= post(url)["score"] <= 1
+        assert 0 <= post(url, "/safety/v1/score")["score"] <= 1
 
 
 def test_workers_share_the_port_and_end_together() -> None:
