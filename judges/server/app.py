@@ -33,6 +33,7 @@ ADAPTERS: tuple[Adapter, ...] = (Native(), OpenRLHF(), Slime(), Verify())  # typ
 REQUEST_ID = "X-Request-Id"
 _OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/openapi.json"})
 _RETRY_AFTER_S = "1"
+_CALLER_LEFT = 499
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -52,10 +53,10 @@ class Service:
 class Refused(Exception):
     """A request that gets an error: its code, its kind and what is wrong."""
 
-    def __init__(self, code: int, kind: str, message: str) -> None:
-        """Say why."""
+    def __init__(self, code: int, kind: str, message: str, *, is_unread: bool = False) -> None:
+        """Say why, and whether some of the body is left that nobody will read."""
         super().__init__(message)
-        self.code, self.kind, self.message = code, kind, message
+        self.code, self.kind, self.message, self.is_unread = code, kind, message, is_unread
 
 
 def application(service: Service) -> web.Application:
@@ -96,10 +97,8 @@ async def _around(service: Service, request: web.Request, handler: Handler) -> w
         response = await handler(request)
     except Refused as refused:
         response = _error(refused.code, refused.kind, refused.message, request_id)
-    except web.HTTPRequestEntityTooLarge:
-        said = f"the body is larger than {service.settings.max_body_mb:g} MB (--max_body_mb)"
-        response = _error(413, "too_large", said, request_id)
-        response.force_close()  # what is left of the body is not read
+        if refused.is_unread:
+            response.force_close()
     except web.HTTPException as error:
         response = _error(error.status, "http_error", error.reason, request_id)
         if "Allow" in error.headers:
@@ -166,6 +165,9 @@ def _scoring(service: Service, mount: str, adapter: Adapter) -> Handler:
         except Refused as refused:
             code = refused.code
             raise
+        except (ConnectionResetError, asyncio.CancelledError):
+            code = _CALLER_LEFT
+            raise
         finally:
             service.telemetry.requested(mount, adapter.name, code, time.monotonic() - started)
 
@@ -185,7 +187,13 @@ async def _object(service: Service, request: web.Request) -> Mapping[str, JSON]:
         data = await asyncio.wait_for(request.read(), service.settings.body_timeout)
     except asyncio.TimeoutError:
         said = f"the body did not come within {service.settings.body_timeout:g} seconds"
-        raise Refused(408, "timeout", said) from None
+        raise Refused(408, "timeout", said, is_unread=True) from None
+    except web.HTTPRequestEntityTooLarge:
+        said = f"the body is larger than {service.settings.max_body_mb:g} MB (--max_body_mb)"
+        raise Refused(413, "too_large", said, is_unread=True) from None
+    except web.RequestPayloadError as error:
+        said = "the body could not be read: it ends early, or is not compressed as its Content-Encoding says"
+        raise Refused(400, "malformed", said, is_unread=True) from error
     try:
         value = wire.loads(data)  # which reads lone surrogates too: models' texts are cut at tokens
     except ValueError as error:

@@ -11,7 +11,8 @@ _TURNS = (
     re.compile(r"<start_of_turn>(?P<role>\w+)\n(?P<text>.*?)(?:<end_of_turn>|\Z)", re.DOTALL),
 )
 _SPECIAL = re.compile(r"<\|[a-z_0-9]{1,40}\|>|</?s>|<(?:bos|eos|pad)>|<(?:start|end)_of_turn>|\[/?INST\]")
-_AT_THE_END = re.compile(rf"(?:\s*(?:{_SPECIAL.pattern}))+\s*\Z")
+_LAST = re.compile(rf"(?:{_SPECIAL.pattern})\Z")
+_LONGEST = 44
 
 
 def plain_prompt(text: str) -> str:
@@ -29,4 +30,10 @@ def plain_prompt(text: str) -> str:
 
 def plain_response(text: str) -> str:
     """A response without the tokens at its end; what stands within it is its own."""
-    return _AT_THE_END.sub("", text).strip()
+    end = len(text.rstrip())
+    # From the end, a token at a time: one expression for them all goes back at every run of white space.
+    while (found := _LAST.search(text, max(0, end - _LONGEST), end)) is not None:
+        end = found.start()
+        while end > 0 and text[end - 1].isspace():
+            end -= 1
+    return text[:end].strip()

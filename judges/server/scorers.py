@@ -30,6 +30,9 @@ from judges.verdicts import choice_letter
 GENERAL_RUBRIC = "Does the response answer what was asked correctly, completely and clearly?"
 """Of a rubric's judge where neither the request nor the settings name one."""
 
+MOST_COMPARED = 64
+"""Responses of one request that Arena-Hard's judge compares with each other: 2,016 battles of two games."""
+
 
 class Unusable(ValueError):
     """An item lacks something that its judge needs; the message says what."""
@@ -186,9 +189,14 @@ class ArenaScorer:
         self._judge: SelfCritique[..., ArenaDetail] = SelfCritique(judge, mount.judge_critique_rounds)
 
     def check(self, item: Item) -> None:
-        """There is something to compare with."""
-        if _baseline(item) is None and len(item.responses) < 2:
+        """There is something to compare with, and not so much that the battles go into the thousands."""
+        if _baseline(item) is not None:
+            return
+        if len(item.responses) < 2:
             raise Unusable("baseline: expected a baseline, or several responses to compare with each other")
+        if len(item.responses) > MOST_COMPARED:
+            found = len(item.responses)
+            raise Unusable(f"responses: at most {MOST_COMPARED} against each other, found {found}; give a baseline")
 
     async def score(self, item: Item) -> list[Scored]:
         """Against the baseline, or each pair of responses once (in both orders): the mean of a response's battles."""

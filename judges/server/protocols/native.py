@@ -13,6 +13,8 @@ from judges.server.items import Item, Scored
 from judges.server.protocols.base import Body, Conversation, Reply, text_of
 from judges.wire import JSON
 
+_LONGEST_SCORE = 9
+
 
 class ScoreBody(Body):
     """What is to be scored.
@@ -64,7 +66,8 @@ def rubric_of(value: str | Mapping[str, str] | None) -> tuple[str | None, tuple[
         level = name.removeprefix("score").removesuffix("_description")
         if name == "criteria":
             continue
-        if f"score{level}_description" != name or not level.removeprefix("-").isdecimal():
+        is_score = level.removeprefix("-").isdecimal() and len(level) <= _LONGEST_SCORE
+        if f"score{level}_description" != name or not is_score:
             raise ValueError(f"rubric.{name}: expected criteria and score1_description, score2_description …")
         levels.append((int(level), text))
     return value["criteria"], tuple(levels)

@@ -8,10 +8,12 @@ Source: NeMo Gym 0.5.
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict
 
+from judges import wire
 from judges.server.items import Item, Scored
 from judges.server.protocols.base import Body, Conversation, Reply, Turn, text_of
 from judges.server.protocols.native import rubric_of
@@ -64,7 +66,15 @@ class Verify:
     body = VerifyBody
 
     def items(self, body: VerifyBody, raw: Mapping[str, JSON]) -> list[Item]:
-        """The text of the answer's last message, to the row's question or else to the input."""
+        """The text of the answer's last message, to the row's question or else to the input.
+
+        Raises:
+            ValueError: the answer could not echo the row.
+        """
+        try:
+            wire.dumps(raw)
+        except (TypeError, RecursionError) as error:
+            raise ValueError(f"the row cannot be echoed: {type(error).__name__}: {error}") from error
         messages = [each for each in body.response.output if each.type == "message" and each.role == "assistant"]
         answer = Turn(role="assistant", content=messages[-1].content).text if messages else ""
         rubric, levels = rubric_of(body.rubric)
@@ -99,7 +109,7 @@ def aggregate(body: AggregateBody) -> dict[str, JSON]:
         "num_failed": len(body.verify_responses) - len(judged),
     }
     if rewards:
-        metrics["mean_reward"] = math.fsum(rewards) / len(rewards)
+        metrics["mean_reward"] = statistics.mean(rewards)
     by_name: dict[str, list[float]] = {}
     for each in judged:
         components = each.get("reward_components")
@@ -107,7 +117,7 @@ def aggregate(body: AggregateBody) -> dict[str, JSON]:
             if (number := _number(value)) is not None:
                 by_name.setdefault(str(name), []).append(number)
     for name, values in by_name.items():
-        metrics[f"mean_{name}"] = math.fsum(values) / len(values)
+        metrics[f"mean_{name}"] = statistics.mean(values)
     return metrics
 
 

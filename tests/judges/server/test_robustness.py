@@ -1,0 +1,215 @@
+"""Bodies that are meant to hurt, or that a policy writes when it falls apart: an answer, in time, and never a 5xx."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from tests.command import ROOT
+from tests.judges.server.running import asked, running
+from tests.scripted import Json
+from tests.trainer import until
+
+ASK = {"prompt": "Q", "response": "A"}
+ROLLOUT: Json = {
+    "responses_create_params": {"input": "Q"},
+    "response": {"output": [{"type": "message", "role": "assistant", "content": "A"}]},
+}
+PEER = '{"reasoning": "since", "score": 70}'
+TOO_SLOW_S = 20.0
+"""Beyond any patience: what takes this long holds up every other request."""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("a" + "\n" * 200_000 + "b", id="line breaks"),
+        pytest.param("a" + " " * 200_000 + "b", id="spaces"),
+        pytest.param("<|im_end|>" * 50_000 + "b", id="special tokens"),
+        pytest.param(" <pad>" * 50_000 + "b", id="padding"),
+    ],
+)
+@pytest.mark.parametrize("function", ["plain_response", "plain_prompt"])
+def test_a_text_that_repeats_itself_is_read_in_linear_time(function: str, text: str) -> None:
+    """In a process of its own: a regular expression cannot be interrupted."""
+    code = f"import sys; from judges.server.chat_tokens import {function} as read; print(len(read(sys.stdin.read())))"
+    read = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=TOO_SLOW_S,
+        check=True,
+    )
+    assert int(read.stdout) <= len(text)
+
+
+async def test_a_group_too_large_to_be_compared_is_refused() -> None:
+    """256 responses against each other are 32,640 battles; against a baseline, 256."""
+    body = {"prompt": "Q", "responses": [f"response {number}" for number in range(256)]}
+    async with running("--judge=arena_hard", judge="It is a tie: [[A=B]]") as server:
+        refused = await server.post("/v1/score", body)
+        asked_for_it = len(server.judge.requests)
+        compared = await server.post("/v1/score", {**body, "baseline": "B"})
+    assert (refused.status, refused.json["error"]["type"]) == (422, "unusable")
+    assert asked_for_it == 0
+    assert [each["score"] for each in compared.json["results"]] == [0.5] * 256
+
+
+@pytest.mark.parametrize("judge", ["rubric", "aspect", "peer"])
+async def test_a_level_beyond_every_scale_is_no_server_error(judge: str) -> None:
+    rubric = {"criteria": "Is it right?", "score99999999999999999999999_description": "Perfect."}
+    async with running(f"--judge={judge}", judge=PEER) as server:
+        answer = await server.post("/v1/score", {**ASK, "rubric": rubric})
+        verified = await server.post("/verify", {**ROLLOUT, "rubric": rubric})
+        label = await server.post("/get_reward", {"query": ["QA"], "prompts": ["Q"], "labels": [{"rubric": rubric}]})
+    assert [each.status for each in (answer, verified, label)] == [422] * 3
+    assert "rubric.score99999999999999999999999_description" in answer.json["error"]["message"]
+
+
+@pytest.mark.parametrize("depth", [100, 300, 900])
+async def test_a_row_that_is_nested_deeply_is_echoed_or_refused(depth: int) -> None:
+    body = json.dumps(ROLLOUT)[:-1] + ', "tree": ' + "[" * depth + "]" * depth + "}"
+    async with running("--judge=peer", judge=PEER) as server:
+        answer = await server.post("/verify", body)
+    assert answer.status in (200, 400, 422)
+    if answer.status == 200:
+        assert answer.json["tree"] == json.loads(body)["tree"]
+
+
+@pytest.mark.parametrize("path", ["/v1/score", "/get_reward", "/slime", "/verify", "/aggregate_metrics"])
+async def test_brackets_without_end_are_not_json(path: str) -> None:
+    async with running() as server:
+        answer = await server.post(path, "[" * 200_000)
+    assert (answer.status, answer.json["error"]["type"]) == (400, "malformed")
+
+
+@pytest.mark.parametrize("rewards", [[1e308, 1e308], [-1e308, -1e308, 1e308], [10**400, 1.0]])
+async def test_means_of_numbers_at_the_edge(rewards: list[float]) -> None:
+    rows = [{"reward": reward, "reward_components": {"raw": reward}} for reward in rewards]
+    async with running() as server:
+        answer = await server.post("/aggregate_metrics", {"verify_responses": rows})
+    assert answer.status == 200
+    assert answer.json["num_responses"] == len(rewards)
+
+
+async def test_a_compressed_body_is_read() -> None:
+    async with running() as server:
+        answer = await server.post("/v1/score", gzip.compress(json.dumps(ASK).encode()), **{"Content-Encoding": "gzip"})
+    assert (answer.status, answer.json["score"]) == (200, 0.75)
+
+
+async def test_a_body_that_is_not_compressed_as_it_says() -> None:
+    async with running() as server:
+        answer = await server.post("/v1/score", json.dumps(ASK).encode(), **{"Content-Encoding": "gzip"})
+    assert (answer.status, answer.json["error"]["type"]) == (400, "malformed")
+    assert server.judge.requests == []
+
+
+async def test_a_body_that_is_larger_than_it_looks() -> None:
+    bomb = gzip.compress(b" " * 60_000_000)
+    async with running() as server:
+        answer = await server.post("/v1/score", bomb, **{"Content-Encoding": "gzip"})
+    assert (answer.status, answer.json["error"]["type"]) == (413, "too_large")
+
+
+async def test_what_a_request_gets_is_what_is_counted() -> None:
+    """A body that is too large is the caller's fault; an alert on 5xx must not go off."""
+    async with running("--max_body_mb=0.1") as server:
+        refused = await server.post("/get_reward", "x" * 300_000)
+        metrics = (await server.get("/metrics")).text
+    assert refused.status == 413
+    assert 'judgegym_requests_total{code="413",judge="",protocol="openrlhf"} 1.0' in metrics
+    assert 'code="500"' not in metrics
+
+
+@pytest.mark.parametrize(
+    "value",
+    [0, -1, 1.5, 10**30, True, None, "", "\x00", "\ud800", [], {}, [[]], {"a": {}}, [None], [{}], "a" * 10_000],
+)
+@pytest.mark.parametrize("path", ["/v1/score", "/get_reward", "/slime", "/verify", "/aggregate_metrics"])
+async def test_any_value_in_any_field(path: str, value: Any) -> None:
+    """One field at a time is replaced in a body that is right."""
+    right: dict[str, Json] = {
+        "/v1/score": {
+            "prompt": "Q",
+            "response": "A",
+            "reference": "R",
+            "rubric": "C",
+            "aspects": ["coherence"],
+            "baseline": "B",
+            "context": "X",
+        },
+        "/get_reward": {"query": ["QA"], "prompts": ["Q"], "labels": ["R"]},
+        "/slime": {"prompt": "Q", "response": "A", "label": "R"},
+        "/verify": {**ROLLOUT, "question": "Q", "reference_answer": "R", "rubric": "C"},
+        "/aggregate_metrics": {"verify_responses": []},
+    }
+    async with running() as server:
+        for field in right[path]:
+            for body in ({**right[path], field: value}, {**right[path], field: [value]}):
+                answer = await server.post(path, body)
+                assert answer.status in (200, 400, 422), (field, answer.text)
+                assert answer.json is not None
+                if answer.status != 200:
+                    assert answer.json["error"]["message"]
+
+
+async def test_a_client_that_leaves_does_no_harm() -> None:
+    """Its judgment goes on; what comes next is served."""
+    opened = asyncio.Event()
+
+    async def judge(request: Json, number: int) -> str:
+        await opened.wait()
+        return f"[FEEDBACK] fine [SCORE] {5 if 'first' in asked(request) else 1}"
+
+    first = {"prompt": "Q", "response": "first"}
+    async with running(judge=judge) as server:
+        leaving = asyncio.create_task(server.post("/v1/score", first))
+        await server.judge.arrived(1)
+        leaving.cancel()
+        again = asyncio.create_task(server.post("/v1/score", first))
+        other = asyncio.create_task(server.post("/v1/score", {**first, "response": "second"}))
+        await server.judge.arrived(2)
+        opened.set()
+        scores = [(await again).json["score"], (await other).json["score"]]
+        assert server.service.core.pending == 0
+    assert scores == [1.0, 0.0]
+    assert len(server.judge.requests) == 2
+
+
+async def test_a_client_that_leaves_in_the_middle_of_its_body_is_no_server_error() -> None:
+    async with running() as server:
+        host, port = server.url.removeprefix("http://").split(":")
+        _, writer = await asyncio.open_connection(host, int(port))
+        writer.write(b"POST /v1/score HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+        await writer.drain()
+        writer.close()
+        await writer.wait_closed()
+
+        async def counted() -> bool:
+            return "judgegym_requests_total{" in (await server.get("/metrics")).text
+
+        await until(counted, "the request is counted")
+        metrics = (await server.get("/metrics")).text
+    assert 'judgegym_requests_total{code="499",judge="",protocol="native"} 1.0' in metrics
+
+
+@pytest.mark.parametrize("line", [b"GARBAGE\r\n\r\n", b"POST /v1/score HTTP/1.1\r\nContent-Length: many\r\n\r\n"])
+async def test_what_is_not_http_is_refused_and_no_more(line: bytes) -> None:
+    async with running() as server:
+        host, port = server.url.removeprefix("http://").split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(line)
+        head = await reader.readline()
+        writer.close()
+        alive = await server.get("/healthz")
+    assert b" 400 " in head
+    assert alive.status == 200
