@@ -22,6 +22,7 @@ from rich.logging import RichHandler
 from environments import evaluate_command, offline, report, runs
 from environments.base import JudgedEnv
 from environments.command_settings import load_settings, program
+from environments.giving_up import NothingSucceeds
 from environments.membership import Membership
 from environments.metrics import Metrics
 from environments.process_command import process
@@ -79,6 +80,9 @@ def main(env_type: type[JudgedEnv[Any, Any, Any]], argv: Sequence[str] | None = 
     except UserError as error:
         console.print(str(error))
         return BAD_INPUT
+    except NothingSucceeds as error:
+        console.print(f"nothing succeeded, so {arguments[0]} was given up: {error}")
+        return FAILED
     except Stopped as stopped:
         return 128 + stopped.number
     except KeyboardInterrupt:  # before the event loop took the signal over

@@ -12,7 +12,8 @@ from typing import Any
 
 from environments import evaluation_metrics, report, runs
 from environments.base import DetailT, JudgedEnv
-from environments.evaluation import Earlier, NothingSucceeds, finish_rows, read_earlier
+from environments.evaluation import Earlier, finish_rows, read_earlier
+from environments.giving_up import NothingSucceeds
 from environments.metrics import MetricAggregator, Metrics
 from environments.records import Sample, SampleReader
 from environments.settings import ConfigT, EnvConfig, EnvSettings

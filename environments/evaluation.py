@@ -12,20 +12,14 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, S
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from environments.giving_up import HOPELESS_AFTER, NothingSucceeds
 from environments.records import Sample, SampleReader
 from environments.runs import Before, RunDirectory
 from environments.tasks import Task
-from judges.errors import JudgeGymError, RunDirectoryError
+from judges.errors import RunDirectoryError
 
 DetailT = TypeVar("DetailT")
 TaskT = TypeVar("TaskT", bound=Task)
-
-_HOPELESS_AFTER = 10
-"""So many failed rows, and not one finished, end the evaluation."""
-
-
-class NothingSucceeds(JudgeGymError):
-    """The first rows all failed; the message is the last row's error."""
 
 
 @dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
@@ -114,7 +108,7 @@ async def finish_rows(
     rows = iter(tasks)
 
     def looks_hopeless() -> bool:
-        return not any_finished and failures >= _HOPELESS_AFTER
+        return not any_finished and failures >= HOPELESS_AFTER
 
     async def worker() -> None:
         nonlocal failures, handled, any_finished

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from environments.base import JudgedEnv
+from environments.giving_up import Prospects, why_unscored
 from environments.group_file import GroupFile
 from environments.metrics import Metrics
 from environments.order import RowOrder
@@ -43,6 +44,7 @@ class _Processing:
         self.env = env
         self.order: RowOrder[Any] = RowOrder(env.tasks("train"), config.seed)
         self.metrics = TrainingMetrics(config={"thinking_mode": float(config.thinking_mode)})
+        self.prospects = Prospects()
         self.file = GroupFile(Path(config.data_path_to_save_groups or f"data/{env.name}.jsonl"))
 
     async def write_group(self, number: int) -> bool:
@@ -53,11 +55,13 @@ class _Processing:
                 group = await self.env.roll_out(task)
             except (EndpointError, NoTokens) as error:
                 logger.warning("group %r: %s", task.uid, error)
+                self.prospects.sampled(error)
                 continue
             scores = group.scores
             self.metrics.judged(group, scores, self.env.observer(task, group))
+            self.prospects.judged(group)
             if scores is None:
-                logger.warning("group %r has no scores: %s", task.uid, group.judgments[0].explanation)
+                logger.warning("group %r has no scores: %s", task.uid, why_unscored(group))
             elif scores.equal and self.env.config.ensure_scores_are_not_same:
                 logger.info("group %r is left out: all its scores are the same", task.uid)
             else:
@@ -78,6 +82,7 @@ async def process(env: JudgedEnv[Any, Any, Any]) -> Processed:
 
     Raises:
         SettingsError: no number of groups, or the file cannot be created.
+        NothingSucceeds: an endpoint refused the first ten groups, as it would the next.
     """
     if env.config.total_steps < 1:
         raise SettingsError(f"--env.total_steps: process needs the number of groups, got {env.config.total_steps}")

@@ -79,7 +79,10 @@ class ChatSource:
         if sequences is None and self._settled is None:
             self._settle("retokenize", "the endpoint returns no token ids and logprobs")
         elif sequences is None and self._settled == "chat":
-            raise NoTokens("the policy's endpoint returned no token ids with logprobs, or as many ids as logprobs")
+            raise NoTokens(
+                "the endpoint returned no token ids with logprobs, or not as many of both; "
+                "--env.token_source=retokenize takes the tokens of the text"
+            )
         elif self._settled is None:
             self._settle("chat")
         rollouts = []

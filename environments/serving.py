@@ -19,6 +19,7 @@ from typing import Any
 from environments.base import JudgedEnv
 from environments.capacity import free_places
 from environments.checkpoints import Checkpoints
+from environments.giving_up import Prospects, why_unscored
 from environments.group_file import GroupFile
 from environments.membership import Membership
 from environments.metrics import Metrics
@@ -63,6 +64,7 @@ class Serving:
         self._step = 0
         self._groups = 0
         self._tries: Counter[str] = Counter()
+        self._prospects = Prospects()
         self._due_evaluation: int | None = None
         self._logged_at = time.monotonic()
         self._total_steps = env.config.total_steps
@@ -72,6 +74,7 @@ class Serving:
 
         Raises:
             SettingsError: the group size does not fit the trainer's batch.
+            NothingSucceeds: an endpoint refused the first ten groups, as it would the next.
         """
         membership = self.membership
         await membership.join()
@@ -159,6 +162,7 @@ class Serving:
 
     async def _policy_failed(self, task: Any, error: EndpointError | NoTokens) -> None:
         """Hand the row out again if that may help, for a while; a row that is refused would be refused again."""
+        self._prospects.sampled(error)
         self._tries[task.uid] += 1
         worth_it = isinstance(error, EndpointError) and error.kind.retryable
         if worth_it and self._tries[task.uid] < _TRIES_FOR_EACH_ROW:
@@ -173,11 +177,14 @@ class Serving:
     async def _hand_over(self, task: Any, group: JudgedGroup[Any]) -> None:
         scores = group.scores
         self.metrics.judged(group, scores, self.env.observer(task, group))
+        self._prospects.judged(group)
+        if scores is None:
+            self._drop("judge_failed", f"group {task.uid!r} is not sent, its judge failed: {why_unscored(group)}")
+            await asyncio.sleep(_AFTER_FAILURE_S)
+            return
         reason = self._why_not(group, scores)
-        if reason is not None or scores is None:
-            self._drop(reason or "judge_failed", f"group {task.uid!r} is not sent: {reason}")
-            if reason == "judge_failed":
-                await asyncio.sleep(_AFTER_FAILURE_S)
+        if reason is not None:
+            self._drop(reason, f"group {task.uid!r} is not sent: {reason}")
             return
         self._log.keep(group, scores)
         data = scored_group(
@@ -192,10 +199,8 @@ class Serving:
         if await self._send(data):
             self.metrics.sent(len(group.rollouts))
 
-    def _why_not(self, group: JudgedGroup[Any], scores: Scores | None) -> DropReason | None:
+    def _why_not(self, group: JudgedGroup[Any], scores: Scores) -> DropReason | None:
         """Why a group is of no use to the trainer, if it is of none."""
-        if scores is None:
-            return "judge_failed"
         if self._config.ensure_scores_are_not_same and scores.equal:
             return "no_signal"
         if (unwanted := self.env.why_not(group)) is not None:

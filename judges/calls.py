@@ -97,7 +97,7 @@ async def ask_choice(
         )
     except EndpointError as error:
         run = CallRun(attempts=error.attempts, usage=error.usage)
-        return JudgeCall(purpose, "", None, None, f"the judge at {error}", run, failed=True)
+        return JudgeCall(purpose, "", None, None, f"the judge at {error}", run, True, not error.kind.retryable)
     choice = answer.first
     run = CallRun(answer.latency_s, answer.attempts, answer.cached, answer.usage)
     value = verdict(choice)

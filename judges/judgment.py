@@ -52,6 +52,7 @@ class JudgeCall:
         error: why there is no text or no verdict, `None` if there is one.
         run: timings, attempts, usage.
         failed: the call never succeeded, as opposed to an answer without a verdict.
+        rejected: it failed since the endpoint refuses it, and would refuse it again.
     """
 
     purpose: str
@@ -61,6 +62,7 @@ class JudgeCall:
     error: str | None
     run: CallRun
     failed: bool = False
+    rejected: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from environments.evaluation import Earlier, NothingSucceeds, finish_rows, read_earlier
+from environments.evaluation import Earlier, finish_rows, read_earlier
+from environments.giving_up import NothingSucceeds
 from environments.records import Sample, SampleReader
 from environments.runs import Before, RunDirectory
 from judges.arena_hard import ArenaDetail

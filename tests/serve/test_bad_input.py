@@ -11,7 +11,7 @@ import pytest
 from environments.settings import BUNDLED_TOKENIZER
 from tests.arena import Arena
 from tests.command import Ended, in_process, serving
-from tests.scripted import Recorded, Reply, ScriptedEndpoint
+from tests.scripted import Recorded, Reply, Script, ScriptedEndpoint
 from tests.serving import judging, sampling
 from tests.trainer import ScriptedServer
 
@@ -39,10 +39,17 @@ class Run:
         return " ".join(self.ended.err.split())
 
 
-def run(arena: Arena, *flags: str, verb: str = "serve", rollout_api: ScriptedServer | None = None) -> Run:
+def run(
+    arena: Arena,
+    *flags: str,
+    verb: str = "serve",
+    rollout_api: ScriptedServer | None = None,
+    policy_says: Script | None = None,
+    judge_says: Script | None = None,
+) -> Run:
     with ExitStack() as stack:
-        policy = stack.enter_context(serving(sampling()))
-        judge = stack.enter_context(serving(judging()))
+        policy = stack.enter_context(serving(policy_says or sampling()))
+        judge = stack.enter_context(serving(judge_says or judging()))
         trainer = stack.enter_context(serving(rollout_api or ScriptedServer(api)))
         ended = in_process(
             verb,
@@ -135,3 +142,18 @@ def test_something_else_at_the_rollout_apis_address(arena: Arena) -> None:
         arena, rollout_api=ScriptedServer(lambda request, number: Reply(status=404, body={"detail": "Not Found"}))
     )
     refused(found, "--env.rollout_server_url", "404")
+
+
+@pytest.mark.parametrize("verb", ["serve", "process"])
+@pytest.mark.parametrize("refusing", ["policy", "judge"])
+def test_an_endpoint_that_refuses_everything_ends_the_run(arena: Arena, verb: str, refusing: str) -> None:
+    """A wrong key must not cost the other endpoint's groups for ever."""
+    no_key = Reply(status=401, body={"error": {"message": "Incorrect API key"}})
+    said: dict[str, Script] = {f"{refusing}_says": no_key}
+    found = run(arena, "--env.total_steps=1000", verb=verb, **said)  # type: ignore[arg-type]  # by its name
+    assert found.ended.code == 1, found.ended.said
+    assert f"nothing succeeded, so {verb} was given up: the {refusing}" in found.message
+    assert "HTTP 401" in found.message
+    assert "Incorrect API key" in found.message
+    assert "Traceback" not in found.ended.said
+    assert len(found.policy.requests) < 60

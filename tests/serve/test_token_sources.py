@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from transformers import AutoTokenizer
 
+from environments.giving_up import HOPELESS_AFTER, NothingSucceeds
 from environments.settings import BUNDLED_TOKENIZER
 from tests.arena import Arena
 from tests.scripted import Json, Recorded, Reply, completion
@@ -145,15 +146,15 @@ async def test_tokens_of_the_text(arena: Arena, caplog: pytest.LogCaptureFixture
 
 @pytest.mark.parametrize("policy", [without_ids, refusing, short_of_logprobs])
 async def test_token_source_chat_never_makes_tokens_up(arena: Arena, policy: Any) -> None:
-    async with (
-        training(8) as trainer,
-        serve(arena, trainer.url, *FLAGS, "--env.token_source=chat", policy=policy) as served,
-    ):
-        await served.policy.arrived(8)
+    """Nor does it ask for ever."""
+    async with training(8) as trainer:
+        with pytest.raises(NothingSucceeds, match="the policy: "):
+            async with serve(arena, trainer.url, *FLAGS, "--env.token_source=chat", policy=policy) as served:
+                await served.ended()
         assert await trainer.poll() is None
         assert await trainer.queued() == 0
-        assert not served.judge.requests
-        assert served.counted("policy_failed") > 0
+    assert not served.judge.requests
+    assert HOPELESS_AFTER <= len(served.policy.requests) < 3 * HOPELESS_AFTER
 
 
 async def test_an_endpoint_that_ignores_n_and_says_what_it_sampled(arena: Arena) -> None:
