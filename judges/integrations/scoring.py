@@ -141,7 +141,11 @@ class InProcessScoring:
         if loop not in self._cores:
             core = Core({"": self._judge}, deadline_s=self._deadline_s, max_pending=100_000)
             self._cores[loop] = core  # before it is open: whoever comes meanwhile must not open another
-            await core.__aenter__()
+            try:
+                await core.__aenter__()
+            except BaseException:  # raised on; the next one must not find a core that is closed
+                del self._cores[loop]
+                raise
         return self._cores[loop]
 
     async def close(self) -> None:

@@ -4,8 +4,10 @@
     custom_reward_function.name=compute_score
     +custom_reward_function.reward_kwargs.url=http://127.0.0.1:8400
 
-(on newer versions under `reward.custom_reward_function`). Every sample has the same keys, as verl wants it, and nothing
-is raised for a judge: verl would turn that into a reward of 0 that nobody can tell from a bad answer.
+(on newer versions under `reward.custom_reward_function`). In place of `url`, `reward_kwargs.judge` takes a judge's
+settings (`judge.judge=rubric`, `judge.judge_model_name=…`) and runs it in verl's own process. Every sample has the same
+keys, as verl wants it, and nothing is raised for a judge: verl would turn that into a reward of 0 that nobody can tell
+from a bad answer.
 
 Source: verl, January 2026, its custom reward functions.
 """
@@ -13,14 +15,21 @@ Source: verl, January 2026, its custom reward functions.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
-from judges.integrations.scoring import ServerScoring
+from judges import wire
+from judges.errors import JudgeGymError
+from judges.integrations.scoring import InProcessScoring, ServerScoring, scoring
+from judges.server.settings import JudgeMount
 from judges.wire import JSON
 
 logger = logging.getLogger(__name__)
 
-_SOURCES: dict[tuple[str, str | None, str, float], ServerScoring] = {}
+DEFAULT_URL = "http://127.0.0.1:8400"
+_FIELDS = ("rubric", "aspects", "baseline", "context")
+
+_SOURCES: dict[bytes, ServerScoring | InProcessScoring] = {}
 
 
 async def compute_score(
@@ -29,7 +38,8 @@ async def compute_score(
     ground_truth: object,
     extra_info: Mapping[str, object] | None = None,
     *,
-    url: str = "http://127.0.0.1:8400",
+    url: str | None = None,
+    judge: Mapping[str, object] | None = None,
     token: str | None = None,
     mount: str = "",
     fallback_score: float = 0.0,
@@ -42,32 +52,23 @@ async def compute_score(
         data_source: the dataset's name; not shown to the judge.
         solution_str: the response.
         ground_truth: the reference, if it is text that is not empty.
-        extra_info: the row's own fields: `question` or `prompt`, `rubric`, `baseline`, `context`, `reference`.
-        url: of the reward server.
-        token: its bearer token.
+        extra_info: the row's own fields: `question` or `prompt`, `rubric`, `aspects`, `baseline`, `context`,
+            `reference`.
+        url: of the reward server; `DEFAULT_URL` if there is no `judge` either.
+        judge: settings of a judge that runs in this process, named as in the server; instead of `url`.
+        token: the server's bearer token.
         mount: the name of a judge there; the root's if empty.
         fallback_score: what a failed judge is worth.
-        timeout_s: seconds for one try.
+        timeout_s: seconds for one try at the server.
         kwargs: what verl adds from version to version; ignored.
 
     Returns:
         `score` (0 to 1, or the fallback) and `judge_failed` (0 or 1).
     """
-    info = extra_info or {}
-    request: dict[str, JSON] = {"prompt": _text(info, "question", "prompt") or "", "response": solution_str}
-    reference = ground_truth if isinstance(ground_truth, str) and ground_truth else _text(info, "reference")
-    if reference is not None:
-        request["reference"] = reference
-    for name in ("rubric", "baseline", "context"):
-        value = _text(info, name)
-        if value is not None:
-            request[name] = value
-    key = (url, token, mount, timeout_s)
-    if key not in _SOURCES:
-        _SOURCES[key] = ServerScoring(url, token=token, judge=mount, timeout_s=timeout_s)
     try:
-        (result,) = await _SOURCES[key].score(request)
-    except ValueError:  # a request that the server refuses: verl must have its keys all the same
+        source = _source(url, _settings(judge), token=token, mount=mount, timeout_s=timeout_s)
+        (result,) = await source.score(_request(solution_str, ground_truth, extra_info or {}))
+    except (ValueError, JudgeGymError):  # of the request or the settings: verl must have its keys all the same
         logger.exception("no score for a sample of %s", data_source)
         return {"score": fallback_score, "judge_failed": 1.0}
     if result.score is None:
@@ -81,5 +82,41 @@ async def close() -> None:
         await source.close()
 
 
-def _text(info: Mapping[str, object], *names: str) -> str | None:
-    return next((value for name in names if isinstance(value := info.get(name), str) and value), None)
+def _source(
+    url: str | None, judge: Mapping[str, JSON] | None, *, token: str | None, mount: str, timeout_s: float
+) -> ServerScoring | InProcessScoring:
+    """What scores for these arguments: one for all samples, since verl gives them anew with each."""
+    if judge is None and url is None:
+        url = DEFAULT_URL
+    key = wire.dumps([url, judge, token, mount, timeout_s])
+    if key not in _SOURCES:
+        own = None if judge is None else JudgeMount(**cast("dict[str, Any]", judge))  # validated here
+        _SOURCES[key] = scoring(url, own, token=token, mount=mount, timeout_s=timeout_s)
+    return _SOURCES[key]
+
+
+def _settings(judge: Mapping[str, object] | None) -> Mapping[str, JSON] | None:
+    return None if judge is None else {str(name): _plain(value) for name, value in judge.items()}
+
+
+def _request(response: str, ground_truth: object, info: Mapping[str, object]) -> dict[str, JSON]:
+    """The body of `POST /v1/score`."""
+    request: dict[str, JSON] = {"prompt": "", "response": response}
+    for name in ("prompt", "question", *_FIELDS):
+        if value := _plain(info.get(name)):
+            request["prompt" if name == "question" else name] = value
+    reference = ground_truth if isinstance(ground_truth, str) and ground_truth else info.get("reference")
+    if isinstance(reference, str) and reference:
+        request["reference"] = reference
+    return request
+
+
+def _plain(value: object) -> JSON:
+    """A value of a data frame or a configuration as JSON: arrays as lists, a struct without the fields it lacks."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(name): _plain(each) for name, each in value.items() if each is not None}
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return [_plain(each) for each in value]
+    return value if isinstance(value, bool | int | float | str) else None
