@@ -70,7 +70,7 @@ class PeerResults:
         return self.scores(self.rounds)
 
     @cached_property
-    def intervals(self) -> list[Interval]:
+    def intervals(self) -> list[Interval | None]:
         """Of the adjusted scores, over the queries."""
         return adjusted_intervals(self.final, seed=self.seed)
 
@@ -118,14 +118,13 @@ def score_csv(results: PeerResults, number: int) -> bytes:
 
 
 def ranking_table(results: PeerResults) -> Table:
-    """Candidates by their leniency-adjusted score; where there is none, by the mean of their column."""
+    """Candidates by their leniency-adjusted score, or all by the mean of their column; those without scores last."""
     adjusted, means = leniency_adjusted(results.final), results.final.column_means()
     before = leniency_adjusted(results.scores(0))
     rows: list[tuple[float, tuple[str, ...]]] = []
     for number, candidate in enumerate(results.candidates):
         mean = means[number]
-        has_fit = not isinstance(adjusted, str)
-        interval = results.intervals[number] if has_fit and results.intervals else None
+        interval = results.intervals[number] if results.intervals else None
         key = adjusted[number] if not isinstance(adjusted, str) else mean
         cells = (
             candidate,
@@ -185,12 +184,13 @@ def _add_scores(metrics: MetricAggregator, results: PeerResults) -> None:
     adjusted, before = leniency_adjusted(results.final), leniency_adjusted(results.scores(0))
     for number, candidate in enumerate(results.candidates):
         mean = results.final.column_means()[number]
-        _add(metrics, f"mean_score_{slug(candidate)}", "no score" if mean is None else mean)
+        _add(metrics, f"mean_score_{slug(candidate)}", mean)
         name = f"adjusted_score_{slug(candidate)}"
         _add(metrics, name, adjusted if isinstance(adjusted, str) else adjusted[number])
-        if not isinstance(adjusted, str) and results.intervals:
-            metrics.number(f"{name}_ci_low", results.intervals[number].low)
-            metrics.number(f"{name}_ci_high", results.intervals[number].high)
+        interval = results.intervals[number] if results.intervals else None
+        if interval is not None:
+            metrics.number(f"{name}_ci_low", interval.low)
+            metrics.number(f"{name}_ci_high", interval.high)
         if results.rounds:
             _add(metrics, f"{name}_before_critique", before if isinstance(before, str) else before[number])
 
@@ -205,9 +205,9 @@ def _add_agreement(metrics: MetricAggregator, results: PeerResults) -> None:
         _add(metrics, name, rank_correlation(ratings[one], ratings[other]))
 
 
-def _add(metrics: MetricAggregator, name: str, value: float | str) -> None:
-    if isinstance(value, str):
-        metrics.leave_out(name, value)
+def _add(metrics: MetricAggregator, name: str, value: float | str | None) -> None:
+    if value is None or isinstance(value, str):
+        metrics.leave_out(name, value or "no score")
     else:
         metrics.number(name, value)
 

@@ -287,7 +287,7 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
         adjusted = leniency_adjusted(scores_of(cells, queries=1, judges=len(names), candidates=len(judged)))
         if isinstance(adjusted, str):  # rollouts that no judge has in common cannot be compared
             return tuple(None if number in judged else each for number, each in enumerate(worth))
-        by_number = dict(zip(judged, adjusted, strict=True))
+        by_number = {number: each for number, each in zip(judged, adjusted, strict=True) if each is not None}
         return tuple(
             min(1.0, max(0.0, SCALE.unit(by_number[number]))) if number in by_number else each
             for number, each in enumerate(worth)

@@ -50,25 +50,25 @@ class Scores:
         return [float(total / count) if count else None for total, count in zip(totals, counts, strict=True)]
 
 
-def leniency_adjusted(scores: Scores) -> list[float] | str:
+def leniency_adjusted(scores: Scores) -> list[float | None] | str:
     """Each candidate's score as the mean judge would give it.
 
     score = μ + judge + candidate, fitted by least squares over all scores; a candidate's adjusted score is μ +
     candidate, where the judges' effects have mean 0. Without missing cells that is the column mean.
 
     Returns:
-        One number for each candidate, or why there is none: a candidate without scores, or a table that falls apart
-        into judges and candidates who never meet.
+        A number for each candidate, `None` for one without scores; or why there is none for any: no scores at all, or a
+        table that falls apart into judges and candidates who never meet.
     """
     return _fit(scores.sums.sum(axis=0), scores.counts.sum(axis=0))
 
 
-def _fit(sums: Floats, counts: Floats) -> list[float] | str:
-    judges = [number for number, row in enumerate(counts) if row.sum()]
-    candidates = range(counts.shape[1])
-    if not judges or not all(counts[:, candidate].sum() for candidate in candidates):
-        return "a candidate has no score"
-    sums, counts = sums[judges], counts[judges]
+def _fit(sums: Floats, counts: Floats) -> list[float | None] | str:
+    judges, candidates = np.flatnonzero(counts.sum(axis=1)), np.flatnonzero(counts.sum(axis=0))
+    if not len(judges):
+        return "there is no score"
+    found: list[float | None] = [None] * counts.shape[1]
+    sums, counts = sums[np.ix_(judges, candidates)], counts[np.ix_(judges, candidates)]
     if not _is_connected(counts):
         return "the table falls apart into judges and candidates that never meet"
     # The normal equations of the one-hot design: judges first, then candidates. They leave one constant free, which the
@@ -76,7 +76,9 @@ def _fit(sums: Floats, counts: Floats) -> list[float] | str:
     normal = np.block([[np.diag(counts.sum(axis=1)), counts], [counts.T, np.diag(counts.sum(axis=0))]])
     effects = np.linalg.lstsq(normal, np.concatenate([sums.sum(axis=1), sums.sum(axis=0)]), rcond=None)[0]
     leniency = effects[: len(judges)].mean()
-    return [float(effect + leniency) for effect in effects[len(judges) :]]
+    for candidate, effect in zip(candidates, effects[len(judges) :], strict=True):
+        found[candidate] = float(effect + leniency)
+    return found
 
 
 def _is_connected(counts: Floats) -> bool:
@@ -89,10 +91,13 @@ def _is_connected(counts: Floats) -> bool:
     return int(connected_components(csr_matrix(links), directed=False)[0]) == 1
 
 
-def adjusted_intervals(scores: Scores, *, rounds: int = 1000, seed: int = 0, level: float = 0.95) -> list[Interval]:
-    """Intervals of the adjusted scores, by resampling queries with replacement; none if there is nothing to adjust.
+def adjusted_intervals(
+    scores: Scores, *, rounds: int = 1000, seed: int = 0, level: float = 0.95
+) -> list[Interval | None]:
+    """Intervals of the adjusted scores, by resampling queries with replacement; `None` for a candidate without scores.
 
-    Rounds whose queries leave the table in parts are left out. With one query each interval is a point.
+    Rounds whose queries leave the table in parts, or without a candidate that has scores elsewhere, are left out. With
+    one query each interval is a point. Without adjusted scores the list is empty.
 
     Source:
         Efron and Tibshirani, An Introduction to the Bootstrap (1993), section 13.3.
@@ -100,16 +105,21 @@ def adjusted_intervals(scores: Scores, *, rounds: int = 1000, seed: int = 0, lev
     queries = scores.cells.shape[0]
     generator = np.random.default_rng(seed)
     sums, counts = scores.sums, scores.counts
+    scored = np.flatnonzero(counts.sum(axis=(0, 1)))
     found: list[list[float]] = []
     for drawn in generator.integers(0, queries, size=(rounds if queries > 1 else 1, queries)):
         weights = np.bincount(drawn, minlength=queries).astype(float)
         fit = _fit(np.tensordot(weights, sums, 1), np.tensordot(weights, counts, 1))
-        if not isinstance(fit, str):
-            found.append(fit)
-    if not found:
+        values = [] if isinstance(fit, str) else [value for value in fit if value is not None]
+        if len(values) == len(scored):
+            found.append(values)
+    if not len(scored) or not found:
         return []
+    intervals: list[Interval | None] = [None] * scores.cells.shape[2]
     low, high = np.quantile(np.array(found), [(1 - level) / 2, (1 + level) / 2], axis=0)
-    return [Interval(float(one), float(other)) for one, other in zip(low, high, strict=True)]
+    for candidate, one, other in zip(scored, low, high, strict=True):
+        intervals[candidate] = Interval(float(one), float(other))
+    return intervals
 
 
 def self_preference(scores: Scores, judge: int, candidate: int) -> float | str:

@@ -132,7 +132,10 @@ class RewardServerSettings(LayeredSettings, JudgeMount):
 
 def _mount(name: str, values: Mapping[str, object]) -> JudgeMount:
     if re.match(_NAME, name) is None or name in RESERVED:
-        raise SettingsError(f"mounts: {name!r} cannot be part of a path; expected lower-case letters, digits, - and _")
+        raise SettingsError(
+            f"mounts: {name!r} cannot be part of a path; expected lower-case letters, digits, - and _, and none of "
+            + ", ".join(sorted(RESERVED))
+        )
     unknown = next((field for field in values if field not in JudgeMount.model_fields), None)
     if unknown is not None:
         raise SettingsError(f"mounts.{name}.{unknown}: unknown setting of a judge")

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from judges.bootstrap import Interval
 from judges.peer_stats import Scores, adjusted_intervals, leniency_adjusted, scores_of, self_preference
 
 NAN = math.nan
@@ -20,9 +21,16 @@ def one(table: Table) -> Scores:
     return Scores(np.array([table], dtype=float))
 
 
-def adjusted(scores: Scores) -> list[float]:
+def adjusted(scores: Scores) -> list[float | None]:
     found = leniency_adjusted(scores)
     assert not isinstance(found, str)
+    return found
+
+
+def intervals(scores: Scores, *, rounds: int = 1000, seed: int = 0) -> list[Interval]:
+    """Those of a table in which every candidate has a score."""
+    found = [each for each in adjusted_intervals(scores, rounds=rounds, seed=seed) if each is not None]
+    assert len(found) == scores.cells.shape[2]
     return found
 
 
@@ -83,8 +91,7 @@ def test_a_judge_without_scores_is_no_judge() -> None:
 @pytest.mark.parametrize(
     ("table", "words"),
     [
-        ([[10, NAN], [20, NAN]], "a candidate has no score"),
-        ([[NAN, NAN], [NAN, NAN]], "a candidate has no score"),
+        ([[NAN, NAN], [NAN, NAN]], "there is no score"),
         ([[10, NAN], [NAN, 20]], "falls apart"),
         ([[10, 20, NAN, NAN], [NAN, NAN, 30, 40]], "falls apart"),
     ],
@@ -96,6 +103,15 @@ def test_what_cannot_be_compared_has_a_reason(table: Table, words: str) -> None:
     assert adjusted_intervals(one(table), rounds=20) == []
 
 
+def test_a_candidate_without_scores_takes_nothing_from_the_others() -> None:
+    """80 + judge + candidate with judges −30, 0, 0, 0 and candidates 0, 5, −5; the fourth judges and never answered."""
+    scores = one([[NAN, 55, 45, NAN], [80, NAN, 75, NAN], [80, 85, NAN, NAN], [80, 85, 75, NAN]])
+    assert scores.column_means() == [80, 75, 65, None]
+    assert adjusted(scores) == [pytest.approx(each) for each in (72.5, 77.5, 67.5)] + [None]
+    found = adjusted_intervals(scores, rounds=20)
+    assert [each is None for each in found] == [False, False, False, True]
+
+
 def test_one_link_is_enough() -> None:
     """Judge 1, who shares candidate 1 with judge 0, is 10 above; so candidate 2 is at 40 − 5."""
     assert adjusted(one([[10, 20, NAN], [NAN, 30, 40]])) == pytest.approx([15, 25, 35])
@@ -103,31 +119,32 @@ def test_one_link_is_enough() -> None:
 
 def test_with_one_query_an_interval_is_a_point() -> None:
     scores = one([[NAN, 55, 45], [80, NAN, 75], [80, 85, NAN]])
-    for interval, value in zip(adjusted_intervals(scores), adjusted(scores), strict=True):
+    for interval, value in zip(intervals(scores), adjusted(scores), strict=True):
         assert (interval.low, interval.high) == pytest.approx((value, value))
 
 
 def test_intervals_are_over_queries_and_of_the_seed() -> None:
     generator = np.random.default_rng(3)
     scores = Scores(generator.integers(0, 101, size=(30, 3, 3)).astype(float))
-    first, again, other = (adjusted_intervals(scores, rounds=200, seed=seed) for seed in (1, 1, 2))
+    first, again, other = (intervals(scores, rounds=200, seed=seed) for seed in (1, 1, 2))
     assert first == again
     assert first != other
     for interval, value in zip(first, adjusted(scores), strict=True):
+        assert value is not None
         assert interval.low < value < interval.high
         assert interval.high - interval.low < 30
 
 
 def test_queries_that_all_say_the_same_leave_no_doubt() -> None:
     scores = Scores(np.array([[[NAN, 55, 45], [80, NAN, 75], [80, 85, NAN]]] * 5, dtype=float))
-    for interval, value in zip(adjusted_intervals(scores, rounds=50), adjusted(scores), strict=True):
+    for interval, value in zip(intervals(scores, rounds=50), adjusted(scores), strict=True):
         assert (interval.low, interval.high) == pytest.approx((value, value))
 
 
 def test_rounds_that_leave_a_candidate_out_are_left_out() -> None:
     """Only one of two queries has candidate 1: a round of the other one alone says nothing of it."""
     scores = Scores(np.array([[[10.0, NAN], [10.0, NAN]], [[10.0, 30.0], [10.0, 30.0]]]))
-    low, high = ([getattr(each, name) for each in adjusted_intervals(scores, rounds=100)] for name in ("low", "high"))
+    low, high = ([getattr(each, name) for each in intervals(scores, rounds=100)] for name in ("low", "high"))
     assert low == pytest.approx([10, 30])
     assert high == pytest.approx([10, 30])
 
@@ -165,8 +182,9 @@ def test_effects_that_add_up_are_found_whatever_is_missing(
     found = leniency_adjusted(Scores(table[None]))
     assume(not isinstance(found, str))
     there = [effect for effect, row in zip(judges, table, strict=True) if np.isfinite(row).any()]
-    wanted = [effect + sum(there) / len(there) for effect in candidates]
-    assert found == pytest.approx(wanted, abs=1e-6)
+    for value, effect, column in zip(found, candidates, table.T, strict=True):
+        assert (value is None) == (not np.isfinite(column).any())
+        assert value is None or value == pytest.approx(effect + sum(there) / len(there), abs=1e-6)
 
 
 @given(
