@@ -157,8 +157,7 @@ def model_name(env: JudgedEnv[Any, Any, Any]) -> str:
 
 def model_name_of(settings: EnvSettings[Any]) -> str:
     """What settings say is evaluated."""
-    answers = settings.env.model_answers
-    return answers.stem if answers is not None else settings.openai.model_name
+    return str(settings.env.run_name(settings.openai.model_name))
 
 
 async def _finish_missing(

@@ -111,6 +111,10 @@ class EnvConfig(BaseEnvConfig, JudgeSettings):
         """Whether the policy judges, and no other judge is called."""
         return False
 
+    def run_name(self, policy: str) -> str:
+        """What an evaluation's directory is named after: the file of answers, or the policy's model."""
+        return policy if self.model_answers is None else self.model_answers.stem
+
 
 class ReplicaSettings(BaseModel):
     """One of several servers of the same policy."""

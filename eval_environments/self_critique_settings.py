@@ -14,6 +14,8 @@ from environments.tasks import Row, by_uid
 from judges.peer import DEFAULT_RUBRIC
 from judges.settings import operational
 
+_NAMED = 2
+
 
 class SelfCritiqueConfig(EnvConfig):
     """Peer evaluation's own settings."""
@@ -48,6 +50,11 @@ class SelfCritiqueConfig(EnvConfig):
             )
         self.judge_critique_rounds = self.critique_rounds
         return self
+
+    def run_name(self, policy: str) -> str:
+        """The candidates, the first two by name; the policy where there are none."""
+        names, more = [each.name for each in self.candidates[:_NAMED]], len(self.candidates) - _NAMED
+        return "+".join([*names, *([f"{more} more"] if more > 0 else [])]) or policy
 
 
 @dataclass(frozen=True, slots=True)

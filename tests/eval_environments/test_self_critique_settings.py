@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
+from environments.models import ModelSettings
+from eval_environments.self_critique_settings import SelfCritiqueConfig
 from tests.command import write_lines
 from tests.peers import Bench, bench, peer, queries
 
@@ -192,3 +194,11 @@ def test_without_a_dataset(tmp_path: Path) -> None:
         assert models.counts() == {}
     assert ended.code == 2, ended.said
     assert "--env.dataset" in ended.said
+
+
+@pytest.mark.parametrize(
+    ("names", "name"), [([], "gpt-4.1"), (["a"], "a"), (["a", "b"], "a+b"), (["a", "b", "c", "d"], "a+b+2 more")]
+)
+def test_a_run_is_named_after_its_candidates(names: list[str], name: str) -> None:
+    candidates = [ModelSettings(name=each, base_url="http://127.0.0.1:1/v1") for each in names]
+    assert SelfCritiqueConfig(candidates=candidates).run_name("gpt-4.1") == name
