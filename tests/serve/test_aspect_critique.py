@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from pathlib import Path
@@ -16,10 +15,10 @@ from judges.aspect import SUPPORTED_ASPECTS
 from judges.verdicts import binary_verdict
 from tests.arena import Arena
 from tests.aspects import ASPECT_SCRIPT, answered, asked, aspects, gold_row, saying, shown, verdict
-from tests.command import RunFiles, Started, in_process, write_lines
+from tests.command import RunFiles, in_process, write_lines
 from tests.judged import Row
 from tests.scripted import Json, Reply, Script, refusing
-from tests.serving import Text, sampling, serve
+from tests.serving import Text, sampling, serve, trained_offline
 from tests.trainer import Batch, Group, training, until
 
 STEPS, GROUP = 2, 4
@@ -43,26 +42,8 @@ def score_by_gold(request: Json, text: str) -> float:
 
 @pytest.mark.parametrize("role", ["respondent", "judge"])
 async def test_offline_it_trains_either_side(tmp_path: Path, role: str) -> None:
-    async with training(4 * GROUP) as trainer:
-        flags = {
-            "env.role": role,
-            "env.rollout_server_url": trainer.url,
-            "env.group_size": GROUP,
-            "env.total_steps": STEPS,
-            "env.steps_per_eval": -1,
-            "env.include_messages": True,
-        }
-        argv = [f"--{name}={value}" for name, value in flags.items()]
-        with Started(str(ASPECT_SCRIPT), "serve", "--offline", *argv, cwd=tmp_path) as started:
-            batches = await trainer.take(STEPS)
-            ended = await asyncio.to_thread(started.ended)
-    assert ended.code == 0, ended.said
-    assert "Traceback" not in ended.said
-    assert re.search(r"step \d+: .*reward_mean", ended.err)
-    assert [sum(len(group["tokens"]) for group in batch) for batch in batches] == [4 * GROUP] * STEPS
-    for group in groups(batches):
-        assert len(set(group["scores"])) > 1
-        assert group["overrides"] is None
+    flag = f"--env.role={role}"
+    for group in await trained_offline(ASPECT_SCRIPT, flag, cwd=tmp_path, steps=STEPS, group_size=GROUP):
         for turns, score in zip(group["messages"], group["scores"], strict=True):
             judgment = turns[-1]["judgment"]
             if role == "judge":

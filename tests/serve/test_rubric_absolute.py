@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from contextlib import AbstractAsyncContextManager
@@ -15,11 +14,11 @@ from environments.settings import SAMPLES
 from judges.errors import SettingsError
 from judges.verdicts import feedback_score
 from tests.arena import Arena
-from tests.command import Started, in_process, write_lines
+from tests.command import in_process, write_lines
 from tests.judged import Row
 from tests.rubrics import RUBRIC_SCRIPT, giving, labelled, score, shown, task, weighed
 from tests.scripted import Json, Reply, Script, refusing
-from tests.serving import Served, Text, sampling, serve
+from tests.serving import Served, Text, sampling, serve, trained_offline
 from tests.trainer import Batch, training, until
 
 STEPS, GROUP = 2, 4
@@ -37,26 +36,8 @@ def nearness(request: Json, text: str) -> float:
 
 @pytest.mark.parametrize("role", ["respondent", "judge"])
 async def test_offline_it_trains_either_side(tmp_path: Path, role: str) -> None:
-    async with training(4 * GROUP) as trainer:
-        flags = {
-            "env.role": role,
-            "env.rollout_server_url": trainer.url,
-            "env.group_size": GROUP,
-            "env.total_steps": STEPS,
-            "env.steps_per_eval": -1,
-            "env.include_messages": True,
-        }
-        argv = [f"--{name}={value}" for name, value in flags.items()]
-        with Started(str(RUBRIC_SCRIPT), "serve", "--offline", *argv, cwd=tmp_path) as started:
-            batches = await trainer.take(STEPS)
-            ended = await asyncio.to_thread(started.ended)
-    assert ended.code == 0, ended.said
-    assert "Traceback" not in ended.said
-    assert re.search(r"step \d+: .*reward_mean", ended.err)
-    assert [sum(len(group["tokens"]) for group in batch) for batch in batches] == [4 * GROUP] * STEPS
-    for group in (group for batch in batches for group in batch):
-        assert len(set(group["scores"])) > 1
-        assert group["overrides"] is None
+    flag = f"--env.role={role}"
+    for group in await trained_offline(RUBRIC_SCRIPT, flag, cwd=tmp_path, steps=STEPS, group_size=GROUP):
         for turns, reward in zip(group["messages"], group["scores"], strict=True):
             if role == "judge":
                 assert reward == nearness({"messages": turns[:-1]}, turns[-1]["content"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections.abc import AsyncIterator, Callable
@@ -13,10 +12,10 @@ import pytest
 
 from eval_environments.self_critique_environment import SelfCritiqueEnv
 from tests.arena import Arena
-from tests.command import Started, write_lines
+from tests.command import write_lines
 from tests.peers import PEER_SCRIPT, REFUSED, Asked, Minds, Said, asked, peer, queries
 from tests.scripted import Json, ScriptedEndpoint, refusing
-from tests.serving import Served, sampling, serve
+from tests.serving import Served, sampling, serve, trained_offline
 from tests.trainer import Group, training, until
 
 GROUP = 4
@@ -211,27 +210,9 @@ async def test_without_peers_the_judge_of_the_settings_is_asked(tmp_path: Path) 
 
 
 async def test_it_serves_offline(tmp_path: Path) -> None:
-    steps = 2
-    async with training(2 * GROUP) as trainer:
-        argv = [
-            "--env.steps_per_eval=-1",
-            "--env.include_messages=True",
-            f"--env.rollout_server_url={trainer.url}",
-            f"--env.group_size={GROUP}",
-            f"--env.total_steps={steps}",
-        ]
-        with Started(str(PEER_SCRIPT), "serve", "--offline", *argv, cwd=tmp_path) as started:
-            batches = await trainer.take(steps)
-            ended = await asyncio.to_thread(started.ended)
-    assert ended.code == 0, ended.said
-    assert "Traceback" not in ended.said
-    groups = [group for batch in batches for group in batch]
-    assert len(groups) == 2 * steps
-    for group in groups:
-        assert len(set(group["scores"])) > 1
+    for group in await trained_offline(PEER_SCRIPT, cwd=tmp_path, steps=2, group_size=GROUP):
         assert all(0 <= score <= 1 for score in group["scores"])
         assert all(round(score * 100) == pytest.approx(score * 100) for score in group["scores"])
-        assert zeroed(group) == [False] * GROUP
 
 
 def test_serve_says_what_is_missing(tmp_path: Path) -> None:
