@@ -38,7 +38,7 @@ class Prospects:
             NothingSucceeds: it was one too many.
         """
         if isinstance(error, NoTokens) or not error.kind.retryable:
-            self._note_refusal(f"the policy: {error}")
+            self._note_refusal(why_unsampled(error))
 
     def judged(self, group: JudgedGroup[Any]) -> None:
         """Note a group that was judged, well or not.
@@ -56,6 +56,11 @@ class Prospects:
         self._refused += 1
         if not self._any_success and self._refused >= HOPELESS_AFTER:
             raise NothingSucceeds(why)
+
+
+def why_unsampled(error: EndpointError | NoTokens) -> str:
+    """What went wrong with a group's completions."""
+    return f"the policy at {error}" if isinstance(error, EndpointError) else f"the policy: {error}"
 
 
 def why_unscored(group: JudgedGroup[Any]) -> str:

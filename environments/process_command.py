@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from environments.base import JudgedEnv
-from environments.giving_up import Prospects, why_unscored
+from environments.giving_up import Prospects, why_unsampled, why_unscored
 from environments.group_file import GroupFile
 from environments.metrics import Metrics
 from environments.order import RowOrder
@@ -54,7 +54,7 @@ class _Processing:
             try:
                 group = await self.env.roll_out(task)
             except (EndpointError, NoTokens) as error:
-                logger.warning("group %r: %s", task.uid, error)
+                logger.warning("group %r is given up: %s", task.uid, why_unsampled(error))
                 self.prospects.sampled(error)
                 continue
             scores = group.scores

@@ -19,7 +19,7 @@ from typing import Any
 from environments.base import JudgedEnv
 from environments.capacity import free_places
 from environments.checkpoints import Checkpoints
-from environments.giving_up import Prospects, why_unscored
+from environments.giving_up import Prospects, why_unsampled, why_unscored
 from environments.group_file import GroupFile
 from environments.membership import Membership
 from environments.metrics import Metrics
@@ -166,10 +166,10 @@ class Serving:
         self._tries[task.uid] += 1
         worth_it = isinstance(error, EndpointError) and error.kind.retryable
         if worth_it and self._tries[task.uid] < _TRIES_FOR_EACH_ROW:
-            logger.warning("group %r is tried again: %s", task.uid, error)
+            logger.warning("group %r is tried again: %s", task.uid, why_unsampled(error))
             self._order.give_back(task)
         else:
-            self._drop("policy_failed", f"group {task.uid!r}: {error}")
+            self._drop("policy_failed", f"group {task.uid!r} is given up: {why_unsampled(error)}")
             del self._tries[task.uid]
             self._order.done(task)
         await asyncio.sleep(_AFTER_FAILURE_S)
