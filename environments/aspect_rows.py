@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -10,6 +11,8 @@ from judges import wire
 from judges.aspect import Aspect
 from judges.verdicts import yes_or_no
 from judges.wire import JSON
+
+logger = logging.getLogger(__name__)
 
 _QUESTION = ("question", "user_input", "prompt")
 _ANSWER = ("answer", "response")
@@ -60,15 +63,19 @@ def read_gold(rows: Sequence[Row], aspects: Sequence[Aspect]) -> list[AspectTask
         DataError: a verdict is neither yes nor no, or a row has the id of another.
     """
     tasks: list[AspectTask] = []
+    used = 0
     for uid, row in by_uid(rows, numbered=True).items():
         if row.optional_text(*_ANSWER) is None:
             continue
         golds = _golds(row, aspects)
+        used += bool(golds)
         tasks += [
             _task(f"{uid}:{aspect.name}", row, {aspect.name: golds[aspect.name]}, aspect)
             for aspect in aspects
             if aspect.name in golds
         ]
+    if 0 < used < len(rows):
+        logger.warning("%d of %d rows have no answer in text or no gold verdict", len(rows) - used, len(rows))
     return tasks
 
 

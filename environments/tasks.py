@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import logging
 import tempfile
@@ -153,7 +154,7 @@ def _load_lines(path: Path) -> list[Mapping[str, JSON]]:
 
 def _load_json(path: Path) -> list[Mapping[str, JSON]]:
     """A JSON file: a list of objects, or one object a line."""
-    data = path.read_bytes()
+    data = path.read_bytes().removeprefix(codecs.BOM_UTF8)
     if not data.lstrip().startswith(b"["):
         return _load_lines(path)
     try:

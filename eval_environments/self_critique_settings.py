@@ -71,8 +71,11 @@ def read_queries(rows: Sequence[Row], default_rubric: str) -> list[PeerTask]:
     """A task for each row: its query with its own rubric or the default one.
 
     Raises:
-        DataError: a row has no query, or the id of another.
+        DataError: a row has no query, a rubric that is no text, or the id of another.
     """
+    for row in rows:
+        if not isinstance(row.values.get("rubric"), str | None):
+            raise row.lacks("a rubric that is text (or none: env.rubric is for rows without one)")
     return [
         PeerTask(
             uid=uid,

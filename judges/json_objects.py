@@ -16,6 +16,7 @@ from judges.wire import JSON
 LOOKED_AT = 20_000
 """How many characters at the end of a text are read; a verdict stands at the end, and is shorter than this."""
 
+_QUOTES = "\"'\u2018\u2019\u201c\u201d"
 _DECODER = json.JSONDecoder(strict=False)  # judges write line breaks into strings as they are
 
 
@@ -38,10 +39,12 @@ class Found:
     def is_contested(self, name: str) -> bool:
         """Whether the object may be one that a broken one only quotes.
 
-        So it is if `name` stands behind it in JSON's quotation marks and with a value, or a brace that nothing there
-        has opened. Nothing that stands only before an object contests it.
+        So it is if `name` stands behind it with a value, in quotation marks of any kind or without any behind a brace,
+        or a brace that nothing there has opened. Nothing that stands only before an object contests it.
         """
-        if re.search(rf'"{re.escape(name)}"\s*:\s*\S', self.prose, re.IGNORECASE) is not None:
+        quoted = rf"[{_QUOTES}]{re.escape(name)}[{_QUOTES}]\s*:\s*\S"
+        bare = rf"\{{[^{{}}]*\b{re.escape(name)}\s*:\s*\S"
+        if re.search(f"{quoted}|{bare}", self.prose, re.IGNORECASE) is not None:
             return True
         gap, prose = self.gap.rstrip(), self.prose.lstrip()
         while gap.endswith("{") and prose.startswith("}"):  # some models double the braces

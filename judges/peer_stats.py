@@ -16,6 +16,8 @@ from judges.bootstrap import Interval
 
 Floats = NDArray[np.float64]
 
+_DIGITS = 9
+
 
 @dataclass(frozen=True, slots=True)
 class Scores:
@@ -77,7 +79,7 @@ def _fit(sums: Floats, counts: Floats) -> list[float | None] | str:
     effects = np.linalg.lstsq(normal, np.concatenate([sums.sum(axis=1), sums.sum(axis=0)]), rcond=None)[0]
     leniency = effects[: len(judges)].mean()
     for candidate, effect in zip(candidates, effects[len(judges) :], strict=True):
-        found[candidate] = float(effect + leniency)
+        found[candidate] = round(float(effect + leniency), _DIGITS) + 0.0  # no −0.0, no noise of the least squares
     return found
 
 

@@ -112,6 +112,12 @@ def test_a_candidate_without_scores_takes_nothing_from_the_others() -> None:
     assert [each is None for each in found] == [False, False, False, True]
 
 
+def test_no_noise_of_the_fit_is_published() -> None:
+    assert adjusted(one([[40]])) == [40.0]
+    assert adjusted(one([[0, 1], [0, 0.5]])) == [0.0, 0.75]
+    assert str(adjusted(one([[0, 1], [0, 0.5]]))[0]) == "0.0"
+
+
 def test_one_link_is_enough() -> None:
     """Judge 1, who shares candidate 1 with judge 0, is 10 above; so candidate 2 is at 40 − 5."""
     assert adjusted(one([[10, 20, NAN], [NAN, 30, 40]])) == pytest.approx([15, 25, 35])

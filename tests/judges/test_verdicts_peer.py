@@ -228,3 +228,13 @@ def test_what_is_written_as_asked_for_is_read(score: int, reasoning: str, prose:
     assert found is not None
     assert found.score == score
     assert found.reasoning == reasoning
+
+
+@pytest.mark.parametrize("broken", ["{'score': 85}", "{\u201cscore\u201d: 85}", '{reasoning: "n", score: 85}'])
+def test_a_last_score_in_json_of_another_kind_is_no_licence_for_a_quoted_one(broken: str) -> None:
+    assert score_object(f'I gave {{"reasoning": "old", "score": 40}}. Revised:\n{broken}') is None
+    assert score_object(f'{broken}\nThat is: {{"reasoning": "new", "score": 85}}') == (85, "new")
+
+
+def test_a_word_in_prose_contests_nothing() -> None:
+    assert score_object('{"reasoning": "r", "score": 40}\nThe score: 40 of 100.') == (40, "r")
