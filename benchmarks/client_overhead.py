@@ -21,11 +21,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import orjson
 
-from judges.client import ChatClient, ChatSettings
+from judges.llm.client import ChatClient, ChatSettings
+from judges.llm.replicas import Endpoint
+from judges.llm.transport import open_session
+from judges.llm.wire import Message
 from judges.offline import StandIn
-from judges.replicas import Endpoint
-from judges.transport import open_session
-from judges.wire import Message
 
 MESSAGES = [Message(role="user", content="Say something about the sea. " * 20)]
 

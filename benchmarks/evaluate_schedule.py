@@ -20,7 +20,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from environments import cli, evaluate_command
+from environments import cli
+from environments.evaluate import command as evaluate_command
 from eval_environments.arena_hard_environment import ArenaHardEnv
 
 

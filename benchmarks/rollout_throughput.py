@@ -25,19 +25,19 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import aiohttp
 
 from environments.command_settings import load_settings
-from environments.membership import Membership
 from environments.metrics import Metrics
-from environments.rollout_api import RolloutApi
-from environments.rollouts import JudgedGroup
-from environments.serving import Serving
+from environments.rollouts.groups import JudgedGroup
+from environments.training.connection import Membership
+from environments.training.rollout_api import RolloutApi
+from environments.training.serve import Serving
 from eval_environments.arena_hard_environment import ArenaHardEnv, ArenaHardTask
-from judges.arena_hard import ArenaDetail, game_messages
-from judges.arena_stats import row_entries, row_outcome, row_reward
-from judges.calls import ask
-from judges.judgment import Judgment, Status
+from judges.arena.judge import ArenaDetail, game_messages
+from judges.arena.win_rate import row_entries, row_outcome, row_reward
+from judges.core.calls import ask
+from judges.core.judgment import Judgment, Status
+from judges.llm.transport import open_session
 from judges.offline import StandIn
-from judges.transport import open_session
-from judges.verdicts import arena_label
+from judges.parsing.verdicts import arena_label
 
 BATCH = 128
 

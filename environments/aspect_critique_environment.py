@@ -22,7 +22,6 @@ from pydantic import BeforeValidator, Field, model_validator
 from pydantic_settings import NoDecode
 from typing_extensions import Self
 
-from environments.aspect_rows import AspectTask, read_answers, read_gold
 from environments.base import JudgedEnv
 from environments.completions import (
     Completion,
@@ -32,20 +31,21 @@ from environments.completions import (
     system_text,
     why_unreadable,
 )
+from environments.data.aspect_rows import AspectTask, read_answers, read_gold
+from environments.data.rows import Split, load_rows
 from environments.metrics import MetricAggregator, slug
 from environments.records import Sample
 from environments.roles import RoleConfig
 from environments.settings import SAMPLES
-from environments.tasks import Split, load_rows
 from judges import prompts
-from judges.agreement import verdict_agreement
-from judges.aspect import Aspect, AspectDetail, AspectScoring, AspectSettings, cast_vote, count_votes
-from judges.aspect_panel import AspectPanel, PanelDetail, check_aspects
-from judges.aspect_prompt import SUPPORTED_ASPECTS, aspect_messages, aspects_of
-from judges.errors import DataError, SettingsError
-from judges.judgment import Judgment, Status
-from judges.self_critique import SelfCritique
-from judges.wire import Message
+from judges.aspects.judge import Aspect, AspectDetail, AspectScoring, AspectSettings, cast_vote, count_votes
+from judges.aspects.panel import AspectPanel, PanelDetail, check_aspects
+from judges.aspects.prompt import SUPPORTED_ASPECTS, aspect_messages, aspects_of
+from judges.core.judgment import Judgment, Status
+from judges.core.self_critique import SelfCritique
+from judges.llm.errors import DataError, SettingsError
+from judges.llm.wire import Message
+from judges.statistics.agreement import verdict_agreement
 
 logger = logging.getLogger(__name__)
 
@@ -177,7 +177,7 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
         return Judgment(float(verdict.yes == gold), Status.OK, "yes" if verdict.yes else "no", detail=detail)
 
     def reward(self, judgment: Judgment[PanelDetail]) -> float:
-        """The combined score from 0 to 1 (`judges.aspect_panel`); as judge, 1.0 for the gold verdict, else 0.0."""
+        """The combined score from 0 to 1 (`judges.aspects.panel`); as judge, 1.0 for the gold verdict, else 0.0."""
         assert judgment.score is not None  # only judgments with a score get here
         return judgment.score
 

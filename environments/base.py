@@ -18,24 +18,24 @@ from typing import Any, ClassVar, Generic, TypeVar
 import aiohttp
 from atroposlib.envs.base import BaseEnv
 
-from environments import tasks as data
 from environments.completions import Completion, Conversation, read_completion
+from environments.data import rows as data
+from environments.data.rows import Split, TaskT
+from environments.evaluate.report import Table
 from environments.metrics import MetricAggregator
-from environments.order import RowOrder
 from environments.policy import Policy, TokenServer
 from environments.records import Sample, SampleRun
-from environments.report import Table
-from environments.retokenize import Retokenizer
-from environments.rollouts import DropReason, JudgedGroup, judge_group, scored_group
-from environments.sampling import ChatSource, RolloutSource
+from environments.rollouts.groups import DropReason, JudgedGroup, judge_group, scored_group
+from environments.rollouts.retokenize import Retokenizer
+from environments.rollouts.sources import ChatSource, RolloutSource
 from environments.settings import ConfigT, EnvConfig, EnvSettings
-from environments.tasks import Split, TaskT
-from judges.cache import JudgmentCache
-from judges.client import ChatClient
-from judges.errors import DataError, EndpointError, SettingsError
-from judges.judgment import CallRun, Judgment, Status
-from judges.urls import split_urls
-from judges.wire import JSON, Choice
+from environments.training.sampler import RowOrder
+from judges.core.judgment import CallRun, Judgment, Status
+from judges.llm.cache import JudgmentCache
+from judges.llm.client import ChatClient
+from judges.llm.errors import DataError, EndpointError, SettingsError
+from judges.llm.urls import split_urls
+from judges.llm.wire import JSON, Choice
 
 logger = logging.getLogger(__name__)
 
@@ -387,7 +387,7 @@ class JudgedEnv(BaseEnv, Generic[ConfigT, TaskT, DetailT]):
 
     async def evaluate(self, *args: object, **kwargs: object) -> None:
         """Atropos' hook for an evaluation: into a run directory of its own."""
-        from environments.evaluate_command import evaluate  # late: the command knows the environments' base
+        from environments.evaluate.command import evaluate  # late: the command knows the environments' base
 
         await evaluate(self, self.eval_tasks(), standing_in=self.settings.stand_ins)
 

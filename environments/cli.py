@@ -19,20 +19,23 @@ from typing import Any
 
 from rich.logging import RichHandler
 
-from environments import evaluate_command, offline, report, runs
+from environments import offline
 from environments.base import JudgedEnv
 from environments.command_settings import load_settings, program
-from environments.giving_up import NothingSucceeds
-from environments.membership import Membership
+from environments.evaluate import command as evaluate_command
+from environments.evaluate import report
+from environments.failure_guard import NothingSucceeds
 from environments.metrics import Metrics
-from environments.process_command import process
-from environments.rollout_api import RolloutApi
-from environments.serving import Serving
+from environments.runs import directory as runs
 from environments.settings import EnvSettings
-from judges.errors import SettingsError, UserError
-from judges.layers import Loaded, secrets
-from judges.transport import open_session
-from judges.urls import without_credentials
+from environments.training.connection import Membership
+from environments.training.process import process
+from environments.training.rollout_api import RolloutApi
+from environments.training.serve import Serving
+from judges.config.sources import Loaded, secrets
+from judges.llm.errors import SettingsError, UserError
+from judges.llm.transport import open_session
+from judges.llm.urls import without_credentials
 
 logger = logging.getLogger(__name__)
 

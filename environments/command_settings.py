@@ -12,8 +12,8 @@ from typing import Any
 from environments import offline
 from environments.base import JudgedEnv
 from environments.settings import EnvSettings
-from judges.errors import SettingsError
-from judges.layers import Layer, Loaded, load
+from judges.config.sources import Layer, Loaded, load
+from judges.llm.errors import SettingsError
 
 
 def program() -> str:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from environments.settings import EnvConfig
-from judges import prompts, thinking
-from judges.thinking import ThinkingFault
-from judges.wire import Choice, Message
+from judges import prompts
+from judges.llm.wire import Choice, Message
+from judges.parsing import thinking
+from judges.parsing.thinking import ThinkingFault
 
 Conversation: TypeAlias = Sequence[Message]
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from judges.agreement import Agreement
-from judges.bootstrap import ratio_interval
-from judges.naming import slug
+from judges.core.naming import slug
+from judges.statistics.agreement import Agreement
+from judges.statistics.bootstrap import ratio_interval
 
 __all__ = ["MetricAggregator", "Metrics", "slug"]
 

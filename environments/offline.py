@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pydantic import TypeAdapter, ValidationError
 
 from environments.settings import BUNDLED_TOKENIZER, ConfigT, EnvSettings
-from judges.errors import SettingsError
-from judges.layers import Layer, Loaded, Values
+from judges.config.sources import Layer, Loaded, Values
+from judges.llm.errors import SettingsError
 from judges.offline import StandIn
 
 LAYER = "--offline"

@@ -15,16 +15,16 @@ from atroposlib.envs.server_handling.server_baseline import APIServerConfig
 from atroposlib.envs.server_handling.server_manager import ServerManager
 
 from environments.completions import Completion, Conversation, read_completion
-from environments.retokenize import Retokenizer
-from environments.sampling import NoTokens, Rollout
-from environments.sequences import MASKED, TokenSequence
+from environments.rollouts.retokenize import Retokenizer
+from environments.rollouts.sequences import MASKED, TokenSequence
+from environments.rollouts.sources import NoTokens, Rollout
 from environments.settings import EnvConfig, ServerSettings
-from judges.client import ChatClient
-from judges.errors import EndpointError, FailureKind
-from judges.judgment import CallRun
-from judges.replicas import Replica
-from judges.retry import classify_exception, classify_status
-from judges.wire import Choice
+from judges.core.judgment import CallRun
+from judges.llm.client import ChatClient
+from judges.llm.errors import EndpointError, FailureKind
+from judges.llm.replicas import Replica
+from judges.llm.retry import classify_exception, classify_status
+from judges.llm.wire import Choice
 
 
 class Policy:

@@ -14,8 +14,8 @@ import orjson
 from pydantic import TypeAdapter
 
 from environments.completions import Completion
-from judges.judgment import CallRun, Critique, Judgment, Status
-from judges.wire import JSON
+from judges.core.judgment import CallRun, Critique, Judgment, Status
+from judges.llm.wire import JSON
 
 DetailT = TypeVar("DetailT")
 

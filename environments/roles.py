@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from typing_extensions import Self
 
 from environments.settings import EnvConfig
-from judges.polling import VOTE_TEMPERATURE
+from judges.core.voting import VOTE_TEMPERATURE
 
 Role = Literal["respondent", "judge"]
 

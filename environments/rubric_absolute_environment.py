@@ -30,23 +30,23 @@ from environments.completions import (
     system_text,
     why_unreadable,
 )
+from environments.data.rows import Split, load_rows
+from environments.data.rubric_rows import RubricTask, read_rubric_rows
 from environments.metrics import MetricAggregator, slug
 from environments.records import Sample
 from environments.roles import RoleConfig
-from environments.rubric_rows import RubricTask, read_rubric_rows
 from environments.settings import SAMPLES, TextOrFile
-from environments.tasks import Split, load_rows
 from judges import prompts
-from judges.agreement import score_agreement
-from judges.errors import DataError, SettingsError
-from judges.expected_score import check_scale
-from judges.judgment import Judgment, Status
-from judges.rubric import Pooling, RubricDetail, RubricJudge, RubricSettings, Scored, Weighting, pool
-from judges.rubric_prompt import read_score, rubric_messages
-from judges.scale import Scale
-from judges.self_critique import SelfCritique
-from judges.verdicts import RubricFormat, is_strict_feedback
-from judges.wire import Message
+from judges.core.judgment import Judgment, Status
+from judges.core.scale import Scale
+from judges.core.self_critique import SelfCritique
+from judges.llm.errors import DataError, SettingsError
+from judges.llm.wire import Message
+from judges.parsing.verdicts import RubricFormat, is_strict_feedback
+from judges.rubrics.expected_score import check_scale
+from judges.rubrics.judge import Pooling, RubricDetail, RubricJudge, RubricSettings, Scored, Weighting, pool
+from judges.rubrics.prompt import read_score, rubric_messages
+from judges.statistics.agreement import score_agreement
 
 logger = logging.getLogger(__name__)
 

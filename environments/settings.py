@@ -12,18 +12,18 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, S
 from pydantic_settings import CliImplicitFlag
 from typing_extensions import Self
 
-from judges import wire
-from judges.chat import ChatSettings
-from judges.layers import LayeredSettings
-from judges.replicas import Endpoint
-from judges.settings import JudgeSettings, api_key, is_operational, operational
-from judges.urls import check_urls, same_host, split_urls, without_credentials
-from judges.usage import Prices
-from judges.wire import JSON
+from judges.config.judge import JudgeSettings, api_key, is_operational, operational
+from judges.config.sources import LayeredSettings
+from judges.llm import wire
+from judges.llm.replicas import Endpoint
+from judges.llm.types import ChatSettings
+from judges.llm.urls import check_urls, same_host, split_urls, without_credentials
+from judges.llm.usage import Prices
+from judges.llm.wire import JSON
 
 HERE = Path(__file__).parent
-SAMPLES = HERE / "samples"
-BUNDLED_TOKENIZER = HERE / "tokenizers" / "bytes"
+SAMPLES = HERE / "data" / "samples"
+BUNDLED_TOKENIZER = HERE / "rollouts" / "tokenizers" / "bytes"
 
 
 def comma_separated(value: object) -> object:

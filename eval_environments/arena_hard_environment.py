@@ -21,16 +21,16 @@ from pydantic import Field
 
 from environments.base import JudgedEnv
 from environments.completions import Completion, Conversation, default_thinking_prompt, system_messages
+from environments.data.rows import Split, answer_text, by_uid, load_rows
 from environments.metrics import MetricAggregator, slug
 from environments.records import Sample
 from environments.settings import SAMPLES, EnvConfig
-from environments.tasks import Split, answer_text, by_uid, load_rows
-from judges.arena_hard import ArenaDetail, ArenaHardJudge, ArenaProtocol, row_entries
-from judges.errors import DataError
-from judges.judgment import Judgment, Status
-from judges.self_critique import SelfCritique
-from judges.style import style_controlled_win_rate, style_difference, style_of
-from judges.wire import Message
+from judges.arena.judge import ArenaDetail, ArenaHardJudge, ArenaProtocol, row_entries
+from judges.arena.style import style_controlled_win_rate, style_difference, style_of
+from judges.core.judgment import Judgment, Status
+from judges.core.self_critique import SelfCritique
+from judges.llm.errors import DataError
+from judges.llm.wire import Message
 
 logger = logging.getLogger(__name__)
 

@@ -22,13 +22,13 @@ from pydantic_settings import NoDecode
 
 from environments.base import JudgedEnv
 from environments.completions import Completion, Conversation, system_text
+from environments.data.pairs import PairTask, Shuffle, check_choices, choice_task, is_ties, ties_task
+from environments.data.preferences import Preference, read_preferences
+from environments.data.rows import Split, load_rows
 from environments.metrics import MetricAggregator, slug
-from environments.pairs import PairTask, Shuffle, check_choices, choice_task, is_ties, ties_task
-from environments.preferences import Preference, read_preferences
 from environments.records import Sample
-from environments.rollouts import DropReason, JudgedGroup
+from environments.rollouts.groups import DropReason, JudgedGroup
 from environments.settings import SAMPLES, EnvConfig, TextOrFile, comma_separated
-from environments.tasks import Split, load_rows
 from eval_environments.pairwise_metrics import (
     PairwiseDetail,
     SwapVotes,
@@ -37,12 +37,12 @@ from eval_environments.pairwise_metrics import (
     official_scores,
 )
 from judges import prompts
-from judges.choice import MOST_CHOICES, choice_messages, rating_messages
-from judges.errors import DataError, SettingsError
-from judges.judgment import Judgment, Status
-from judges.rewardbench import ties_row_score
-from judges.settings import operational
-from judges.verdicts import choice_letter, choice_letter_official, rating, rating_official
+from judges.config.judge import operational
+from judges.core.judgment import Judgment, Status
+from judges.llm.errors import DataError, SettingsError
+from judges.pairwise.prompt import MOST_CHOICES, choice_messages, rating_messages
+from judges.pairwise.rewardbench import ties_row_score
+from judges.parsing.verdicts import choice_letter, choice_letter_official, rating, rating_official
 
 logger = logging.getLogger(__name__)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from environments.data.pairs import SWAPPED, Mode, PairTask
 from environments.metrics import MetricAggregator, slug
-from environments.pairs import SWAPPED, Mode, PairTask
 from environments.records import Sample
-from judges.rewardbench import SUBSETS, UNREADABLE_CHOICE, TiesRow, leaderboard_score, ties_score
+from judges.pairwise.rewardbench import SUBSETS, UNREADABLE_CHOICE, TiesRow, leaderboard_score, ties_score
 
 _RATINGS = range(1, 11)
 

@@ -20,27 +20,27 @@ if __name__ == "__main__":  # run as a script, from whichever folder: the packag
 
 from environments.base import JudgedEnv
 from environments.completions import Completion, Conversation, default_thinking_prompt, system_messages
+from environments.data.rows import Split, load_rows
+from environments.evaluate.report import Table
 from environments.metrics import MetricAggregator, slug
-from environments.models import ModelSettings
 from environments.offline import STAND_IN_POLICY
 from environments.policy import Policy
 from environments.records import Sample, SampleRun
-from environments.report import Table
-from environments.runs import replace
+from environments.runs.directory import replace
 from environments.settings import SAMPLES
-from environments.tasks import Split, load_rows
-from eval_environments import peer_report
-from eval_environments.peer_models import Candidate, Clients, Column, Peer, calls_and_price, combined, peer, score_all
-from eval_environments.peer_report import PeerResults
-from eval_environments.peer_table import PeerAnswer, PeerCell, PeerTable
-from eval_environments.self_critique_settings import PeerTask, SelfCritiqueConfig, read_queries
-from judges import wire
-from judges.client import ChatClient
-from judges.errors import SettingsError
-from judges.judgment import CallRun, Judgment, Status
-from judges.peer import SCALE
-from judges.peer_stats import leniency_adjusted, scores_of
-from judges.wire import Message
+from eval_environments.peer import report as peer_report
+from eval_environments.peer.endpoints import ModelSettings
+from eval_environments.peer.models import Candidate, Clients, Column, Peer, calls_and_price, combined, peer, score_all
+from eval_environments.peer.report import PeerResults
+from eval_environments.peer.settings import PeerTask, SelfCritiqueConfig, read_queries
+from eval_environments.peer.table import PeerAnswer, PeerCell, PeerTable
+from judges.core.judgment import CallRun, Judgment, Status
+from judges.llm import wire
+from judges.llm.client import ChatClient
+from judges.llm.errors import SettingsError
+from judges.llm.wire import Message
+from judges.peers.judge import SCALE
+from judges.peers.ranking import leniency_adjusted, scores_of
 
 logger = logging.getLogger(__name__)
 

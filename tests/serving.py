@@ -13,13 +13,13 @@ from typing import Any
 
 from environments.base import JudgedEnv
 from environments.command_settings import load_settings
-from environments.membership import Membership
 from environments.metrics import Metrics
-from environments.rollout_api import RolloutApi
-from environments.serving import Serving
 from environments.settings import BUNDLED_TOKENIZER
+from environments.training.connection import Membership
+from environments.training.rollout_api import RolloutApi
+from environments.training.serve import Serving
 from eval_environments.arena_hard_environment import ArenaHardEnv
-from judges.transport import open_session
+from judges.llm.transport import open_session
 from tests.arena import Arena, against_model, for_model, model_is_a, uid_of
 from tests.command import PATIENCE_S, Started
 from tests.scripted import Json, Reply, Script, ScriptedEndpoint, completion

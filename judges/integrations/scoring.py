@@ -15,12 +15,12 @@ from typing import Protocol, cast
 
 import aiohttp
 
-from judges import wire
+from judges.llm import wire
+from judges.llm.wire import JSON
 from judges.server.core import Core, Overloaded, Unusable
 from judges.server.items import Scored, failure
 from judges.server.protocols.native import Native, ScoreBody
 from judges.server.settings import JudgeMount
-from judges.wire import JSON
 
 logger = logging.getLogger(__name__)
 

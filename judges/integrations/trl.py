@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, cast
 
 from judges.integrations.scoring import InProcessScoring, Result, Scoring, ServerScoring, scoring
+from judges.llm.wire import JSON
 from judges.server.settings import JudgeMount
-from judges.wire import JSON
 
 Conversation = str | Sequence[Mapping[str, JSON]]
 

@@ -18,11 +18,11 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from judges import wire
-from judges.errors import JudgeGymError
 from judges.integrations.scoring import InProcessScoring, ServerScoring, scoring
+from judges.llm import wire
+from judges.llm.errors import JudgeGymError
+from judges.llm.wire import JSON
 from judges.server.settings import JudgeMount
-from judges.wire import JSON
 
 logger = logging.getLogger(__name__)
 

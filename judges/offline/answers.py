@@ -2,10 +2,10 @@
 
 import re
 
-from judges.offline.dice import Dice, unit
 from judges.offline.formats import FORMATS, judged_by
 from judges.offline.policy import think, write
 from judges.offline.request import ChatRequest, system_text
+from judges.offline.rng import Dice, unit
 
 _PIECE = re.compile(r"\w+|[^\w\s]")
 _NOISE = ("brindle", "costrav", "dimmel", "fennow", "gralt", "hosket", "lumber", "morrow", "pintle", "quorish")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from judges.offline.dice import unit
+from judges.offline.rng import unit
 
 KINDS = ("drop", "timeout", "garbage", "malformed", "empty")
 """The kinds that are no HTTP status: no answer, no end, noise for text, no JSON, no text."""

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import orjson
 
-from judges.offline.dice import Dice
 from judges.offline.lexical import salient_words
 from judges.offline.request import ChatRequest, Message
+from judges.offline.rng import Dice
 
 _FALLBACK = ("question", "answer", "example", "reason", "purpose", "result")
 _OPENINGS = (

@@ -7,8 +7,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from judges.offline.dice import unit
 from judges.offline.request import Message
+from judges.offline.rng import unit
 
 IM_START, IM_END = 257, 258
 _LOGPROBS_DRAWN = 64  # then they repeat: hashing each of thousands of tokens would be the slowest part of an answer

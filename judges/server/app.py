@@ -13,7 +13,8 @@ from typing import cast
 from aiohttp import web
 from pydantic import BaseModel, ValidationError
 
-from judges import wire
+from judges.llm import wire
+from judges.llm.wire import JSON
 from judges.server import openapi, page
 from judges.server.access import Access
 from judges.server.core import Core, Overloaded, Unusable
@@ -25,7 +26,6 @@ from judges.server.protocols.openrlhf import OpenRLHF
 from judges.server.protocols.slime import Slime
 from judges.server.settings import JudgeMount, RewardServerSettings
 from judges.server.telemetry import Telemetry
-from judges.wire import JSON
 
 logger = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
-from judges.errors import SettingsError, UserError
-from judges.layers import Loaded, load
+from judges.config.sources import Loaded, load
+from judges.llm.errors import SettingsError, UserError
 from judges.offline import StandIn
 from judges.server import workers
 from judges.server.access import Access

@@ -18,13 +18,13 @@ from types import TracebackType
 
 import aiohttp
 
-from judges.cache import JudgmentCache
-from judges.client import ChatClient
-from judges.errors import SettingsError
+from judges.llm.cache import JudgmentCache
+from judges.llm.client import ChatClient
+from judges.llm.errors import SettingsError
+from judges.llm.transport import open_session
 from judges.server.items import Item, Scored, failure
 from judges.server.scorers import Scorer, Unusable, scorer_of
 from judges.server.settings import JudgeMount
-from judges.transport import open_session
 
 logger = logging.getLogger(__name__)
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 import orjson
 
-from judges.aspect import Aspect
-from judges.judgment import Judgment, Status
-from judges.usage import Usage
+from judges.aspects.judge import Aspect
+from judges.core.judgment import Judgment, Status
+from judges.llm.usage import Usage
 
 NO_REQUEST = "bad_request"
 

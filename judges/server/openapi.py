@@ -7,10 +7,10 @@ from typing import cast
 
 from pydantic import BaseModel
 
+from judges.llm.wire import JSON
 from judges.server.protocols.base import Adapter
 from judges.server.protocols.nemo_gym import AggregateBody
 from judges.server.settings import JudgeMount
-from judges.wire import JSON
 
 _REF = "#/components/schemas/{model}"
 

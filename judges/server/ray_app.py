@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from judges.layers import load
+from judges.config.sources import load
 from judges.server.settings import RewardServerSettings
 
 _TARGET_ONGOING = 256

@@ -8,24 +8,24 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import Protocol
 
-from judges.arena_hard import ArenaDetail, ArenaHardJudge
-from judges.aspect import AspectSettings
-from judges.aspect_panel import AspectPanel, PanelDetail
-from judges.calls import ask
-from judges.choice import LETTERS, MOST_CHOICES, choice_messages
-from judges.client import ChatClient
-from judges.errors import SettingsError
-from judges.expected_score import check_scale
-from judges.judgment import Judgment, Status
-from judges.peer import DEFAULT_RUBRIC, SCALE, PeerDetail, PeerJudge
-from judges.rubric import RubricDetail, RubricJudge, RubricSettings
-from judges.rubric_prompt import Rubric
-from judges.scale import Scale
-from judges.seeding import derive
-from judges.self_critique import SelfCritique
+from judges.arena.judge import ArenaDetail, ArenaHardJudge
+from judges.aspects.judge import AspectSettings
+from judges.aspects.panel import AspectPanel, PanelDetail
+from judges.core.calls import ask
+from judges.core.judgment import Judgment, Status
+from judges.core.scale import Scale
+from judges.core.seeding import derive
+from judges.core.self_critique import SelfCritique
+from judges.llm.client import ChatClient
+from judges.llm.errors import SettingsError
+from judges.pairwise.prompt import LETTERS, MOST_CHOICES, choice_messages
+from judges.parsing.verdicts import choice_letter
+from judges.peers.judge import DEFAULT_RUBRIC, SCALE, PeerDetail, PeerJudge
+from judges.rubrics.expected_score import check_scale
+from judges.rubrics.judge import RubricDetail, RubricJudge, RubricSettings
+from judges.rubrics.prompt import Rubric
 from judges.server.items import Item, Scored, scored
 from judges.server.settings import JudgeMount
-from judges.verdicts import choice_letter
 
 GENERAL_RUBRIC = "Does the response answer what was asked correctly, completely and clearly?"
 """Of a rubric's judge where neither the request nor the settings name one."""

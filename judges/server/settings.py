@@ -10,16 +10,16 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import CliImplicitFlag, NoDecode
 
-from judges import wire
-from judges.arena_stats import ArenaProtocol
-from judges.aspect import SUPPORTED_ASPECTS, Aspect, AspectScoring
-from judges.aspect_prompt import aspects_of
-from judges.errors import SettingsError
-from judges.layers import LayeredSettings
-from judges.rubric import Pooling, Weighting
-from judges.settings import JudgeSettings
-from judges.urls import is_loopback
-from judges.verdicts import RubricFormat
+from judges.arena.win_rate import ArenaProtocol
+from judges.aspects.judge import SUPPORTED_ASPECTS, Aspect, AspectScoring
+from judges.aspects.prompt import aspects_of
+from judges.config.judge import JudgeSettings
+from judges.config.sources import LayeredSettings
+from judges.llm import wire
+from judges.llm.errors import SettingsError
+from judges.llm.urls import is_loopback
+from judges.parsing.verdicts import RubricFormat
+from judges.rubrics.judge import Pooling, Weighting
 
 JudgeKind = Literal["rubric", "aspect", "peer", "arena_hard", "choice"]
 _NAME = r"^[a-z0-9][a-z0-9_-]{0,63}$"

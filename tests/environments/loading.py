@@ -5,7 +5,7 @@ from typing import Any
 from environments.command_settings import load_settings
 from environments.settings import EnvSettings
 from eval_environments.arena_hard_environment import ArenaHardEnv
-from judges.layers import Loaded
+from judges.config.sources import Loaded
 
 
 def loaded_from(*flags: str, verb: str = "evaluate") -> Loaded[EnvSettings[Any]]:

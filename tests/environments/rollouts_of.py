@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from environments.completions import Completion
-from environments.rollouts import JudgedGroup
-from environments.sampling import Rollout
-from environments.sequences import TokenSequence
-from judges.judgment import CallRun, JudgeCall, Judgment, Status
-from judges.usage import Usage
-from judges.wire import Message
+from environments.rollouts.groups import JudgedGroup
+from environments.rollouts.sequences import TokenSequence
+from environments.rollouts.sources import Rollout
+from judges.core.judgment import CallRun, JudgeCall, Judgment, Status
+from judges.llm.usage import Usage
+from judges.llm.wire import Message
 
 PROMPT = (1, 2, 3)
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from environments.completions import Completion
 from environments.records import Sample, SampleRun
-from judges.arena_hard import ArenaDetail, Game
-from judges.judgment import CallRun, Judgment, Status
-from judges.usage import Usage
-from judges.verdicts import ARENA_LABELS
+from judges.arena.judge import ArenaDetail, Game
+from judges.core.judgment import CallRun, Judgment, Status
+from judges.llm.usage import Usage
+from judges.parsing.verdicts import ARENA_LABELS
 
 FAULTS = ("no_open_tag", "no_close_tag", "several_open_tags", "several_close_tags", "close_before_open",
           "text_before_open_tag", "empty_answer")  # fmt: skip

@@ -11,13 +11,13 @@ import pytest
 from environments.base import JudgedEnv
 from environments.command_settings import load_settings
 from environments.completions import Completion, Conversation
+from environments.data.rows import Split
 from environments.metrics import MetricAggregator
 from environments.records import Sample, SampleRun
 from environments.settings import EnvConfig
-from environments.tasks import Split
-from judges.judgment import CallRun, JudgeCall, Judgment, Status
-from judges.transport import open_session
-from judges.wire import Message
+from judges.core.judgment import CallRun, JudgeCall, Judgment, Status
+from judges.llm.transport import open_session
+from judges.llm.wire import Message
 from tests.scripted import Json, Meeting, Reply, Script, ScriptedEndpoint
 
 

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from environments.cli import resume_command
-from judges.errors import SettingsError
+from judges.llm.errors import SettingsError
 from tests.environments.loading import loaded_from
 
 KEY = "sk-very-secret"

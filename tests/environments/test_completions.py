@@ -4,7 +4,7 @@ import pytest
 
 from environments.completions import Completion, default_thinking_prompt, read_completion, system_messages
 from eval_environments.arena_hard_environment import ArenaHardConfig
-from judges.wire import Choice
+from judges.llm.wire import Choice
 
 
 def config(**fields: Any) -> ArenaHardConfig:

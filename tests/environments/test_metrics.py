@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from environments.metrics import MetricAggregator, slug
-from judges.bootstrap import ratio_interval
+from judges.statistics.bootstrap import ratio_interval
 
 
 def values(metrics: MetricAggregator) -> dict[str, float | int]:

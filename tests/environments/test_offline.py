@@ -5,8 +5,8 @@ from environments import offline
 from environments.offline import LAYER, STAND_IN_URL, preset, stand_ins
 from environments.settings import EnvSettings
 from eval_environments.arena_hard_environment import ArenaHardConfig, ArenaHardEnv
-from judges.errors import SettingsError
-from judges.layers import Layer, Loaded
+from judges.config.sources import Layer, Loaded
+from judges.llm.errors import SettingsError
 from tests.environments.loading import loaded_from
 
 URL = "http://127.0.0.1:9/v1"

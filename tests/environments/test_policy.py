@@ -7,9 +7,9 @@ import pytest
 from environments.policy import Policy
 from environments.settings import ServerSettings
 from eval_environments.arena_hard_environment import ArenaHardConfig
-from judges.client import ChatClient
-from judges.errors import EndpointError, FailureKind
-from judges.wire import Message
+from judges.llm.client import ChatClient
+from judges.llm.errors import EndpointError, FailureKind
+from judges.llm.wire import Message
 from tests.scripted import Reply, Script, ScriptedEndpoint, completion, in_turn
 
 CONVERSATION = [Message(role="system", content="S"), Message(role="user", content="Why?")]

@@ -6,8 +6,8 @@ from hypothesis import example, given
 
 from environments.completions import Completion
 from environments.records import Sample, SampleReader, SampleRun
-from judges.arena_hard import ArenaDetail
-from judges.judgment import CallRun, JudgeCall, Judgment, Status
+from judges.arena.judge import ArenaDetail
+from judges.core.judgment import CallRun, JudgeCall, Judgment, Status
 from tests.environments.samples_of import SAMPLES, sample
 
 READER = SampleReader(ArenaDetail)

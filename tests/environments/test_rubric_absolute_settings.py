@@ -10,7 +10,7 @@ import yaml
 
 from environments.rubric_absolute_environment import RubricAbsoluteEnv
 from environments.settings import EnvSettings
-from judges.layers import load
+from judges.config.sources import load
 from tests.command import in_process, write_lines
 from tests.judged import never
 from tests.rubrics import labelled, rubric, score, shown, task, weighed

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from environments.preferences import read_preferences
-from environments.tasks import load_rows
-from judges.aspect_prompt import SUPPORTED_ASPECTS
-from judges.rewardbench import SUBSETS
+from environments.data.preferences import read_preferences
+from environments.data.rows import load_rows
+from judges.aspects.prompt import SUPPORTED_ASPECTS
+from judges.pairwise.rewardbench import SUBSETS
 
-SAMPLES = Path(__file__).resolve().parents[2] / "environments" / "samples"
+SAMPLES = Path(__file__).resolve().parents[2] / "environments" / "data" / "samples"
 
 
 def read(name: str) -> list[dict[str, Any]]:

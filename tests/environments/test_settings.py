@@ -6,9 +6,9 @@ import yaml
 from pydantic import ValidationError
 
 from environments.settings import EnvConfig, EnvSettings, ServerSettings
-from judges.errors import SettingsError
-from judges.replicas import Endpoint
-from judges.usage import Prices
+from judges.llm.errors import SettingsError
+from judges.llm.replicas import Endpoint
+from judges.llm.usage import Prices
 from tests.environments.loading import loaded_from
 
 KEY = "sk-very-secret"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from judges import prompts
-from judges.choice import choice_prompt
+from judges.pairwise.prompt import choice_prompt
 from tests.command import RunFiles
 from tests.pairwise import (
     CHOICES,

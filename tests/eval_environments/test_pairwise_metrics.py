@@ -6,13 +6,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from environments.data.pairs import PairTask
 from environments.metrics import MetricAggregator
-from environments.pairs import PairTask
 from environments.records import Sample, SampleRun
-from environments.rollouts import JudgedGroup
+from environments.rollouts.groups import JudgedGroup
 from eval_environments.pairwise_judgement_environment import PairwiseConfig, PairwiseJudgementEnv
 from eval_environments.pairwise_metrics import PairwiseDetail, SwapVotes, observe_choice, observe_ties, official_scores
-from judges.judgment import CallRun, Judgment, Status
+from judges.core.judgment import CallRun, Judgment, Status
 
 WHOLE = ("Factuality", "Precise IF", "Math", "Safety", "Focus")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from judges.choice import choice_prompt
+from judges.pairwise.prompt import choice_prompt
 from tests.command import RunFiles
 from tests.pairwise import (
     CHOICES,

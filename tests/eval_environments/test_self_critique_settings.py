@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from environments.models import ModelSettings
-from eval_environments.self_critique_settings import SelfCritiqueConfig
+from eval_environments.peer.endpoints import ModelSettings
+from eval_environments.peer.settings import SelfCritiqueConfig
 from tests.command import write_lines
 from tests.peers import Bench, bench, peer, queries
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from judges.client import ChatClient, ChatSettings
-from judges.replicas import Endpoint
+from judges.llm.client import ChatClient, ChatSettings
+from judges.llm.replicas import Endpoint
 from tests.scripted import ScriptedEndpoint
 
 MODEL = "judge-model"

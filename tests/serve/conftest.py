@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from environments import membership, serving
+from environments.training import connection as membership
+from environments.training import serve as serving
 from tests.arena import Arena
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from environments.aspect_critique_environment import AspectCritiqueEnv
-from environments.evaluate_command import evaluate_during_training
+from environments.evaluate.command import evaluate_during_training
 from environments.settings import SAMPLES
-from judges.aspect import SUPPORTED_ASPECTS
-from judges.verdicts import binary_verdict
+from judges.aspects.judge import SUPPORTED_ASPECTS
+from judges.parsing.verdicts import binary_verdict
 from tests.arena import Arena
 from tests.aspects import ASPECT_SCRIPT, answered, asked, aspects, gold_row, saying, shown, verdict
 from tests.command import RunFiles, in_process, write_lines

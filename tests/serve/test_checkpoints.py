@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from environments.tasks import epoch_order
+from environments.data.rows import epoch_order
 from tests.arena import Arena, uid_of
-from tests.environments.test_order import rows
+from tests.environments.training.test_sampler import rows
 from tests.scripted import Json, Reply
 from tests.serving import judging, serve
 from tests.trainer import Batch, training, until

@@ -11,8 +11,8 @@ import pytest
 
 from environments.rubric_absolute_environment import RubricAbsoluteEnv
 from environments.settings import SAMPLES
-from judges.errors import SettingsError
-from judges.verdicts import feedback_score
+from judges.llm.errors import SettingsError
+from judges.parsing.verdicts import feedback_score
 from tests.arena import Arena
 from tests.command import in_process, write_lines
 from tests.judged import Row

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from judges import prompts
-from judges.fencing import Fence
+from judges.core.delimiters import Fence
 from judges.offline.formats import peer
 
 _PEER = peer.Form("peer_critique", "{score}")

@@ -4,11 +4,11 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from judges.offline.dice import unit
 from judges.offline.formats.base import GREAT_DOUBT
 from judges.offline.formats.sections import Layout, last_read
 from judges.offline.lexical import coverage, features, merit, words
 from judges.offline.request import Message, system_text
+from judges.offline.rng import unit
 
 _LAYOUT = Layout("[", "]\n", ("Input", "Context", "Reference", "Submission", "Criteria"))
 _WORDS_OF_HARM = """

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from string import ascii_uppercase
 from typing import NamedTuple
 
-from judges.offline.dice import Dice
 from judges.offline.formats.arena_hard import ArenaHard
 from judges.offline.formats.asked import parse_asked
 from judges.offline.formats.aspect import Aspect
@@ -17,7 +16,8 @@ from judges.offline.formats.rating import Rating
 from judges.offline.formats.rubric import Rubric
 from judges.offline.formats.sections import last_read
 from judges.offline.request import Message
-from judges.verdicts import arena_label, binary_verdict, choice_letter, rating, score_object
+from judges.offline.rng import Dice
+from judges.parsing.verdicts import arena_label, binary_verdict, choice_letter, rating, score_object
 
 Verdict = str | int
 

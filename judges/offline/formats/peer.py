@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from judges import prompts
-from judges.fencing import Fence
-from judges.offline.dice import unit
+from judges.core.delimiters import Fence
 from judges.offline.formats.base import GREAT_DOUBT, Personal
 from judges.offline.formats.sections import Layout, last_read
 from judges.offline.lexical import coverage, features, merit
 from judges.offline.request import Message
+from judges.offline.rng import unit
 
 _LAYOUT = Layout("", ":\n", ("QUERY", "CANDIDATE RESPONSE", "RUBRIC"))
 _FIRST_TITLE = re.compile(r"QUERY(?P<tag> [0-9a-f]+)?:\n")

@@ -8,8 +8,8 @@ from typing import Protocol, TypeAlias
 
 from pydantic import BaseModel, ConfigDict
 
+from judges.llm.wire import JSON
 from judges.server.items import Item, Scored
-from judges.wire import JSON
 
 
 class Body(BaseModel):

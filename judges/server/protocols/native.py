@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from pydantic import Field, field_validator, model_validator
 from typing_extensions import Self
 
-from judges.aspect import Aspect
-from judges.aspect_prompt import aspects_of
+from judges.aspects.judge import Aspect
+from judges.aspects.prompt import aspects_of
+from judges.llm.wire import JSON
 from judges.server.items import Item, Scored
 from judges.server.protocols.base import Body, Conversation, Reply, text_of
-from judges.wire import JSON
 
 _LONGEST_SCORE = 9
 

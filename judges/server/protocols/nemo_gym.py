@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict
 
-from judges import wire
+from judges.llm import wire
+from judges.llm.wire import JSON
 from judges.server.items import Item, Scored
 from judges.server.protocols.base import Body, Conversation, Reply, Turn, text_of
 from judges.server.protocols.native import rubric_of
-from judges.wire import JSON
 
 FAILURE = "_ng_failure_class"
 

@@ -14,12 +14,12 @@ from collections.abc import Mapping, Sequence
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
-from judges import wire
+from judges.llm import wire
+from judges.llm.wire import JSON
 from judges.server.chat_tokens import plain_prompt, plain_response
 from judges.server.items import Item, Scored
 from judges.server.protocols.base import Body, Reply
 from judges.server.protocols.native import rubric_of
-from judges.wire import JSON
 
 logger = logging.getLogger(__name__)
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from judges.llm.wire import JSON
 from judges.server.chat_tokens import plain_prompt, plain_response
 from judges.server.items import Item, Scored
 from judges.server.protocols.base import Body, Conversation, Reply, text_of
 from judges.server.protocols.openrlhf import of_label
-from judges.wire import JSON
 
 FAILED_HEADER = "X-Judge-Failed"
 

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import judges.offline
-from judges.aspect_prompt import aspect_messages
+from judges.aspects.prompt import aspect_messages
 from judges.offline.answers import answer, cut, noise
-from judges.rubric_prompt import Rubric, rubric_messages
-from judges.verdicts import binary_verdict, feedback_score
+from judges.parsing.verdicts import binary_verdict, feedback_score
+from judges.rubrics.prompt import Rubric, rubric_messages
 
 Builder = Callable[..., Any]
 ROOT = Path(judges.offline.__file__).parents[2]

@@ -6,14 +6,14 @@ from typing import Any
 import aiohttp
 import pytest
 
-from judges.calls import NoVerdict
-from judges.expected_score import REQUEST, expected_score
+from judges.core.calls import NoVerdict
+from judges.core.scale import Scale
+from judges.llm.wire import choice_from_json
 from judges.offline import Faults
 from judges.offline.answers import answer
-from judges.rubric_prompt import TAGS, Rubric, rubric_messages
-from judges.scale import Scale
-from judges.verdicts import RubricFormat, prometheus_result
-from judges.wire import choice_from_json
+from judges.parsing.verdicts import RubricFormat, prometheus_result
+from judges.rubrics.expected_score import REQUEST, expected_score
+from judges.rubrics.prompt import TAGS, Rubric, rubric_messages
 
 Builder = Callable[..., Any]
 BODY: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Describe a lighthouse in winter."}]}

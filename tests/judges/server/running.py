@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from judges.layers import load
+from judges.config.sources import load
 from judges.server.app import Service, application
 from judges.server.command import service_of
 from judges.server.settings import RewardServerSettings

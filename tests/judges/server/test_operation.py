@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from judges.errors import SettingsError
+from judges.llm.errors import SettingsError
 from judges.server.telemetry import JsonLines
 from tests.judges.server.running import Running, running
 from tests.scripted import Json, Reply

@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.aspect_prompt import SUPPORTED_ASPECTS, aspect_messages
+from judges.aspects.prompt import SUPPORTED_ASPECTS, aspect_messages
 from judges.offline.formats import FORMATS
 from judges.offline.formats.aspect import Aspect, Critique, parse_critique
 from judges.offline.formats.rating import Rating
 from judges.offline.lexical import features, merit
 from judges.offline.request import Message
-from judges.verdicts import binary_verdict, verdict_reason
+from judges.parsing.verdicts import binary_verdict, verdict_reason
 
 QUESTION = "How do glaciers shape valleys, and how long does erosion take?"
 GOOD = "Glaciers shape valleys by erosion: the ice drags rock along, which takes a long time, often many centuries."

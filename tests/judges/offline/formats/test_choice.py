@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.choice import choice_messages
 from judges.offline.formats import FORMATS
 from judges.offline.formats.choice import Choice, Contest, parse_contest
 from judges.offline.request import Message
-from judges.verdicts import choice_letter
+from judges.pairwise.prompt import choice_messages
+from judges.parsing.verdicts import choice_letter
 
 QUESTION = "How do glaciers shape valleys, and how long does erosion take?"
 GOOD = "Glaciers shape valleys by erosion: the ice drags rock along, which takes a long time, often many centuries."

@@ -8,27 +8,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.arena_hard import ArenaHardJudge, game_messages
-from judges.aspect import SUPPORTED_ASPECTS, AspectSettings
-from judges.aspect_panel import AspectPanel
-from judges.aspect_prompt import aspect_messages
-from judges.choice import choice_messages, rating_messages
-from judges.client import ChatClient
-from judges.json_objects import prose_before
-from judges.judgment import CritiqueRound
+from judges.arena.judge import ArenaHardJudge, game_messages
+from judges.aspects.judge import SUPPORTED_ASPECTS, AspectSettings
+from judges.aspects.panel import AspectPanel
+from judges.aspects.prompt import aspect_messages
+from judges.core.critique import critique_messages
+from judges.core.judgment import CritiqueRound
+from judges.core.scale import Scale
+from judges.core.self_critique import SelfCritique
+from judges.llm.client import ChatClient
 from judges.offline.formats import FORMATS, judged_by
 from judges.offline.formats.asked import Asked, parse_asked
 from judges.offline.formats.base import JudgeFormat
 from judges.offline.formats.critique import Critique
 from judges.offline.formats.peer import FEW_POINTS, Peer
 from judges.offline.request import Message
-from judges.peer import DEFAULT_RUBRIC, PeerJudge, peer_messages
-from judges.revision import critique_messages
-from judges.rubric import RubricJudge, RubricSettings
-from judges.rubric_prompt import Rubric, rubric_messages
-from judges.scale import Scale
-from judges.self_critique import SelfCritique
-from judges.verdicts import (
+from judges.pairwise.prompt import choice_messages, rating_messages
+from judges.parsing.json_objects import prose_before
+from judges.parsing.verdicts import (
     RubricFormat,
     ScoreObject,
     arena_label,
@@ -42,6 +39,9 @@ from judges.verdicts import (
     rating,
     score_object,
 )
+from judges.peers.judge import DEFAULT_RUBRIC, PeerJudge, peer_messages
+from judges.rubrics.judge import RubricJudge, RubricSettings
+from judges.rubrics.prompt import Rubric, rubric_messages
 
 QUESTION = "How do glaciers shape valleys, and how long does erosion take?"
 GOOD = "Glaciers shape valleys by erosion: the ice drags rock along, which takes a long time, often many centuries."

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.client import ChatClient
+from judges.llm.client import ChatClient
 from judges.offline.answers import answer
 from judges.offline.formats import FORMATS, judged_by
 from judges.offline.formats.critique import Critique
 from judges.offline.formats.peer import FEW_POINTS, Case, Peer, parse_case
 from judges.offline.formats.rating import Rating
 from judges.offline.request import ChatRequest, Message
-from judges.peer import DEFAULT_RUBRIC, PeerJudge, peer_messages
-from judges.verdicts import ScoreObject, score_object
+from judges.parsing.verdicts import ScoreObject, score_object
+from judges.peers.judge import DEFAULT_RUBRIC, PeerJudge, peer_messages
 
 QUERY = "How do glaciers shape valleys, and how long does erosion take?"
 GOOD = "Glaciers shape valleys by erosion: the ice drags rock along, which takes a long time, often many centuries."

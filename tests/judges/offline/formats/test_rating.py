@@ -2,11 +2,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.choice import rating_messages
 from judges.offline.formats import FORMATS
 from judges.offline.formats.rating import Rated, Rating, parse_rated
 from judges.offline.request import Message
-from judges.verdicts import rating, rating_official
+from judges.pairwise.prompt import rating_messages
+from judges.parsing.verdicts import rating, rating_official
 
 QUERY = "How do glaciers shape valleys, and how long does erosion take?"
 GOOD = "Glaciers shape valleys by erosion: the ice drags rock along, which takes a long time, often many centuries."

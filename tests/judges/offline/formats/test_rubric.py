@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from judges.core.scale import Scale
 from judges.offline.formats import FORMATS
 from judges.offline.formats.rating import Rating
 from judges.offline.formats.rubric import Rubric, Task, parse_task
 from judges.offline.request import Message
-from judges.rubric_prompt import Rubric as JudgesRubric
-from judges.rubric_prompt import read_score, rubric_messages
-from judges.scale import Scale
-from judges.verdicts import RubricFormat, is_strict_feedback
+from judges.parsing.verdicts import RubricFormat, is_strict_feedback
+from judges.rubrics.prompt import Rubric as JudgesRubric
+from judges.rubrics.prompt import read_score, rubric_messages
 
 INSTRUCTION = "How do glaciers shape valleys, and how long does erosion take?"
 GOOD = "Glaciers shape valleys by erosion: the ice drags rock along, which takes a long time, often many centuries."

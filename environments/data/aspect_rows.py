@@ -1,0 +1,132 @@
+"""Rows for aspect critique: a question, perhaps an answer to it, and what people say of that answer."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from environments.data.rows import Row, by_uid
+from judges.aspects.judge import Aspect
+from judges.llm import wire
+from judges.llm.wire import JSON
+from judges.parsing.verdicts import yes_or_no
+
+logger = logging.getLogger(__name__)
+
+_QUESTION = ("question", "user_input", "prompt")
+_ANSWER = ("answer", "response")
+
+
+@dataclass(frozen=True, slots=True)
+class AspectTask:
+    """A row, or (where the policy is the judge) one aspect of it.
+
+    Attributes:
+        uid: the row's id, or `row-<number>`; as judge, with `:<aspect>` behind it.
+        question: what a person reads to know the row.
+        asked: what the answer answers; `None` for a submission alone.
+        answer: an answer that exists already.
+        context: what it was to use, its parts joined with newlines.
+        reference: what it is compared with.
+        category: what per-category metrics are broken down by; as judge, the aspect's name.
+        aspect: as judge, the question about the answer.
+        golds: the verdicts that people gave on the row's own answer, by aspect; as judge, on that one alone.
+    """
+
+    uid: str
+    question: str
+    asked: str | None
+    answer: str | None
+    context: str | None
+    reference: str | None
+    category: str | None
+    aspect: Aspect | None = None
+    golds: Mapping[str, bool] = field(default_factory=dict)
+
+
+def read_answers(rows: Sequence[Row], aspects: Sequence[Aspect]) -> list[AspectTask]:
+    """A task for each row: it has a question or an answer, or both, and perhaps gold verdicts on the answer.
+
+    Raises:
+        DataError: a row has neither, a verdict that is neither yes nor no, or the id of another.
+    """
+    return [_task(uid, row, _golds(row, aspects)) for uid, row in by_uid(rows, numbered=True).items()]
+
+
+def read_gold(rows: Sequence[Row], aspects: Sequence[Aspect]) -> list[AspectTask]:
+    """A task for each gold verdict: of `verdicts`, by the aspects' names, or `verdict` where there is one aspect.
+
+    Rows without an answer or without a verdict on these aspects have no task.
+
+    Raises:
+        DataError: a verdict is neither yes nor no, or a row has the id of another.
+    """
+    tasks: list[AspectTask] = []
+    used = 0
+    for uid, row in by_uid(rows, numbered=True).items():
+        if row.optional_text(*_ANSWER) is None:
+            continue
+        golds = _golds(row, aspects)
+        used += bool(golds)
+        tasks += [
+            _task(f"{uid}:{aspect.name}", row, {aspect.name: golds[aspect.name]}, aspect)
+            for aspect in aspects
+            if aspect.name in golds
+        ]
+    if 0 < used < len(rows):
+        logger.warning("%d of %d rows have no answer in text or no gold verdict", len(rows) - used, len(rows))
+    return tasks
+
+
+def _task(uid: str, row: Row, golds: Mapping[str, bool], aspect: Aspect | None = None) -> AspectTask:
+    asked, answer = row.optional_text(*_QUESTION), row.optional_text(*_ANSWER)
+    if asked is None and answer is None:
+        raise row.lacks(f"a question in {', '.join(_QUESTION)} or an answer in {', '.join(_ANSWER)}")
+    return AspectTask(
+        uid=uid,
+        question=asked if asked is not None else answer or "",
+        asked=asked,
+        answer=answer,
+        context=_context(row),
+        reference=row.optional_text("reference") or None,
+        category=aspect.name if aspect is not None else row.optional_text("category"),
+        aspect=aspect,
+        golds=golds,
+    )
+
+
+def _context(row: Row) -> str | None:
+    """A string, or a list of strings joined with newlines; an empty one is none."""
+    value = next((row.values[name] for name in ("contexts", "context") if row.values.get(name)), None)
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, Sequence) and all(isinstance(part, str) for part in value):
+        return "\n".join(str(part) for part in value) or None
+    raise row.lacks("contexts that are text or a list of texts")
+
+
+def _golds(row: Row, aspects: Sequence[Aspect]) -> dict[str, bool]:
+    verdicts: JSON = row.values.get("verdicts")
+    if verdicts == "":
+        verdicts = None
+    if isinstance(verdicts, str):  # a column of a CSV file
+        try:
+            verdicts = wire.loads(verdicts)
+        except ValueError:
+            raise row.lacks(f"verdicts as an object of aspects' names and 1 or 0, not {verdicts!r}") from None
+    if verdicts is not None and not isinstance(verdicts, Mapping):
+        raise row.lacks(f"verdicts as an object of aspects' names and 1 or 0, not {verdicts!r}")
+    by_name = dict(verdicts or {})
+    if len(aspects) == 1 and aspects[0].name not in by_name:
+        by_name[aspects[0].name] = row.values.get("verdict")
+    golds: dict[str, bool] = {}
+    for aspect in aspects:
+        value = by_name.get(aspect.name)
+        if value is None or value == "":
+            continue
+        gold = yes_or_no(value)
+        if gold is None:
+            raise row.lacks(f"a gold verdict of yes or no on {aspect.name}, not {value!r}")
+        golds[aspect.name] = gold
+    return golds

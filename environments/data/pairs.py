@@ -1,0 +1,130 @@
+"""Preference rows as questions to a judge: which answers are shown, in which order, and which letter is right.
+
+Every order is a function of the seed and the row's id, never of the order in which rows come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from environments.data.preferences import Preference
+from judges.core.seeding import generator
+from judges.llm.errors import DataError
+from judges.pairwise.prompt import LETTERS
+
+Mode = Literal["choice", "ties"]
+Shuffle = Literal["permutation", "official_swap"]
+
+_TIES = "ties"
+_TIES_IDS = ("ref:", "tied:")
+
+
+@dataclass(frozen=True, slots=True)
+class PairTask:
+    """One question to a judge.
+
+    Attributes:
+        uid: the row's id; that of a swapped twin ends in `/swapped`.
+        question: the user's prompt.
+        category: the row's subset.
+        mode: one choice between letters, or a rating for each answer.
+        answers: what is shown: in `choice` in the order of the letters, in `ties` the correct ones first.
+        correct: the places of the correct answers in `answers`.
+        truncated: answers were left out (`max_ties_responses`).
+    """
+
+    uid: str
+    question: str
+    category: str | None
+    mode: Mode
+    answers: tuple[str, ...]
+    correct: tuple[int, ...]
+    truncated: bool = False
+
+    @property
+    def letters(self) -> str:
+        """The letters shown."""
+        return LETTERS[: len(self.answers)]
+
+    @property
+    def gold(self) -> str:
+        """The letter of the correct answer of a choice."""
+        return LETTERS[self.correct[0]]
+
+    def swapped(self) -> PairTask:
+        """The same question with its answers in reverse order."""
+        last = len(self.answers) - 1
+        places = tuple(last - place for place in self.correct)
+        return replace(self, uid=f"{self.uid}{SWAPPED}", answers=self.answers[::-1], correct=places)
+
+
+SWAPPED = "/swapped"
+
+
+def is_ties(row: Preference) -> bool:
+    """Whether a row is of the Ties subset, whose answers are rated one by one."""
+    return (row.category or "").casefold() == _TIES or row.uid.startswith(_TIES_IDS)
+
+
+def choice_task(row: Preference, *, num_choices: int | None, seed: int, shuffle: Shuffle) -> PairTask:
+    """A choice between one correct answer and wrong ones.
+
+    Args:
+        row: at least one correct and one wrong answer.
+        num_choices: letters shown at the most; `None` for as many as the row has.
+        seed: of the choice of answers and of their order.
+        shuffle: a full permutation, or the original's: the correct answer changes places with a random one.
+    """
+    dice = generator(seed, row.uid, "order")
+    right = row.correct[0] if len(row.correct) == 1 else dice.choice(row.correct)
+    wrong = list(row.wrong)
+    most = min(len(LETTERS), num_choices or len(LETTERS)) - 1
+    if len(wrong) > most:
+        wrong = [wrong[place] for place in sorted(dice.sample(range(len(wrong)), most))]
+    places = list(range(len(wrong) + 1))
+    if shuffle == "permutation":
+        dice.shuffle(places)
+    else:
+        slot = dice.randrange(len(places))
+        places[0], places[slot] = places[slot], places[0]
+    shown = [right, *wrong]
+    return PairTask(
+        uid=row.uid,
+        question=row.prompt,
+        category=row.category,
+        mode="choice",
+        answers=tuple(shown[place] for place in places),
+        correct=(places.index(0),),
+    )
+
+
+def ties_task(row: Preference, *, most: int) -> PairTask:
+    """A rating for each answer, at the most so many, and at least one correct and one wrong among them."""
+    correct = row.correct[: max(1, most - 1)]
+    wrong = row.wrong[: max(1, most - len(correct))]
+    return PairTask(
+        uid=row.uid,
+        question=row.prompt,
+        category=row.category,
+        mode="ties",
+        answers=(*correct, *wrong),
+        correct=tuple(range(len(correct))),
+        truncated=len(correct) + len(wrong) < len(row.correct) + len(row.wrong),
+    )
+
+
+def check_choices(rows: Sequence[Preference], num_choices: int, source: str) -> None:
+    """Whether every row has answers for so many letters.
+
+    Raises:
+        DataError: one has fewer; names it and the way out.
+    """
+    short = [row for row in rows if not is_ties(row) and 1 + len(row.wrong) < num_choices]
+    if short:
+        first = short[0]
+        raise DataError(
+            f"{source}: {len(short)} of {len(rows)} rows have fewer than {num_choices} answers, such as {first.uid!r} "
+            f"with {1 + len(first.wrong)}; set --env.num_choices to what they have, or to auto"
+        )

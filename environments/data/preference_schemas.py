@@ -1,0 +1,165 @@
+"""The schemas of preference data, recognised by what stands in a row and never by a dataset's name.
+
+A reader for each: it gives a draft, the reason why the row says nothing, or `None` if the row has another schema.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Literal, TypeAlias
+
+from environments.data.rows import Row
+from environments.data.transcripts import Turn, shown, turns_of, turns_of_transcript
+from judges.llm.wire import JSON
+
+Reason = Literal["equal scores", "no preference", "no shared prompt", "empty text", "identical texts"]
+"""Why a row is left out."""
+
+_Values: TypeAlias = Mapping[str, JSON]
+_EXPECTED = (
+    "a preference: chosen and rejected (texts, lists of texts or messages) with a prompt, alone or at the beginning of "
+    "both; or context, response1, response2 and overall_preference from -3 to 3; or prompt and answers with answer and "
+    "rank; or question, response_A, response_B and label"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A row as its schema has it, its texts not looked at yet."""
+
+    prompt: str
+    correct: tuple[str, ...]
+    wrong: tuple[str, ...]
+
+
+def recognise(row: Row) -> Draft | Reason:
+    """What a row of any known schema says. A column that is null is as if absent.
+
+    Raises:
+        DataError: the row has none of the schemas; names file, row and the columns found.
+    """
+    values = {column: value for column, value in row.values.items() if value is not None}
+    for read in (_ranked, _graded, _labelled, _pair):
+        found = read(values)
+        if found is not None:
+            return found
+    null = [column for column in row.values if column not in values]
+    raise row.lacks(_EXPECTED + (f" (null here: {', '.join(null)})" if null else ""))
+
+
+def _ranked(values: _Values) -> Draft | Reason | None:
+    """Nectar: `prompt`, `answers` with `answer` and `rank`, of which the lowest is the best."""
+    prompt, answers = _prompt(values.get("prompt")), values.get("answers")
+    if prompt is None or isinstance(answers, str) or not isinstance(answers, Sequence):
+        return None
+    ranked: list[tuple[float, str]] = []
+    for each in answers:
+        text, rank = (each.get("answer"), _number(each.get("rank"))) if isinstance(each, Mapping) else (None, None)
+        if not isinstance(text, str) or rank is None:
+            return None
+        ranked.append((rank, text))
+    if not ranked:
+        return "empty text"
+    best = min(rank for rank, _ in ranked)
+    wrong = tuple(text for rank, text in ranked if rank > best)
+    return (
+        Draft(shown(prompt), tuple(text for rank, text in ranked if rank == best), wrong) if wrong else "equal scores"
+    )
+
+
+def _graded(values: _Values) -> Draft | Reason | None:
+    """HelpSteer3: `context`, two responses and a preference, negative where the first is better."""
+    prompt = _prompt(values.get("context", values.get("prompt")))
+    first, second, grade = values.get("response1"), values.get("response2"), _number(values.get("overall_preference"))
+    if prompt is None or grade is None or not isinstance(first, str) or not isinstance(second, str):
+        return None
+    if abs(grade) > 3:  # a scale that runs another way would turn labels round without a word
+        return None
+    if grade == 0:
+        return "no preference"
+    better, worse = (first, second) if grade < 0 else (second, first)
+    return Draft(shown(prompt), (better,), (worse,))
+
+
+def _labelled(values: _Values) -> Draft | Reason | None:
+    """JudgeBench: `question`, two responses and a label."""
+    prompt, label = _prompt(values.get("question")), values.get("label")
+    a, b = values.get("response_A"), values.get("response_B")
+    if prompt is None or not (isinstance(a, str) and isinstance(b, str) and isinstance(label, str)):
+        return None
+    if label.strip() not in ("A>B", "B>A"):
+        return "no preference"
+    better, worse = (a, b) if label.strip() == "A>B" else (b, a)
+    return Draft(shown(prompt), (better,), (worse,))
+
+
+def _pair(values: _Values) -> Draft | Reason | None:
+    """`chosen` and `rejected`: TRL, UltraFeedback, Skywork, RewardBench 1 and 2, RM-Bench."""
+    chosen, rejected = values.get("chosen"), values.get("rejected")
+    found = _pair_of_texts(values, chosen, rejected) or _pair_of_conversations(values, chosen, rejected)
+    scores = _number(values.get("score_chosen")), _number(values.get("score_rejected"))
+    return "equal scores" if found is not None and scores[0] is not None and scores[0] == scores[1] else found
+
+
+def _pair_of_texts(values: _Values, chosen: JSON, rejected: JSON) -> Draft | Reason | None:
+    prompt, correct, wrong = _prompt(values.get("prompt")), _texts(chosen), _texts(rejected)
+    if () in (correct, wrong):
+        return "empty text"
+    if prompt is None or correct is None or wrong is None:
+        return None
+    return Draft(shown(prompt), correct, wrong)
+
+
+def _pair_of_conversations(values: _Values, chosen: JSON, rejected: JSON) -> Draft | Reason | None:
+    """What both begin with is the prompt, after the explicit one unless they repeat that; the rest is the answer."""
+    better, worse = _conversation(chosen), _conversation(rejected)
+    if better is None or worse is None:
+        return None
+    # The last turn is an answer even where both have the same.
+    pairs = list(zip(better[:-1], worse[:-1], strict=False))
+    shared = better[: len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))]
+    explicit = values.get("prompt")
+    prompt = _prompt(explicit) or ()
+    # Where the prompt is a text, conversations that begin with a question or a system message say it in their own way.
+    repeated = better[0].role != "assistant" if isinstance(explicit, str) else better[: len(prompt)] == prompt
+    context = shared if repeated else prompt + shared
+    if all(turn.role in ("assistant", "system") for turn in context):
+        asked = any(turn.role != "assistant" for turn in better + worse)
+        return "no shared prompt" if asked else None
+    return Draft(shown(context), (shown(better[len(shared) :]),), (shown(worse[len(shared) :]),))
+
+
+def _prompt(value: JSON) -> tuple[Turn, ...] | None:
+    """A prompt that is messages, a transcript up to the answer, or the text of one turn."""
+    if not isinstance(value, str):
+        return turns_of(value)
+    transcript = turns_of_transcript(value) if value.rstrip().endswith("Assistant:") else None
+    return transcript or (Turn("user", value),)
+
+
+def _conversation(value: JSON) -> tuple[Turn, ...] | None:
+    return turns_of_transcript(value) if isinstance(value, str) else turns_of(value)
+
+
+def _texts(value: JSON) -> tuple[str, ...] | None:
+    """One text or a list of texts; `None` for anything else."""
+    if isinstance(value, str):
+        return (value,)
+    if not isinstance(value, Sequence):
+        return None
+    texts = tuple(text for text in value if isinstance(text, str))
+    return texts if len(texts) == len(value) else None
+
+
+def _number(value: JSON) -> float | None:
+    """A finite number, or the text of one, as which CSV files have it."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None

@@ -1,0 +1,115 @@
+"""Rows of rubric data: instruction, response, reference, rubric and gold score, in the columns that people use."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from environments.data.rows import Row, by_uid
+from judges.core.scale import Scale
+from judges.llm.wire import JSON
+from judges.rubrics.prompt import Rubric
+
+# Feedback-Collection's `instruction` is the judge's whole prompt: what it is about stands in the `orig_*` columns.
+_INSTRUCTION = ("orig_instruction", "instruction", "question", "prompt")
+_RESPONSE = ("orig_response", "response")
+_REFERENCE = ("orig_reference_answer", "reference_answer", "reference")
+_GOLD = ("score", "orig_score", "gpt4_scores")
+_LEVEL = re.compile(r"(?:orig_)?score(-?\d+)_description")
+
+
+@dataclass(frozen=True, slots=True)
+class RubricTask:
+    """A row.
+
+    Attributes:
+        uid: its id, or `row-<number>`.
+        question: the instruction.
+        rubric: by what a response is judged.
+        reference: a response that gets the highest score, if there is one.
+        response: the response that a policy as judge is shown.
+        gold: the score that it should give; the mean if there are several.
+        category: what per-category metrics are broken down by.
+    """
+
+    uid: str
+    question: str
+    rubric: Rubric
+    reference: str | None
+    response: str | None
+    gold: float | None
+    category: str | None
+
+
+def read_rubric_rows(rows: Sequence[Row], scale: Scale, *, default_rubric: str | None = None) -> list[RubricTask]:
+    """The tasks of a dataset's rows, in their order.
+
+    Args:
+        rows: each with an instruction and, unless there is a default, a rubric.
+        scale: of all scores.
+        default_rubric: for rows without one.
+
+    Raises:
+        DataError: a row lacks something, has a gold score that is not on the scale, or has the id of another.
+    """
+    return [_task(uid, row, scale, default_rubric) for uid, row in by_uid(rows, numbered=True).items()]
+
+
+def _task(uid: str, row: Row, scale: Scale, default_rubric: str | None) -> RubricTask:
+    return RubricTask(
+        uid=uid,
+        question=row.text(*_INSTRUCTION),
+        rubric=_rubric(row, scale, default_rubric),
+        reference=row.filled_text(*_REFERENCE),
+        response=row.optional_text(*_RESPONSE),
+        gold=_gold(row, scale),
+        category=row.optional_text("category"),
+    )
+
+
+def _rubric(row: Row, scale: Scale, default: str | None) -> Rubric:
+    """A string, an object of `criteria` and `score1_description` …, or Feedback-Collection's `orig_*` columns."""
+    given = row.values.get("rubric")
+    if isinstance(given, str) and given.strip():
+        return Rubric(given, scale=scale)
+    fields = given if isinstance(given, Mapping) else row.values
+    criteria = fields.get("criteria") or fields.get("orig_criteria")
+    if isinstance(criteria, str):
+        return Rubric(criteria, _levels(fields, row, scale), scale)
+    if default is None:
+        raise row.lacks("a rubric: text, or an object with criteria (env.default_rubric is for rows without one)")
+    return Rubric(default, scale=scale)
+
+
+def _levels(fields: Mapping[str, JSON], row: Row, scale: Scale) -> dict[int, str]:
+    levels: dict[int, str] = {}
+    for name, text in fields.items():
+        found = _LEVEL.fullmatch(name)
+        if found is not None and isinstance(text, str) and text:
+            levels[int(found[1])] = text
+    beyond = [level for level in levels if level not in scale.levels]
+    if beyond:
+        raise row.lacks(f"descriptions of scores from {scale.low} to {scale.high} alone, found one of {beyond[0]}")
+    return levels
+
+
+def _gold(row: Row, scale: Scale) -> float | None:
+    value = next((row.values[name] for name in _GOLD if row.values.get(name) not in (None, "")), None)
+    if value is None:
+        return None
+    several = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
+    scores = [_number(each) for each in several]
+    numbers = [score for score in scores if score is not None and scale.low <= score <= scale.high]
+    if not numbers or len(numbers) < len(scores):
+        raise row.lacks(f"a gold score from {scale.low} to {scale.high} (env.scale_min, env.scale_max), not {value!r}")
+    return sum(numbers) / len(numbers)
+
+
+def _number(value: JSON) -> float | None:
+    try:
+        if isinstance(value, bool) or not isinstance(value, str | int | float) or "_" in str(value):
+            return None
+        return float(value)
+    except ValueError:
+        return None

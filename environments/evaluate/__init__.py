@@ -1,0 +1,1 @@
+"""`evaluate`: rows to samples, metrics, tables."""

@@ -1,0 +1,141 @@
+"""Rows to finished samples: the loop behind `evaluate`.
+
+It knows nothing of any environment: it takes a callable that finishes one row, runs it for all rows at once under a
+limit, and puts each sample on disk as it comes. It gives up early when nothing at all succeeds, since then an
+endpoint is down or refuses us, and every further row would be paid for in vain.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from environments.data.rows import Task
+from environments.failure_guard import HOPELESS_AFTER, NothingSucceeds
+from environments.records import Sample, SampleReader
+from environments.runs.directory import Before, RunDirectory
+from judges.llm.errors import RunDirectoryError
+
+DetailT = TypeVar("DetailT")
+TaskT = TypeVar("TaskT", bound=Task)
+
+
+@dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
+class Earlier(Generic[DetailT]):
+    """What a resumed run brings: finished rows, and failed ones whose completions are paid for; by uid."""
+
+    finished: Mapping[str, Sample[DetailT]]
+    failed: Mapping[str, Sample[DetailT]]
+
+
+def read_earlier(
+    before: Before,
+    reader: SampleReader[DetailT],
+    tasks: Sequence[Task],
+    *,
+    is_complete: Callable[[Sample[DetailT]], bool] = lambda sample: True,
+    held: Callable[[Sample[DetailT]], int] = lambda sample: len(sample.completions),
+) -> Earlier[DetailT]:
+    """Read the lines of an earlier run and check that they are of these rows.
+
+    Args:
+        before: the lines.
+        reader: reads one.
+        tasks: the rows.
+        is_complete: whether nothing of a finished row is to be tried again.
+        held: how many answers that were paid for a row holds; of two lines of a row, that with more of them counts.
+
+    Raises:
+        RunDirectoryError: a line cannot be read, or its row is not among `tasks`, or asks something else there.
+    """
+    questions = {task.uid: task.question for task in tasks}
+
+    def read(lines: Sequence[Mapping[str, object]], name: str) -> dict[str, Sample[DetailT]]:
+        samples: dict[str, Sample[DetailT]] = {}
+        for number, line in enumerate(lines, start=1):
+            try:
+                sample = reader.read(line)  # type: ignore[arg-type]  # JSON, as read from the file
+            except ValueError as error:
+                raise RunDirectoryError(f"{name}, line {number}: not a sample of this environment: {error}") from error
+            if questions.get(sample.uid) != sample.question:
+                raise RunDirectoryError(
+                    f"{name}, line {number}: the row {sample.uid!r} is not the dataset's; was it changed since?"
+                )
+            samples[sample.uid] = sample
+        return samples
+
+    samples = read(before.samples, "samples.jsonl")
+    finished = {uid: sample for uid, sample in samples.items() if is_complete(sample)}
+    failed = {uid: sample for uid, sample in samples.items() if uid not in finished}
+    answers, failures = read(before.answers, "answers.jsonl"), read(before.failures, "failures.jsonl")
+    for uid, sample in (*failures.items(), *answers.items()):
+        if uid not in finished and (uid not in failed or held(sample) > held(failed[uid])):
+            failed[uid] = sample
+    return Earlier(finished, failed)
+
+
+async def finish_rows(
+    tasks: Sequence[TaskT],
+    finish: Callable[[TaskT], Awaitable[Sample[DetailT]]],
+    *,
+    run: RunDirectory,
+    in_flight: int,
+    finished: Callable[[Sample[DetailT]], None],
+    any_finished_before: bool = False,
+) -> list[Sample[DetailT]]:
+    """Finish all rows.
+
+    Args:
+        tasks: the rows.
+        finish: finishes one; a failure is a sample too, not an exception.
+        run: where samples go.
+        in_flight: how many rows are under way at once; the endpoints have limits of their own.
+        finished: told of each sample, in order of arrival.
+        any_finished_before: whether an earlier run had finished rows.
+
+    Returns:
+        The samples, in the order of `tasks`.
+
+    Raises:
+        NothingSucceeds: ten rows failed before one was finished, and so did all that were under way with them. What
+            there is, is on disk.
+    """
+    done: dict[str, Sample[DetailT]] = {}
+    failures = handled = 0
+    any_finished = any_finished_before
+    rows = iter(tasks)
+
+    def looks_hopeless() -> bool:
+        return not any_finished and failures >= HOPELESS_AFTER
+
+    async def worker() -> None:
+        nonlocal failures, handled, any_finished
+        for task in rows:
+            sample = await finish(task)
+            done[task.uid] = sample
+            handled += 1
+            (run.append_sample if sample.finished else run.append_failure)(sample.to_line())
+            failures += not sample.finished
+            any_finished = any_finished or sample.finished
+            finished(sample)
+            if looks_hopeless():
+                return  # no further rows; those under way may still show otherwise
+
+    while handled < len(tasks):
+        await _all_of(worker() for _ in range(min(in_flight, len(tasks) - handled)))
+        if looks_hopeless() or (failures == len(tasks) and not any_finished):
+            raise NothingSucceeds(next(reversed(done.values())).error or "no row has a score")
+    return [done[task.uid] for task in tasks]
+
+
+async def _all_of(workers: Iterable[Coroutine[None, None, None]]) -> None:
+    """Run workers to their end; if one raises, or we are cancelled, none is left running."""
+    running = [asyncio.create_task(worker) for worker in workers]
+    try:
+        await asyncio.gather(*running)
+    finally:
+        for each in running:
+            each.cancel()
+        await asyncio.gather(*running, return_exceptions=True)

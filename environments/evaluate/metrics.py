@@ -1,0 +1,104 @@
+"""What every environment's `evaluate` counts: failures, formats, latencies, usage; and when failures are too many."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from environments.metrics import MetricAggregator, Metrics
+from environments.records import Sample
+from judges.core.judgment import CallRun, Judgment, Status
+
+POLICY_FAILED = "policy_failed"
+MISSING_CELLS = "missing_cell_rate"
+"""Of environments with several judges and candidates: scores that are not there, over those that should be."""
+
+
+def observe_all(metrics: MetricAggregator, samples: Sequence[Sample[Any]], *, thinking_mode: bool) -> None:
+    """Add the shared metrics of one evaluation; the denominator of an error rate is every selected row."""
+    metrics.count("total_samples", sum(sample.finished for sample in samples))
+    metrics.count("selected_rows", len(samples))
+    statuses = Counter(sample.status for sample in samples)
+    failed, unparsable = statuses[Status.JUDGE_FAILED.value], statuses[Status.UNPARSABLE.value]
+    metrics.count("judge_failed_count", failed)
+    metrics.count("unparsable_count", unparsable)
+    metrics.count("policy_failed_count", statuses[POLICY_FAILED])
+    metrics.number("judge_error_rate", (failed + unparsable) / len(samples))
+    metrics.number("policy_error_rate", statuses[POLICY_FAILED] / len(samples))
+    for completion in (completion for sample in samples for completion in sample.completions):
+        metrics.rate("short_response_rate", completion.short)
+        metrics.rate("truncated_response_rate", completion.finish_reason == "length")
+        metrics.mean("response_length_chars", len(completion.answer))
+        if thinking_mode:
+            metrics.rate("thinking_valid_rate", completion.valid)
+            metrics.mean("thinking_length_chars", len(completion.thinking))
+    for sample in samples:
+        if sample.judgment is not None and sample.judgment.critique is not None:
+            observe_critique(metrics, sample.judgment)
+    _calls(metrics, "judge", [run for sample in samples for run in (sample.run.judge_calls or {}).values()])
+    _calls(metrics, "policy", [run for sample in samples for run in sample.run.policy_calls])
+
+
+def observe_critique(metrics: MetricAggregator, judgment: Judgment[Any]) -> None:
+    """What self-critique did to one judgment: whether and how far its score changed, and how its rounds went.
+
+    Changes are after − before, in the judge's own unit.
+    """
+    critique = judgment.critique
+    assert critique is not None and judgment.score is not None  # only a judgment with a score is critiqued
+    change = judgment.score - critique.before_score
+    metrics.rate("critique_changed_rate", change != 0)
+    metrics.rate("critique_raised_rate", change > 0)
+    metrics.rate("critique_lowered_rate", change < 0)
+    metrics.mean("critique_mean_change", change)
+    metrics.mean("critique_rounds", max(each.round for each in critique.rounds))
+    for each in critique.rounds:
+        metrics.rate("critique_failed_round_rate", each.status == "failed")
+
+
+def _calls(metrics: MetricAggregator, role: str, runs: Sequence[CallRun]) -> None:
+    """Calls, requests, usage and the latency of the calls that were answered and not cached."""
+    if not runs:
+        return
+    metrics.number(f"{role}_calls", len(runs))
+    metrics.number(f"{role}_requests", sum(run.attempts for run in runs))
+    metrics.number(f"{role}_cached_calls", sum(run.cached for run in runs))
+    metrics.number(f"{role}_prompt_tokens", sum(run.usage.prompt_tokens for run in runs))
+    metrics.number(f"{role}_completion_tokens", sum(run.usage.completion_tokens for run in runs))
+    metrics.number(f"{role}_cost_usd", sum(run.usage.cost for run in runs))
+    latencies = [run.latency_s for run in runs if run.latency_s and not run.cached]
+    if latencies:
+        metrics.number(f"{role}_latency_mean_s", float(np.mean(latencies)))
+        metrics.number(f"{role}_latency_p95_s", float(np.quantile(latencies, 0.95)))
+
+
+def failure_notices(samples: Sequence[Sample[Any]], path: Path) -> list[str]:
+    """What a reader must know of rows that are not in the mean; nothing if all are."""
+    failures = [sample for sample in samples if not sample.finished]
+    if not failures:
+        return []
+    kinds = ", ".join(f"{count} {status}" for status, count in Counter(each.status for each in failures).items())
+    return [
+        f"{len(failures)} of {len(samples)} rows have no score ({kinds}) and are left out of the mean; "
+        f"they are listed in {path / 'failures.jsonl'}. The last error: {failures[-1].error}"
+    ]
+
+
+def too_many_failures(metrics: Metrics, samples: Sequence[Sample[Any]], highest: float) -> str | None:
+    """Why the command must fail, if it must: more failures than `max_judge_error_rate` allows."""
+    if not any(sample.finished for sample in samples):
+        return f"no row has a score; the last error: {samples[-1].error}"
+    allowed = f"env.max_judge_error_rate allows {highest:.1%}"
+    for name, what in (("eval/judge_error_rate", "judgment"), ("eval/policy_error_rate", "answer of the policy")):
+        rate = metrics.values[name]
+        if rate > highest:
+            last = next(sample.error for sample in reversed(samples) if not sample.finished)
+            return f"{rate:.1%} of the rows have no {what}; {allowed}; the last error: {last}"
+    missing = metrics.values.get(f"eval/{MISSING_CELLS}", 0)
+    if missing > highest:
+        return f"{missing:.1%} of the cells (a judge's score of a candidate) are missing; {allowed}"
+    return None

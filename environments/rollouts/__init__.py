@@ -1,0 +1,1 @@
+"""A task to a scored group: sampling, tokens, judgments, scores."""

@@ -1,0 +1,82 @@
+"""Tokens from text: the chat template for the prompt, the tokenizer for the completion; transformers 4 and 5."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from environments.rollouts.sequences import TokenSequence
+from judges.llm.errors import SettingsError
+from judges.llm.wire import Message
+
+# Must occur in no template, and come out of every template as it went in.
+_SENTINEL = "judgegymsentinel"
+
+
+class Retokenizer:
+    """A policy's tokenizer, loaded at its first use."""
+
+    def __init__(self, name: str) -> None:
+        """Name a tokenizer on the hub or a folder that holds one."""
+        self.name = name
+
+    @cached_property
+    def tokenizer(self) -> Any:
+        """The Hugging Face tokenizer.
+
+        Raises:
+            SettingsError: it cannot be loaded.
+        """
+        from transformers import AutoTokenizer  # late: evaluation needs none
+
+        try:
+            return AutoTokenizer.from_pretrained(self.name)
+        except (OSError, ValueError) as error:
+            kind = "folder" if Path(self.name).exists() else "name on the Hugging Face hub"
+            first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise SettingsError(f"--env.tokenizer_name: no tokenizer in the {kind} {self.name!r}: {first}") from error
+
+    def sequence(self, conversation: Sequence[Message], text: str, *, stopped: bool) -> TokenSequence:
+        """A conversation and the answer to it as tokens, without logprobs.
+
+        Args:
+            conversation: what the policy was asked.
+            text: what it wrote.
+            stopped: whether it ended its turn; only then is the token that ends it trained on.
+        """
+        # return_dict=False: with transformers 5 the default is a mapping, whose length is not that of the prompt.
+        prompt = self._render(conversation, add_generation_prompt=True, tokenize=True, return_dict=False)
+        completion = self.tokenizer.encode(text, add_special_tokens=False)
+        end = (self.end_of_turn,) if stopped else ()
+        return TokenSequence(tuple(prompt), (*completion, *end), None)
+
+    def _render(self, messages: Sequence[Message], **options: bool) -> Any:
+        """A conversation in the tokenizer's chat template."""
+        try:
+            return self.tokenizer.apply_chat_template(list(messages), **options)
+        except ValueError as error:
+            raise SettingsError(f"--env.tokenizer_name: {self.name!r} has no chat template") from error
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of token ids, specials included."""
+        return str(self.tokenizer.decode(list(ids), skip_special_tokens=False))
+
+    @cached_property
+    def end_of_turn(self) -> int:
+        """The token with which the template ends an assistant's turn; it need not be the tokenizer's `eos_token`.
+
+        Raises:
+            SettingsError: the tokenizer has no chat template, or neither the template nor the tokenizer ends a turn.
+        """
+        messages = [Message(role="user", content="hi"), Message(role="assistant", content=_SENTINEL)]
+        rendered = str(self._render(messages, tokenize=False))
+        after = rendered.rpartition(_SENTINEL)[2]
+        ids = self.tokenizer.encode(after.lstrip(), add_special_tokens=False) if after.strip() else []
+        special = set(self.tokenizer.all_special_ids) | set(self.tokenizer.get_added_vocab().values())
+        if ids and ids[0] in special:
+            return int(ids[0])
+        if self.tokenizer.eos_token_id is None:
+            raise SettingsError(f"--env.tokenizer_name: {self.name!r} has no token that ends a turn")
+        return int(self.tokenizer.eos_token_id)

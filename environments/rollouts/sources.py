@@ -1,0 +1,156 @@
+"""Rollouts as they were sampled: text, token ids and logprobs, and where the tokens come from.
+
+Three sources, in this order: a chat endpoint that returns what it sampled (vLLM 0.10.2 and later), Atropos' token-level
+servers, and the chat template over the text, which has no logprobs and may differ from what was sampled.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from environments.completions import Completion, Conversation, read_completion
+from environments.rollouts.retokenize import Retokenizer
+from environments.rollouts.sequences import TokenSequence
+from environments.settings import EnvConfig
+from judges.core.judgment import CallRun
+from judges.llm.client import ChatClient
+from judges.llm.errors import EndpointError, FailureKind, JudgeGymError
+from judges.llm.types import ChatAnswer
+from judges.llm.wire import JSON, Choice
+
+logger = logging.getLogger(__name__)
+
+_WITH_TOKENS: Mapping[str, JSON] = {"return_token_ids": True, "logprobs": True}
+
+
+class NoTokens(JudgeGymError):
+    """An endpoint that was to return the sampled tokens did not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """One completion of a group: what was judged, what is trained on, and the assistant's turn as text."""
+
+    completion: Completion
+    sequence: TokenSequence
+    text: str
+
+
+class RolloutSource(Protocol):
+    """Where rollouts come from."""
+
+    async def sample(self, conversation: Conversation, n: int) -> tuple[list[Rollout], CallRun]:
+        """`n` rollouts of one conversation.
+
+        Raises:
+            EndpointError: the policy never answered.
+            NoTokens: it answered without the tokens that it was asked for.
+        """
+
+
+class ChatSource:
+    """A chat endpoint: its own tokens where it gives them, and otherwise the chat template over the text.
+
+    Which of the two is settled by `token_source`, or with `auto` by the endpoint's first answer, and then kept: a run
+    never mixes them.
+    """
+
+    def __init__(
+        self,
+        client: ChatClient,
+        config: EnvConfig,
+        retokenizer: Retokenizer,
+        *,
+        settled: Literal["chat", "retokenize"] | None,
+    ) -> None:
+        """Sample through `client`; `settled` is `None` for `auto`."""
+        self._client = client
+        self._config = config
+        self._retokenizer = retokenizer
+        self._settled = settled
+
+    async def sample(self, conversation: Conversation, n: int) -> tuple[list[Rollout], CallRun]:
+        """See `RolloutSource`."""
+        answer = await self._ask(conversation, n)
+        sequences = _sequences(answer) if self._settled != "retokenize" else None
+        if sequences is None and self._settled is None:
+            self._settle("retokenize", "the endpoint returns no token ids and logprobs")
+        elif sequences is None and self._settled == "chat":
+            raise NoTokens(
+                "the endpoint returned no token ids with logprobs, or not as many of both; "
+                "--env.token_source=retokenize takes the tokens of the text"
+            )
+        elif self._settled is None:
+            self._settle("chat")
+        rollouts = []
+        for number, choice in enumerate(answer.choices):
+            text = assistant_text(choice)
+            if sequences is None:
+                sequence = self._retokenizer.sequence(conversation, text, stopped=really_stopped(choice.finish_reason))
+            else:
+                sequence = sequences[number]
+            rollouts.append(Rollout(read_completion(choice, self._config), sequence, text))
+        return rollouts, CallRun(answer.latency_s, answer.attempts, answer.cached, answer.usage)
+
+    async def _ask(self, conversation: Conversation, n: int) -> ChatAnswer:
+        config = self._config
+        temperature, longest = config.rollout_temperature, config.train_max_tokens
+        if self._settled == "retokenize":
+            return await self._client.chat(conversation, n=n, temperature=temperature, max_tokens=longest)
+        try:
+            return await self._client.chat(
+                conversation, n=n, temperature=temperature, max_tokens=longest, extra=_WITH_TOKENS
+            )
+        except EndpointError as error:
+            if error.kind is not FailureKind.REJECTED or self._settled == "chat":
+                raise
+            # Endpoints that do not know the two fields refuse the request; a second refusal is about something else.
+            answer = await self._client.chat(conversation, n=n, temperature=temperature, max_tokens=longest)
+            self._settle("retokenize", f"the endpoint refuses return_token_ids and logprobs ({error.answer})")
+            return answer
+
+    def _settle(self, source: Literal["chat", "retokenize"], why: str = "") -> None:
+        if self._settled is not None:
+            return
+        self._settled = source
+        if source == "chat":
+            logger.info("tokens and logprobs are the endpoint's own")
+        else:
+            logger.warning(
+                "%s: tokens come from the chat template over the text. There are no logprobs, which trainers with an "
+                "importance ratio refuse, and the tokens may differ from the sampled ones",
+                why,
+            )
+
+
+def _sequences(answer: ChatAnswer) -> list[TokenSequence] | None:
+    """The choices' tokens; `None` unless there are ids and as many logprobs for each."""
+    if answer.prompt_token_ids is None:
+        return None
+    sequences = []
+    for choice in answer.choices:
+        ids, logprobs = choice.token_ids, choice.logprobs
+        if ids is None or logprobs is None or len(ids) != len(logprobs):
+            return None
+        sequences.append(TokenSequence(answer.prompt_token_ids, ids, logprobs))
+    return sequences
+
+
+def assistant_text(choice: Choice) -> str:
+    """The turn as the model wrote it; reasoning that was returned apart is put back where it came from."""
+    if choice.reasoning is None:
+        return choice.text
+    return f"<think>\n{choice.reasoning.strip()}\n</think>\n\n{choice.text}"
+
+
+def really_stopped(finish_reason: str | None) -> bool:
+    """Whether the model ended its turn, as opposed to being cut off; endpoints that say nothing are believed to."""
+    return finish_reason in (None, "stop", "eos", "end_turn")
+
+
+def lengths(rollouts: Sequence[Rollout]) -> list[int]:
+    """Completion lengths in tokens."""
+    return [len(rollout.sequence.completion) for rollout in rollouts]

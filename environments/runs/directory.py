@@ -1,0 +1,218 @@
+"""Run directories: `config.yaml`, `samples.jsonl`, `failures.jsonl`, `metrics.json`.
+
+Guarantees: a finished row is on disk before the next one is reported; a directory that holds a run is never written
+over; one process at a time (a lock on the file `.lock`); what is rewritten is rewritten whole or not at all.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import IO
+
+import yaml
+
+from environments.metrics import slug
+from judges.llm import wire
+from judges.llm.errors import RunDirectoryError
+from judges.llm.wire import JSON
+
+CONFIG, SAMPLES, FAILURES, METRICS, LOCK = "config.yaml", "samples.jsonl", "failures.jsonl", "metrics.json", ".lock"
+ANSWERS = "answers.jsonl"
+"""The policy's answers that are not judged yet: gone once the run is finished."""
+
+Line = Mapping[str, JSON]
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What an earlier, unfinished run left: finished rows, failed ones, and answers that were paid for."""
+
+    samples: list[Line]
+    failures: list[Line]
+    answers: list[Line]
+
+
+def new_path(environment: str, model: str) -> Path:
+    """`runs/<environment>--<model>--<time>`, one that does not exist."""
+    stem = f"{slug(environment)}--{slug(model)}--{datetime.now():%Y%m%d-%H%M%S}"
+    path, again = Path("runs") / stem, 1
+    while path.exists():
+        again += 1
+        path = Path("runs") / f"{stem}-{again}"
+    return path
+
+
+class RunDirectory:
+    """One run's files, held by this process until `close`."""
+
+    def __init__(self, path: Path, lock: IO[bytes]) -> None:
+        """Use `RunDirectory.open`."""
+        self.path = path
+        self._lock = lock
+        self._files: dict[str, IO[bytes]] = {}
+
+    @classmethod
+    def open(
+        cls, path: Path, *, config: Mapping[str, JSON], matters: Mapping[str, JSON], resume: bool
+    ) -> tuple[RunDirectory, Before]:
+        """Begin a run, or take one up.
+
+        Args:
+            path: the directory; made if need be.
+            config: what `config.yaml` is to hold.
+            matters: the settings, by dotted name, that must be the same when a run is resumed.
+            resume: take up what is there. A directory that is empty is begun.
+
+        Returns:
+            The directory, and what was there: with `resume` the rows of the earlier run, without it nothing.
+
+        Raises:
+            RunDirectoryError: it is not empty and `resume` is not set; the settings differ; another process holds it;
+                a file is damaged in another place than its last line.
+        """
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            lock = (path / LOCK).open("ab")
+        except OSError as error:
+            raise RunDirectoryError(f"run directory {path}: {error.strerror}") from error
+        try:
+            cls._hold(path, lock)
+            there = sorted(each.name for each in path.iterdir() if each.name != LOCK)
+            if there and not resume:
+                raise RunDirectoryError(
+                    f"run directory {path} is not empty ({', '.join(there[:4])}); "
+                    "add --resume to take it up, or choose another with --env.data_dir_to_save_evals"
+                )
+            if (path / CONFIG).exists():
+                cls._compare(path / CONFIG, matters)
+            before = Before(*(_read_lines(path / name) for name in (SAMPLES, FAILURES, ANSWERS)))
+        except BaseException:  # raised on; a lock that outlives its holder would shut everybody out
+            cls._let_go(path, lock)
+            raise
+        replace(path / CONFIG, yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True).encode())
+        return cls(path, lock), before
+
+    @staticmethod
+    def _hold(path: Path, lock: IO[bytes]) -> None:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise RunDirectoryError(f"run directory {path} is in use by another process") from None
+
+    @staticmethod
+    def _let_go(path: Path, lock: IO[bytes]) -> None:
+        """Leave no lock behind, unless it is another process's."""
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            (path / LOCK).unlink(missing_ok=True)
+        except OSError:
+            pass
+        finally:
+            lock.close()
+
+    @staticmethod
+    def _compare(path: Path, matters: Mapping[str, JSON]) -> None:
+        try:
+            earlier = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except (OSError, yaml.YAMLError) as error:
+            raise RunDirectoryError(f"{path} cannot be read, so the run cannot be resumed: {error}") from error
+        differences = [
+            f"{name}: {was!r} then, {value!r} now"
+            for name, value in matters.items()
+            if (was := wire.lookup(earlier, name)) != value
+        ]
+        if differences:
+            raise RunDirectoryError(
+                f"run directory {path.parent} belongs to another configuration; "
+                f"--resume needs the same one:\n  " + "\n  ".join(differences)
+            )
+
+    def append_sample(self, line: bytes) -> None:
+        """Add a finished row; it is the operating system's before this returns."""
+        self._append(SAMPLES, line)
+
+    def append_failure(self, line: bytes) -> None:
+        """Add a failed row."""
+        self._append(FAILURES, line)
+
+    def append_answer(self, line: bytes) -> None:
+        """Add a row that the policy has answered and nobody has judged."""
+        self._append(ANSWERS, line)
+
+    def _append(self, name: str, line: bytes) -> None:
+        if name not in self._files:
+            self._files[name] = (self.path / name).open("ab", buffering=0)
+        self._files[name].write(line)
+
+    def rewrite(self, samples: Iterable[bytes], failures: Iterable[bytes]) -> None:
+        """The run is finished: these lines are its files, each replaced whole or not at all."""
+        self._close_files()
+        replace(self.path / SAMPLES, b"".join(samples))
+        replace(self.path / FAILURES, b"".join(failures))
+        (self.path / ANSWERS).unlink(missing_ok=True)
+
+    def write_metrics(self, metrics: Mapping[str, JSON]) -> None:
+        """Write `metrics.json`."""
+        replace(self.path / METRICS, wire.dumps_readable(metrics))
+
+    def drop_metrics(self) -> None:
+        """Remove `metrics.json`, which would speak of other rows than those now there."""
+        (self.path / METRICS).unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Close the files and let the directory go."""
+        self._close_files()
+        self._let_go(self.path, self._lock)
+
+    def _close_files(self) -> None:
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
+
+
+def replace(path: Path, data: bytes) -> None:
+    """Write a file whole or not at all: to a neighbour first, then in its place."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).chmod(0o666 & ~_umask())
+        Path(name).replace(path)
+    except BaseException:  # raised on, without the half-written neighbour
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    """The process's file mode mask, which can only be read by setting it."""
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask
+
+
+def _read_lines(path: Path) -> list[Line]:
+    """The objects of a JSONL file; a torn last line, which a killed process leaves, is cut off."""
+    if not path.exists():
+        return []
+    data = path.read_bytes()
+    whole = data[: data.rfind(b"\n") + 1]
+    if len(whole) < len(data):
+        replace(path, whole)
+    lines: list[Line] = []
+    for number, line in enumerate(whole.splitlines(), start=1):
+        try:
+            value = wire.loads(line)
+        except ValueError as error:
+            raise RunDirectoryError(f"{path}, line {number}: not JSON: {error}") from error
+        if not isinstance(value, Mapping):
+            raise RunDirectoryError(f"{path}, line {number}: expected an object")
+        lines.append(value)
+    return lines

@@ -1,0 +1,1 @@
+"""`serve` and `process`: judged groups to a trainer or a file."""

@@ -1,0 +1,70 @@
+"""An environment's checkpoints, where Atropos keeps them: `<checkpoint_dir>/env_checkpoints/<name>/step-<n>.json`."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from environments.runs.directory import replace
+from environments.training.rollout_api import Registration
+from judges.llm import wire
+from judges.llm.wire import JSON
+
+logger = logging.getLogger(__name__)
+
+
+class Checkpoints:
+    """Saves and finds what a restarted environment needs."""
+
+    def __init__(self, registration: Registration, desired_name: str) -> None:
+        """Look where the trainer's registration says; without a directory nothing is kept.
+
+        Args:
+            registration: the API's; its name is `desired_name` and a number, another one at each registration.
+            desired_name: what was asked for.
+        """
+        directory = registration.checkpoint_dir
+        self._all = Path(directory) / "env_checkpoints" if directory else None
+        self._folder = self._all / registration.name if self._all is not None else None
+        self._name = desired_name
+
+    def save(self, step: int, state: Mapping[str, JSON]) -> None:
+        """Keep the state of a step. A directory that cannot be written to is warned of: training goes on without."""
+        if self._folder is None:
+            return
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            replace(self._folder / f"step-{step}.json", wire.dumps_readable(state))
+        except OSError as error:
+            logger.warning("no checkpoint in %s: %s", self._folder, error.strerror)
+
+    def load(self, step: int) -> Mapping[str, JSON] | None:
+        """The state of the latest checkpoint at or before `step`, `None` if there is none that can be read.
+
+        Where this registration has none, an earlier one's: the API numbers a restarted environment anew.
+        """
+        for _, _, path in sorted(self._found(step), reverse=True):
+            try:
+                state = wire.loads(path.read_bytes())
+            except (OSError, ValueError) as error:
+                logger.warning("%s cannot be read: %s", path, error)
+                continue
+            if isinstance(state, Mapping):
+                return state
+        return None
+
+    def _found(self, latest: int) -> list[tuple[int, float, Path]]:
+        """Step, time and path of each checkpoint that may be loaded: our own, or else those of our earlier numbers."""
+        if self._all is None or self._folder is None or not self._all.is_dir():
+            return []
+        number = re.compile(rf"{re.escape(self._name)}_[0-9]+")
+        earlier = [folder for folder in self._all.iterdir() if number.fullmatch(folder.name)]
+        for folders in ([self._folder], earlier):
+            paths = [path for folder in folders for path in folder.glob("step-*.json")]
+            steps = [(path.stem.removeprefix("step-"), path.stat().st_mtime, path) for path in paths]
+            found = [(int(step), time, path) for step, time, path in steps if step.isdigit() and int(step) <= latest]
+            if found:
+                return found
+        return []

@@ -1,0 +1,91 @@
+"""Where training metrics go: the log, Weights & Biases, and a table of rollouts as Atropos has it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from environments.metrics import Metrics
+from environments.rollouts.groups import JudgedGroup, Scores
+from environments.settings import EnvConfig
+from judges.llm.wire import JSON
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from environments.rollouts.retokenize import Retokenizer
+
+logger = logging.getLogger(__name__)
+
+_SHOWN = (
+    "winrate",
+    "overall_winrate",
+    "reward_mean",
+    "judge_error_rate",
+    "groups_without_signal_rate",
+    "sequences_per_second",
+)
+
+
+class TrainingLog:
+    """Logs metrics by step. Weights & Biases runs on a thread of its own: it must not hold up the rollouts."""
+
+    def __init__(self, config: EnvConfig, retokenizer: Retokenizer) -> None:
+        """Log nothing yet."""
+        self._config = config
+        self._retokenizer = retokenizer
+        self._rollouts: deque[list[tuple[JudgedGroup[Any], Scores, int]]] = deque(maxlen=config.num_rollouts_to_keep)
+        self._run: Any = None
+
+    async def open(self, name: str, place: tuple[str, str], settings: Mapping[str, JSON]) -> None:
+        """Open the run at Weights & Biases, if `use_wandb` is on, where the trainer's is."""
+        if self._config.use_wandb:
+            self._run = await asyncio.to_thread(_open_wandb, self._config.wandb_name or name, place, settings)
+
+    def keep(self, group: JudgedGroup[Any], scores: Scores) -> None:
+        """Keep rollouts of a group for the next table: `num_rollouts_per_group_for_logging` of them, −1 for all."""
+        kept = self._config.num_rollouts_per_group_for_logging
+        numbers = range(len(group.rollouts) if kept == -1 else min(kept, len(group.rollouts)))
+        self._rollouts.append([(group, scores, number) for number in numbers])
+
+    async def log(self, step: int, metrics: Metrics) -> None:
+        """Log the metrics of a step; the table of rollouts goes with those of training."""
+        shown = {name.partition("/")[2]: value for name, value in metrics.values.items()}
+        logger.info("step %d: %s", step, ", ".join(f"{name} {shown[name]:.3f}" for name in _SHOWN if name in shown))
+        for name, reason in metrics.left_out.items():
+            logger.debug("%s is left out: %s", name, reason)
+        # An evaluation has no rollouts. Taken before anything is awaited: what is kept meanwhile is the next table's.
+        is_training = any(name.startswith("train/") for name in metrics.values)
+        taken = list(self._rollouts) if is_training else []
+        if is_training:
+            self._rollouts.clear()
+        if self._run is not None:
+            rows = [
+                (self._retokenizer.decode(group.rollouts[number].sequence.tokens), scores.values[number])
+                for kept in taken
+                for group, scores, number in kept
+            ]
+            await asyncio.to_thread(_log_wandb, self._run, step, metrics, rows)
+
+    async def close(self) -> None:
+        """Close the run."""
+        if self._run is not None:
+            await asyncio.to_thread(self._run.finish)
+
+
+def _open_wandb(name: str, place: tuple[str, str], settings: Mapping[str, JSON]) -> Any:
+    import wandb  # late: half a second
+
+    group, project = place
+    return wandb.init(name=name, project=project or None, group=group or None, config=dict(settings))
+
+
+def _log_wandb(run: Any, step: int, metrics: Metrics, rows: list[tuple[str, float]]) -> None:
+    import wandb  # late: half a second
+
+    values: dict[str, Any] = dict(metrics.values)
+    if rows:
+        values["train/rollouts"] = wandb.Table(columns=["text", "score"], data=[list(row) for row in rows])
+    run.log(values, step=step)

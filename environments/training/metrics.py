@@ -1,0 +1,143 @@
+"""What training logs under `train/`: the environment's own metrics and the diagnostics of every environment."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from environments.evaluate.metrics import observe_critique
+from environments.metrics import MetricAggregator, Metrics
+from environments.rollouts.groups import DropReason, JudgedGroup, Scores
+from environments.rollouts.sources import lengths
+from judges.core.judgment import Status
+
+_FAILED = (Status.JUDGE_FAILED, Status.UNPARSABLE)
+_LEAST_FOR_CORRELATION = 3
+
+
+@dataclass(slots=True)
+class _Window:
+    """What happened since the last log."""
+
+    began: float = field(default_factory=time.monotonic)
+    groups: int = 0
+    sequences: int = 0
+    no_signal: int = 0
+    rewards: list[float] = field(default_factory=list)
+    rewarded_lengths: list[int] = field(default_factory=list)
+    lengths: list[int] = field(default_factory=list)
+    statuses: Counter[Status] = field(default_factory=Counter)
+    judge_latencies: list[float] = field(default_factory=list)
+    judge_cost: float = 0.0
+    policy_latencies: list[float] = field(default_factory=list)
+    policy_cost: float = 0.0
+
+
+class TrainingMetrics:
+    """Collects groups; `flush` gives the metrics of the groups since the last flush."""
+
+    def __init__(self, *, config: dict[str, float]) -> None:
+        """Start empty; `config` is logged with every flush, under `config/`."""
+        self._config = config
+        self._total_judgments = 0
+        self._total_dropped: Counter[DropReason] = Counter()
+        self._window = _Window()
+        self._own = MetricAggregator("train", rounds=0)
+
+    def judged(
+        self, group: JudgedGroup[Any], scores: Scores | None, observe: Callable[[MetricAggregator, int], None]
+    ) -> None:
+        """Count a judged group, sent or not.
+
+        Args:
+            group: the group.
+            scores: its scores, if it has any.
+            observe: adds the environment's own metrics for the rollout of that number.
+        """
+        window = self._window
+        window.groups += 1
+        window.policy_latencies.append(group.policy_run.latency_s)
+        window.policy_cost += group.policy_run.usage.cost
+        self._total_judgments += sum(judgment.status is Status.OK for judgment in group.judgments)
+        for number, judgment in enumerate(group.judgments):
+            window.statuses[judgment.status] += 1
+            asked = [call.run for call in judgment.calls if not call.failed and not call.run.cached]
+            window.judge_latencies += [run.latency_s for run in asked]
+            window.judge_cost += sum(call.run.usage.cost for call in judgment.calls)
+            if judgment.status not in _FAILED:
+                observe(self._own, number)
+            if judgment.critique is not None:
+                observe_critique(self._own, judgment)
+        for length, reward in zip(lengths(group.rollouts), group.rewards, strict=True):
+            window.lengths.append(length)
+            if reward is not None:
+                window.rewards.append(reward)
+                window.rewarded_lengths.append(length)
+        if scores is not None and scores.equal:
+            window.no_signal += 1
+
+    def sent(self, sequences: int) -> None:
+        """Count a group that the rollout API has taken."""
+        self._window.sequences += sequences
+
+    def dropped(self, reason: DropReason) -> None:
+        """Count a group that was not sent."""
+        self._total_dropped[reason] += 1
+
+    def flush(self, *, max_token_len: int) -> Metrics:
+        """The metrics since the last flush; begins anew."""
+        window, own = self._window, self._own
+        self._window, self._own = _Window(), MetricAggregator("train", rounds=0)
+        _diagnose(own, window, max_token_len)
+        own.number("total_judgments", self._total_judgments)
+        own.number("judge_error_rate", _share(sum(window.statuses[each] for each in _FAILED), window.statuses.total()))
+        for reason, count in self._total_dropped.items():
+            own.number(f"groups_dropped_{reason}", count)
+        result = own.result()
+        return Metrics({**result.values, **{f"config/{k}": v for k, v in self._config.items()}}, result.left_out)
+
+
+def _diagnose(metrics: MetricAggregator, window: _Window, max_token_len: int) -> None:
+    seconds = max(time.monotonic() - window.began, 1e-9)
+    metrics.number("groups_judged", window.groups)
+    metrics.number("sequences_per_second", window.sequences / seconds)
+    metrics.number("groups_without_signal_rate", _share(window.no_signal, window.groups))
+    metrics.number("judge_cost_usd", window.judge_cost)
+    metrics.number("policy_cost_usd", window.policy_cost)
+    if window.policy_latencies:
+        metrics.number("policy_latency_mean_s", float(np.mean(window.policy_latencies)))
+    if window.judge_latencies:
+        metrics.number("judge_latency_mean_s", float(np.mean(window.judge_latencies)))
+        metrics.number("judge_latency_p95_s", float(np.quantile(window.judge_latencies, 0.95)))
+    if window.rewards:
+        metrics.number("reward_mean", float(np.mean(window.rewards)))
+        metrics.number("reward_std", float(np.std(window.rewards)))
+    if window.lengths:
+        metrics.number("completion_lengths", float(np.mean(window.lengths)))
+        metrics.number("completion_lengths_std", float(np.std(window.lengths)))
+        metrics.number("completion_lengths_max", max(window.lengths))
+        metrics.number("completion_lengths_min", min(window.lengths))
+        if max_token_len > 0:
+            near = sum(length > 0.95 * max_token_len for length in window.lengths)
+            metrics.number("completion_lengths_p95", near / len(window.lengths))
+    _correlate(metrics, window.rewards, window.rewarded_lengths)
+
+
+def _correlate(metrics: MetricAggregator, rewards: Sequence[float], completion_lengths: Sequence[int]) -> None:
+    """Pearson's correlation of reward and completion length; left out where it is undefined."""
+    name = "reward_length_correlation"
+    if len(rewards) < _LEAST_FOR_CORRELATION:
+        metrics.leave_out(name, "too few rollouts")
+    elif np.std(rewards) == 0 or np.std(completion_lengths) == 0:
+        metrics.leave_out(name, "rewards or lengths are all the same")
+    else:
+        metrics.number(name, float(np.corrcoef(rewards, completion_lengths)[0, 1]))
+
+
+def _share(part: int, whole: int) -> float:
+    return part / whole if whole else 0.0

@@ -1,0 +1,85 @@
+"""The order in which training sees the rows: shuffled by seed and epoch, and taken up where a checkpoint left it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Generic
+
+from environments.data.rows import TaskT, epoch_order
+from judges.llm.wire import JSON
+
+
+class RowOrder(Generic[TaskT]):
+    """Hands out tasks; knows which are under way, so that a checkpoint neither repeats nor loses one."""
+
+    def __init__(self, tasks: Sequence[TaskT], seed: int) -> None:
+        """Begin the first epoch.
+
+        Raises:
+            ValueError: there are no tasks.
+        """
+        if not tasks:
+            raise ValueError("an order needs at least one row")
+        self._tasks = {task.uid: task for task in tasks}
+        self._seed = seed
+        self._epoch = 0
+        self._position = 0
+        self._rows = epoch_order(tasks, seed=seed, epoch=0)
+        self._again: list[TaskT] = []
+        self._under_way: dict[str, int] = {}
+
+    def take(self) -> TaskT:
+        """The next row: first those that a checkpoint found unfinished, then the order's."""
+        task = self._again.pop(0) if self._again else self._advance()
+        self._under_way[task.uid] = self._under_way.get(task.uid, 0) + 1
+        return task
+
+    def _advance(self) -> TaskT:
+        if self._position == len(self._rows):
+            self._epoch += 1
+            self._position = 0
+            self._rows = epoch_order(list(self._tasks.values()), seed=self._seed, epoch=self._epoch)
+        task = self._rows[self._position]
+        self._position += 1
+        return task
+
+    def done(self, task: TaskT) -> None:
+        """The row is sent, or given up for good."""
+        left = self._under_way.get(task.uid, 0) - 1
+        if left > 0:
+            self._under_way[task.uid] = left
+        else:
+            self._under_way.pop(task.uid, None)
+
+    def give_back(self, task: TaskT) -> None:
+        """The row was not finished: hand it out again."""
+        self.done(task)
+        self._again.append(task)
+
+    def state(self) -> dict[str, JSON]:
+        """What a checkpoint holds: where the order is, and which rows before that place are not finished."""
+        unfinished = [uid for uid, times in self._under_way.items() for _ in range(times)]
+        waiting = [task.uid for task in self._again]
+        return {
+            "seed": self._seed,
+            "epoch": self._epoch,
+            "position": self._position,
+            "unfinished": [*unfinished, *waiting],
+        }
+
+    def restore(self, state: Mapping[str, JSON]) -> None:
+        """Take up a checkpoint's state; rows that are no longer in the dataset are left out.
+
+        Raises:
+            ValueError: it is not such a state, or one of an order with another seed.
+        """
+        epoch, position, unfinished = state.get("epoch"), state.get("position"), state.get("unfinished")
+        if not isinstance(epoch, int) or not isinstance(position, int) or not isinstance(unfinished, list):
+            raise ValueError(f"not the state of a row order: {dict(state)}")
+        if state.get("seed") != self._seed:
+            raise ValueError(f"it is of an order with the seed {state.get('seed')}, not {self._seed}")
+        self._epoch = epoch
+        self._rows = epoch_order(list(self._tasks.values()), seed=self._seed, epoch=epoch)
+        self._position = min(position, len(self._rows))
+        self._again = [self._tasks[uid] for uid in unfinished if isinstance(uid, str) and uid in self._tasks]
+        self._under_way = {}

@@ -1,0 +1,63 @@
+"""How many groups to begin now."""
+
+from __future__ import annotations
+
+import math
+
+from environments.settings import EnvConfig
+from environments.training.rollout_api import ApiStatus, Trainer
+
+
+def free_places(
+    config: EnvConfig,
+    trainer: Trainer,
+    status: ApiStatus,
+    *,
+    workers: int,
+    in_flight: int,
+    sent_since: int,
+    evaluating: bool,
+    total_steps: int,
+) -> int:
+    """Groups that may be begun: never more than the workers, the off-policy limit or the rest of the run want.
+
+    Args:
+        config: `max_batches_offpolicy` (≤ 0: no limit), `min_batch_allocation`, `group_size`, `eval_handling`.
+        trainer: the batch size, in sequences.
+        status: step and queues, in groups of our size.
+        workers: groups that may be in flight at once.
+        in_flight: groups that are.
+        sent_since: groups sent since the status.
+        evaluating: whether an evaluation is running beside.
+        total_steps: when the run ends.
+
+    Returns:
+        A number ≥ 0.
+
+    Source:
+        atroposlib 0.4.0, `BaseEnv.add_train_workers`, without its cancelling of groups that are under way.
+    """
+    places: int = _workers(config, workers, evaluating=evaluating) - in_flight
+    queued = status.queue + sent_since + in_flight
+    if config.max_batches_offpolicy > 0:
+        reserved = config.min_batch_allocation or 0.0
+        batches = config.max_batches_offpolicy * trainer.batch_size
+        room = int(batches * (status.unallocated + reserved)) // config.group_size - queued
+        if reserved:
+            own = status.own_queue + sent_since + in_flight
+            room = max(room, math.ceil(batches * reserved / config.group_size) - own)
+        places = min(places, room)
+    # One batch more than the run needs: what is queued may be others', or not fit together.
+    needed: int = (total_steps - status.step + 1) * trainer.batch_size // config.group_size - queued
+    if config.min_batch_allocation:  # without our share no batch is made, however much of others' is queued
+        own_share = math.ceil(trainer.batch_size * config.min_batch_allocation / config.group_size)
+        needed = max(needed, own_share - status.own_queue - sent_since - in_flight)
+    return max(0, min(places, needed))
+
+
+def _workers(config: EnvConfig, workers: int, *, evaluating: bool) -> int:
+    handling = config.eval_handling.value
+    if not evaluating or handling == "NONE":
+        return workers
+    share: float = 0.0 if handling == "STOP_TRAIN" else config.eval_limit_ratio
+    return int(workers * share)

@@ -1,0 +1,1 @@
+"""Peer evaluation: models that score each other."""

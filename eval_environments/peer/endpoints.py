@@ -1,0 +1,116 @@
+"""Models that a run compares: each with an endpoint of its own, or with answers from a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    SecretStr,
+    field_validator,
+    model_validator,
+)
+from pydantic_settings import NoDecode
+from typing_extensions import Self
+
+from environments.settings import EnvConfig, ServerSettings
+from judges.config.judge import api_key, operational
+from judges.core.naming import slug
+from judges.llm import wire
+from judges.llm.replicas import Endpoint
+from judges.llm.types import ChatSettings
+from judges.llm.urls import check_urls, same_host, split_urls
+from judges.llm.usage import Prices
+
+
+class ModelSettings(BaseModel):
+    """One model."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str = Field(min_length=1, description="In tables; unique.")
+    model_name: str | None = Field(default=None, description="At its endpoint; the name if unset.")
+    base_url: str | None = operational(None, "OpenAI-compatible endpoint; replicas with commas between.")
+    api_key: SecretStr | None = operational(None, "Better kept in an environment variable.")
+    api_key_env: str = operational("OPENAI_API_KEY", "Environment variable that holds the key.")
+    answers: Path | None = Field(default=None, description="JSONL of uid and answer, in place of an endpoint.")
+    extra_body: dict[str, JsonValue] = Field(default_factory=dict, description="Further fields of the requests.")
+    max_concurrency: int = operational(64, "Requests in flight.", ge=1)
+    price_input: float = operational(0.0, "US dollars for a million prompt tokens.", ge=0)
+    price_output: float = operational(0.0, "US dollars for a million completion tokens.", ge=0)
+
+    @field_validator("base_url")
+    @classmethod
+    def _is_url(cls, value: str | None) -> str | None:
+        return None if value is None else check_urls(value)
+
+    @model_validator(mode="after")
+    def _has_one_source(self) -> Self:
+        if (self.base_url is None) == (self.answers is None):
+            raise ValueError(f"the model {self.name!r} needs either a base_url or a file of answers")
+        return self
+
+    @property
+    def identity(self) -> str:
+        """What makes two models one client: all that a client is made of."""
+        key = "" if self.api_key is None else self.api_key.get_secret_value()
+        rest = self.model_dump_json(exclude={"name", "model_name", "api_key", "answers"})
+        return f"{self.model_name or self.name} {key} {rest}"
+
+    def chat_settings(self, config: EnvConfig) -> ChatSettings:
+        """What the model's chat client needs; sampled as a judge unless a call says otherwise.
+
+        Raises:
+            SettingsError: a key is needed and there is none.
+        """
+        assert self.base_url is not None  # only models with an endpoint are called
+        default = ServerSettings.model_fields["base_url"].default
+        key = api_key(
+            self.base_url,
+            given=self.api_key,
+            variable=self.api_key_env,
+            variable_is_meant="api_key_env" in self.model_fields_set or same_host(self.base_url, default),
+            setting=f"the model {self.name!r}: api_key_env",
+        )
+        endpoints = (Endpoint(url, self.model_name or self.name, key) for url in split_urls(self.base_url))
+        return ChatSettings(
+            endpoints=tuple(endpoints),
+            temperature=config.judge_temperature,
+            max_tokens=config.judge_max_tokens,
+            extra_body=self.extra_body,
+            timeout_s=config.judge_timeout,
+            deadline_s=config.judge_deadline,
+            max_retries=config.judge_max_retries,
+            retry_delay_s=config.retry_delay,
+            max_concurrency=self.max_concurrency,
+            prices=Prices(self.price_input, self.price_output),
+        )
+
+
+def _from_json(value: object) -> object:
+    return wire.loads(value) if isinstance(value, str) else value
+
+
+def check_names(models: list[ModelSettings]) -> list[ModelSettings]:
+    """Models whose names tell them apart.
+
+    Raises:
+        ValueError: two have the same.
+    """
+    slugs = [slug(model.name) for model in models]
+    same = [model.name for model, other in zip(models, slugs, strict=True) if slugs.count(other) > 1]
+    if len(set(same)) == 1:
+        raise ValueError(f"two models have the name {same[0]!r}")
+    if same:
+        raise ValueError(f"models with the same name, as metrics have it: {', '.join(map(repr, same))}")
+    return models
+
+
+Models = Annotated[list[ModelSettings], NoDecode, BeforeValidator(_from_json), AfterValidator(check_names)]
+"""Models from YAML or from a JSON list."""

@@ -1,0 +1,94 @@
+"""The settings of peer evaluation, and its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pydantic import Field, model_validator
+from typing_extensions import Self
+
+from environments.data.rows import Row, by_uid
+from environments.settings import EnvConfig, TextOrFile
+from eval_environments.peer.endpoints import Models
+from judges.config.judge import operational
+from judges.peers.judge import DEFAULT_RUBRIC
+
+_NAMED = 2
+
+
+class SelfCritiqueConfig(EnvConfig):
+    """Peer evaluation's own settings."""
+
+    candidates: Models = Field(
+        default_factory=list,
+        description='Models that answer, as YAML or JSON: [{"name": "a", "model_name": "…", "base_url": "…", '
+        '"api_key_env": "…"}, {"name": "b", "answers": "b.jsonl"}].',
+    )
+    judges: Models = Field(
+        default_factory=list,
+        description="Models that judge; the candidates with an endpoint if unset, and in training the one that the "
+        "judge_* settings name.",
+    )
+    critique_rounds: int = Field(1, ge=0, description="Rounds of self-critique; the same as judge_critique_rounds.")
+    include_self: bool = Field(False, description="Models judge their own answers as well.")
+    rubric: TextOrFile = Field(DEFAULT_RUBRIC, description="Rubric of rows that have none; @file reads it.")
+    dataset: str | None = Field(None, description="Queries: hub name or file, with columns query and perhaps rubric.")
+    split: str = Field("train", description="Split of the hub dataset.")
+    train_dataset: str | None = Field(None, description="Queries of training; those of evaluate if unset.")
+    rows_at_once: int = operational(32, "Queries under way at once in evaluate; the endpoints have their limits.", ge=1)
+
+    @model_validator(mode="after")
+    def _has_one_number_of_rounds(self) -> Self:
+        given = self.model_fields_set & {"critique_rounds", "judge_critique_rounds"}
+        if given == {"judge_critique_rounds"}:
+            self.critique_rounds = self.judge_critique_rounds
+        elif len(given) == 2 and self.critique_rounds != self.judge_critique_rounds:
+            raise ValueError(
+                f"critique_rounds ({self.critique_rounds}) and judge_critique_rounds ({self.judge_critique_rounds}) "
+                "are one setting, and differ"
+            )
+        self.judge_critique_rounds = self.critique_rounds
+        return self
+
+    def run_name(self, policy: str) -> str:
+        """The candidates, the first two by name; the policy where there are none."""
+        names, more = [each.name for each in self.candidates[:_NAMED]], len(self.candidates) - _NAMED
+        return "+".join([*names, *([f"{more} more"] if more > 0 else [])]) or policy
+
+
+@dataclass(frozen=True, slots=True)
+class PeerTask:
+    """A query and the rubric by which answers to it are scored."""
+
+    uid: str
+    question: str
+    rubric: str
+    category: str | None
+
+
+def read_queries(rows: Sequence[Row], default_rubric: str) -> list[PeerTask]:
+    """A task for each row: its query with its own rubric or the default one.
+
+    Raises:
+        DataError: a row has no query, a rubric that is no text, or the id of another.
+    """
+    for row in rows:
+        if not isinstance(row.values.get("rubric"), str | None):
+            raise row.lacks("a rubric that is text (or none: env.rubric is for rows without one)")
+    return [
+        PeerTask(
+            uid=uid,
+            question=_query(row),
+            rubric=row.filled_text("rubric") or default_rubric,
+            category=row.optional_text("category"),
+        )
+        for uid, row in by_uid(rows, numbered=True).items()
+    ]
+
+
+def _query(row: Row) -> str:
+    query = row.filled_text("query", "question", "prompt")
+    if query is None:
+        raise row.lacks("text in query, question or prompt")
+    return query

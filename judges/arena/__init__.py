@@ -1,0 +1,1 @@
+"""Arena-Hard: an answer against a baseline, in both orders."""

@@ -1,0 +1,101 @@
+"""The win rate at equal style: what is left of it when length and markdown are the same on both sides.
+
+Source: Arena-Hard-Auto's and Chatbot Arena's style control (LMSYS ORG, Does Style Matter?, 2024): a logistic
+regression of the outcomes on the differences in style, read off where the differences are zero.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from judges.llm.tokens import count_tokens
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_CODE_BLOCK = re.compile(r"^[ \t]*```.*?(?:^[ \t]*```[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
+_HEADER = re.compile(r"^#{1,6}[ \t]", re.MULTILINE)
+_LIST_ITEM = re.compile(r"^[ \t]*(?:\d{1,9}[.)]|[-*+])[ \t]", re.MULTILINE)
+_BOLD = re.compile(r"\*\*[^*\n]+\*\*|__[^_\n]+__")
+# Inverse strength: keeps the fit finite where style separates the outcomes, and is unnoticeable elsewhere.
+_WEAK_PENALTY = 1e4
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How an answer looks: tokens, and counts of markdown outside code blocks."""
+
+    tokens: int
+    headers: int
+    list_items: int
+    bold: int
+
+
+def style_of(answer: str) -> Style:
+    """The style of an answer."""
+    prose = _CODE_BLOCK.sub("", answer)
+    return Style(
+        tokens=count_tokens(answer),
+        headers=len(_HEADER.findall(prose)),
+        list_items=len(_LIST_ITEM.findall(prose)),
+        bold=len(_BOLD.findall(prose)),
+    )
+
+
+def style_difference(model: Style, baseline: Style) -> list[float]:
+    """The four differences, from the model's side; each is 0 at equal style.
+
+    Returns:
+        Relative length (a−b)/(a+b), then for headers, list items and bold the densities d per token, as
+        (d_a−d_b)/(d_a+d_b+1).
+    """
+    both = model.tokens + baseline.tokens
+    differences = [(model.tokens - baseline.tokens) / both if both else 0.0]
+    for name in ("headers", "list_items", "bold"):
+        density = getattr(model, name) / max(model.tokens, 1)
+        other = getattr(baseline, name) / max(baseline.tokens, 1)
+        differences.append((density - other) / (density + other + 1))
+    return differences
+
+
+def style_controlled_win_rate(rows: Sequence[Sequence[float]], differences: Sequence[Sequence[float]]) -> float | None:
+    """The win rate at equal style.
+
+    Args:
+        rows: each row's entries, from 0 to 1.
+        differences: each row's style differences.
+
+    Returns:
+        A number from 0 to 1; `None` if all entries are wins or all are losses, where the regression has no finite
+        answer.
+    """
+    from sklearn.linear_model import LogisticRegression  # late: a second
+
+    features: list[Sequence[float]] = []
+    outcomes: list[int] = []
+    weights: list[float] = []
+    for entries, difference in zip(rows, differences, strict=True):
+        for entry in entries:
+            # A tie is half a win and half a loss.
+            for outcome, weight in ((1, entry), (0, 1.0 - entry)):
+                if weight:
+                    features.append(difference)
+                    outcomes.append(outcome)
+                    weights.append(weight)
+    if len(set(outcomes)) < 2:
+        return None
+    scaled = _scale(np.asarray(features, dtype=float))
+    fit = LogisticRegression(C=_WEAK_PENALTY, max_iter=1000).fit(scaled, outcomes, sample_weight=weights)
+    return float(1.0 / (1.0 + np.exp(-fit.intercept_[0])))
+
+
+def _scale(features: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Features in units of their deviation, not centred, so that 0 still means equal style."""
+    deviation = features.std(axis=0)
+    scaled: NDArray[np.float64] = features / np.where(deviation > 0, deviation, 1.0)
+    return scaled

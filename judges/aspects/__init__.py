@@ -1,0 +1,1 @@
+"""Yes/no questions about an answer, each settled by votes."""

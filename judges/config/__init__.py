@@ -1,0 +1,1 @@
+"""Settings: where they come from, and those that every judge has."""

@@ -1,0 +1,142 @@
+"""A judge's settings: the same `judge_*` names in every environment and in the reward server."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, Field, JsonValue, SecretStr, field_validator
+
+from judges.llm.errors import SettingsError
+from judges.llm.replicas import Endpoint
+from judges.llm.types import ChatSettings
+from judges.llm.urls import check_urls, is_loopback, same_host, split_urls
+from judges.llm.usage import Prices
+
+
+def operational(default: Any, description: str, **constraints: Any) -> Any:
+    """A field that shapes how a run goes but not what it finds, so that a resumed run may change it."""
+    return Field(default, description=description, json_schema_extra={"operational": True}, **constraints)
+
+
+def is_operational(model: type[BaseModel], name: str) -> bool:
+    """Whether a field was declared with `operational`."""
+    extra = model.model_fields[name].json_schema_extra
+    return isinstance(extra, dict) and extra.get("operational") is True
+
+
+class JudgeSettings(BaseModel):
+    """How the judge is called."""
+
+    judge_model_name: str = Field("claude-sonnet-4-20250514", description="Model that judges.")
+    judge_base_url: str = operational(
+        "https://api.anthropic.com/v1",
+        "OpenAI-compatible endpoint of the judge, without /chat/completions; several replicas with commas between.",
+    )
+    judge_api_key: SecretStr | None = operational(
+        None, "The judge's API key. Better kept in an environment variable: see judge_api_key_env."
+    )
+    judge_api_key_env: str = operational(
+        "ANTHROPIC_API_KEY",
+        "Environment variable that holds the judge's API key; demanded only where the host is not loopback.",
+    )
+    judge_temperature: float = Field(0.2, ge=0, description="Sampling temperature of the judge.")
+    judge_max_tokens: int = Field(4096, ge=0, description="Longest judge answer in tokens; 0 leaves the field out.")
+    judge_max_retries: int = operational(3, "Requests after the first one, for a judge call that fails.", ge=0)
+    judge_timeout: float = operational(300.0, "Seconds for one attempt of a judge call.", gt=0)
+    judge_deadline: float = operational(
+        900.0, "Seconds for a judge call with its retries, from its first attempt.", gt=0
+    )
+    judge_max_concurrency: int = operational(
+        256, "Judge requests in flight; halves when the judge is overloaded.", ge=1
+    )
+    judge_requests_per_minute: int | None = operational(None, "Judge requests a minute; no limit if unset.", ge=1)
+    judge_tokens_per_minute: int | None = operational(None, "Judge tokens a minute; no limit if unset.", ge=1)
+    judge_cache: Path | None = operational(None, "File of the judgment cache; off if unset. Several runs may share it.")
+    judge_extra_body: dict[str, JsonValue] = Field(
+        default_factory=dict,
+        description='Further fields of the judge\'s requests, such as {"reasoning_effort": "low"}.',
+    )
+    judge_price_input: float = operational(0.0, "US dollars for a million prompt tokens of the judge.", ge=0)
+    judge_price_output: float = operational(0.0, "US dollars for a million completion tokens of the judge.", ge=0)
+    judge_critique_rounds: int = Field(
+        0,
+        ge=0,
+        description="Rounds in which the judge critiques and revises its own judgment, a call each.",
+    )
+    max_judge_error_rate: float = operational(
+        0.05, "Share of rows that may end without a judgment before the command fails.", ge=0, le=1
+    )
+
+    @field_validator("judge_base_url")
+    @classmethod
+    def _is_url(cls, value: str) -> str:
+        return check_urls(value)
+
+    def chat_settings(self, *, retry_delay: float = 1.0, identity: str = "", section: str = "env.") -> ChatSettings:
+        """What the judge's chat client needs.
+
+        Args:
+            retry_delay: upper bound of the first pause before a retry, in seconds.
+            identity: what stands for the endpoint in the cache's key, if not its URL.
+            section: where these settings stand on the command line, for messages.
+
+        Raises:
+            SettingsError: a key is needed and there is none.
+        """
+        default = type(self).model_fields["judge_base_url"].default
+        key = api_key(
+            self.judge_base_url,
+            given=self.judge_api_key,
+            variable=self.judge_api_key_env,
+            variable_is_meant="judge_api_key_env" in self.model_fields_set or same_host(self.judge_base_url, default),
+            setting=f"--{section}judge_api_key_env",
+        )
+        return ChatSettings(
+            endpoints=tuple(Endpoint(url, self.judge_model_name, key) for url in split_urls(self.judge_base_url)),
+            temperature=self.judge_temperature,
+            max_tokens=self.judge_max_tokens,
+            extra_body=self.judge_extra_body,
+            timeout_s=self.judge_timeout,
+            deadline_s=self.judge_deadline,
+            max_retries=self.judge_max_retries,
+            retry_delay_s=retry_delay,
+            max_concurrency=self.judge_max_concurrency,
+            requests_per_minute=self.judge_requests_per_minute,
+            tokens_per_minute=self.judge_tokens_per_minute,
+            prices=Prices(self.judge_price_input, self.judge_price_output),
+            identity=identity,
+        )
+
+
+def api_key(
+    urls: str, *, given: SecretStr | None, variable: str, variable_is_meant: bool, setting: str
+) -> SecretStr | None:
+    """The key for an endpoint.
+
+    A key in an environment variable goes to no host but the one it is meant for: the setting's default host, or any
+    host if the user named the variable.
+
+    Args:
+        urls: the endpoint's base URLs.
+        given: a key that was set directly.
+        variable: the environment variable that may hold one.
+        variable_is_meant: the variable is for this host.
+        setting: the setting that names the variable, for the message.
+
+    Raises:
+        SettingsError: the host is not loopback and there is no key.
+    """
+    if given is not None and given.get_secret_value():
+        return given
+    held = os.environ.get(variable) if variable_is_meant else None
+    if held:
+        return SecretStr(held)
+    if all(is_loopback(url) for url in split_urls(urls)):
+        return None
+    hosts = ", ".join(sorted({urlsplit(url).hostname or "" for url in split_urls(urls)}))
+    if not variable_is_meant:
+        raise SettingsError(f"{setting}: {hosts} needs an API key; name the environment variable that holds it")
+    raise SettingsError(f"{setting}: {hosts} needs an API key, and the environment variable {variable} is not set")

@@ -1,0 +1,1 @@
+"""What all judges share: judgments, calls, votes, delimiters, self-critique, scales."""

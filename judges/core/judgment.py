@@ -1,0 +1,134 @@
+"""What a judge returns: a score, or the reason why there is none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Generic, Literal, TypeVar
+
+from judges.llm.usage import Usage
+
+DetailT_co = TypeVar("DetailT_co", covariant=True)
+
+
+class Status(str, Enum):
+    """Where a judgment ended. Only `OK` has a score; no other state is ever turned into one."""
+
+    OK = "ok"
+    JUDGE_FAILED = "judge_failed"
+    """A judge call never succeeded."""
+    UNPARSABLE = "unparsable"
+    """The judge answered, and no verdict could be read."""
+    INVALID_COMPLETION = "invalid_completion"
+    """The policy's own format failed; the environment says what that is worth."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallRun:
+    """What may differ between two runs of the same call.
+
+    Attributes:
+        latency_s: seconds from the first request to the answer, retries and their pauses included.
+        attempts: requests sent; 0 for a cached answer.
+        cached: the answer came from the judgment cache.
+        usage: tokens and cost; all zero for a cached answer.
+    """
+
+    latency_s: float = 0.0
+    attempts: int = 0
+    cached: bool = False
+    usage: Usage = Usage()
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeCall:
+    """One question to a judge and what became of it.
+
+    Attributes:
+        purpose: which call of the judgment this is, such as `game_1` or `game_2_reask`.
+        text: the judge's raw text; empty if the call never succeeded.
+        reasoning: reasoning that the endpoint returned apart from the text.
+        value: the verdict that was read, `None` if there was none.
+        error: why there is no text or no verdict, `None` if there is one.
+        run: timings, attempts, usage.
+        failed: the call never succeeded, as opposed to an answer without a verdict.
+        rejected: it failed since the endpoint refuses it, and would refuse it again.
+    """
+
+    purpose: str
+    text: str
+    reasoning: str | None
+    value: str | int | float | None
+    error: str | None
+    run: CallRun
+    failed: bool = False
+    rejected: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CritiqueRound:
+    """One round of self-critique over one verdict.
+
+    Attributes:
+        round: from 1.
+        part: which verdict of the judgment, such as `game_1`; empty where there is only one.
+        before: the verdict before the round.
+        before_reasoning: its reasons.
+        raw: the judge's whole text, critique and revision; empty if the call never succeeded.
+        critique: what the text says ahead of its revision.
+        after: the verdict after the round: a failed round keeps the one before.
+        after_reasoning: its reasons.
+        status: `revised`, `unchanged` (the same verdict, perhaps for other reasons) or `failed`.
+        error: why the round failed.
+    """
+
+    round: int
+    part: str
+    before: str | int | float
+    before_reasoning: str
+    raw: str
+    critique: str
+    after: str | int | float
+    after_reasoning: str
+    status: Literal["revised", "unchanged", "failed"]
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Critique:
+    """What self-critique did to a judgment: the score before its first round, and the rounds."""
+
+    before_score: float
+    rounds: tuple[CritiqueRound, ...]
+
+
+@dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
+class Judgment(Generic[DetailT_co]):
+    """A judge's result for one completion (or one group of them that is judged together).
+
+    Attributes:
+        score: the judgment as a number in the judge's own range; `None` exactly when `status` is not `OK`.
+        status: where the judgment ended.
+        label: the judgment in the judge's own terms, such as `win` or `[[A]]`; `None` without a verdict.
+        explanation: the judge's reasons, for people; for a failure, what went wrong.
+        calls: every call that was made, in the order of their purpose, not of their arrival.
+        detail: what is particular to this kind of judge; `None` if no judge was asked.
+        critique: the history of its self-critique; `None` without one.
+    """
+
+    score: float | None
+    status: Status
+    label: str | None = None
+    explanation: str = ""
+    calls: tuple[JudgeCall, ...] = ()
+    detail: DetailT_co | None = None
+    critique: Critique | None = None
+
+    def __post_init__(self) -> None:
+        """Hold the one rule that everything downstream relies on.
+
+        Raises:
+            ValueError: there is a score without status `OK`, or the reverse.
+        """
+        if (self.score is None) is (self.status is Status.OK):
+            raise ValueError(f"a judgment with status {self.status.value!r} cannot have the score {self.score!r}")

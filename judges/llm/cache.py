@@ -1,0 +1,128 @@
+"""The judgment cache: answers that were paid for once, on disk, for several processes.
+
+A SQLite file in WAL mode. The key covers everything that shapes an answer; failures never get here, and an answer that
+holds no verdict is not kept either (the judge says what is worth keeping), since asking again may give one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import sqlite3
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from judges.llm import wire
+from judges.llm.errors import SettingsError
+from judges.llm.wire import JSON, Choice, Message
+
+logger = logging.getLogger(__name__)
+
+PROTOCOL_VERSION = 1
+"""Raised when the same request would be read or built in another way."""
+
+_BUSY_TIMEOUT_S = 30.0
+_LOCK_POLL_S = 0.01
+_SCHEMA = "CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer BLOB NOT NULL) WITHOUT ROWID"
+
+
+def request_key(identity: str, messages: Sequence[Message], parameters: Mapping[str, JSON], vote: int) -> str:
+    """A digest of everything that shapes an answer.
+
+    Args:
+        identity: the endpoint and the model.
+        messages: the conversation.
+        parameters: everything else in the request's body.
+        vote: which of several independent answers to the same request this is, from 0.
+
+    Returns:
+        64 hexadecimal digits.
+    """
+    shape: JSON = {
+        "protocol": PROTOCOL_VERSION,
+        "identity": identity,
+        "messages": [wire.message_json(message) for message in messages],
+        "parameters": dict(sorted(parameters.items())),
+        "vote": vote,
+    }
+    return hashlib.sha256(wire.dumps(shape)).hexdigest()
+
+
+def _use_wal(database: sqlite3.Connection) -> None:
+    """Switch to WAL mode; waits for a process that creates the file, since this one PRAGMA knows no busy time-out."""
+    until = time.monotonic() + _BUSY_TIMEOUT_S
+    while True:
+        try:
+            database.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > until:
+                raise
+            time.sleep(_LOCK_POLL_S)
+
+
+class JudgmentCache:
+    """Answers by key.
+
+    All database work happens on one thread of its own, so that waiting for another process's lock never holds up the
+    event loop.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open or create the file.
+
+        Raises:
+            SettingsError: the file cannot be opened, or is something else.
+        """
+        self.path = path
+        self._has_failed = False
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="judgment-cache")
+        try:
+            self._database = self._thread.submit(self._open).result()
+        except (sqlite3.Error, OSError) as error:
+            self._thread.shutdown()
+            raise SettingsError(f"judge_cache: {path} cannot be used as a judgment cache: {error}") from error
+
+    def _open(self) -> sqlite3.Connection:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        database = sqlite3.connect(self.path, timeout=_BUSY_TIMEOUT_S, isolation_level=None)
+        _use_wal(database)
+        database.execute("PRAGMA synchronous=NORMAL")
+        database.execute(_SCHEMA)
+        return database
+
+    async def get(self, key: str) -> Choice | None:
+        """The answer kept under `key`; none if the file has become unusable, which is logged once."""
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, self._get, key)
+        except sqlite3.Error as error:
+            self._failed(error)
+            return None
+
+    async def put(self, key: str, choice: Choice) -> None:
+        """Keep an answer; the first one wins, so that repeats see one answer whoever wrote it."""
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._put, key, choice)
+        except sqlite3.Error as error:  # a full disk must not lose the answer that was just paid for
+            self._failed(error)
+
+    def _failed(self, error: sqlite3.Error) -> None:
+        if not self._has_failed:
+            self._has_failed = True
+            logger.warning("the judgment cache %s is not used any more: %s", self.path, error)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._thread.submit(self._database.close).result()
+        self._thread.shutdown()
+
+    def _get(self, key: str) -> Choice | None:
+        row = self._database.execute("SELECT answer FROM answers WHERE key = ?", (key,)).fetchone()
+        return None if row is None else wire.choice_from_json(wire.loads(row[0]))
+
+    def _put(self, key: str, choice: Choice) -> None:
+        answer = wire.dumps(wire.choice_to_json(choice))
+        self._database.execute("INSERT OR IGNORE INTO answers VALUES (?, ?)", (key, answer))

@@ -1,0 +1,252 @@
+"""The chat client: OpenAI-compatible `/chat/completions`, for judges and policies alike.
+
+One shared HTTP session, one encoder, one retry layer, one limit. A call either returns an answer or raises
+`EndpointError`; what a refusal, a truncated or a missing verdict means is the caller's business (`Choice.state`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Literal
+
+import aiohttp
+
+from judges.llm.cache import JudgmentCache, request_key
+from judges.llm.errors import EndpointError, FailureKind
+from judges.llm.single_flight import SingleFlight
+from judges.llm.transport import Reply, Transport, open_session
+from judges.llm.types import ChatAnswer, ChatSettings
+from judges.llm.usage import Meter, Usage
+from judges.llm.wire import JSON, Choice, Message
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["ChatAnswer", "ChatClient", "ChatSettings", "open_session"]
+
+Parameter = Literal["default"]
+
+
+class ChatClient:
+    """Calls one model.
+
+    Use as an async context manager, or call `close`. A session may be shared: then it is not closed here.
+    """
+
+    def __init__(
+        self,
+        settings: ChatSettings,
+        *,
+        cache: JudgmentCache | None = None,
+        session: aiohttp.ClientSession | None = None,
+    ) -> None:
+        """Open nothing yet.
+
+        Args:
+            settings: the model and how to call it.
+            cache: where answers are kept; for judges only, since a policy's samples must be independent.
+            session: a session to share with other clients.
+
+        Raises:
+            ValueError: `settings` names no endpoint.
+        """
+        self.settings = settings
+        self.meter = Meter()
+        self._transport = Transport(settings, self.meter, session)
+        self._flights: SingleFlight[ChatAnswer] = SingleFlight()
+        self._cache = cache
+        self._n_is_ignored = settings.n_is_ignored
+        self._seed_is_refused = False
+        first = settings.endpoints[0]
+        self._identity = f"{settings.identity or first.base_url} {first.model}"
+
+    async def __aenter__(self) -> ChatClient:
+        """The client itself."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close."""
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the session, if it is this client's own; calls under way fail."""
+        await self._transport.close()
+
+    def rescale(self, share: float) -> None:
+        """Use a share, from 0 to 1, of the settings' concurrency, at least one request."""
+        self._transport.limit.rescale(max(1, int(self.settings.max_concurrency * share)))
+
+    async def chat(
+        self,
+        messages: Sequence[Message],
+        *,
+        n: int = 1,
+        temperature: float | None | Parameter = "default",
+        max_tokens: int | Parameter = "default",
+        vote: int = 0,
+        seed: int | None = None,
+        extra: Mapping[str, JSON] | None = None,
+        keep: Callable[[Choice], bool] | None = None,
+    ) -> ChatAnswer:
+        """Ask the model.
+
+        Args:
+            messages: the conversation.
+            n: how many completions. An endpoint that ignores `n` gets as many requests at once.
+            temperature: instead of the settings'; `None` leaves it out.
+            max_tokens: instead of the settings'; 0 leaves it out.
+            vote: which of several independent answers to the same conversation this is; identical calls with different
+                votes never share an answer.
+            seed: of the sampling, for endpoints that take one; left out once this one has refused it.
+            extra: further fields of the body, over the settings' `extra_body`.
+            keep: whether the cache may keep a choice; all whole ones if not given.
+
+        Returns:
+            The answer, with exactly `n` choices.
+
+        Raises:
+            EndpointError: no attempt succeeded.
+        """
+        parameters = self._parameters(temperature, max_tokens, extra)
+        if seed is not None:
+            parameters["seed"] = seed
+        try:
+            if n == 1:
+                answer = await self._one(messages, parameters, vote, keep)
+            else:
+                answer = await self._many(messages, parameters, n)
+            self.meter.calls += 1
+            endpoint = self.settings.endpoints[0]
+            logger.debug("%s at %s was asked %r and answered %r", endpoint.model, endpoint.shown, messages, answer)
+            return answer
+        except EndpointError as error:
+            self.meter.calls += 1
+            self.meter.failures += 1
+            self.meter.last_failure = str(error)
+            raise
+
+    def _parameters(
+        self, temperature: float | None | Parameter, max_tokens: int | Parameter, extra: Mapping[str, JSON] | None
+    ) -> dict[str, JSON]:
+        parameters: dict[str, JSON] = {}
+        chosen = self.settings.temperature if temperature == "default" else temperature
+        if chosen is not None:
+            parameters["temperature"] = chosen
+        longest = self.settings.max_tokens if max_tokens == "default" else max_tokens
+        if longest:
+            parameters["max_tokens"] = longest
+        parameters.update(self.settings.extra_body)
+        if extra:
+            parameters.update(extra)
+        return parameters
+
+    async def _one(
+        self,
+        messages: Sequence[Message],
+        parameters: dict[str, JSON],
+        vote: int,
+        keep: Callable[[Choice], bool] | None,
+    ) -> ChatAnswer:
+        greedy = parameters.get("temperature") == 0
+        if self._cache is None and not greedy:
+            return _answer([await self._request(messages, parameters)], 1)
+        key = request_key(self._identity, messages, parameters, vote)
+        if not greedy:
+            return await self._kept_or_asked(key, messages, parameters, keep)
+        # The cache is looked into within the flight: between a look and a flight of its own, another's may end.
+        answer, shared = await self._flights.run(key, lambda: self._kept_or_asked(key, messages, parameters, keep))
+        if shared:
+            self.meter.cached += 1
+            return ChatAnswer(answer.choices, latency_s=answer.latency_s, cached=True)
+        return answer
+
+    async def _kept_or_asked(
+        self,
+        key: str,
+        messages: Sequence[Message],
+        parameters: dict[str, JSON],
+        keep: Callable[[Choice], bool] | None,
+    ) -> ChatAnswer:
+        """The answer from the cache, or else from the model, and then kept if it is worth it."""
+        if self._cache is not None and (kept := await self._cache.get(key)) is not None:
+            self.meter.cached += 1
+            return ChatAnswer((kept,), cached=True)
+        answer = _answer([await self._request(messages, parameters)], 1)
+        if self._cache is not None and answer.first.state == "ok" and (keep is None or keep(answer.first)):
+            await self._cache.put(key, answer.first)
+        return answer
+
+    async def _many(self, messages: Sequence[Message], parameters: dict[str, JSON], n: int) -> ChatAnswer:
+        if self._n_is_ignored:
+            return _answer(await self._fan_out(messages, parameters, n), n)
+        reply = await self._request(messages, {**parameters, "n": n})
+        missing = n - len(reply.choices)
+        if missing <= 0:
+            return _answer([reply], n)
+        self._n_is_ignored = len(reply.choices) == 1
+        return _answer([reply, *await self._fan_out(messages, parameters, missing, first=n - missing)], n)
+
+    async def _request(self, messages: Sequence[Message], parameters: Mapping[str, JSON]) -> Reply:
+        """One request; an endpoint that refuses a seed is asked without one, then and ever after."""
+        without = {name: value for name, value in parameters.items() if name != "seed"}
+        if self._seed_is_refused:
+            parameters = without
+        try:
+            return await self._transport.request(messages, parameters)
+        except EndpointError as error:
+            about_seed = error.kind is FailureKind.REJECTED and "seed" in error.answer.lower()
+            if not about_seed or "seed" not in parameters:
+                raise
+            refused = error
+        reply = await self._transport.request(messages, without)
+        self._seed_is_refused = True  # and not before: the word may have stood in the message for another reason
+        logger.info("%s takes no seed: it is left out", self.settings.endpoints[0].shown)
+        return dataclasses.replace(reply, attempts=reply.attempts + refused.attempts)
+
+    async def _fan_out(
+        self, messages: Sequence[Message], parameters: Mapping[str, JSON], count: int, *, first: int = 0
+    ) -> Sequence[Reply]:
+        """So many requests at once; what fails is tried once more, so that it does not lose what was paid for.
+
+        Each has a seed of its own: the same request with the same seed is the same completion.
+        """
+        replies: list[Reply] = []
+        numbers = list(range(first, first + count))
+        for is_last in (False, True):
+            requests = [self._request(messages, _with_seed(parameters, number)) for number in numbers]
+            outcomes = await asyncio.gather(*requests, return_exceptions=True)
+            failed: list[int] = []
+            for number, outcome in zip(numbers, outcomes, strict=True):
+                if isinstance(outcome, Reply):
+                    replies.append(outcome)
+                elif is_last or not isinstance(outcome, EndpointError) or not outcome.kind.retryable:
+                    raise outcome
+                else:
+                    failed.append(number)
+            numbers = failed
+            if not numbers:
+                break
+        return replies
+
+
+def _with_seed(parameters: Mapping[str, JSON], number: int) -> Mapping[str, JSON]:
+    """The parameters with the seed of one of several requests, if they have a seed."""
+    seed = parameters.get("seed")
+    return {**parameters, "seed": seed + number} if isinstance(seed, int) else parameters
+
+
+def _answer(replies: Sequence[Reply], n: int) -> ChatAnswer:
+    """Replies that ran at once as one answer of `n` choices; its latency is the longest."""
+    choices = tuple(choice for reply in replies for choice in reply.choices)
+    return ChatAnswer(
+        choices[:n],
+        usage=sum((reply.usage for reply in replies), Usage()),
+        latency_s=max(reply.latency_s for reply in replies),
+        attempts=sum(reply.attempts for reply in replies),
+        prompt_token_ids=replies[0].prompt_token_ids,
+    )

@@ -1,0 +1,96 @@
+"""The project's errors: a flat vocabulary, each named after the boundary that was crossed.
+
+`UserError`s are the caller's to mend (a setting, a file, a run directory): the command line prints their message and
+exits with code 2. `EndpointError` is an endpoint's: a call that never succeeded. What an endpoint's failure means for
+a judgment is decided by the judges (`judges.core.judgment.Status`), never by turning it into a number.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from judges.llm.usage import Usage
+
+
+class JudgeGymError(Exception):
+    """Base of every error that this project raises on purpose."""
+
+
+class UserError(JudgeGymError):
+    """Something that the person at the keyboard can mend; the message says what, where and what was expected."""
+
+
+class SettingsError(UserError):
+    """A setting is unknown, missing or of the wrong type."""
+
+
+class DataError(UserError):
+    """A dataset cannot be loaded or a row of it cannot be used; names the file, the row and the columns."""
+
+
+class RunDirectoryError(UserError):
+    """A run directory is in use, belongs to another configuration, or is damaged."""
+
+
+class FailureKind(str, Enum):
+    """Why an attempt at an endpoint failed."""
+
+    CONNECTION = "connection"
+    """No answer at all: refused, reset, name not resolved, closed half way."""
+    TIMEOUT = "timeout"
+    """No answer within the time of one attempt."""
+    OVERLOADED = "overloaded"
+    """HTTP 429 or 503: asked to come back later."""
+    SERVER = "server"
+    """HTTP 408, 409 or another 5xx."""
+    MALFORMED = "malformed"
+    """HTTP 200 with a body that is not a chat completion."""
+    EMPTY = "empty"
+    """A chat completion with neither content nor refusal."""
+    REJECTED = "rejected"
+    """Another 4xx: the request itself is wrong, and would be again."""
+
+    @property
+    def retryable(self) -> bool:
+        """Whether the same request may succeed when it is sent again."""
+        return self is not FailureKind.REJECTED
+
+
+class EndpointError(JudgeGymError):
+    """A call that never succeeded, or (`attempts == 1`) one attempt that failed.
+
+    Attributes:
+        kind: what happened to the last attempt.
+        endpoint: the URL that was called, without credentials.
+        status: HTTP status of the last answer, `None` if there was none.
+        answer: what the endpoint last said (at most 500 characters), or the exception's own words.
+        attempts: how many requests were sent.
+        retry_after: seconds that the endpoint asked to wait, if it did.
+        usage: what was paid all the same, for answers that held nothing.
+    """
+
+    def __init__(
+        self,
+        kind: FailureKind,
+        *,
+        endpoint: str,
+        answer: str,
+        status: int | None = None,
+        attempts: int = 1,
+        retry_after: float | None = None,
+    ) -> None:
+        """Describe a failed attempt or call; see the class for the meaning of each argument."""
+        super().__init__(kind, endpoint, answer, status, attempts)
+        self.kind = kind
+        self.endpoint = endpoint
+        self.answer = answer
+        self.status = status
+        self.attempts = attempts
+        self.retry_after = retry_after
+        self.usage = Usage()
+
+    def __str__(self) -> str:
+        """One line: kind, endpoint, status, number of requests, last answer."""
+        status = f" HTTP {self.status}" if self.status is not None else ""
+        requests = "1 request" if self.attempts == 1 else f"{self.attempts} requests"
+        return f"{self.endpoint}: {self.kind.value}{status} after {requests}; last answer: {self.answer}"

@@ -1,0 +1,130 @@
+"""The one retry layer: what is tried again, when, and for how long.
+
+429, 408, 409, 5xx, connection errors, time-outs, broken bodies and empty content are tried again with full jitter;
+`Retry-After` is a lower bound of the pause; the deadline covers a call with all its attempts and pauses. Other answers
+are final. The arithmetic is tenacity's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import email.utils
+import math
+import time
+from dataclasses import dataclass
+from datetime import timezone
+
+import aiohttp
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_random_exponential
+
+from judges.llm.errors import EndpointError, FailureKind
+
+_LONGEST_PAUSE_S = 60.0
+_SERVER_STATUSES = frozenset({408, 409})
+
+
+def classify_status(status: int) -> FailureKind:
+    """The kind of failure that an HTTP status other than 2xx is."""
+    if status in (429, 503, 529):  # 529: Anthropic's "overloaded"
+        return FailureKind.OVERLOADED
+    return FailureKind.SERVER if status >= 500 or status in _SERVER_STATUSES else FailureKind.REJECTED
+
+
+def classify_exception(error: BaseException) -> FailureKind:
+    """The kind of failure that an exception of the HTTP client is.
+
+    A `ValueError` (a URL, a header or a host name that cannot be sent) would be the same again.
+    """
+    if isinstance(error, (asyncio.TimeoutError, TimeoutError)):
+        return FailureKind.TIMEOUT
+    return FailureKind.REJECTED if isinstance(error, aiohttp.InvalidURL | ValueError) else FailureKind.CONNECTION
+
+
+def retry_after_seconds(header: str | None, *, now: float | None = None) -> float | None:
+    """Seconds to wait that a `Retry-After` header asks for (RFC 9110, section 10.2.3).
+
+    Args:
+        header: the header's value: a number of seconds (fractions are accepted) or an HTTP date.
+        now: the present as Unix time; the clock's if not given.
+
+    Returns:
+        A number ≥ 0, or `None` if there is no header or it is neither form.
+    """
+    if header is None:
+        return None
+    try:
+        seconds = float(header)
+    except ValueError:
+        moment = _http_date(header)
+        if moment is None:
+            return None
+        seconds = moment - (time.time() if now is None else now)
+    return max(0.0, seconds) if seconds < math.inf else None
+
+
+def _http_date(text: str) -> float | None:
+    """The Unix time of an HTTP date; one without a zone is in UTC, as all of them are."""
+    try:
+        moment = email.utils.parsedate_to_datetime(text)
+        return (moment if moment.tzinfo is not None else moment.replace(tzinfo=timezone.utc)).timestamp()
+    except (ValueError, OverflowError, TypeError, IndexError):  # the parser raises each of them on some text
+        return None
+
+
+@dataclass(slots=True)
+class CallClock:
+    """The time of a call since its first attempt began; waiting for a place or a rate budget does not count."""
+
+    started: float | None = None
+    waited: float = 0.0
+
+    def start(self) -> None:
+        """Begin, unless already begun."""
+        if self.started is None:
+            self.started = time.monotonic()
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the first attempt began, without those spent waiting to be let in."""
+        return 0.0 if self.started is None else time.monotonic() - self.started - self.waited
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How often and how long a call is tried.
+
+    Attributes:
+        max_retries: requests after the first one.
+        delay_s: upper bound of the first pause; it doubles with each further one, up to a minute.
+        deadline_s: a call's whole time; a pause that would reach beyond it ends the call at once.
+    """
+
+    max_retries: int
+    delay_s: float
+    deadline_s: float
+
+    def retrying(self, clock: CallClock) -> AsyncRetrying:
+        """A loop of attempts for one call."""
+        jitter = wait_random_exponential(multiplier=self.delay_s, max=_LONGEST_PAUSE_S)
+
+        def wait(state: RetryCallState) -> float:
+            asked = _error(state).retry_after or 0.0
+            return max(asked, jitter(state))
+
+        def stop(state: RetryCallState) -> bool:
+            if state.attempt_number > self.max_retries:
+                return True
+            return clock.elapsed + state.upcoming_sleep >= self.deadline_s
+
+        return AsyncRetrying(
+            wait=wait,
+            stop=stop,
+            retry=retry_if_exception(lambda error: isinstance(error, EndpointError) and error.kind.retryable),
+            reraise=True,
+        )
+
+
+def _error(state: RetryCallState) -> EndpointError:
+    error = state.outcome.exception() if state.outcome else None
+    assert isinstance(error, EndpointError)  # nothing else is retried
+    return error

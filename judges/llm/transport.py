@@ -1,0 +1,176 @@
+"""One request to a model, until it is answered or final: replicas, limits, budgets and the retry loop.
+
+Raises `EndpointError` and nothing else; everything that an endpoint can do wrong is classified here or in
+`judges.llm.retry`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import aiohttp
+
+from judges.llm import retry, wire
+from judges.llm.errors import EndpointError, FailureKind
+from judges.llm.limits import AdaptiveLimit, RateBudget
+from judges.llm.replicas import Endpoint, Replica, ReplicaSet
+from judges.llm.retry import CallClock, RetryPolicy
+from judges.llm.tokens import count_tokens
+from judges.llm.types import ChatSettings
+from judges.llm.usage import Meter, Usage
+from judges.llm.wire import JSON, Choice, Message
+
+
+def open_session() -> aiohttp.ClientSession:
+    """An HTTP session for chat clients: no limit of its own, no cookies.
+
+    The environment's proxies are honoured by each replica (`Replica.proxy`): the session's own `trust_env` would look
+    them up, and read `~/.netrc`, on a thread for every single request.
+    """
+    return aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), cookie_jar=aiohttp.DummyCookieJar())
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came back: at least one choice, the call's usage, seconds with all pauses, requests sent."""
+
+    choices: tuple[Choice, ...]
+    usage: Usage
+    latency_s: float
+    attempts: int
+    prompt_token_ids: tuple[int, ...] | None = None
+
+
+class Transport:
+    """Sends requests to the replicas of one model."""
+
+    def __init__(self, settings: ChatSettings, meter: Meter, session: aiohttp.ClientSession | None) -> None:
+        """Open nothing yet; a session that is given is shared and never closed here."""
+        self.settings = settings
+        self.meter = meter
+        self.limit = AdaptiveLimit(settings.max_concurrency)
+        self._replicas = ReplicaSet(settings.endpoints)
+        self._budget = RateBudget.per_minute(settings.requests_per_minute, settings.tokens_per_minute)
+        self._retries = RetryPolicy(settings.max_retries, settings.retry_delay_s, settings.deadline_s)
+        self._session = session
+        self._owns_session = session is None
+
+    async def close(self) -> None:
+        """Close the session, if it is this transport's own."""
+        if self._owns_session and self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def request(self, messages: Sequence[Message], parameters: Mapping[str, JSON]) -> Reply:
+        """One request with its retries.
+
+        Raises:
+            EndpointError: no attempt succeeded.
+        """
+        body: dict[str, JSON] = {
+            "model": "",
+            "messages": [wire.message_json(message) for message in messages],
+            **parameters,
+        }
+        tokens = self._expected_tokens(messages, parameters) if self._budget.tokens is not None else 0
+        clock = CallClock()
+        paid = Usage()
+        attempts = 0
+        try:
+            async for attempt in self._retries.retrying(clock):
+                with attempt:
+                    attempts += 1
+                    parsed, endpoint = await self._attempt(body, tokens, clock, urgent=attempts > 1)
+                    # An empty answer is tried again, and was paid for all the same.
+                    paid += self.settings.prices.usage(parsed.prompt_tokens, parsed.completion_tokens)
+                    if all(choice.state == "empty" for choice in parsed.choices):
+                        raise EndpointError(
+                            FailureKind.EMPTY, endpoint=endpoint.shown, status=200, answer="empty content"
+                        )
+        except EndpointError as error:
+            error.attempts, error.usage = attempts, paid
+            raise
+        finally:
+            self.meter.usage += paid
+        self.meter.answered += 1
+        return Reply(parsed.choices, paid, clock.elapsed, attempts, parsed.prompt_token_ids)
+
+    async def _attempt(
+        self, body: dict[str, JSON], tokens: int, clock: CallClock, *, urgent: bool
+    ) -> tuple[wire.Body, Endpoint]:
+        """One attempt under the limits; tells the limit and the replica how it went."""
+        asked = time.monotonic()
+        await self._budget.spend(tokens)
+        admitted = await self.limit.acquire(urgent=urgent)
+        if urgent:
+            clock.waited += admitted - asked
+        clock.start()
+        replica = self._replicas.pick()
+        replica.in_flight += 1
+        try:
+            # aiohttp reads a time-out of 0 as none
+            timeout_s = max(0.001, min(self.settings.timeout_s, self.settings.deadline_s - clock.elapsed))
+            parsed = await self._post(replica, body, timeout_s)
+        except EndpointError as error:
+            if error.kind is FailureKind.OVERLOADED:
+                self.limit.overloaded(admitted)
+            if error.kind is not FailureKind.REJECTED:
+                replica.failed(error.retry_after, admitted)
+            raise
+        else:
+            self.limit.succeeded()
+            replica.succeeded()
+            return parsed, replica.endpoint
+        finally:
+            replica.in_flight -= 1
+            self.limit.release()
+
+    async def _post(self, replica: Replica, body: dict[str, JSON], timeout_s: float) -> wire.Body:
+        endpoint = replica.endpoint
+        self.meter.requests += 1
+        if self._session is None:
+            self._session = open_session()
+        try:
+            async with self._session.post(
+                endpoint.url,
+                data=wire.dumps({**body, "model": endpoint.model}),
+                headers=replica.headers,
+                proxy=replica.proxy,
+                timeout=aiohttp.ClientTimeout(total=timeout_s),
+                allow_redirects=False,  # a redirected POST would lose its body
+            ) as response:
+                status = response.status
+                retry_after = response.headers.get("Retry-After")
+                data = await response.read()
+        except (aiohttp.ClientError, OSError, ValueError, asyncio.TimeoutError) as error:
+            raise _unanswered(replica, error, timeout_s) from error
+        if status >= 300:
+            raise EndpointError(
+                retry.classify_status(status),
+                endpoint=endpoint.shown,
+                status=status,
+                answer=wire.shorten(replica.redact(wire.error_text(data))),
+                retry_after=retry.retry_after_seconds(retry_after),
+            )
+        try:
+            return wire.parse_completion(data)
+        except wire.NotACompletion as error:
+            answer = wire.shorten(replica.redact(str(error)))
+            raise EndpointError(FailureKind.MALFORMED, endpoint=endpoint.shown, status=status, answer=answer) from error
+
+    def _expected_tokens(self, messages: Sequence[Message], parameters: Mapping[str, JSON]) -> int:
+        """Prompt tokens, counted, and completion tokens: the mean so far; before any is known, the longest allowed."""
+        prompt = sum(count_tokens(message["content"]) for message in messages)
+        longest = parameters.get("max_tokens")
+        if self.meter.answered:
+            return prompt + self.meter.usage.completion_tokens // self.meter.answered
+        return prompt + (longest if isinstance(longest, int) else 0)
+
+
+def _unanswered(replica: Replica, error: Exception, timeout_s: float) -> EndpointError:
+    kind = retry.classify_exception(error)
+    why = f"none within {timeout_s:g} s" if kind is FailureKind.TIMEOUT else f"none ({error or type(error).__name__})"
+    return EndpointError(kind, endpoint=replica.endpoint.shown, answer=wire.shorten(replica.redact(why)))

@@ -1,0 +1,73 @@
+"""What flows in and out of the chat client."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from judges.llm.replicas import Endpoint
+from judges.llm.usage import Prices, Usage
+from judges.llm.wire import JSON, Choice
+
+
+@dataclass(frozen=True, slots=True)
+class ChatSettings:
+    """What a client knows of its model.
+
+    Attributes:
+        endpoints: the replicas that serve it, one or more.
+        temperature: sampling temperature; `None` leaves it out.
+        max_tokens: longest completion in tokens; 0 leaves it out.
+        extra_body: further fields of the request's body.
+        timeout_s: seconds for one attempt.
+        deadline_s: seconds for a call with its retries, from its first attempt.
+        max_retries: requests after the first.
+        retry_delay_s: upper bound of the first pause before a retry.
+        max_concurrency: requests in flight.
+        requests_per_minute: rate budget; `None` for none.
+        tokens_per_minute: rate budget; `None` for none.
+        n_is_ignored: the endpoint answers one choice whatever `n` says; found out by itself otherwise.
+        prices: US dollars for a million tokens.
+        identity: what stands for the endpoint in the cache's key; its first base URL by default.
+    """
+
+    endpoints: tuple[Endpoint, ...]
+    temperature: float | None = None
+    max_tokens: int = 0
+    extra_body: Mapping[str, JSON] = field(default_factory=dict)
+    timeout_s: float = 600.0
+    deadline_s: float = 1800.0
+    max_retries: int = 3
+    retry_delay_s: float = 1.0
+    max_concurrency: int = 256
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+    n_is_ignored: bool = False
+    prices: Prices = field(default_factory=Prices)
+    identity: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatAnswer:
+    """The answer to one call.
+
+    Attributes:
+        choices: as many as were asked for.
+        usage: tokens and cost; all zero if the answer was paid for before (`cached`).
+        latency_s: seconds from the first attempt to the answer, pauses included.
+        attempts: requests sent.
+        cached: the answer came from the cache, or from an identical call under way.
+        prompt_token_ids: the prompt's tokens, where the endpoint was asked for them and gives them.
+    """
+
+    choices: tuple[Choice, ...]
+    usage: Usage = Usage()
+    latency_s: float = 0.0
+    attempts: int = 0
+    cached: bool = False
+    prompt_token_ids: tuple[int, ...] | None = None
+
+    @property
+    def first(self) -> Choice:
+        """The first choice, the only one unless `n` was greater than 1."""
+        return self.choices[0]

@@ -1,0 +1,80 @@
+"""Judging by letter or by rating: what a judge is shown, for the best of N answers and for one answer from 1 to 10.
+
+The prompts are RewardBench-2's in layout; whoever needs a published run byte for byte gives its prompt as `custom`.
+Text under judgment stands between markers that it cannot end (`judges.core.delimiters`).
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Sequence
+
+from judges import prompts
+from judges.core.delimiters import fence
+from judges.llm.wire import Message
+
+LETTERS = string.ascii_uppercase
+FEWEST_CHOICES, MOST_CHOICES = 2, len(LETTERS)
+
+_UNITS = ("", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+_TEENS = ("ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen")
+_NUMBERS = (*_UNITS, *_TEENS, "twenty", *(f"twenty-{unit}" for unit in _UNITS[1:]))
+_CHOICE_LOOKALIKES = ("[user question", "[the start of assistant", "[the end of assistant")
+_RATING_LOOKALIKES = ("[query", "[response", "[your judgement")
+
+
+def choice_messages(
+    question: str, answers: Sequence[str], *, system: str = "", custom: str | None = None
+) -> list[Message]:
+    """Ask for the best of N answers.
+
+    Args:
+        question: the user's prompt.
+        answers: 2 to 26 of them, in the order of their letters.
+        system: stands before the system prompt.
+        custom: instead of the built-in system prompt.
+
+    Raises:
+        ValueError: too few or too many answers.
+    """
+    if not FEWEST_CHOICES <= len(answers) <= MOST_CHOICES:
+        raise ValueError(f"a choice is between {FEWEST_CHOICES} and {MOST_CHOICES} answers, not {len(answers)}")
+    markers = fence((question, *answers), _CHOICE_LOOKALIKES)
+    sections = [f"{markers.bracket('User Question')}\n{question}"]
+    for letter, answer in zip(LETTERS, answers, strict=False):
+        start = markers.bracket(f"The Start of Assistant {letter}'s Answer")
+        end = markers.bracket(f"The End of Assistant {letter}'s Answer")
+        sections.append(f"{start}\n{answer}\n{end}")
+    task = choice_prompt(len(answers)) if custom is None else custom
+    instructions = "\n\n".join(part for part in (system, task) if part)
+    return [
+        Message(role="system", content=instructions),
+        Message(role="user", content=markers.notice + "\n\n".join(sections)),
+    ]
+
+
+def choice_prompt(count: int) -> str:
+    """The system prompt for so many answers."""
+    verdicts = [f'"[[{letter}]]" if assistant {letter} is best' for letter in LETTERS[:count]]
+    listed = f"{', '.join(verdicts[:-1])}{',' if count > FEWEST_CHOICES else ''} and {verdicts[-1]}"
+    return prompts.load("choice").replace("{number}", _NUMBERS[count]).replace("{verdicts}", listed)
+
+
+def rating_messages(question: str, answer: str, *, system: str = "", custom: str | None = None) -> list[Message]:
+    """Ask for a rating of one answer: one user message, after a system message only where thinking is asked for.
+
+    Args:
+        question: the user's prompt.
+        answer: the answer.
+        system: the system message, if any.
+        custom: instead of the built-in task description.
+    """
+    markers = fence((question, answer), _RATING_LOOKALIKES)
+    sections = [
+        markers.notice + (prompts.load("rating") if custom is None else custom),
+        f"{markers.bracket('Query')}\n{question}",
+        f"{markers.bracket('Response')}\n{answer}",
+        markers.bracket("Your judgement"),
+    ]
+    first = [Message(role="system", content=system)] if system else []
+    return [*first, Message(role="user", content="\n\n".join(sections))]

@@ -1,0 +1,161 @@
+"""What a table of peers' scores says: who is best once the judges' leniency is taken out, and who favours whom.
+
+With an empty diagonal plain column means are unfair to a candidate whose own judge is strict: all others are spared
+that judge. So a score is fitted as a judge's effect plus a candidate's, by least squares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from judges.statistics.bootstrap import Interval
+
+Floats = NDArray[np.float64]
+
+_DIGITS = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """Scores by query, judge and candidate.
+
+    Attributes:
+        cells: of shape (queries, judges, candidates); NaN where there is no score.
+    """
+
+    cells: Floats
+
+    @property
+    def counts(self) -> Floats:
+        """1 where there is a score, else 0; of the same shape."""
+        return np.isfinite(self.cells).astype(float)
+
+    @property
+    def sums(self) -> Floats:
+        """The scores, 0 where there is none."""
+        return np.nan_to_num(self.cells, nan=0.0)
+
+    def table(self) -> list[list[float | None]]:
+        """The mean over the queries for each judge (row) and candidate (column); `None` for a cell without scores."""
+        return [
+            [float(total / count) if count else None for total, count in zip(totals, counts, strict=True)]
+            for totals, counts in zip(self.sums.sum(axis=0), self.counts.sum(axis=0), strict=True)
+        ]
+
+    def column_means(self) -> list[float | None]:
+        """The mean over all of a candidate's scores."""
+        totals, counts = self.sums.sum(axis=(0, 1)), self.counts.sum(axis=(0, 1))
+        return [float(total / count) if count else None for total, count in zip(totals, counts, strict=True)]
+
+
+def leniency_adjusted(scores: Scores) -> list[float | None] | str:
+    """Each candidate's score as the mean judge would give it.
+
+    score = μ + judge + candidate, fitted by least squares over all scores; a candidate's adjusted score is μ +
+    candidate, where the judges' effects have mean 0. Without missing cells that is the column mean.
+
+    Returns:
+        A number for each candidate, `None` for one without scores; or why there is none for any: no scores at all, or a
+        table that falls apart into judges and candidates who never meet.
+    """
+    return _fit(scores.sums.sum(axis=0), scores.counts.sum(axis=0))
+
+
+def _fit(sums: Floats, counts: Floats) -> list[float | None] | str:
+    judges, candidates = np.flatnonzero(counts.sum(axis=1)), np.flatnonzero(counts.sum(axis=0))
+    if not len(judges):
+        return "there is no score"
+    found: list[float | None] = [None] * counts.shape[1]
+    sums, counts = sums[np.ix_(judges, candidates)], counts[np.ix_(judges, candidates)]
+    if not _is_connected(counts):
+        return "the table falls apart into judges and candidates that never meet"
+    # The normal equations of the one-hot design: judges first, then candidates. They leave one constant free, which the
+    # mean of the judges' effects settles.
+    normal = np.block([[np.diag(counts.sum(axis=1)), counts], [counts.T, np.diag(counts.sum(axis=0))]])
+    effects = np.linalg.lstsq(normal, np.concatenate([sums.sum(axis=1), sums.sum(axis=0)]), rcond=None)[0]
+    leniency = effects[: len(judges)].mean()
+    for candidate, effect in zip(candidates, effects[len(judges) :], strict=True):
+        found[candidate] = round(float(effect + leniency), _DIGITS) + 0.0  # no −0.0, no noise of the least squares
+    return found
+
+
+def _is_connected(counts: Floats) -> bool:
+    from scipy.sparse import csr_matrix  # late: half a second
+    from scipy.sparse.csgraph import connected_components
+
+    judges, candidates = counts.shape
+    links = np.zeros((judges + candidates, judges + candidates))
+    links[:judges, judges:] = counts > 0
+    return int(connected_components(csr_matrix(links), directed=False)[0]) == 1
+
+
+def adjusted_intervals(
+    scores: Scores, *, rounds: int = 1000, seed: int = 0, level: float = 0.95
+) -> list[Interval | None]:
+    """Intervals of the adjusted scores, by resampling queries with replacement; `None` for a candidate without scores.
+
+    Rounds whose queries leave the table in parts, or without a candidate that has scores elsewhere, are left out. With
+    one query each interval is a point. Without adjusted scores the list is empty.
+
+    Source:
+        Efron and Tibshirani, An Introduction to the Bootstrap (1993), section 13.3.
+    """
+    queries = scores.cells.shape[0]
+    generator = np.random.default_rng(seed)
+    sums, counts = scores.sums, scores.counts
+    scored = np.flatnonzero(counts.sum(axis=(0, 1)))
+    found: list[list[float]] = []
+    for drawn in generator.integers(0, queries, size=(rounds if queries > 1 else 1, queries)):
+        weights = np.bincount(drawn, minlength=queries).astype(float)
+        fit = _fit(np.tensordot(weights, sums, 1), np.tensordot(weights, counts, 1))
+        values = [] if isinstance(fit, str) else [value for value in fit if value is not None]
+        if len(values) == len(scored):
+            found.append(values)
+    if not len(scored) or not found:
+        return []
+    intervals: list[Interval | None] = [None] * scores.cells.shape[2]
+    low, high = np.quantile(np.array(found), [(1 - level) / 2, (1 + level) / 2], axis=0)
+    for candidate, one, other in zip(scored, low, high, strict=True):
+        intervals[candidate] = Interval(float(one), float(other))
+    return intervals
+
+
+def self_preference(scores: Scores, judge: int, candidate: int) -> float | str:
+    """How much more a model gives to itself than others give to it, in points.
+
+    Each judge's scores are first centred on the mean over the candidates that it scored, so that a lenient judge is not
+    taken for a vain one.
+
+    Args:
+        scores: with a diagonal.
+        judge: the model's place among the judges.
+        candidate: its place among the candidates.
+
+    Returns:
+        The centred score of itself minus the mean of the others' centred scores of it, or why there is none.
+
+    Source:
+        Panickssery et al., LLM Evaluators Recognize and Favor Their Own Generations (2024).
+    """
+    table = np.array([[np.nan if cell is None else cell for cell in row] for row in scores.table()], dtype=float)
+    if not np.isfinite(table[judge, candidate]):
+        return "the diagonal is empty (env.include_self)"
+    with_scores = np.isfinite(table).any(axis=1)
+    centred = table[with_scores] - np.nanmean(table[with_scores], axis=1, keepdims=True)
+    own = int(with_scores[:judge].sum())
+    others = np.delete(centred[:, candidate], own)
+    if not np.isfinite(others).any():
+        return "no other judge scored it"
+    return float(centred[own, candidate] - np.nanmean(others))
+
+
+def scores_of(cells: Sequence[tuple[int, int, int, float]], *, queries: int, judges: int, candidates: int) -> Scores:
+    """Scores from (query, judge, candidate, score)."""
+    found = np.full((queries, judges, candidates), np.nan)
+    for query, judge, candidate, score in cells:
+        found[query, judge, candidate] = score
+    return Scores(found)

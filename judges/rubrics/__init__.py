@@ -1,0 +1,1 @@
+"""An answer on a scale by a rubric."""

@@ -1,0 +1,111 @@
+"""What a rubric's judge is shown and how its score is read: one definition for judges and for policies that judge.
+
+Prompt and layout are the specification's, byte for byte, in the default format with a reference and the scale from 1
+to 5. `result` asks for the format that Prometheus judges are trained in.
+
+Source: Kim et al., Prometheus: Inducing Fine-grained Evaluation Capability in Language Models (2023).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from judges import prompts
+from judges.core.delimiters import fence
+from judges.core.scale import Scale
+from judges.llm.wire import Message
+from judges.parsing.verdicts import RubricFormat, feedback_score, prometheus_result
+
+_HEADINGS = ("instruction", "reference response", "score rubric", "response to evaluate")
+_LOOKALIKES = (
+    *(f"#{heading}" for heading in _HEADINGS),
+    "please evaluate the response according to",
+)
+TAGS: Mapping[RubricFormat, tuple[str, str]] = {
+    "feedback_score": ("[FEEDBACK]", "[SCORE]"),
+    "result": ("Feedback:", "[RESULT]"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rubric:
+    """What a response is judged by.
+
+    Attributes:
+        criteria: the question that the rubric asks.
+        levels: what each score means; empty for a rubric that is one question.
+        scale: the scores.
+    """
+
+    criteria: str
+    levels: Mapping[int, str] = field(default_factory=lambda: MappingProxyType({}))
+    scale: Scale = Scale()
+
+    @property
+    def text(self) -> str:
+        """The rubric as a judge is shown it: the question, then a line for each level that is described."""
+        lines = [f"Score {level}: {self.levels[level]}" for level in self.scale.levels if level in self.levels]
+        return "\n".join([self.criteria, *lines])
+
+
+def read_score(text: str, output_format: RubricFormat, scale: Scale) -> int | None:
+    """The score that a judge ended with, in the format that it was asked for."""
+    parse = feedback_score if output_format == "feedback_score" else prometheus_result
+    return parse(text, scale)
+
+
+def rubric_messages(
+    instruction: str,
+    response: str,
+    rubric: Rubric,
+    reference: str | None = None,
+    *,
+    output_format: RubricFormat = "feedback_score",
+    system_prompt: str | None = None,
+    system: str = "",
+) -> list[Message]:
+    """What a judge is shown. Without a reference, neither its section nor the sentence about it is there.
+
+    Args:
+        instruction: what the response answers.
+        response: what is judged.
+        rubric: by what.
+        reference: a response that gets the highest score.
+        output_format: what the judge is asked to write.
+        system_prompt: instead of the built-in one.
+        system: stands before the system prompt.
+    """
+    reference = reference or None  # an empty reference is none
+    task = system_prompt
+    if task is None:
+        task = rubric_prompt(rubric.scale, output_format, with_reference=reference is not None)
+    sections = {
+        "Instruction": instruction,
+        "Reference Response": reference,
+        "Score Rubric": rubric.text,
+        "Response To Evaluate": response,
+    }
+    shown = {name: text for name, text in sections.items() if text is not None}
+    markers = fence(list(shown.values()), _LOOKALIKES)
+    parts = [f"{markers.heading(name)}\n\n{text}" for name, text in shown.items()]
+    parts += [f"--- {markers.tag}".rstrip(), "Please evaluate the response according to the score rubric above."]
+    return [
+        Message(role="system", content="\n\n".join(part for part in (system, task) if part)),
+        Message(role="user", content=markers.notice + "\n\n".join(parts)),
+    ]
+
+
+def rubric_prompt(scale: Scale, output_format: RubricFormat, *, with_reference: bool) -> str:
+    """The system prompt; the specification's own for 1 to 5, a reference and `feedback_score`."""
+    feedback, score = TAGS[output_format]
+    return (
+        prompts.load("rubric_absolute")
+        .replace("{reference}", f"a reference answer that gets a score of {scale.high}, " if with_reference else "")
+        .replace("{scale}", scale.sentence)
+        .replace("{feedback}", feedback)
+        .replace("{score}", score)
+        .replace("{low}", str(scale.low))
+        .replace("{high}", str(scale.high))
+    )

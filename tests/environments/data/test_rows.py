@@ -1,0 +1,259 @@
+import json
+import logging
+import os
+import random
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from environments.data.rows import Row, answer_text, by_uid, epoch_order, load_answers, load_rows, select
+from judges.llm.errors import DataError
+
+ROWS = [{"uid": "a", "prompt": "Why é?\n"}, {"uid": "b", "prompt": "数学 \u2028 \u0085 ."}]
+
+
+@dataclass(frozen=True)
+class Numbered:
+    uid: str
+    category: str | None = None
+    question: str = "?"
+
+
+def load(path: Path, text: str | bytes) -> list[dict[str, Any]]:
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return [dict(row.values) for row in load_rows(str(path), split="train")]
+
+
+def lines(rows: list[dict[str, Any]], *, ascii_only: bool = False) -> str:
+    return "".join(json.dumps(row, ensure_ascii=ascii_only) + "\n" for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("rows.jsonl", lines(ROWS)),
+        ("rows.jsonl", lines(ROWS, ascii_only=True)),
+        ("ROWS.JSONL", lines(ROWS)),
+        ("rows.jsonl", lines(ROWS).rstrip("\n")),
+        ("rows.jsonl", lines(ROWS).replace("}\n", "}\r\n")),
+        ("rows.jsonl", "\ufeff" + lines(ROWS)),
+        ("rows.jsonl", lines(ROWS).replace("}\n", "}\n\n \n")),
+        ("rows.json", json.dumps(ROWS)),
+    ],
+    ids=["jsonl", "escapes", "upper case", "no last newline", "CRLF", "byte order mark", "blank lines", "json"],
+)
+def test_rows_of_a_file(tmp_path: Path, name: str, text: str) -> None:
+    assert load(tmp_path / name, text) == ROWS
+
+
+def test_rows_of_a_csv_file(tmp_path: Path) -> None:
+    assert load(tmp_path / "rows.csv", 'uid,prompt\na,"Why, é?"\nb,"""B"" \nline"\n') == [
+        {"uid": "a", "prompt": "Why, é?"},
+        {"uid": "b", "prompt": '"B" \nline'},
+    ]
+
+
+def test_rows_of_a_parquet_file(tmp_path: Path) -> None:
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(ROWS), tmp_path / "rows.parquet")
+    assert [dict(row.values) for row in load_rows(str(tmp_path / "rows.parquet"), split="train")] == ROWS
+
+
+@pytest.mark.parametrize("name", ["rows.jsonl", "rows.csv"])
+def test_text_that_looks_like_something_else_stays_text(tmp_path: Path, name: str) -> None:
+    """A date, a number, `NA` or `null` may be somebody's id, prompt or answer."""
+    texts = ["2024-01-01", "2024-05-05 10:00:00", "007", "1e5", "NA", "null", "True", "None"]
+    rows = [{"uid": text, "answer": text} for text in texts]
+    csv = "uid,answer\n" + "".join(f'"{text}","{text}"\n' for text in texts)
+    path = tmp_path / name
+    for alone in (rows, rows[:1], rows[2:3]):  # all columns alike, or mixed
+        load(path, lines(alone) if name.endswith("jsonl") else csv)
+        found = load_rows(str(path), split="train")
+        expected = texts if name.endswith("csv") else [row["uid"] for row in alone]
+        assert [row.uid() for row in found] == expected
+        assert [row.text("answer") for row in found] == expected
+
+
+def test_lone_surrogates_are_replaced(tmp_path: Path) -> None:
+    assert load(tmp_path / "rows.jsonl", '{"uid": "a\\ud800", "x": ["\\udc00", {"\\ud83d": "\\ud83d\\ude00"}]}\n') == [
+        {"uid": "a\ufffd", "x": ["\ufffd", {"\ufffd": "😀"}]}
+    ]
+
+
+def test_rows_may_differ_in_their_types(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [
+        {"uid": 1, "prompt": "x", "meta": 3},
+        {"uid": "b", "prompt": "y", "meta": {"a": [1, "2"]}},
+        {"uid": 7.5, "prompt": "z"},
+    ]
+    found = load(tmp_path / "rows.jsonl", lines(rows))
+    assert [{name: value for name, value in row.items() if value is not None} for row in found] == rows
+
+
+@pytest.mark.parametrize("text", ['{"uid": "a\\ud800"}\n', lines([{"uid": 1}, {"uid": "b"}])])
+def test_reading_what_is_in_order_says_nothing(
+    tmp_path: Path, text: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with caplog.at_level(logging.DEBUG, logger="environments"):
+        load(tmp_path / "rows.jsonl", text)
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("rows.jsonl", '{"uid": "a"}\n\n{"uid": \n', "row 3: not JSON"),
+        ("rows.jsonl", '{"uid": "a"}\n{"uid": "b", "pro', "row 2: not JSON"),
+        ("rows.jsonl", b'{"uid": "caf\xe9"}\n', "row 1: not JSON"),
+        ("rows.jsonl", '{"uid": "a"}\n["b"]\n', "row 2: expected an object, found list"),
+        ("rows.jsonl", "3\n", "row 1: expected an object, found int"),
+        ("rows.jsonl", "", "no rows"),
+        ("rows.jsonl", "\n\n", "no rows"),
+        ("rows.json", "", "no rows"),
+        ("rows.json", "[]", "no rows"),
+        ("rows.json", "{", "not JSON"),
+        ("rows.csv", "", "no rows"),
+        ("rows.csv", "uid,prompt\n", "no rows"),
+        ("rows.parquet", "nope", "cannot be loaded: .*[Pp]arquet"),
+    ],
+)
+def test_a_file_that_cannot_be_used(tmp_path: Path, name: str, text: str | bytes, words: str) -> None:
+    with pytest.raises(DataError, match=rf"{name}.*({words})") as caught:
+        load(tmp_path / name, text)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "folder.jsonl").mkdir()
+    for name in ("none.jsonl", "folder.jsonl"):
+        with pytest.raises(DataError, match=rf"{name}: there is no such file"):
+            load_rows(str(tmp_path / name), split="train")
+
+
+def test_a_home_directory_is_understood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    load(tmp_path / "rows.jsonl", lines(ROWS))
+    assert len(load_rows("~/rows.jsonl", split="train")) == 2
+
+
+@pytest.mark.parametrize("name", ["rows.jsonl", "rows.json", "rows.csv", "rows.parquet"])
+def test_a_file_that_changes_is_read_anew(tmp_path: Path, name: str) -> None:
+    """Libraries cache what they read; here size and, as it may be, time stay the same."""
+    path = tmp_path / name
+    for uid in ("one", "two", "six"):
+        if name.endswith("parquet"):
+            pyarrow.parquet.write_table(pyarrow.table({"uid": [uid]}), path)
+        else:
+            path.write_text(f"uid\n{uid}\n" if name.endswith("csv") else lines([{"uid": uid}]))
+        os.utime(path, (1_000_000_000, 1_000_000_000))
+        assert [dict(row.values) for row in load_rows(str(path), split="train")] == [{"uid": uid}]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({"uid": "a", "id": "b"}, "a"),
+        ({"question_id": "q"}, "q"),
+        ({"id": 7}, "7"),
+        ({"uid": 0}, "0"),
+        ({"uid": "", "id": "b"}, "b"),
+        ({"uid": None, "question_id": "q"}, "q"),
+        ({"uid": ["a"], "id": "b"}, "b"),
+    ],
+)
+def test_the_id_of_a_row(values: dict[str, Any], expected: str) -> None:
+    assert Row("f", 1, values).uid() == expected
+
+
+def test_what_a_row_lacks_is_said_with_its_place_and_columns() -> None:
+    row = Row("data.jsonl", 3, {"text": "x", "n": 1})
+    with pytest.raises(DataError, match=r"data\.jsonl, row 3: expected an id in uid or .*; columns found: text, n"):
+        row.uid()
+    with pytest.raises(DataError, match=r"data\.jsonl, row 3: expected text in prompt or n; columns found: text, n"):
+        row.text("prompt", "n")
+    with pytest.raises(DataError, match=r"columns found: none"):
+        Row("data.jsonl", 3, {}).text("prompt")
+    assert row.optional_text("prompt", "text") == "x"
+    assert row.optional_text("prompt") is None
+
+
+def test_two_rows_with_one_id() -> None:
+    rows = [Row("f", 1, {"uid": "a"}), Row("f", 2, {"uid": "b"}), Row("f", 3, {"uid": "a"})]
+    assert list(by_uid(rows[:2])) == ["a", "b"]
+    with pytest.raises(DataError, match=r"f, row 3: the id 'a' is also that of row 1"):
+        by_uid(rows)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({"answer": "x"}, "x"),
+        ({"answer": ""}, ""),
+        ({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": {"answer": "x"}}]}, "x"),
+        ({"messages": [{"role": "assistant", "content": "x"}]}, "x"),
+        ({"answer": None, "messages": [{"content": {"answer": "x"}}]}, "x"),
+        ({"messages": []}, None),
+        ({"messages": [{"content": {"text": "x"}}]}, None),
+        ({"messages": "x"}, None),
+        ({"answer": 3}, None),
+        ({}, None),
+    ],
+)
+def test_the_answer_of_a_row(values: dict[str, Any], expected: str | None) -> None:
+    row = Row("f", 1, {"uid": "a", **values})
+    if expected is not None:
+        assert answer_text(row) == expected
+    else:
+        with pytest.raises(DataError, match=r"f, row 1: expected text in answer or messages\[-1\]\.content\.answer"):
+            answer_text(row)
+
+
+def test_existing_answers(tmp_path: Path) -> None:
+    path = tmp_path / "answers.jsonl"
+    path.write_text(lines([{"uid": each, "answer": f"answer {each}"} for each in "cba"]))
+    assert load_answers(path, [Numbered("a"), Numbered("c")]) == {"a": "answer a", "c": "answer c"}
+    with pytest.raises(DataError, match=r"answers\.jsonl: no answer for 2 of 3 rows, such as 'x'"):
+        load_answers(path, [Numbered("x"), Numbered("a"), Numbered("y")])
+
+
+TASKS = [Numbered(f"row-{number}") for number in range(50)]
+
+
+@given(seed=st.integers(), limit=st.integers(1, 60), shuffled=st.randoms())
+def test_the_chosen_rows_depend_on_seed_and_ids_alone(seed: int, limit: int, shuffled: random.Random) -> None:
+    chosen = select(TASKS, limit=limit, seed=seed)
+    assert len(chosen) == min(limit, 50)
+    assert chosen == [task for task in TASKS if task in chosen], "in their own order"
+    others = list(TASKS)
+    shuffled.shuffle(others)
+    assert set(select(others, limit=limit, seed=seed)) == set(chosen)
+
+
+def test_without_a_limit_all_rows_are_chosen() -> None:
+    assert select(TASKS, limit=None, seed=0) == TASKS
+    assert select([], limit=3, seed=0) == []
+
+
+def test_each_row_is_chosen_about_as_often() -> None:
+    counts = dict.fromkeys(TASKS, 0)
+    for seed in range(400):
+        for task in select(TASKS, limit=10, seed=seed):
+            counts[task] += 1
+    assert min(counts.values()) > 45, "80 are expected of each, with a standard deviation of 8"
+    assert max(counts.values()) < 120
+
+
+@given(seed=st.integers(), epoch=st.integers(0, 100), shuffled=st.randoms())
+def test_an_epochs_order_depends_on_seed_epoch_and_ids_alone(seed: int, epoch: int, shuffled: random.Random) -> None:
+    order = epoch_order(TASKS, seed=seed, epoch=epoch)
+    assert sorted(order, key=TASKS.index) == TASKS, "each row once"
+    others = list(TASKS)
+    shuffled.shuffle(others)
+    assert epoch_order(others, seed=seed, epoch=epoch) == order
+    assert epoch_order(TASKS, seed=seed, epoch=epoch + 1) != order
+    assert epoch_order(TASKS, seed=seed + 1, epoch=epoch) != order

@@ -1,0 +1,259 @@
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from environments.evaluate.loop import Earlier, finish_rows, read_earlier
+from environments.failure_guard import NothingSucceeds
+from environments.records import Sample, SampleReader
+from environments.runs.directory import Before, RunDirectory
+from judges.arena.judge import ArenaDetail
+from judges.llm.errors import RunDirectoryError
+from tests.environments.samples_of import sample
+
+
+@dataclass(frozen=True)
+class Row:
+    uid: str
+    category: str | None = None
+
+    @property
+    def question(self) -> str:
+        return f"Question of {self.uid}"
+
+
+Finish = Callable[[Row], Awaitable[Sample[Any]]]
+ROWS = [Row(f"row-{number}") for number in range(30)]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[RunDirectory]:
+    directory, _ = RunDirectory.open(tmp_path / "run", config={}, matters={}, resume=False)
+    yield directory
+    directory.close()
+
+
+def on_disk(run: RunDirectory, name: str = "samples.jsonl") -> list[str]:
+    path = run.path / name
+    return [json.loads(line)["uid"] for line in path.open("rb")] if path.exists() else []
+
+
+async def finish_all(
+    run: RunDirectory, finish: Finish, rows: list[Row] = ROWS, *, in_flight: int = 8, before: bool = False
+) -> tuple[list[Sample[Any]], list[str]]:
+    """The samples, and the ids in the order in which they were told of."""
+    told: list[str] = []
+    samples = await finish_rows(
+        rows, finish, run=run, in_flight=in_flight, finished=lambda each: told.append(each.uid),
+        any_finished_before=before,
+    )  # fmt: skip
+    return samples, told
+
+
+async def at_once(task: Row) -> Sample[Any]:
+    return sample(task.uid)
+
+
+async def test_samples_come_back_in_the_order_of_the_rows_and_are_appended_as_they_come(run: RunDirectory) -> None:
+    last_is_done = asyncio.Event()
+
+    async def last_first(task: Row) -> Sample[Any]:
+        if task is ROWS[-1]:
+            last_is_done.set()
+        await last_is_done.wait()
+        return sample(task.uid)
+
+    samples, told = await finish_all(run, last_first, in_flight=30)
+    assert [each.uid for each in samples] == [row.uid for row in ROWS]
+    assert told[0] == "row-29"
+    assert on_disk(run) == told
+    assert sorted(told) == sorted(row.uid for row in ROWS)
+
+
+@pytest.mark.parametrize("in_flight", [1, 7, 30, 100])
+async def test_as_many_rows_as_allowed_are_under_way_and_never_more(run: RunDirectory, in_flight: int) -> None:
+    under_way, peak = 0, 0
+    full = asyncio.Event()
+
+    async def finish(task: Row) -> Sample[Any]:
+        nonlocal under_way, peak
+        under_way += 1
+        peak = max(peak, under_way)
+        if under_way == min(in_flight, len(ROWS)):
+            full.set()
+        await full.wait()  # would never end if fewer were begun
+        under_way -= 1
+        return sample(task.uid)
+
+    await finish_all(run, finish, in_flight=in_flight)
+    assert peak == min(in_flight, len(ROWS))
+
+
+async def test_a_sample_is_on_disk_before_it_is_told_of(run: RunDirectory) -> None:
+    seen: list[bool] = []
+    await finish_rows(
+        ROWS, at_once, run=run, in_flight=4, finished=lambda each: seen.append(on_disk(run)[-1] == each.uid)
+    )
+    assert seen == [True] * 30
+
+
+async def test_failures_have_a_file_of_their_own(run: RunDirectory) -> None:
+    async def every_third(task: Row) -> Sample[Any]:
+        return sample(task.uid, "judge_failed" if int(task.uid[4:]) % 3 else "ok")
+
+    samples, _ = await finish_all(run, every_third)
+    assert len(samples) == 30
+    assert sorted(on_disk(run)) == sorted(f"row-{n}" for n in range(0, 30, 3))
+    assert len(on_disk(run, "failures.jsonl")) == 20
+
+
+@pytest.mark.parametrize(
+    ("rows", "status", "tried"),
+    [(30, "judge_failed", 10), (30, "policy_failed", 10), (30, "unparsable", 10), (3, "judge_failed", 3)],
+)
+async def test_it_is_given_up_when_nothing_succeeds(run: RunDirectory, rows: int, status: str, tried: int) -> None:
+    begun = 0
+
+    async def fails(task: Row) -> Sample[Any]:
+        nonlocal begun
+        begun += 1
+        return sample(task.uid, status)
+
+    with pytest.raises(NothingSucceeds, match="row-"):
+        await finish_all(run, fails, ROWS[:rows], in_flight=1)
+    assert begun == tried
+    assert len(on_disk(run, "failures.jsonl")) == tried, "what there is, is on disk"
+
+
+@pytest.mark.parametrize("good", [0, 4, 9])
+async def test_one_success_among_the_first_ten_is_reason_enough_to_go_on(run: RunDirectory, good: int) -> None:
+    async def one_good(task: Row) -> Sample[Any]:
+        return sample(task.uid, "ok" if task is ROWS[good] else "unparsable")
+
+    samples, _ = await finish_all(run, one_good, in_flight=1)
+    assert sum(each.finished for each in samples) == 1
+
+
+async def test_an_answer_in_the_wrong_format_is_a_finished_row(run: RunDirectory) -> None:
+    async def invalid(task: Row) -> Sample[Any]:
+        return sample(task.uid, "invalid_completion")
+
+    samples, _ = await finish_all(run, invalid)
+    assert all(each.finished for each in samples)
+
+
+async def test_a_run_that_had_finished_rows_is_not_given_up(run: RunDirectory) -> None:
+    async def fails(task: Row) -> Sample[Any]:
+        return sample(task.uid, "judge_failed")
+
+    samples, _ = await finish_all(run, fails, before=True)
+    assert len(samples) == 30
+
+
+async def test_no_rows_are_no_samples(run: RunDirectory) -> None:
+    assert await finish_all(run, at_once, []) == ([], [])
+
+
+async def test_cancelling_ends_what_is_under_way_and_keeps_what_is_finished(run: RunDirectory) -> None:
+    begun, ended = 0, 0
+    all_begun = asyncio.Event()
+
+    async def finish(task: Row) -> Sample[Any]:
+        nonlocal begun, ended
+        begun += 1
+        try:
+            if int(task.uid[4:]) >= 5:
+                if begun == 5 + 8:
+                    all_begun.set()
+                await asyncio.Event().wait()
+            return sample(task.uid)
+        finally:
+            ended += 1
+
+    tasks_before = asyncio.all_tasks()
+    evaluation = asyncio.create_task(finish_all(run, finish))
+    await asyncio.wait_for(all_begun.wait(), 30)
+    evaluation.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await evaluation
+    assert (begun, ended) == (13, 13), "nothing is left hanging, and nothing more was begun"
+    assert asyncio.all_tasks() == tasks_before
+    assert sorted(on_disk(run)) == [f"row-{n}" for n in range(5)]
+
+
+async def test_an_error_of_our_own_ends_the_others_and_is_not_swallowed(run: RunDirectory) -> None:
+    hanging = 0
+
+    async def breaks(task: Row) -> Sample[Any]:
+        nonlocal hanging
+        if task is ROWS[3]:
+            raise ZeroDivisionError("a bug")
+        hanging += 1
+        try:
+            await asyncio.Event().wait()
+        finally:
+            hanging -= 1
+        return sample(task.uid)
+
+    tasks_before = asyncio.all_tasks()
+    with pytest.raises(ZeroDivisionError, match="a bug"):
+        await finish_all(run, breaks)
+    assert hanging == 0
+    assert asyncio.all_tasks() == tasks_before
+
+
+READER = SampleReader(ArenaDetail)
+
+
+def lines(*samples: Sample[Any]) -> list[Any]:
+    return [json.loads(each.to_line()) for each in samples]
+
+
+def test_what_an_earlier_run_left() -> None:
+    good, bad = sample("row-1"), sample("row-2", "judge_failed")
+    earlier = read_earlier(Before(lines(good), lines(bad), []), READER, ROWS)
+    assert set(earlier.finished) == {"row-1"}
+    assert set(earlier.failed) == {"row-2"}
+    assert earlier.finished["row-1"].to_line() == good.to_line()
+    assert earlier.failed["row-2"].completions == bad.completions
+    assert read_earlier(Before([], [], []), READER, ROWS) == Earlier({}, {})
+
+
+def test_a_row_that_failed_and_was_finished_later_is_finished() -> None:
+    earlier = read_earlier(
+        Before(lines(sample("row-1")), lines(sample("row-1", "judge_failed")), []), READER, ROWS
+    )  # fmt: skip
+    assert (set(earlier.finished), set(earlier.failed)) == ({"row-1"}, set())
+
+
+def test_of_several_lines_for_a_row_the_last_one_counts() -> None:
+    first, second = sample("row-1", category="a"), sample("row-1", category="b")
+    earlier = read_earlier(Before(lines(first, second), [], []), READER, ROWS)
+    assert earlier.finished["row-1"].category == "b"
+
+
+@pytest.mark.parametrize(
+    ("before", "words"),
+    [
+        (Before(lines(sample("row-1"), sample("row-99")), [], []), r"samples\.jsonl, line 2: the row 'row-99' is not"),
+        (
+            Before([], lines(sample("row-1", question="Changed?")), []),
+            r"failures\.jsonl, line 1: the row 'row-1' is not",
+        ),
+        (Before([*lines(sample("row-1")), {"uid": "row-2"}], [], []), r"samples\.jsonl, line 2: not a sample"),
+        (Before([{}], [], []), r"samples\.jsonl, line 1: not a sample"),
+    ],
+)
+def test_lines_of_other_rows_or_of_something_else_are_refused(before: Before, words: str) -> None:
+    with pytest.raises(RunDirectoryError, match=words):
+        read_earlier(before, READER, ROWS)
+
+
+async def test_rows_of_one_uid_do_not_run_for_ever(run: RunDirectory) -> None:
+    """Datasets are checked for it; an environment of somebody else's may not be."""
+    samples, _ = await finish_all(run, at_once, [ROWS[0], ROWS[0]])
+    assert [each.uid for each in samples] == [ROWS[0].uid] * 2

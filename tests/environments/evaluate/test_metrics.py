@@ -1,0 +1,129 @@
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from environments.completions import Completion
+from environments.evaluate.metrics import failure_notices, observe_all, too_many_failures
+from environments.metrics import MetricAggregator, Metrics
+from environments.records import Sample, SampleRun
+from judges.core.judgment import CallRun
+from judges.llm.usage import Usage
+from tests.environments.samples_of import sample
+
+
+def observed(samples: list[Sample[Any]], *, thinking_mode: bool = False) -> Metrics:
+    metrics = MetricAggregator("eval")
+    observe_all(metrics, samples, thinking_mode=thinking_mode)
+    return metrics.result()
+
+
+def values(samples: list[Sample[Any]], *, thinking_mode: bool = False) -> dict[str, float]:
+    found = observed(samples, thinking_mode=thinking_mode).values
+    return {name.removeprefix("eval/"): value for name, value in found.items()}
+
+
+STATUSES = ["ok", "ok", "ok", "invalid_completion", "judge_failed", "unparsable", "unparsable", "policy_failed"]
+
+
+def test_each_way_to_fail_is_counted_and_the_denominator_is_every_row() -> None:
+    found = values([sample(f"row-{n}", status) for n, status in enumerate(STATUSES)])
+    expected = {
+        "total_samples": 4, "selected_rows": 8, "judge_failed_count": 1, "unparsable_count": 2,
+        "policy_failed_count": 1, "judge_error_rate": 3 / 8, "policy_error_rate": 1 / 8,
+    }  # fmt: skip
+    assert {name: found[name] for name in expected} == expected
+
+
+def test_what_the_policy_wrote_is_counted_where_it_wrote_something() -> None:
+    completions = [
+        Completion("0123456789", thinking="hm", finish_reason="stop"),
+        Completion("", thinking_fault="no_open_tag", finish_reason="length", short=True),
+        Completion("01", finish_reason="length"),
+    ]
+    samples = [sample(f"row-{n}", completions=(each,)) for n, each in enumerate(completions)]
+    samples.append(sample("row-3", "policy_failed"))
+    found = values(samples, thinking_mode=True)
+    assert found["short_response_rate"] == pytest.approx(1 / 3)
+    assert found["truncated_response_rate"] == pytest.approx(2 / 3)
+    assert found["response_length_chars"] == 4
+    assert found["thinking_valid_rate"] == pytest.approx(2 / 3)
+    assert found["thinking_length_chars"] == pytest.approx(2 / 3)
+    assert not any(name.startswith("thinking") for name in values(samples)), "only in thinking mode"
+
+
+def test_every_completion_of_a_row_with_several_conversations_counts() -> None:
+    both = sample(completions=(Completion("0123"), Completion("01", short=True)))
+    assert values([both])["response_length_chars"] == 3
+    assert values([both])["short_response_rate"] == 0.5
+
+
+def test_calls_usage_and_latency() -> None:
+    paid = CallRun(2.0, 3, False, Usage(100, 20, 0.5))
+    cached = CallRun(0.0, 0, True)
+    failed = CallRun(attempts=4)
+    runs = [
+        SampleRun(1.0, (paid,), {"game_1": paid, "game_2": CallRun(4.0, 1, False, Usage(10, 2, 0.25))}),
+        SampleRun(1.0, (), {"game_1": cached, "game_2": failed}),
+    ]
+    found = values([sample(f"row-{n}", run=run) for n, run in enumerate(runs)])
+    assert {name: value for name, value in found.items() if name.startswith("judge_") and "rate" not in name} == {
+        "judge_failed_count": 0, "judge_calls": 4, "judge_requests": 8, "judge_cached_calls": 1,
+        "judge_prompt_tokens": 110, "judge_completion_tokens": 22, "judge_cost_usd": 0.75,
+        "judge_latency_mean_s": 3.0, "judge_latency_p95_s": pytest.approx(3.9),
+    }  # fmt: skip
+    assert (found["policy_calls"], found["policy_requests"], found["policy_cost_usd"]) == (1, 3, 0.5)
+
+
+def test_without_calls_there_is_nothing_to_say_of_them() -> None:
+    found = values([sample()])
+    assert not any(name.startswith(("judge_calls", "policy_calls", "policy_latency")) for name in found)
+    cached = values([sample(run=SampleRun(0.1, (), {"game_1": CallRun(cached=True)}))])
+    assert cached["judge_cached_calls"] == 1
+    assert not any("latency" in name for name in cached), "an answer from the cache has none"
+
+
+@pytest.mark.parametrize("statuses", [["ok"], ["invalid_completion"], ["judge_failed"], ["policy_failed"], STATUSES])
+def test_nothing_is_left_out_or_not_finite(statuses: list[str]) -> None:
+    result = observed([sample(f"row-{n}", status) for n, status in enumerate(statuses)], thinking_mode=True)
+    assert result.left_out == {}
+
+
+def test_notices() -> None:
+    samples = [sample(f"row-{n}", status) for n, status in enumerate(STATUSES)]
+    (notice,) = failure_notices(samples, Path("runs/x"))
+    assert notice.startswith(
+        "4 of 8 rows have no score (1 judge_failed, 2 unparsable, 1 policy_failed) and are left out of the mean; "
+        "they are listed in runs/x/failures.jsonl."
+    )
+    assert notice.endswith("The last error: row-7: no answer")
+    assert failure_notices(samples[:4], Path("runs/x")) == []
+
+
+@pytest.mark.parametrize(
+    ("statuses", "highest", "words"),
+    [
+        (["ok"] * 20, 0.0, None),
+        (["ok"] * 19 + ["unparsable"], 0.05, None),
+        (
+            ["ok"] * 18 + ["unparsable"] * 2,
+            0.05,
+            "10.0% of the rows have no judgment; env.max_judge_error_rate allows 5.0%",
+        ),
+        (["ok"] * 18 + ["judge_failed", "unparsable"], 0.09, "10.0% of the rows have no judgment"),
+        (["ok"] * 18 + ["policy_failed"] * 2, 0.05, "10.0% of the rows have no answer of the policy"),
+        (["ok"] + ["judge_failed"] * 9, 1.0, None),
+        (["judge_failed"] * 3, 1.0, "no row has a score; the last error: row-2 failed"),
+        (["policy_failed"], 1.0, "no row has a score; the last error: row-0: no answer"),
+        (["invalid_completion"] * 3, 0.0, None),
+    ],
+)
+def test_when_failures_are_too_many(statuses: list[str], highest: float, words: str | None) -> None:
+    samples = [sample(f"row-{n}", status) for n, status in enumerate(statuses)]
+    problem = too_many_failures(observed(samples), samples, highest)
+    if words is None:
+        assert problem is None
+    else:
+        assert problem is not None
+        assert re.match(re.escape(words), problem)

@@ -1,0 +1,113 @@
+import io
+import sys
+
+import pytest
+
+from environments.evaluate import report
+from environments.evaluate.report import ProgressDisplay, Tally
+from environments.metrics import Metrics
+from judges.config.sources import ConfigLine
+
+ODD = ":100: [red]x[/red] \\[b] 数学 [[A>B]]"
+
+
+@pytest.mark.parametrize("console, stream", [(report.output, "out"), (report.messages, "err")])
+def test_text_is_shown_as_it_is(console: object, stream: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """No markup, no emoji, no colours, no line breaks: paths and endpoints' messages must survive."""
+    long = f"{ODD} {'word ' * 60}end"
+    console().print(long)  # type: ignore[operator]
+    assert getattr(capsys.readouterr(), stream) == long + "\n"
+
+
+def test_results_and_messages_are_kept_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    report.output().print("result")
+    report.messages().print("message")
+    assert capsys.readouterr() == ("result\n", "message\n")
+
+
+def test_the_table_shows_each_metric_what_is_left_out_and_the_notices(capsys: pytest.CaptureFixture[str]) -> None:
+    name = "eval/winrate_" + "a_rather_long_category_" * 5 + "name"
+    metrics = Metrics({"eval/rate": 0.123456, "eval/count": 7, name: 1.0, "eval/whole": 2.0}, {"eval/x": ODD})
+    report.show_metrics(f"title {ODD}", metrics, [f"notice {ODD}"])
+    out = capsys.readouterr().out
+    assert f"title {ODD}" in out
+    assert f"eval/x is left out: {ODD}\n" in out
+    assert f"notice {ODD}\n" in out
+    cells = [[cell.strip() for cell in line.split("│")[1:3]] for line in out.splitlines() if line.startswith("│")]
+    assert cells == [["eval/rate", "0.1235"], ["eval/count", "7"], [name, "1.0000"], ["eval/whole", "2.0000"]]
+
+
+def test_settings_are_shown_with_their_layer(capsys: pytest.CaptureFixture[str]) -> None:
+    report.show_config([ConfigLine("env.a", ODD, "default"), ConfigLine("openai.long_name", "", "my.yaml")])
+    assert capsys.readouterr().out == f"env.a             {ODD}  [default]\nopenai.long_name    [my.yaml]\n"
+
+
+def test_the_notice_of_stand_ins() -> None:
+    assert report.offline_notice(["judge"]).startswith("The judge is an offline stand-in, ")
+    assert report.offline_notice(["judge", "policy"]).startswith("The judge and the policy are ")
+    assert report.offline_notice(["policy"]).endswith("these numbers are no benchmark result.")
+
+
+@pytest.mark.parametrize(
+    ("tally", "text"),
+    [
+        (Tally("win rate 0.500", 2, 0.126), "win rate 0.500, 2 failed, judge $0.13"),
+        (Tally("win rate 0.500", 0, 0.0), "win rate 0.500"),
+        (Tally("", 1, 0.0), "1 failed"),
+        (Tally("", 0, 0.0), ""),
+    ],
+)
+def test_a_tally_says_what_there_is_to_say(tally: Tally, text: str) -> None:
+    assert tally.text == text
+
+
+def steps(total: int, done: int, capsys: pytest.CaptureFixture[str], tally: Tally | None = None) -> list[str]:
+    with ProgressDisplay(total) as display:
+        display.begin_with(done)
+        for _ in range(total - done):
+            display.advance(tally or Tally("win rate 1.000", 0, 0.0))
+    captured = capsys.readouterr()
+    assert captured.out == "", "progress is no result"
+    return captured.err.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("total", "done", "shown"),
+    [
+        (500, 0, list(range(50, 501, 50))),
+        (500, 260, [300, 350, 400, 450, 500]),
+        (10, 0, list(range(1, 11))),
+        (3, 0, [1, 2, 3]),
+        (1, 0, [1]),
+        (7, 7, []),
+    ],
+)
+def test_without_a_terminal_there_is_a_line_at_each_tenth(
+    total: int, done: int, shown: list[int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = steps(total, done, capsys)
+    assert [line.split(" rows, ")[0] for line in lines] == [f"{number}/{total}" for number in shown]
+    assert all(line.endswith("rows/s, win rate 1.000") for line in lines)
+
+
+def test_a_line_ends_with_the_last_thing_there_is_to_say(capsys: pytest.CaptureFixture[str]) -> None:
+    (line,) = steps(1, 0, capsys, Tally("", 0, 0.0))
+    assert line.endswith("rows/s")
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_on_a_terminal_there_is_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "200")
+    with ProgressDisplay(3) as display:
+        display.begin_with(1)
+        display.advance(Tally("win rate 0.250", 1, 0.0))
+    shown = terminal.getvalue()
+    assert "2/3" in shown
+    assert "win rate 0.250, 1 failed" in shown

@@ -1,0 +1,157 @@
+"""Judgments to the scores of a group, and a group to what the rollout API takes."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from atroposlib.api.server import ScoredData
+from hypothesis import given
+from hypothesis import strategies as st
+
+from environments.rollouts.groups import Scores, fill_in, judge_group, longest, scored_group
+from environments.rollouts.sources import Rollout
+from judges.core.judgment import Judgment, Status
+from tests.environments.rollouts_of import PROMPT, group, judgment, rollout
+from tests.scripted import Meeting
+
+REWARDS = st.floats(-1, 1)
+
+
+@given(rewards=st.lists(st.none() | REWARDS, min_size=2, max_size=8))
+def test_a_missing_score_is_the_mean_of_the_others(rewards: list[float | None]) -> None:
+    there = [each for each in rewards if each is not None]
+    scores = fill_in(rewards)
+    if len(there) < 2:
+        assert scores is None
+        return
+    assert scores is not None
+    assert scores.substituted == tuple(each is None for each in rewards)
+    for value, reward in zip(scores.values, rewards, strict=True):
+        assert math.isfinite(value)
+        assert value == (pytest.approx(math.fsum(there) / len(there)) if reward is None else reward)
+
+
+@pytest.mark.parametrize(("rewards", "expected"), [([0.5], (0.5,)), ([None], None)])
+def test_a_group_of_one_needs_one_score(rewards: list[float | None], expected: tuple[float, ...] | None) -> None:
+    scores = fill_in(rewards)
+    assert (None if scores is None else scores.values) == expected
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_a_reward_that_is_not_finite_goes_nowhere(bad: float) -> None:
+    with pytest.raises(ValueError, match="not a finite number"):
+        fill_in([0.5, bad, None])
+
+
+@pytest.mark.parametrize(
+    ("rewards", "equal"),
+    [([1.0, 1.0, 1.0], True), ([1.0, 1.0, None], True), ([1.0, 1.0, -1.0], False), ([1.0, -1.0, None], False)],
+)
+def test_whether_there_is_a_signal(rewards: list[float | None], equal: bool) -> None:
+    scores = fill_in(rewards)
+    assert scores is not None
+    assert scores.equal is equal
+
+
+@given(reward=REWARDS, there=st.integers(2, 7), missing=st.integers(1, 3))
+def test_a_missing_score_is_no_signal(reward: float, there: int, missing: int) -> None:
+    scores = fill_in([reward] * there + [None] * missing)
+    assert scores is not None
+    assert scores.equal
+
+
+OK = judgment(0.5)
+AGAIN = {Status.JUDGE_FAILED: True, Status.UNPARSABLE: True, Status.OK: False, Status.INVALID_COMPLETION: False}
+
+
+@pytest.mark.parametrize(("status", "again"), AGAIN.items())
+@pytest.mark.parametrize("helps", [True, False])
+async def test_what_the_judge_failed_at_is_judged_once_more(status: Status, again: bool, helps: bool) -> None:
+    first = OK if status is Status.OK else judgment(None, status)
+    rollouts = [rollout(text=str(number)) for number in range(3)]
+    judged: list[str] = []
+
+    async def judge(asked: Rollout) -> Judgment[Any]:
+        judged.append(asked.text)
+        repeated = judged.count(asked.text) > 1
+        return first if asked.text == "1" and not (repeated and helps) else OK
+
+    found = await judge_group(rollouts, judge)
+    assert sorted(judged) == sorted(["0", "1", "2", *(["1"] if again else [])])
+    best = OK if again and helps else first
+    assert found == [OK, replace(best, calls=(*first.calls, *best.calls)) if again else best, OK], "both are paid for"
+
+
+async def test_all_are_judged_at_once() -> None:
+    meeting = Meeting(5)
+
+    async def judge(asked: Rollout) -> Judgment[Any]:
+        await meeting.wait()
+        return judgment(float(asked.text))
+
+    rollouts = [rollout(text=str(number)) for number in range(5)]
+    found = await asyncio.wait_for(judge_group(rollouts, judge), 60)
+    assert [each.score for each in found] == [0, 1, 2, 3, 4]
+
+
+def sent(rewards: list[float | None], *, messages: bool = False, logprobs: bool = True) -> dict[str, Any]:
+    judged = group(rewards, [4, 6, 5][: len(rewards)], logprobs=logprobs)
+    assert judged.scores is not None
+    return scored_group(judged, judged.scores, temperature=0.7, include_messages=messages)
+
+
+@pytest.mark.parametrize("logprobs", [True, False])
+@pytest.mark.parametrize("messages", [True, False])
+@pytest.mark.parametrize("rewards", [[1.0, 0.0, -1.0], [1.0, None, 0.0]])
+def test_the_rollout_api_understands_every_field(rewards: list[float | None], messages: bool, logprobs: bool) -> None:
+    data = sent(rewards, messages=messages, logprobs=logprobs)
+    read = ScoredData(**data).model_dump(exclude_none=True)
+    assert read == data
+    assert "group_overrides" not in data
+    assert ("inference_logprobs" in data, "messages" in data) == (logprobs, messages)
+
+
+def test_tokens_masks_and_logprobs() -> None:
+    data = sent([1.0, 0.0, -1.0])
+    assert [len(each) for each in data["tokens"]] == [7, 9, 8]
+    for tokens, mask, logprobs in zip(data["tokens"], data["masks"], data["inference_logprobs"], strict=True):
+        assert tokens[:3] == list(PROMPT)
+        assert mask == [-100] * 3 + tokens[3:]
+        assert logprobs == [1.0] * 3 + [-each / 10 for each in tokens[3:]]
+    assert data["scores"] == [1.0, 0.0, -1.0]
+    assert data["generation_params"] == {"temperature": 0.7}
+    assert "overrides" not in data
+
+
+def test_a_substitute_has_no_advantage() -> None:
+    data = sent([1.0, None, 0.0])
+    assert data["scores"] == [1.0, 0.5, 0.0]
+    assert data["overrides"] == [{}, {"set_advantage_to_zero": True}, {}]
+
+
+def test_one_rollout_without_logprobs_takes_them_from_the_group() -> None:
+    """The trainer pads what is missing with the prompt's 1.0, and trains on it."""
+    judged = group([1.0, 0.0])
+    mixed = replace(judged, rollouts=(judged.rollouts[0], rollout(4, logprobs=False)))
+    data = scored_group(mixed, Scores((1.0, 0.0), (False, False)), temperature=1.0, include_messages=False)
+    assert "inference_logprobs" not in data
+
+
+def test_messages_say_what_was_judged_and_why() -> None:
+    first, failed, _ = sent([1.0, None, 0.0], messages=True)["messages"]
+    assert first[:2] == [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why?"}]
+    assert first[2] == {
+        "role": "assistant",
+        "content": "an answer",
+        "reward": 1.0,
+        "judgment": {"status": "ok", "label": "label", "explanation": "because"},
+    }
+    assert (failed[2]["reward"], failed[2]["judgment"]["status"]) == (0.5, "judge_failed")
+
+
+def test_the_longest_sequence_has_its_prompt() -> None:
+    assert longest(group([1.0, 0.0, 0.5], [4, 9, 5])) == len(PROMPT) + 9

@@ -1,0 +1,240 @@
+import fcntl
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from environments.runs.directory import Before, RunDirectory, new_path, replace
+from judges.llm.errors import RunDirectoryError
+
+MATTERS: dict[str, Any] = {"env.judge_temperature": 0.2, "env.judge_extra_body": {"a": [1, None]}, "limit": None}
+
+
+def config_of(matters: dict[str, Any]) -> dict[str, Any]:
+    """The file that these settings make, dotted names as sections."""
+    config: dict[str, Any] = {}
+    for name, value in matters.items():
+        *sections, last = name.split(".")
+        place = config
+        for section in sections:
+            place = place.setdefault(section, {})
+        place[last] = value
+    return config
+
+
+def begin(path: Path, *, resume: bool = False, **changed: Any) -> tuple[RunDirectory, Before]:
+    matters = {**MATTERS, **{name.replace("__", "."): value for name, value in changed.items()}}
+    return RunDirectory.open(path, config=config_of(matters), matters=matters, resume=resume)
+
+
+def test_a_run_from_its_beginning(tmp_path: Path) -> None:
+    run, before = begin(tmp_path / "deep" / "run")
+    assert before == Before([], [], [])
+    run.append_sample(b'{"uid":"a"}\n')
+    assert (run.path / "samples.jsonl").read_bytes() == b'{"uid":"a"}\n', "on disk at once"
+    run.append_failure(b'{"uid":"b"}\n')
+    run.append_sample(b'{"uid":"c"}\n')
+    run.rewrite([b'{"uid":"c"}\n', b'{"uid":"a"}\n'], [])
+    run.append_sample(b'{"uid":"d"}\n')
+    run.write_metrics({"results": {"all": {}}})
+    run.close()
+    assert sorted(path.name for path in run.path.iterdir()) == [
+        "config.yaml", "failures.jsonl", "metrics.json", "samples.jsonl",
+    ]  # fmt: skip
+    assert [json.loads(line)["uid"] for line in (run.path / "samples.jsonl").open()] == ["c", "a", "d"]
+    assert (run.path / "failures.jsonl").read_bytes() == b""
+    assert yaml.safe_load((run.path / "config.yaml").read_text()) == config_of(MATTERS)
+
+
+def test_what_is_there_is_given_back_when_it_is_taken_up(tmp_path: Path) -> None:
+    run, _ = begin(tmp_path)
+    run.append_sample('{"uid":"a","text":"\u2028\u0085 é"}\n'.encode())
+    run.append_failure(b'{"uid":"b"}\n')
+    run.close()
+    run, before = begin(tmp_path, resume=True)
+    assert before == Before([{"uid": "a", "text": "\u2028\u0085 é"}], [{"uid": "b"}], [])
+    run.close()
+
+
+@pytest.mark.parametrize("resume", [True, False])
+def test_a_file_that_is_no_run_is_not_touched(tmp_path: Path, resume: bool) -> None:
+    (tmp_path / "samples.jsonl").write_text("my notes\n")
+    with pytest.raises(RunDirectoryError, match=re.escape(str(tmp_path))):
+        begin(tmp_path, resume=resume)
+    assert (tmp_path / "samples.jsonl").read_text() == "my notes\n"
+    assert not (tmp_path / "config.yaml").exists()
+
+
+def test_a_directory_that_is_not_empty_is_named_with_what_is_in_it(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("x")
+    with pytest.raises(
+        RunDirectoryError, match=r"not empty \(thesis\.tex\); add --resume .*--env\.data_dir_to_save_evals"
+    ):
+        begin(tmp_path)
+    assert [path.name for path in tmp_path.iterdir() if path.name != ".lock"] == ["thesis.tex"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"env__judge_temperature": 0.3}, r"env\.judge_temperature: 0\.2 then, 0\.3 now"),
+        ({"limit": 5}, r"limit: None then, 5 now"),
+        ({"env__judge_extra_body": {"a": [1, 2]}}, r"env\.judge_extra_body"),
+        ({"env__new": "x"}, r"env\.new: None then, 'x' now"),
+        ({"env__judge_temperature": 0.3, "limit": 5}, r"(?s)judge_temperature.*limit"),
+    ],
+)
+def test_settings_that_differ_are_named(tmp_path: Path, changed: dict[str, Any], words: str) -> None:
+    begin(tmp_path)[0].close()
+    before = (tmp_path / "config.yaml").read_bytes()
+    with pytest.raises(RunDirectoryError, match=words):
+        begin(tmp_path, resume=True, **changed)
+    assert (tmp_path / "config.yaml").read_bytes() == before
+
+
+def test_values_survive_the_file(tmp_path: Path) -> None:
+    """Whatever YAML makes of them, the same settings compare as the same."""
+    odd = {
+        "a": "on",
+        "b": "1e3",
+        "c": 1e-7,
+        "d": "é: #x\n",
+        "e": ["null", None, True],
+        "f": "",
+        "g": 0.1 + 0.2,
+        "h": "~",
+    }
+    begin(tmp_path, **{f"env__{name}": value for name, value in odd.items()})[0].close()
+    begin(tmp_path, resume=True, **{f"env__{name}": value for name, value in odd.items()})[0].close()
+
+
+@pytest.mark.parametrize("text", ["env: [", "", "- 1\n", "\x00"])
+def test_a_damaged_configuration_is_not_taken_up(tmp_path: Path, text: str) -> None:
+    begin(tmp_path)[0].close()
+    (tmp_path / "config.yaml").write_text(text)
+    with pytest.raises(RunDirectoryError, match="run"):
+        begin(tmp_path, resume=True)
+
+
+@pytest.mark.parametrize("torn", [b'{"uid":"b","ques', b"{", b'{"uid":"b"}', b"\xff\xfe", b"[1"])
+@pytest.mark.parametrize("name", ["samples.jsonl", "failures.jsonl"])
+def test_a_torn_last_line_is_cut_off(tmp_path: Path, name: str, torn: bytes) -> None:
+    begin(tmp_path)[0].close()
+    (tmp_path / name).write_bytes(b'{"uid":"a"}\n' + torn)
+    run, before = begin(tmp_path, resume=True)
+    assert (before.samples if name == "samples.jsonl" else before.failures) == [{"uid": "a"}]
+    (run.append_sample if name == "samples.jsonl" else run.append_failure)(b'{"uid":"c"}\n')
+    run.close()
+    assert (tmp_path / name).read_bytes() == b'{"uid":"a"}\n{"uid":"c"}\n'
+
+
+@pytest.mark.parametrize(
+    ("middle", "words"),
+    [(b'{"uid":"b","ques', "not JSON"), (b"[1]", "expected an object"), (b"", "not JSON"), (b"\xff", "not JSON")],
+)
+def test_a_damaged_line_in_the_middle_is_an_error_that_names_it(tmp_path: Path, middle: bytes, words: str) -> None:
+    begin(tmp_path)[0].close()
+    data = b'{"uid":"a"}\n' + middle + b'\n{"uid":"c"}\n'
+    (tmp_path / "samples.jsonl").write_bytes(data)
+    with pytest.raises(RunDirectoryError, match=rf"samples\.jsonl, line 2: {words}"):
+        begin(tmp_path, resume=True)
+    assert (tmp_path / "samples.jsonl").read_bytes() == data, "nothing is thrown away"
+
+
+def test_a_directory_in_use_by_another_process(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from environments.runs.directory import RunDirectory\n"
+        "held = RunDirectory.open(Path(sys.argv[1]), config={}, matters={}, resume=False)\n"
+        "print('held', flush=True); sys.stdin.read()"
+    )
+    root = str(Path(__file__).resolve().parents[3])
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": root},
+    ) as other:  # fmt: skip
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        with pytest.raises(RunDirectoryError, match="in use by another process"):
+            RunDirectory.open(tmp_path, config={}, matters={}, resume=True)
+        other.kill()
+    RunDirectory.open(tmp_path, config={}, matters={}, resume=True)[0].close()  # the dead hold nothing
+
+
+def test_a_directory_that_was_refused_is_free_again(tmp_path: Path) -> None:
+    begin(tmp_path)[0].close()
+    with pytest.raises(RunDirectoryError):
+        begin(tmp_path)
+    begin(tmp_path, resume=True)[0].close()
+
+
+def test_a_closed_directory_is_not_held(tmp_path: Path) -> None:
+    run, _ = begin(tmp_path)
+    with (tmp_path / ".lock").open("rb") as lock, pytest.raises(OSError):
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    run.close()
+    assert not (tmp_path / ".lock").exists()
+
+
+@pytest.mark.parametrize("place", ["/dev/null/run", "{tmp}/file/run", "{tmp}/file"])
+def test_a_place_that_cannot_be_a_directory(tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").write_text("x")
+    path = Path(place.format(tmp=tmp_path))
+    with pytest.raises(RunDirectoryError, match=re.escape(f"run directory {path}: ")):
+        begin(path)
+
+
+def test_replace_is_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    with pytest.raises(TypeError):
+        replace(path, "not bytes")  # type: ignore[arg-type]
+    assert path.read_bytes() == b"old"
+    replace(path, b"new")
+    assert path.read_bytes() == b"new"
+    assert [each.name for each in tmp_path.iterdir()] == ["file"], "no neighbour stays behind"
+
+
+def test_a_reader_that_has_the_old_file_open_sees_it_whole(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    replace(path, b"old and long")
+    with path.open("rb") as reader:
+        assert reader.read(3) == b"old"
+        replace(path, b"new")
+        assert reader.read() == b" and long"
+
+
+def test_files_have_the_usual_mode(tmp_path: Path) -> None:
+    mask = os.umask(0o027)
+    try:
+        replace(tmp_path / "file", b"")
+        assert os.umask(0o027) == 0o027, "the mask is as it was"
+    finally:
+        os.umask(mask)
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o640
+
+
+def test_the_path_of_a_new_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    first = new_path("arena_hard", "Qwen/Qwen3 8B:free")
+    assert re.fullmatch(r"runs/arena_hard--qwen_qwen3_8b_free--\d{8}-\d{6}", str(first))
+    made = set()
+    for _ in range(5):  # faster than the clock's seconds
+        path = new_path("arena_hard", "m")
+        path.mkdir(parents=True)
+        made.add(path)
+    assert len(made) == 5
+
+
+def test_metrics_can_be_dropped(tmp_path: Path) -> None:
+    run, _ = begin(tmp_path)
+    run.write_metrics({"a": 1})
+    run.drop_metrics()
+    run.drop_metrics()
+    run.close()
+    assert not (tmp_path / "metrics.json").exists()

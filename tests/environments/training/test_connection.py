@@ -1,0 +1,239 @@
+"""An environment's place at the rollout API: waited for, lost, and found again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+import aiohttp
+import pytest
+
+from environments.settings import EnvConfig
+from environments.training import connection as membership
+from environments.training.connection import Membership, check_group_size
+from environments.training.rollout_api import RolloutApi
+from judges.llm.errors import SettingsError
+from tests.scripted import Recorded, Reply
+from tests.trainer import ScriptedServer, until
+
+
+class Api:
+    """A rollout API whose state the test sets.
+
+    Attributes:
+        down: it cannot be reached behind its proxy; `status_down`: for questions of the status alone.
+        batch_size: the trainer's; −1 for none.
+        started: the trainer has asked for its first batch.
+        step: the trainer's.
+        known: environments that have registered.
+    """
+
+    def __init__(self) -> None:
+        self.down = False
+        self.status_down = False
+        self.batch_size = 8
+        self.started = True
+        self.step = 0
+        self.known = 0
+
+    def __call__(self, request: Recorded, _: int) -> Reply:
+        if self.down:
+            return Reply(status=503)
+        if request.path == "/info":
+            return Reply(body={"batch_size": self.batch_size, "max_token_len": -1})
+        if request.path == "/register-env":
+            return self._register()
+        assert request.path == "/status-env"
+        if self.status_down:
+            return Reply(status=503)
+        if request.json["env_id"] >= self.known:
+            return Reply(status=500)
+        return Reply(body={"current_step": self.step, "queue_size": 2, "self_queue_size": 1, "env_weight": 0.5})
+
+    def _register(self) -> Reply:
+        if not self.started:
+            return Reply(body={"status": "wait for trainer to start"})
+        self.known += 1
+        answer = {"status": "success", "env_id": self.known - 1, "wandb_name": f"env_{self.known - 1}"}
+        more = {"starting_step": self.step, "checkpoint_dir": "", "checkpoint_interval": -1, "num_steps": 10}
+        return Reply(body={**answer, **more})
+
+    def forget(self) -> None:
+        """Be another run of the API, whose trainer is already there."""
+        self.known, self.step = 0, 0
+
+
+@pytest.fixture(autouse=True)
+def quick_polls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(membership, "_POLL_S", 0.01)
+
+
+@pytest.fixture
+def api() -> Api:
+    return Api()
+
+
+@asynccontextmanager
+async def member(api: Api, **config: object) -> AsyncIterator[tuple[Membership, ScriptedServer]]:
+    async with ScriptedServer(api) as server, aiohttp.ClientSession() as session:
+        settings = EnvConfig(**{"group_size": 4, "inference_weight": 0.5, **config})
+        yield Membership(RolloutApi(server.url, session), settings, "arena_hard"), server
+
+
+@asynccontextmanager
+async def watched(api: Api) -> AsyncIterator[tuple[Membership, ScriptedServer]]:
+    """A member that has joined and watches its place."""
+    async with member(api) as (joined, server):
+        await joined.join()
+        watching = asyncio.create_task(joined.watch())
+        try:
+            yield joined, server
+        finally:
+            watching.cancel()
+            with suppress(asyncio.CancelledError):
+                await watching
+
+
+async def test_joining_waits_for_the_api_its_trainer_and_the_first_batch(
+    api: Api, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    api.down, api.batch_size, api.started = True, -1, False
+    async with member(api, max_token_length=512, min_batch_allocation=0.25) as (joining, server):
+        task = asyncio.create_task(joining.join())
+        await server.arrived(3)
+        api.down = False
+        await server.arrived(6)
+        assert not server.asked("/register-env"), "nobody to register with yet"
+        api.batch_size = 8
+        await until(lambda: len(server.asked("/register-env")) >= 3, "registering is tried")
+        assert not joining.joined.is_set()
+        api.started = True
+        await task
+        assert joining.joined.is_set()
+    assert server.asked("/register-env")[-1].json == {
+        "desired_name": "arena_hard",
+        "weight": 0.5,
+        "group_size": 4,
+        "max_token_length": 512,
+        "min_batch_allocation": 0.25,
+    }
+    assert (joining.registration.name, joining.trainer.batch_size, joining.status.queue) == ("env_0", 8, 2)
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == len(set(said)) == 4, "each wait is told once"
+
+
+@pytest.mark.parametrize(
+    ("group_size", "batch_size", "fits"), [(4, 8, True), (8, 8, True), (1, 7, True), (3, 8, False), (16, 8, False)]
+)
+def test_groups_must_divide_the_batch(group_size: int, batch_size: int, fits: bool) -> None:
+    if fits:
+        check_group_size(group_size, batch_size)
+    else:
+        with pytest.raises(SettingsError, match=rf"{group_size} does not divide .* {batch_size}"):
+            check_group_size(group_size, batch_size)
+
+
+async def test_joining_registers_once(api: Api) -> None:
+    """Whatever fails after that: another registration would be another environment to the API."""
+    api.status_down = True
+    async with member(api) as (joining, server):
+        task = asyncio.create_task(joining.join())
+        await until(lambda: len(server.asked("/status-env")) > 3, "the status is asked for again and again")
+        api.status_down = False
+        await task
+    assert len(server.asked("/register-env")) == 1
+
+
+async def test_an_api_that_is_another_one_before_joining_is_done(api: Api) -> None:
+    """It was killed between our registration and its first status: the number we have is nobody's."""
+    api.status_down = True
+    async with member(api) as (joining, server):
+        task = asyncio.create_task(joining.join())
+        await until(lambda: len(server.asked("/status-env")) > 3, "the status is asked for again and again")
+        api.forget()
+        api.status_down = False
+        await task
+        assert joining.registration.env_id == 0
+    assert len(server.asked("/register-env")) == 2
+
+
+async def test_a_group_size_that_does_not_fit_ends_the_wait(api: Api) -> None:
+    api.batch_size = 6
+    async with member(api) as (joining, server):
+        with pytest.raises(SettingsError, match="4 does not divide"):
+            await joining.join()
+    assert not server.asked("/register-env")
+
+
+async def test_news_are_told(api: Api) -> None:
+    async with watched(api) as (joined, _):
+        joined.sent_since = 3
+        api.step = 4
+        await until(lambda: joined.status.step == 4, "the step arrives")
+        assert joined.changed.is_set()
+        assert joined.sent_since == 0, "the queue in the status counts them now"
+
+
+@pytest.mark.parametrize("all_of_it", [True, False])
+async def test_an_api_that_was_only_away_is_not_joined_again(api: Api, all_of_it: bool) -> None:
+    async with watched(api) as (joined, server):
+        api.step, api.down, api.status_down = 1, all_of_it, True
+        await until(lambda: not joined.joined.is_set(), "the loss is noticed")
+        await server.arrived(len(server.requests) + 6)
+        api.down = api.status_down = False
+        await until(joined.joined.is_set, "the way back is found")
+        assert joined.status.step == 1
+    assert len(server.asked("/register-env")) == 1
+
+
+async def test_an_api_that_has_forgotten_us_is_joined_anew(api: Api) -> None:
+    async with watched(api) as (joined, server):
+        api.forget()
+        await until(lambda: len(server.asked("/register-env")) == 2, "registered again")
+        await until(joined.joined.is_set, "the way back is found")
+
+
+async def test_an_api_that_has_forgotten_its_trainer_is_waited_for(api: Api) -> None:
+    async with watched(api) as (joined, server):
+        api.forget()
+        api.batch_size = -1
+        await until(lambda: not joined.joined.is_set(), "the loss is noticed")
+        asked = len(server.asked("/info"))
+        await until(lambda: len(server.asked("/info")) > asked + 3, "it goes on asking")
+        assert len(server.asked("/register-env")) == 1
+        api.batch_size = 8
+        await until(joined.joined.is_set, "the way back is found")
+    assert len(server.asked("/register-env")) == 2
+
+
+async def test_a_number_that_is_somebody_elses_now(api: Api) -> None:
+    """Another run of the API, which gave our number away: its step is behind the one we know."""
+    api.step = 5
+    async with watched(api) as (joined, server):
+        api.forget()
+        api.known = 1
+        await until(lambda: joined.registration.env_id == 1, "registered under a number of its own")
+    assert len(server.asked("/register-env")) == 2
+
+
+async def test_another_trainer_whose_batch_does_not_fit(api: Api) -> None:
+    async with member(api) as (joined, _):
+        await joined.join()
+        api.forget()
+        api.batch_size = 6
+        with pytest.raises(SettingsError, match="4 does not divide"):
+            await asyncio.wait_for(joined.watch(), 60)
+
+
+async def test_what_could_not_be_sent_stops_the_sending_until_the_api_is_back(api: Api) -> None:
+    async with watched(api) as (joined, server):
+        api.down = True
+        joined.lost()
+        assert not joined.joined.is_set()
+        await server.arrived(len(server.requests) + 3)
+        assert not joined.joined.is_set()
+        api.down = False
+        await until(joined.joined.is_set, "the way back is found")
+    assert len(server.asked("/register-env")) == 1

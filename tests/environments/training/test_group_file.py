@@ -1,0 +1,63 @@
+"""Scored groups in a JSONL file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from environments.training.group_file import GroupFile, free_path
+from judges.llm.errors import SettingsError
+
+
+def lines(path: Path) -> list[Any]:
+    return [json.loads(line) for line in path.read_bytes().splitlines()]
+
+
+def test_each_group_is_there_before_the_next_and_in_order_once_closed(tmp_path: Path) -> None:
+    file = GroupFile(tmp_path / "deep" / "groups.jsonl")
+    for count, number in enumerate([2, 0, 1], start=1):
+        file.write(number, {"number": number})
+        assert len(lines(file.path)) == count
+    file.close()
+    assert lines(file.path) == [{"number": 0}, {"number": 1}, {"number": 2}]
+    assert [path.name for path in file.path.parent.iterdir()] == ["groups.jsonl"]
+
+
+@given(numbers=st.permutations(range(6)), text=st.text(st.characters(codec="utf-8")))
+def test_any_text_stays_on_its_line(tmp_path_factory: pytest.TempPathFactory, numbers: list[int], text: str) -> None:
+    file = GroupFile(tmp_path_factory.mktemp("groups") / "groups.jsonl")
+    for number in numbers:
+        file.write(number, {"number": number, "text": text + "\u2028\x0b\r"})
+    file.close()
+    assert lines(file.path) == [{"number": number, "text": text + "\u2028\x0b\r"} for number in range(6)]
+
+
+@pytest.mark.parametrize(
+    ("there", "expected"),
+    [
+        ([], "groups.jsonl"),
+        (["groups.jsonl"], "groups_1.jsonl"),
+        (["groups.jsonl", "groups_1.jsonl"], "groups_2.jsonl"),
+        (["groups_1.jsonl"], "groups.jsonl"),
+    ],
+)
+def test_a_file_that_is_there_is_not_touched(tmp_path: Path, there: list[str], expected: str) -> None:
+    for name in there:
+        (tmp_path / name).write_text("mine")
+    assert free_path(tmp_path / "groups.jsonl").name == expected
+    file = GroupFile(tmp_path / "groups.jsonl")
+    file.close()
+    assert file.path == tmp_path / expected
+    assert all((tmp_path / name).read_text() == "mine" for name in there)
+
+
+def test_a_file_that_cannot_be_created(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SettingsError, match=r"--env\.data_path_to_save_groups") as caught:
+        GroupFile(tmp_path / "file" / "groups.jsonl")
+    assert str(tmp_path / "file" / "groups.jsonl") in str(caught.value)

@@ -1,0 +1,102 @@
+"""Where training's metrics go. Weights & Biases is stood in for; tests/serve/test_wandb.py has the real one."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+
+from environments.metrics import Metrics
+from environments.rollouts.retokenize import Retokenizer
+from environments.settings import BUNDLED_TOKENIZER, EnvConfig
+from environments.training.log import TrainingLog
+from tests.environments.rollouts_of import group
+from tests.wandb_stand_in import Wandb
+
+METRICS = Metrics({"train/winrate": 0.25, "train/judge_latency_p95_s": 1.5, "config/thinking_mode": 0.0}, {"x": "y"})
+
+
+@pytest.fixture
+def wandb(monkeypatch: pytest.MonkeyPatch) -> Wandb:
+    stand_in = Wandb()
+    monkeypatch.setitem(sys.modules, "wandb", stand_in)
+    return stand_in
+
+
+def log_of(**config: Any) -> TrainingLog:
+    return TrainingLog(EnvConfig(**config), Retokenizer(str(BUNDLED_TOKENIZER)))
+
+
+def keep(log: TrainingLog, *rewards: float) -> None:
+    judged = group(list(rewards))
+    assert judged.scores is not None
+    log.keep(judged, judged.scores)
+
+
+async def test_a_line_for_each_step(caplog: pytest.LogCaptureFixture, wandb: Wandb) -> None:
+    caplog.set_level("DEBUG")
+    log = log_of(use_wandb=False)
+    await log.open("arena_hard_0", ("", ""), {})
+    await log.log(7, METRICS)
+    await log.close()
+    line, left_out = (record.getMessage() for record in caplog.records)
+    assert line == "step 7: winrate 0.250"
+    assert left_out == "x is left out: y"
+    assert not wandb.began
+    assert not wandb.logged
+
+
+@pytest.mark.parametrize(
+    ("place", "named", "expected"),
+    [
+        (("g", "p"), None, {"name": "arena_hard_0", "project": "p", "group": "g"}),
+        (("", ""), "mine", {"name": "mine", "project": None, "group": None}),
+    ],
+)
+async def test_the_run_is_where_the_trainers_is(
+    wandb: Wandb, place: tuple[str, str], named: str | None, expected: dict[str, Any]
+) -> None:
+    log = log_of(use_wandb=True, wandb_name=named)
+    await log.open("arena_hard_0", place, {"env": {"seed": 3}})
+    assert wandb.began == {**expected, "config": {"env": {"seed": 3}}}
+    await log.log(7, METRICS)
+    await log.close()
+    assert wandb.logged == [(7, METRICS.values)]
+    assert wandb.finished == 1
+
+
+@pytest.mark.parametrize(
+    ("config", "scores"),
+    [
+        ({}, [1.0, 0.25, 0.5]),
+        ({"num_rollouts_per_group_for_logging": 2}, [1.0, 0.0, 0.25, 0.75, 0.5, 0.0]),
+        ({"num_rollouts_per_group_for_logging": -1}, [1.0, 0.0, -1.0, 0.25, 0.75, 0.5, 0.0]),
+        ({"num_rollouts_per_group_for_logging": 0}, []),
+        ({"num_rollouts_to_keep": 2}, [0.25, 0.5]),
+    ],
+)
+async def test_a_table_of_rollouts(wandb: Wandb, config: dict[str, Any], scores: list[float]) -> None:
+    log = log_of(use_wandb=True, **config)
+    await log.open("arena_hard_0", ("", ""), {})
+    for rewards in ([1.0, 0.0, -1.0], [0.25, 0.75], [0.5, 0.0]):
+        keep(log, *rewards)
+    await log.log(1, METRICS)
+    await log.log(2, METRICS)
+    values = wandb.logged[0][1]
+    if scores:
+        columns, rows = values.pop("train/rollouts")
+        assert columns == ["text", "score"]
+        assert [score for _, score in rows] == scores
+        assert {text for text, _ in rows} == {bytes([1, 2, 3, 10, 11, 12, 13]).decode()}
+    assert values == METRICS.values
+    assert wandb.logged[1][1] == METRICS.values, "each rollout is shown once"
+
+
+async def test_an_evaluation_leaves_the_table_to_training(wandb: Wandb) -> None:
+    log = log_of(use_wandb=True)
+    await log.open("arena_hard_0", ("", ""), {})
+    keep(log, 1.0, 0.0)
+    await log.log(1, Metrics({"eval/overall_winrate": 0.5}, {}))
+    await log.log(2, METRICS)
+    assert ["train/rollouts" in values for _, values in wandb.logged] == [False, True]

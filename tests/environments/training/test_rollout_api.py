@@ -1,0 +1,160 @@
+"""The rollout API as an environment sees it: a scripted one, and for what goes through it, the real one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import pytest
+
+from environments.training.rollout_api import ApiRefused, ApiStatus, ApiUnavailable, RolloutApi
+from environments.training.rollout_api import Trainer as Wanted
+from tests.scripted import Json, Recorded, Reply, refusing
+from tests.trainer import RunApi, ScriptedServer, Trainer, registration, training
+
+GROUP: Json = {
+    "tokens": [[1, 2], [1, 3], [1, 2, 4], [1]],
+    "masks": [[-100, 2], [-100, 3], [-100, 2, 4], [-100]],
+    "scores": [1.0, -1.0, 0.5, 0.0],
+}
+Call = Callable[[RolloutApi], Awaitable[Any]]
+
+CALLS: dict[str, Call] = {
+    "trainer": lambda api: api.trainer(),
+    "wandb_place": lambda api: api.wandb_place(),
+    "register": lambda api: join(api),
+    "status": lambda api: api.status(0),
+    "send": lambda api: api.send(GROUP, 0),
+    "leave": lambda api: api.leave(0),
+}
+
+
+async def join(api: RolloutApi) -> Any:
+    return await api.register(name="env", weight=1.0, group_size=4, max_token_length=512, min_batch_allocation=None)
+
+
+@asynccontextmanager
+async def scripted(
+    answers: dict[str, Reply], otherwise: Reply | None = None
+) -> AsyncIterator[tuple[RolloutApi, ScriptedServer]]:
+    """An API with one answer for each path."""
+
+    def script(request: Recorded, _: int) -> Reply:
+        return answers.get(request.path) or otherwise or Reply(body={})
+
+    async with ScriptedServer(script) as server, aiohttp.ClientSession() as session:
+        yield RolloutApi(server.url + "/", session), server
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply(status=500, body={"detail": "it broke"}),
+        Reply(status=502, body="bad gateway"),
+        Reply(status=408),
+        Reply(status=429, body={"detail": "later"}),
+        Reply(drop=True),
+        Reply(body="<html>a proxy's page</html>"),
+    ],
+    ids=["500", "502", "408", "429", "dropped", "no JSON"],
+)
+async def test_what_may_be_well_again_later(call: Call, reply: Reply) -> None:
+    async with scripted({}, reply) as (api, _):
+        with pytest.raises(ApiUnavailable, match=r"http://127\.0\.0\.1"):
+            await call(api)
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
+async def test_nobody_there(call: Call) -> None:
+    async with aiohttp.ClientSession() as session:
+        with refusing() as url, pytest.raises(ApiUnavailable):
+            await call(RolloutApi(url, session))
+
+
+@pytest.mark.parametrize("status", [400, 404, 422])
+async def test_what_waiting_does_not_mend(status: int) -> None:
+    with_trainer = {"/info": Reply(body={"batch_size": 8, "max_token_len": -1})}
+    async with scripted(with_trainer, Reply(status=status, body={"detail": "scores: not a number"})) as (api, _):
+        with pytest.raises(ApiRefused, match="scores: not a number"):
+            await api.send(GROUP, 0)
+
+
+@pytest.mark.parametrize(
+    ("path", "call"), [("/info", "trainer"), ("/register-env", "register"), ("/status-env", "status")]
+)
+@pytest.mark.parametrize("body", [{"status": "success"}, {"status": "success", "batch_size": "8"}, []])
+async def test_an_answer_that_says_nothing(path: str, call: str, body: Any) -> None:
+    """Another service on that port, or another version of the API; an answer without a status lets nobody in."""
+    async with scripted({path: Reply(body=body)}) as (api, _):
+        if call == "register" and not body:
+            assert await CALLS[call](api) is None
+        else:
+            with pytest.raises(ApiUnavailable, match="answer has no"):
+                await CALLS[call](api)
+
+
+@pytest.mark.parametrize(("batch_size", "expected"), [(-1, None), (8, Wanted(8, 512))])
+async def test_whether_there_is_a_trainer(batch_size: int, expected: Wanted | None) -> None:
+    async with scripted({"/info": Reply(body={"batch_size": batch_size, "max_token_len": 512})}) as (api, _):
+        assert await api.trainer() == expected
+
+
+@pytest.mark.parametrize("large", [True, False])
+async def test_nothing_is_posted_without_a_trainer(large: bool) -> None:
+    """Such a group would lock its trainer out for good."""
+    group = {**GROUP, "tokens": [[1] * 20_000]} if large else GROUP
+    async with scripted({"/info": Reply(body={"batch_size": -1, "max_token_len": -1})}) as (api, server):
+        with pytest.raises(ApiUnavailable, match="no trainer"):
+            await api.send(group, 0)
+    assert {request.path for request in server.requests} == {"/info"}
+
+
+@pytest.mark.parametrize(("length", "encoding"), [(10, None), (20_000, "gzip")])
+async def test_long_groups_are_compressed(length: int, encoding: str | None) -> None:
+    group = {**GROUP, "tokens": [[1] * length]}
+    async with scripted({"/info": Reply(body={"batch_size": 8, "max_token_len": -1})}) as (api, server):
+        await api.send(group, 3)
+    (posted,) = server.asked("/scored_data")
+    assert posted.headers.get("Content-Encoding") == encoding
+    assert posted.json == {**group, "env_id": 3}
+
+
+@pytest.mark.parametrize("length", [10, 20_000])
+async def test_a_group_comes_out_of_the_real_api_as_it_went_in(length: int) -> None:
+    async with aiohttp.ClientSession() as session, training(4) as trainer:
+        api = RolloutApi(trainer.url, session)
+        assert await api.trainer() == Wanted(4, -1)
+        assert await api.wandb_place() == ("the-group", "the-project")
+        joined = await join(api)
+        assert (joined.env_id, joined.name, joined.num_steps, joined.starting_step) == (0, "env_0", 1000, 0)
+        group: Json = {
+            **GROUP,
+            "tokens": [[*range(length)], *GROUP["tokens"][1:]],
+            "overrides": [{}, {"x": True}, {}, {}],
+        }
+        await api.send(group, joined.env_id)
+        assert await api.status(joined.env_id) == ApiStatus(step=0, queue=1, own_queue=1, weight=1.0, unallocated=1.0)
+        ((received,),) = await trainer.take()
+        assert {name: received[name] for name in group} == group
+        assert received["env_id"] == joined.env_id
+        assert (await api.status(joined.env_id)).step == 1
+        second = await join(api)
+        assert (await api.status(second.env_id)).weight == 0.5
+        await api.leave(joined.env_id)
+        assert (await api.status(second.env_id)).weight == 1.0
+        with pytest.raises(ApiUnavailable):
+            await api.status(7)
+
+
+async def test_the_real_api_lets_nobody_in_before_the_first_batch() -> None:
+    async with aiohttp.ClientSession() as session, RunApi() as real:
+        api = RolloutApi(real.url, session)
+        assert await api.trainer() is None
+        assert await api.wandb_place() == ("", "")
+        assert await join(api) is None
+        await Trainer(real.url, session).call("POST", "/register", registration(4))
+        assert await api.trainer() == Wanted(4, -1)
+        assert await join(api) is None

@@ -1,0 +1,178 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, Field, SecretStr, ValidationError
+
+from judges.config.judge import JudgeSettings, api_key, is_operational, operational
+from judges.llm.errors import SettingsError
+from judges.llm.usage import Prices
+
+KEY = "sk-this-is-secret"
+ELSEWHERE = "https://judge.example/v1"
+
+
+@pytest.fixture(autouse=True)
+def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+
+
+def key_of(**settings: Any) -> str | None:
+    (key,) = {endpoint.api_key for endpoint in JudgeSettings(**settings).chat_settings().endpoints}
+    return None if key is None else key.get_secret_value()
+
+
+# -------------------------------------------------------------------------------------------------------------- keys
+
+
+LOOPBACK = ["http://localhost:8000/v1", "http://127.0.0.1:8000/v1", "http://[::1]:8000/v1", "http://LOCALHOST/v1"]
+
+
+@pytest.mark.parametrize("url", [*LOOPBACK, ",".join(LOOPBACK)])
+def test_this_machine_needs_no_key_and_gets_none_that_is_not_meant_for_it(
+    monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    assert key_of(judge_base_url=url) is None
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    assert key_of(judge_base_url=url) is None
+    assert key_of(judge_base_url=url, judge_api_key="given") == "given"
+    assert key_of(judge_base_url=url, judge_api_key_env="ANTHROPIC_API_KEY") == KEY
+
+
+def test_the_default_host_takes_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    assert key_of() == KEY
+    assert key_of(judge_base_url="https://API.anthropic.com/v2") == KEY
+    assert key_of(judge_api_key="given") == "given"
+    assert key_of(judge_api_key="") == KEY
+
+
+@pytest.mark.parametrize("held", [None, ""])
+def test_the_default_host_needs_its_variable(monkeypatch: pytest.MonkeyPatch, held: str | None) -> None:
+    if held is not None:
+        monkeypatch.setenv("ANTHROPIC_API_KEY", held)
+    with pytest.raises(SettingsError, match=r"--env\.judge_api_key_env: api\.anthropic\.com .*ANTHROPIC_API_KEY"):
+        key_of()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        ELSEWHERE,
+        "https://api.anthropic.com.judge.example/v1",
+        "https://api.anthropic.com@judge.example/v1",
+        "https://judge.example/api.anthropic.com/v1",
+        f"https://api.anthropic.com/v1,{ELSEWHERE}",
+        f"http://localhost:8000/v1,{ELSEWHERE}",
+    ],
+)
+def test_another_host_does_not_get_the_default_variables_key(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    with pytest.raises(SettingsError, match=r"judge\.example.* needs an API key") as raised:
+        key_of(judge_base_url=url)
+    assert KEY not in str(raised.value)
+
+
+def test_another_host_gets_the_variable_that_was_named_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SettingsError, match="environment variable MY_KEY is not set"):
+        key_of(judge_base_url=ELSEWHERE, judge_api_key_env="MY_KEY")
+    monkeypatch.setenv("MY_KEY", KEY)
+    assert key_of(judge_base_url=ELSEWHERE, judge_api_key_env="MY_KEY") == KEY
+    assert key_of(judge_base_url=ELSEWHERE, judge_api_key="given", judge_api_key_env="MY_KEY") == "given"
+
+
+def test_the_setting_that_names_the_variable_is_named() -> None:
+    with pytest.raises(SettingsError, match=r"^--openai\.api_key_env: judge\.example"):
+        api_key(ELSEWHERE, given=None, variable="X", variable_is_meant=False, setting="--openai.api_key_env")
+
+
+# ----------------------------------------------------------------------------------------------------------- settings
+
+
+def test_the_defaults_of_a_judge() -> None:
+    settings = JudgeSettings()
+    assert settings.judge_model_name == "claude-sonnet-4-20250514"
+    assert (settings.judge_temperature, settings.judge_max_tokens, settings.judge_max_retries) == (0.2, 4096, 3)
+    assert (settings.judge_cache, settings.judge_requests_per_minute, settings.judge_extra_body) == (None, None, {})
+
+
+def test_a_chat_client_gets_all_of_them() -> None:
+    settings = JudgeSettings(
+        judge_model_name="m",
+        judge_base_url="http://localhost:1/v1, http://localhost:2/v1",
+        judge_api_key=SecretStr(KEY),
+        judge_temperature=0.7,
+        judge_max_tokens=0,
+        judge_max_retries=9,
+        judge_timeout=11,
+        judge_deadline=12,
+        judge_max_concurrency=13,
+        judge_requests_per_minute=14,
+        judge_tokens_per_minute=15,
+        judge_cache=Path("cache"),
+        judge_extra_body={"a": 1},
+        judge_price_input=2,
+        judge_price_output=3,
+    )
+    chat = settings.chat_settings(retry_delay=0.25, identity="who")
+    assert [(endpoint.base_url, endpoint.model) for endpoint in chat.endpoints] == [
+        ("http://localhost:1/v1", "m"),
+        ("http://localhost:2/v1", "m"),
+    ]
+    assert (chat.temperature, chat.max_tokens, chat.max_retries) == (0.7, 0, 9)
+    assert (chat.timeout_s, chat.deadline_s, chat.max_concurrency) == (11, 12, 13)
+    assert (chat.requests_per_minute, chat.tokens_per_minute, chat.extra_body) == (14, 15, {"a": 1})
+    assert (chat.prices, chat.retry_delay_s, chat.identity) == (Prices(2, 3), 0.25, "who")
+    assert KEY not in repr(settings) + repr(chat)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("judge_temperature", -0.1),
+        ("judge_max_tokens", -1),
+        ("judge_max_retries", -1),
+        ("judge_timeout", 0),
+        ("judge_deadline", 0),
+        ("judge_max_concurrency", 0),
+        ("judge_requests_per_minute", 0),
+        ("judge_tokens_per_minute", 0),
+        ("judge_price_input", -1),
+        ("max_judge_error_rate", 1.1),
+        ("judge_base_url", "localhost:8000"),
+    ],
+)
+def test_values_out_of_range(name: str, value: Any) -> None:
+    with pytest.raises(ValidationError, match=name):
+        JudgeSettings(**{name: value})
+
+
+# -------------------------------------------------------------------------------------------------------- operational
+
+
+class Demo(BaseModel):
+    shapes_results: int = Field(1, ge=0)
+    shapes_the_run: int = operational(2, "How fast.", ge=0)
+    other_extra: int = Field(3, json_schema_extra={"x": 1})
+
+
+def test_operational() -> None:
+    assert {name: is_operational(Demo, name) for name in Demo.model_fields} == {
+        "shapes_results": False,
+        "shapes_the_run": True,
+        "other_extra": False,
+    }
+    assert (Demo().shapes_the_run, Demo.model_fields["shapes_the_run"].description) == (2, "How fast.")
+    with pytest.raises(ValidationError):
+        Demo(shapes_the_run=-1)
+
+
+def test_what_a_resumed_run_may_not_change_of_its_judge() -> None:
+    shaping = {name for name in JudgeSettings.model_fields if not is_operational(JudgeSettings, name)}
+    assert shaping == {
+        "judge_model_name",
+        "judge_temperature",
+        "judge_max_tokens",
+        "judge_extra_body",
+        "judge_critique_rounds",
+    }

@@ -1,0 +1,190 @@
+"""Where a setting's value comes from."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, ConfigDict, JsonValue, SecretStr
+
+from judges.config.sources import MASK, Layer, LayeredSettings, Loaded, load, secrets
+
+KEY = "sk-this-is-secret"
+
+
+class Model(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    number: int = 1
+    share: float = 0.5
+    names: list[str] = []
+    body: dict[str, JsonValue] = {}
+    api_key: SecretStr | None = None
+    url: str = "http://localhost/v1"
+
+
+class Demo(LayeredSettings):
+    main: Model
+    other: Model = Model(number=7)
+    limit: int | None = None
+
+
+Load = Callable[..., Loaded[Demo]]
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Load:
+    """Loads settings from flags, environment variables and the text of a YAML file."""
+
+    def read(*flags: str, env: dict[str, str] | None = None, yaml: str | None = None, **options: Any) -> Loaded[Demo]:
+        for name, value in (env or {}).items():
+            monkeypatch.setenv(name, value)
+        arguments = list(flags)
+        if yaml is not None:
+            path = tmp_path / "settings.yaml"
+            path.write_text(yaml, encoding="utf-8")
+            arguments.append(f"--config={path}")
+        return load(Demo, arguments, prog="demo", **options)
+
+    return read
+
+
+def test_defaults(settings: Load) -> None:
+    loaded = settings()
+    assert loaded.settings.main.model_dump() == Model().model_dump()
+    assert (loaded.settings.limit, loaded.settings.config, loaded.origins) == (None, None, {})
+    assert {line.layer for line in loaded.lines()} == {"default"}
+
+
+@pytest.mark.parametrize("flags", [[], ["--other.share=0.25"]])
+def test_the_defaults_that_a_section_was_declared_with(settings: Load, flags: list[str]) -> None:
+    assert settings(*flags).settings.other.number == 7
+
+
+FLAG = "--main.number=2"
+ENV = {"JUDGEGYM_MAIN__NUMBER": "3"}
+YAML = "main: {number: 4}"
+VARIABLE = "environment variable JUDGEGYM_MAIN__NUMBER"
+
+
+@pytest.mark.parametrize(
+    ("flags", "env", "yaml", "preset", "number", "layer"),
+    [
+        ([FLAG], ENV, YAML, True, 2, "command line"),
+        ([], ENV, YAML, True, 3, VARIABLE),
+        ([], {}, YAML, True, 4, "settings.yaml"),
+        ([], {}, None, True, 5, "preset"),
+        ([], {}, None, False, 1, "default"),
+        ([FLAG], {}, None, False, 2, "command line"),
+        ([FLAG], {}, YAML, False, 2, "command line"),
+        ([FLAG], ENV, None, False, 2, "command line"),
+        ([], ENV, YAML, False, 3, VARIABLE),
+        ([], ENV, None, True, 3, VARIABLE),
+    ],
+)
+def test_the_strongest_layer_wins_and_is_named(
+    settings: Load, flags: list[str], env: dict[str, str], yaml: str | None, preset: bool, number: int, layer: str
+) -> None:
+    def with_preset(layers: list[Layer]) -> list[Layer]:
+        return [*layers, Layer("preset", {"main": {"number": 5}})] if preset else layers
+
+    loaded = settings(*flags, env=env, yaml=yaml, reshape=with_preset)
+    assert loaded.settings.main.number == number
+    (line,) = [line for line in loaded.lines() if line.name == "main.number"]
+    assert line.value == str(number)
+    assert line.layer.rpartition("/")[2] == layer
+
+
+def test_layers_of_one_section_add_up(settings: Load) -> None:
+    env = {"JUDGEGYM_MAIN__SHARE": "0.25"}
+    loaded = settings("--main.number=2", "--limit", "9", env=env, yaml="main: {names: [a, b]}\nother: {share: 1}")
+    main = loaded.settings.main
+    assert (main.number, main.share, main.names) == (2, 0.25, ["a", "b"])
+    assert (loaded.settings.limit, loaded.settings.other.share) == (9, 1.0)
+    assert set(loaded.origins) == {"config", "limit", "main.number", "main.share", "main.names", "other.share"}
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [("main", True), ("main.number", True), ("main.share", False), ("other", False), ("mai", False), ("limit", False)],
+)
+def test_what_was_given(settings: Load, name: str, given: bool) -> None:
+    assert settings("--main.number=1").given(name) is given
+
+
+def test_values_of_every_kind_can_be_given_everywhere(settings: Load) -> None:
+    expected = (["a", "b"], {"x": {"y": [1, None]}})
+    for loaded in (
+        settings('--main.names=["a", "b"]', '--main.body={"x": {"y": [1, null]}}'),
+        settings(yaml="main:\n  names: [a, b]\n  body: {x: {y: [1, null]}}"),
+        settings(env={"JUDGEGYM_MAIN__NAMES": '["a", "b"]', "JUDGEGYM_MAIN__BODY": '{"x": {"y": [1, null]}}'}),
+    ):
+        assert (loaded.settings.main.names, loaded.settings.main.body) == expected
+
+
+@pytest.mark.parametrize("flags", [["--main.number=-3"], ["--main.number", "-3"]])
+def test_both_ways_to_write_a_flag(settings: Load, flags: list[str]) -> None:
+    assert settings(*flags).settings.main.number == -3
+
+
+def test_the_file_may_be_named_by_the_environment(settings: Load, tmp_path: Path) -> None:
+    for name, number in (("one", 11), ("two", 12)):
+        (tmp_path / name).write_text(f"main: {{number: {number}}}")
+    env = {"JUDGEGYM_CONFIG": str(tmp_path / "one")}
+    assert settings(env=env).settings.main.number == 11
+    assert settings(f"--config={tmp_path / 'two'}", env=env).settings.main.number == 12
+
+
+@pytest.mark.parametrize("yaml", ["", "# nothing but a comment\n", "{}", "---\n"])
+def test_an_empty_file_says_nothing(settings: Load, yaml: str) -> None:
+    assert set(settings(yaml=yaml).origins) == {"config"}
+
+
+def test_help_lists_the_settings_and_leaves(settings: Load, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        settings("--help")
+    assert left.value.code == 0
+    out = capsys.readouterr().out
+    assert "demo [--name=value …]" in out and "--main.number" in out
+
+
+# ----------------------------------------------------------------------------------------------------------- secrets
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"flags": [f"--main.api_key={KEY}"]},
+        {"yaml": f"main: {{api_key: {KEY}}}"},
+        {"env": {"JUDGEGYM_MAIN__API_KEY": KEY}},
+    ],
+)
+def test_secrets_are_masked(settings: Load, given: dict[str, Any]) -> None:
+    loaded = settings(*given.pop("flags", []), **given)
+    assert loaded.settings.main.api_key is not None and loaded.settings.main.api_key.get_secret_value() == KEY
+    values = {line.name: line.value for line in loaded.lines()}
+    assert (values["main.api_key"], values["other.api_key"]) == (MASK, "None")
+    assert KEY not in str(loaded.lines()) + repr(loaded)
+
+
+def test_credentials_of_a_url_are_masked(settings: Load) -> None:
+    loaded = settings("--main.url=http://user:password@judge.example/v1")
+    (line,) = [line for line in loaded.lines() if line.name == "main.url"]
+    assert "judge.example" in line.value and "password" not in line.value
+
+
+class Several(BaseModel):
+    models: list[Model] = []
+    keys: list[SecretStr] = []
+    model: Model = Model()
+    name: str = "name"
+
+
+def test_all_secrets_of_a_model() -> None:
+    model = Several(
+        models=[Model(api_key=SecretStr("one")), Model()],
+        keys=[SecretStr("two"), SecretStr("")],
+        model=Model(api_key=SecretStr("three")),
+    )
+    assert sorted(secrets(model)) == ["one", "three", "two"]
+    assert list(secrets(Several())) == []

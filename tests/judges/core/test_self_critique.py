@@ -1,0 +1,223 @@
+"""Self-critique around every judge: what is asked, what changes, what is kept when a round fails, and when it ends."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from judges.aspects.judge import SUPPORTED_ASPECTS, AspectJudge, AspectSettings
+from judges.aspects.panel import AspectPanel
+from judges.core.judgment import Judgment, Status
+from judges.core.self_critique import SelfCritique
+from judges.llm.cache import JudgmentCache
+from judges.peers.judge import PeerJudge
+from judges.rubrics.judge import RubricJudge
+from judges.rubrics.prompt import Rubric
+from tests.peers import REFUSED, scored
+from tests.scripted import Json, Reply, ScriptedEndpoint
+
+Connect = Callable[..., Any]
+Said = str | Reply
+
+
+def verdict(yes: int, reason: str = "since") -> str:
+    return json.dumps({"reason": reason, "verdict": yes})
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A judge, a case for it, and what it says of it in two ways.
+
+    Attributes:
+        judge: around a client.
+        case: what it judges.
+        first: its verdict.
+        second: another one.
+        scores: what these are worth.
+        verdicts: as the history has them.
+        part: of the history.
+    """
+
+    judge: Callable[[Any], Any]
+    case: dict[str, Any]
+    first: str
+    second: str
+    scores: tuple[float, float]
+    verdicts: tuple[Any, Any]
+    part: str
+
+
+COHERENCE = SUPPORTED_ASPECTS["coherence"]
+KINDS = {
+    "peer": Kind(
+        PeerJudge,
+        {"query": "Why?", "response": "Because.", "rubric": "Brevity"},
+        scored(90, "Brief."),
+        scored(70, "Too brief."),
+        (90, 70),
+        (90, 70),
+        "",
+    ),
+    "rubric": Kind(
+        RubricJudge,
+        {"instruction": "Say why.", "response": "Because.", "rubric": Rubric("Is it good?")},
+        "[FEEDBACK] Brief. [SCORE] 5",
+        "[FEEDBACK] Too brief. [SCORE] 2",
+        (5, 2),
+        (5, 2),
+        "judgment_1",
+    ),
+    "aspect": Kind(
+        lambda client: AspectJudge(client, COHERENCE),
+        {"submission": "Because."},
+        verdict(1, "Brief."),
+        verdict(0, "Too brief."),
+        (1, 0),
+        ("yes", "no"),
+        "coherence",
+    ),
+    "panel": Kind(
+        lambda client: AspectPanel(client, [COHERENCE], AspectSettings()),
+        {"submission": "Because."},
+        verdict(1, "Brief."),
+        verdict(0, "Too brief."),
+        (1, 0),
+        ("yes", "no"),
+        "coherence",
+    ),
+}
+KIND = pytest.mark.parametrize("kind", [pytest.param(kind, id=name) for name, kind in KINDS.items()])
+
+
+async def run(
+    connect: Connect, kind: Kind, said: Sequence[Said], *, rounds: int, **settings: Any
+) -> tuple[Judgment[Any], list[Json]]:
+    """What a judge says at first and in each round, one after the other; no more is asked than there is."""
+
+    def script(request: Json, number: int) -> Said:
+        return said[number - 1]
+
+    async with ScriptedEndpoint(script) as endpoint:
+        judge: SelfCritique[..., Any] = SelfCritique(kind.judge(connect(endpoint, **settings)), rounds)
+        judgment = await judge.judge(**kind.case)
+    assert len(endpoint.requests) == len(said)
+    return judgment, endpoint.bodies
+
+
+@KIND
+async def test_a_verdict_is_revised(connect: Connect, kind: Kind) -> None:
+    critique = "I was too lenient."
+    judgment, bodies = await run(connect, kind, [kind.first, f"{critique}\n{kind.second}"], rounds=1)
+    assert (judgment.score, judgment.status) == (kind.scores[1], Status.OK)
+    assert "Too brief." in judgment.explanation
+    assert judgment.critique is not None
+    assert judgment.critique.before_score == kind.scores[0]
+    (held,) = judgment.critique.rounds
+    assert (held.round, held.part, held.status, held.error) == (1, kind.part, "revised", None)
+    assert (held.before, held.after) == kind.verdicts
+    assert (held.before_reasoning, held.after_reasoning) == ("Brief.", "Too brief.")
+    assert (held.critique, held.raw) == (critique, f"{critique}\n{kind.second}")
+    assert len(judgment.calls) == 2
+    assert judgment.calls[1].purpose == f"critique_1{'_' if kind.part else ''}{kind.part}"
+    asked = bodies[1]["messages"][-1]["content"]
+    assert "Because." in asked
+    assert "Brief." in asked
+    assert "too harsh or " in asked
+    assert "lenient" in asked
+
+
+@KIND
+async def test_a_verdict_that_stays_ends_it(connect: Connect, kind: Kind) -> None:
+    judgment, _ = await run(connect, kind, [kind.first, f"I stand by it.\n{kind.first}"], rounds=5)
+    assert judgment.score == kind.scores[0]
+    assert judgment.critique is not None
+    assert [each.status for each in judgment.critique.rounds] == ["unchanged"]
+
+
+@KIND
+async def test_it_goes_on_as_long_as_it_changes(connect: Connect, kind: Kind) -> None:
+    judgment, bodies = await run(
+        connect, kind, [kind.first, kind.second, kind.first, kind.second, kind.second], rounds=5
+    )
+    assert judgment.score == kind.scores[1]
+    assert judgment.critique is not None
+    assert [each.status for each in judgment.critique.rounds] == ["revised", "revised", "revised", "unchanged"]
+    assert [each.round for each in judgment.critique.rounds] == [1, 2, 3, 4]
+    assert judgment.critique.before_score == kind.scores[0]
+    shown = [body["messages"][-1]["content"] for body in bodies[1:]]
+    assert ["Too brief." in content for content in shown] == [False, True, False, True]
+
+
+@KIND
+@pytest.mark.parametrize(("failure", "words"), [(REFUSED, "not today"), ("No.", "no verdict could be read")])
+async def test_a_failed_round_keeps_the_verdict_and_is_tried_again(
+    connect: Connect, kind: Kind, failure: Said, words: str
+) -> None:
+    judgment, _ = await run(connect, kind, [kind.first, failure, kind.second], rounds=2)
+    assert judgment.score == kind.scores[1]
+    assert judgment.critique is not None
+    failed, revised = judgment.critique.rounds
+    assert (failed.status, revised.status) == ("failed", "revised")
+    assert (failed.before, failed.after) == (kind.verdicts[0], kind.verdicts[0])
+    assert words in str(failed.error)
+    alone, _ = await run(connect, kind, [kind.first, failure], rounds=1)
+    assert (alone.score, alone.status) == (kind.scores[0], Status.OK)
+
+
+@KIND
+async def test_no_rounds_are_the_judge_itself(connect: Connect, kind: Kind) -> None:
+    judgment, _ = await run(connect, kind, [kind.first], rounds=0)
+    assert judgment.critique is None
+    assert judgment.score == kind.scores[0]
+    assert len(judgment.calls) == 1
+
+
+@KIND
+async def test_without_a_score_there_is_nothing_to_reconsider(connect: Connect, kind: Kind) -> None:
+    async with ScriptedEndpoint("No.") as endpoint:
+        judgment = await SelfCritique(kind.judge(connect(endpoint)), 3).judge(**kind.case)
+        bare = await kind.judge(connect(endpoint)).judge(**kind.case)
+    assert (judgment.score, judgment.status, judgment.critique) == (None, Status.UNPARSABLE, None)
+    assert len(endpoint.requests) == 2 * len(bare.calls)
+
+
+@KIND
+async def test_another_model_may_be_the_critic(connect: Connect, kind: Kind) -> None:
+    async with ScriptedEndpoint(kind.first) as judging, ScriptedEndpoint(kind.second) as criticising:
+        judge: SelfCritique[..., Any] = SelfCritique(kind.judge(connect(judging)), 1, critic=connect(criticising))
+        judgment = await judge.judge(**kind.case)
+    assert judgment.score == kind.scores[1]
+    assert (len(judging.requests), len(criticising.requests)) == (1, 1)
+    assert "Brief." in criticising.bodies[0]["messages"][-1]["content"]
+
+
+@KIND
+async def test_what_is_kept_answers_again(connect: Connect, kind: Kind, tmp_path: Any) -> None:
+    """Judgment and critique come from the cache; a failed round is none that is kept."""
+    cache = JudgmentCache(tmp_path / "cache.sqlite")
+    said: list[Said] = [kind.first, "No.", kind.second]
+    async with ScriptedEndpoint(lambda request, number: said[number - 1]) as endpoint:
+        judge: SelfCritique[..., Any] = SelfCritique(kind.judge(connect(endpoint, cache=cache)), 1)
+        found = [await judge.judge(**kind.case) for _ in range(3)]
+    cache.close()
+    assert [judgment.score for judgment in found] == [kind.scores[0], kind.scores[1], kind.scores[1]]
+    assert [[call.run.cached for call in judgment.calls] for judgment in found] == [
+        [False, False],
+        [True, False],
+        [True, True],
+    ]
+
+
+def test_rounds_cannot_be_negative() -> None:
+    with pytest.raises(ValueError, match="rounds is -1"):
+        SelfCritique(PeerJudge(None), -1)  # type: ignore[arg-type]  # never called
+
+
+async def test_a_critique_that_quotes_the_old_score(connect: Connect) -> None:
+    quoting = f'I said {scored(90)}; "Score: 90" and {{90}} were too kind.\n{scored(70)}'
+    judgment, _ = await run(connect, KINDS["peer"], [scored(90), quoting], rounds=1)
+    assert judgment.score == 70

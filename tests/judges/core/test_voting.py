@@ -1,0 +1,144 @@
+"""Who is asked, how often, and with which number."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from judges.core.calls import Vote
+from judges.core.judgment import CallRun, JudgeCall
+from judges.core.voting import VOTE_TEMPERATURE, check_temperature, poll, vote
+from tests.scripted import Meeting
+
+
+def call(number: int, value: int | None) -> JudgeCall:
+    return JudgeCall(f"vote {number}", "", None, value, None, CallRun())
+
+
+class Judge:
+    """Answers by number; keeps the waves in which it was asked: all questions before anyone was answered."""
+
+    def __init__(self, values: Callable[[int], int | None]) -> None:
+        self.waves: list[list[int]] = []
+        self._values = values
+        self._is_open = False
+
+    async def __call__(self, number: int) -> JudgeCall:
+        if not self._is_open:
+            self._is_open = True
+            self.waves.append([])
+        self.waves[-1].append(number)
+        await asyncio.sleep(0)
+        self._is_open = False
+        return call(number, self._values(number))
+
+
+def all_of(count: int) -> Callable[[Sequence[JudgeCall]], int]:
+    return lambda usable: count - len(usable)
+
+
+@pytest.mark.parametrize(
+    ("useless", "count", "at_most", "waves"),
+    [
+        (set(), 1, 3, [[0]]),
+        (set(), 4, 6, [[0, 1, 2, 3]]),
+        ({0}, 1, 3, [[0], [1]]),
+        ({0, 1}, 1, 3, [[0], [1], [2]]),
+        ({0, 1, 2}, 1, 3, [[0], [1], [2]]),
+        ({1}, 3, 5, [[0, 1, 2], [3]]),
+        ({0, 2}, 3, 5, [[0, 1, 2], [3, 4]]),
+        ({0, 2, 3}, 3, 5, [[0, 1, 2], [3, 4]]),
+        ({0, 1, 2}, 3, 5, [[0, 1, 2], [3, 4]]),
+        ({1, 3}, 3, 5, [[0, 1, 2], [3], [4]]),
+        ({1, 3, 4}, 3, 5, [[0, 1, 2], [3], [4]]),
+        ({0, 1}, 2, 2, [[0, 1]]),
+        (set(), 5, 3, [[0, 1, 2]]),
+        (set(), 0, 3, []),
+        (set(), -1, 3, []),
+        (set(), 3, 0, []),
+    ],
+)
+async def test_the_waves(useless: set[int], count: int, at_most: int, waves: list[list[int]]) -> None:
+    judge = Judge(lambda number: None if number in useless else number)
+    calls = await poll(judge, all_of(count), at_most=at_most)
+    assert judge.waves == waves
+    asked = [number for wave in waves for number in wave]
+    assert calls == [call(number, None if number in useless else number) for number in asked]
+
+
+async def test_what_is_missing_is_asked_of_the_usable_answers_alone() -> None:
+    seen: list[list[int | str | float | None]] = []
+
+    def missing(usable: Sequence[JudgeCall]) -> int:
+        seen.append([each.value for each in usable])
+        return 2 - len(usable)
+
+    judge = Judge(lambda number: None if number == 1 else 0)
+    await poll(judge, missing, at_most=9)
+    assert seen == [[], [0], [0, 0]]
+
+
+async def test_zero_is_an_answer() -> None:
+    judge = Judge(lambda number: 0)
+    await poll(judge, all_of(3), at_most=5)
+    assert judge.waves == [[0, 1, 2]]
+
+
+async def test_a_wave_is_in_flight_at_once() -> None:
+    meeting = Meeting(5)
+
+    async def ask(number: int) -> JudgeCall:
+        await meeting.wait()
+        return call(number, number)
+
+    assert len(await poll(ask, all_of(5), at_most=7)) == 5
+
+
+async def test_calls_come_in_the_order_of_their_numbers_whoever_is_first() -> None:
+    turns = [asyncio.Event() for _ in range(4)]
+    turns[3].set()
+
+    async def ask(number: int) -> JudgeCall:
+        await turns[number].wait()
+        turns[number - 1].set()
+        return call(number, number)
+
+    assert [each.value for each in await poll(ask, all_of(4), at_most=4)] == [0, 1, 2, 3]
+
+
+async def test_an_error_is_not_an_answer() -> None:
+    async def ask(number: int) -> JudgeCall:
+        raise LookupError(number)
+
+    with pytest.raises(LookupError):
+        await poll(ask, all_of(2), at_most=4)
+
+
+@pytest.mark.parametrize(
+    ("count", "temperature", "expected"),
+    [
+        (1, None, Vote(2, None, None)),
+        (1, 0.3, Vote(2, 0.3, None)),
+        (3, None, Vote(2, 0.7, 12)),
+        (3, 0.3, Vote(2, 0.3, 12)),
+        (3, 0.0, Vote(2, 0.0, 12)),
+    ],
+)
+def test_one_of_several_votes_has_a_temperature_and_a_seed(
+    count: int, temperature: float | None, expected: Vote
+) -> None:
+    assert vote(2, count=count, temperature=temperature, seed=10) == expected
+    assert VOTE_TEMPERATURE == 0.7
+
+
+@pytest.mark.parametrize(
+    ("count", "temperature", "warned"),
+    [(1, None, False), (1, 0.0, False), (3, None, False), (3, 0.1, False), (3, 0.0, True)],
+)
+def test_votes_that_cannot_differ_are_warned_of(
+    caplog: pytest.LogCaptureFixture, count: int, temperature: float | None, warned: bool
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        check_temperature(count, temperature)
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * warned

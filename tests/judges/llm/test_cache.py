@@ -1,0 +1,155 @@
+import sqlite3
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor, wait
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import judges
+from judges.llm.cache import JudgmentCache, request_key
+from judges.llm.errors import SettingsError
+from judges.llm.wire import Choice
+
+ASK = [{"role": "user", "content": "hi"}]
+KEY: dict[str, Any] = {
+    "identity": "http://h/v1 some-model",
+    "messages": ASK,
+    "parameters": {"temperature": 0.2, "max_tokens": 100},
+    "vote": 0,
+}
+
+
+def key(**different: Any) -> str:
+    return request_key(**{**KEY, **different})
+
+
+@pytest.mark.parametrize(
+    "different",
+    [
+        {"identity": "http://h/v1 other-model"},
+        {"identity": "http://other/v1 some-model"},
+        {"messages": [{"role": "user", "content": "hi "}]},
+        {"messages": [{"role": "system", "content": "hi"}]},
+        {"messages": [*ASK, {"role": "assistant", "content": ""}]},
+        {"parameters": {"temperature": 0.3, "max_tokens": 100}},
+        {"parameters": {"temperature": 0.2, "max_tokens": 101}},
+        {"parameters": {"temperature": 0.2}},
+        {"parameters": {"temperature": 0.2, "max_tokens": 100, "top_p": 1}},
+        {"vote": 1},
+    ],
+)
+def test_whatever_shapes_an_answer_is_in_the_key(different: dict[str, Any]) -> None:
+    assert key(**different) != key() == key()
+
+
+def test_the_order_of_parameters_is_not() -> None:
+    assert key(parameters={"max_tokens": 100, "temperature": 0.2}) == key()
+
+
+def test_any_text_has_a_key() -> None:
+    assert key(messages=[{"role": "user", "content": "\ud800\x00 é"}]) != key()
+
+
+async def test_the_first_answer_is_kept_over_a_restart(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "folder" / "cache.sqlite"
+    answer = Choice("text é", "because", "stop", None)
+    cache = JudgmentCache(path)
+    assert await cache.get("a") is None
+    await cache.put("a", answer)
+    await cache.put("a", Choice("another"))
+    cache.close()
+    again = JudgmentCache(path)
+    assert await again.get("a") == answer
+    assert await again.get("b") is None
+    again.close()
+
+
+@pytest.mark.parametrize("content", [b"This is no database, but a text that is long enough. " * 50, b"\x00" * 4096])
+def test_another_kind_of_file_is_a_settings_error(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_bytes(content)
+    with pytest.raises(SettingsError, match=r"judge_cache: .*notes\.txt"):
+        JudgmentCache(path)
+    assert path.read_bytes() == content
+
+
+def test_a_folder_is_a_settings_error(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="judge_cache"):
+        JudgmentCache(tmp_path)
+
+
+def test_a_path_below_a_file_is_a_settings_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(SettingsError, match="judge_cache"):
+        JudgmentCache(tmp_path / "file" / "cache.sqlite")
+
+
+def test_opening_waits_for_another_process_that_creates_the_same_file(tmp_path: Path) -> None:
+    path = tmp_path / "cache.sqlite"
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("CREATE TABLE answers (key TEXT PRIMARY KEY, answer BLOB NOT NULL) WITHOUT ROWID")
+    other.execute("BEGIN IMMEDIATE")
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        opening = pool.submit(JudgmentCache, path)
+        given_up, _ = wait([opening], timeout=0.2)
+        other.execute("COMMIT")
+        assert not given_up
+        opening.result().close()
+    other.close()
+
+
+WRITER = """
+import asyncio, sys
+from pathlib import Path
+from judges.llm.cache import JudgmentCache
+from judges.llm.wire import Choice
+
+async def main(path, name):
+    cache = JudgmentCache(path)
+    for number in range(100):
+        await asyncio.gather(cache.put(f"{name} {number}", Choice(name)), cache.put(f"both {number}", Choice(name)))
+    cache.close()
+
+print("ready", flush=True)
+sys.stdin.readline()
+asyncio.run(main(Path(sys.argv[1]), sys.argv[2]))
+"""
+
+
+def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "cache.sqlite"
+    root = Path(judges.__file__).parents[1]
+    names = ["one", "two", "three"]
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(path), name],
+            cwd=root,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for name in names
+    ]
+    for writer in writers:
+        assert writer.stdout is not None and writer.stdout.readline() == "ready\n"
+    for writer in writers:
+        assert writer.stdin is not None
+        writer.stdin.write("go\n")
+        writer.stdin.flush()
+    for writer in writers:
+        writer.communicate()
+    assert [writer.returncode for writer in writers] == [0, 0, 0]
+    database = sqlite3.connect(path)
+    found = {key for (key,) in database.execute("SELECT key FROM answers")}
+    database.close()
+    assert found == {f"{name} {number}" for name in [*names, "both"] for number in range(100)}
+
+
+async def test_another_process_sees_what_was_kept(tmp_path: Path) -> None:
+    first, second = (JudgmentCache(tmp_path / "cache.sqlite") for _ in range(2))
+    await first.put("a", Choice("text"))
+    assert await second.get("a") == Choice("text")
+    first.close()
+    second.close()

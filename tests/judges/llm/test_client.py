@@ -1,0 +1,268 @@
+"""What is asked, what comes back, what it cost."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from judges.llm.client import ChatClient, ChatSettings
+from judges.llm.errors import EndpointError
+from judges.llm.usage import Meter, Prices, Usage
+from tests.scripted import Meeting, Reply, ScriptedEndpoint, completion, in_turn
+
+PARTS = [{"type": "text", "text": "y"}, {"type": "image_url"}, {"type": "text", "text": "es"}]
+ASK = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hi {x}"}]
+
+Connect = Callable[..., Any]
+
+
+def test_a_client_needs_an_endpoint() -> None:
+    with pytest.raises(ValueError, match="endpoint"):
+        ChatClient(ChatSettings(endpoints=()))
+
+
+@pytest.mark.parametrize(
+    ("settings", "call", "parameters"),
+    [
+        ({}, {}, {}),
+        ({"temperature": 0.2, "max_tokens": 4096}, {}, {"temperature": 0.2, "max_tokens": 4096}),
+        ({"temperature": 0.0, "max_tokens": 0}, {}, {"temperature": 0.0}),
+        ({"temperature": 0.2}, {"temperature": 1.5}, {"temperature": 1.5}),
+        ({"max_tokens": 10}, {"max_tokens": 5}, {"max_tokens": 5}),
+        ({"temperature": 0.2, "max_tokens": 10}, {"temperature": None, "max_tokens": 0}, {}),
+        ({"extra_body": {"top_p": 0.9, "a": {"b": [1]}}}, {}, {"top_p": 0.9, "a": {"b": [1]}}),
+        ({"extra_body": {"top_p": 0.9}}, {"extra": {"top_p": 0.5, "seed": 1}}, {"top_p": 0.5, "seed": 1}),
+        ({"temperature": 0.2, "extra_body": {"temperature": 1}}, {}, {"temperature": 1}),
+        ({"temperature": 0.2}, {"vote": 3}, {"temperature": 0.2}),
+        ({}, {"seed": 0}, {"seed": 0}),
+        ({"extra_body": {"seed": 1}}, {}, {"seed": 1}),
+        ({"extra_body": {"seed": 1}}, {"seed": 7, "extra": {"seed": 2}}, {"seed": 7}),
+    ],
+)
+async def test_the_body_is_what_was_asked_for_and_nothing_else(
+    connect: Connect, settings: dict[str, Any], call: dict[str, Any], parameters: dict[str, Any]
+) -> None:
+    async with ScriptedEndpoint() as endpoint:
+        await connect(endpoint, **settings).chat(ASK, **call)
+    assert endpoint.bodies == [{"model": "judge-model", "messages": ASK, **parameters}]
+    assert list(endpoint.bodies[0])[:2] == ["model", "messages"]
+
+
+@pytest.mark.parametrize(("key", "header"), [(None, None), ("sk-secret", "Bearer sk-secret")])
+async def test_the_headers(connect: Connect, key: str | None, header: str | None) -> None:
+    async with ScriptedEndpoint() as endpoint:
+        await connect(endpoint, key=key).chat(ASK)
+    headers = endpoint.requests[0].headers
+    assert headers.get("Authorization") == header
+    assert headers["Content-Type"] == "application/json"
+
+
+async def test_lone_surrogates_are_replaced_on_the_wire(connect: Connect) -> None:
+    async with ScriptedEndpoint() as endpoint:
+        await connect(endpoint).chat([{"role": "user", "content": "a\ud800é\x00<|im_end|>"}])
+    assert endpoint.bodies[0]["messages"][0]["content"] == "a�é\x00<|im_end|>"
+
+
+@pytest.mark.parametrize(
+    ("body", "text", "state", "reasoning", "refusal"),
+    [
+        (completion("yes"), "yes", "ok", None, None),
+        (completion(" yes\n"), " yes\n", "ok", None, None),
+        (completion("ye", finish_reason="length"), "ye", "length", None, None),
+        (completion("", finish_reason="length", reasoning_content="long"), "", "length", "long", None),
+        (completion("", refusal="I won't."), "", "refusal", None, "I won't."),
+        (completion("", finish_reason="content_filter"), "", "refusal", None, None),
+        (completion("yes", reasoning_content="since"), "yes", "ok", "since", None),
+        (completion("yes", reasoning="since"), "yes", "ok", "since", None),
+        (completion(PARTS), "yes", "ok", None, None),  # type: ignore[arg-type]
+    ],
+)
+async def test_what_an_answer_is(
+    connect: Connect, body: dict[str, Any], text: str, state: str, reasoning: str | None, refusal: str | None
+) -> None:
+    async with ScriptedEndpoint(Reply(body=body)) as endpoint:
+        answer = await connect(endpoint).chat(ASK)
+    choice = answer.first
+    assert (choice.text, choice.state, choice.reasoning, choice.refusal) == (text, state, reasoning, refusal)
+    assert (answer.attempts, answer.cached, len(endpoint.requests)) == (1, False, 1)
+    assert answer.latency_s > 0
+
+
+async def test_tokens_and_logprobs_of_an_endpoint_that_gives_them(connect: Connect) -> None:
+    body = completion("yes", "no")
+    for choice, token in zip(body["choices"], (7, 8), strict=True):
+        choice.update(token_ids=[token], logprobs={"content": [{"logprob": -0.5}]})
+    asked = {"return_token_ids": True, "logprobs": True}
+    async with ScriptedEndpoint(Reply(body={**body, "prompt_token_ids": [1, 2]})) as endpoint:
+        answer = await connect(endpoint).chat(ASK, n=2, extra=asked)
+    assert {name: endpoint.bodies[0][name] for name in asked} == asked
+    assert answer.prompt_token_ids == (1, 2)
+    assert [(choice.token_ids, choice.logprobs) for choice in answer.choices] == [((7,), (-0.5,)), ((8,), (-0.5,))]
+
+
+async def test_usage_and_cost(connect: Connect) -> None:
+    body = completion("yes", prompt_tokens=1000, completion_tokens=200)
+    async with ScriptedEndpoint(Reply(body=body)) as endpoint:
+        client = connect(endpoint, prices=Prices(3.0, 15.0))
+        answers = [await client.chat(ASK) for _ in range(2)]
+    assert [answer.usage for answer in answers] == [Usage(1000, 200, pytest.approx(0.006))] * 2
+    assert client.meter == Meter(calls=2, answered=2, requests=2, usage=Usage(2000, 400, pytest.approx(0.012)))
+
+
+async def test_an_empty_answer_that_was_tried_again_was_paid_for(connect: Connect) -> None:
+    empty = Reply(body=completion("", prompt_tokens=100, completion_tokens=50))
+    whole = Reply(body=completion("yes", prompt_tokens=100, completion_tokens=7))
+    async with ScriptedEndpoint(in_turn(empty, Reply(status=500), whole)) as endpoint:
+        client = connect(endpoint, prices=Prices(10.0, 100.0))
+        answer = await client.chat(ASK)
+    assert answer.usage == Usage(200, 57, pytest.approx(0.0077))
+    assert client.meter.usage == answer.usage
+
+
+async def test_answers_that_were_never_whole_were_paid_for(connect: Connect) -> None:
+    async with ScriptedEndpoint(Reply(body=completion("", prompt_tokens=100, completion_tokens=50))) as endpoint:
+        client = connect(endpoint, max_retries=2)
+        with pytest.raises(EndpointError):
+            await client.chat(ASK)
+    assert client.meter.usage == Usage(300, 150)
+    assert (client.meter.calls, client.meter.failures, client.meter.requests) == (1, 1, 3)
+
+
+async def test_only_requests_that_were_answered_are_counted_as_such(connect: Connect) -> None:
+    async with ScriptedEndpoint(in_turn("fine", Reply(status=500), "fine", Reply(status=400))) as endpoint:
+        client = connect(endpoint)
+        await client.chat(ASK)
+        await client.chat(ASK)
+        with pytest.raises(EndpointError):
+            await client.chat(ASK)
+    meter = client.meter
+    assert (meter.answered, meter.calls, meter.failures, meter.requests) == (2, 3, 1, 4)
+
+
+async def test_an_endpoint_that_counts_no_tokens(connect: Connect) -> None:
+    async with ScriptedEndpoint(Reply(body={"choices": [{"message": {"content": "yes"}}]})) as endpoint:
+        answer = await connect(endpoint, prices=Prices(3.0, 15.0)).chat(ASK)
+    assert answer.usage == Usage()
+
+
+async def test_a_call_under_way_has_not_ended(connect: Connect) -> None:
+    calls: list[int] = []
+
+    def script(request: dict[str, Any], number: int) -> str:
+        calls.append(client.meter.calls)
+        return "fine"
+
+    async with ScriptedEndpoint(script) as endpoint:
+        client = connect(endpoint)
+        await client.chat(ASK)
+        await client.chat(ASK)
+    assert (calls, client.meter.calls) == ([0, 1], 2)
+
+
+def refusal(message: Any, status: int = 400) -> Reply:
+    return Reply(status=status, body={"error": {"message": message}})
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        refusal("Unrecognized request argument supplied: seed"),
+        refusal("`Seed` is not supported with this model"),
+        refusal({"detail": [{"type": "extra_forbidden", "loc": ["body", "seed"]}]}, 422),
+        Reply(status=422, body={"detail": [{"type": "extra_forbidden", "loc": ["body", "seed"]}]}),
+    ],
+)
+async def test_an_endpoint_that_refuses_a_seed_is_asked_without_one_ever_after(
+    connect: Connect, refused: Reply
+) -> None:
+    async with ScriptedEndpoint(lambda request, number: refused if "seed" in request else "fine") as endpoint:
+        client = connect(endpoint, temperature=0.5)
+        for seed in (1, 2, 3):
+            assert (await client.chat(ASK, seed=seed)).first.text == "fine"
+    assert [body.get("seed") for body in endpoint.bodies] == [1, None, None, None]
+    assert [body["temperature"] for body in endpoint.bodies] == [0.5] * 4
+    assert (client.meter.calls, client.meter.failures, client.meter.requests) == (3, 0, 4)
+
+
+async def test_seeds_that_are_refused_at_once(connect: Connect) -> None:
+    refused = refusal("seed: extra fields not permitted")
+    meeting = Meeting(4)
+
+    async def script(request: dict[str, Any], number: int) -> Reply | str:
+        if "seed" not in request:
+            return "fine"
+        await meeting.wait()
+        return refused
+
+    async with ScriptedEndpoint(script) as endpoint:
+        client = connect(endpoint)
+        answers = await asyncio.gather(*(client.chat(ASK, seed=seed) for seed in range(4)))
+    assert [answer.first.text for answer in answers] == ["fine"] * 4
+    assert sorted(body.get("seed", -1) for body in endpoint.bodies) == [-1] * 4 + [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("reply", "seed"),
+    [
+        (refusal("no such model"), 5),
+        (refusal("seed must be given"), None),
+        (refusal("seed", 401), None),
+    ],
+)
+async def test_another_refusal_is_final(connect: Connect, reply: Reply, seed: int | None) -> None:
+    async with ScriptedEndpoint(reply) as endpoint:
+        with pytest.raises(EndpointError):
+            await connect(endpoint).chat(ASK, seed=seed)
+    assert len(endpoint.requests) == 1
+
+
+async def test_a_failure_that_may_pass_does_not_cost_the_seed(connect: Connect) -> None:
+    async with ScriptedEndpoint(in_turn(refusal("seeding the pool", 503), "fine")) as endpoint:
+        await connect(endpoint).chat(ASK, seed=5)
+    assert [body.get("seed") for body in endpoint.bodies] == [5, 5]
+
+
+async def test_a_refusal_that_was_not_of_the_seed_does_not_cost_it(connect: Connect) -> None:
+    """Without a seed the request is refused just the same: the word stood in the message for another reason."""
+    refused = refusal("seed-36b takes at most 4096 tokens")
+    async with ScriptedEndpoint(
+        lambda request, number: "fine" if request["max_tokens"] < 5000 else refused
+    ) as endpoint:
+        client = connect(endpoint)
+        with pytest.raises(EndpointError):
+            await client.chat(ASK, seed=5, max_tokens=9999)
+        await client.chat(ASK, seed=6, max_tokens=10)
+    assert endpoint.bodies[-1].get("seed") == 6
+
+
+async def test_the_request_with_the_refused_seed_was_sent_too(connect: Connect) -> None:
+    refused = refusal("unknown field: seed")
+    async with ScriptedEndpoint(lambda request, number: refused if "seed" in request else "fine") as endpoint:
+        answer = await connect(endpoint).chat(ASK, seed=5)
+    assert answer.attempts == len(endpoint.requests) == 2
+
+
+@pytest.mark.parametrize("n_is_ignored", [True, False])
+async def test_completions_that_are_asked_for_one_by_one_are_not_all_of_one_seed(
+    connect: Connect, n_is_ignored: bool
+) -> None:
+    """The same request with the same seed is the same completion."""
+    async with ScriptedEndpoint(lambda request, number: f"text of {request['seed']}") as endpoint:
+        answer = await connect(endpoint, n_is_ignored=n_is_ignored).chat(ASK, n=3, seed=5)
+    assert len({choice.text for choice in answer.choices}) == 3
+
+
+async def test_a_completion_that_is_asked_for_again_keeps_its_seed(connect: Connect) -> None:
+    failed: list[int] = []
+
+    def script(request: dict[str, Any], number: int) -> Reply | str:
+        if request["seed"] == 6 and not failed:
+            failed.append(number)
+            return Reply(status=500)
+        return f"text of {request['seed']}"
+
+    async with ScriptedEndpoint(script) as endpoint:
+        answer = await connect(endpoint, n_is_ignored=True, max_retries=0).chat(ASK, n=3, seed=5)
+    assert {choice.text for choice in answer.choices} == {"text of 5", "text of 6", "text of 7"}
+    assert len(endpoint.requests) == 4

@@ -1,0 +1,222 @@
+"""The client with a judgment cache: no answer is paid for twice, and none is shared that must be independent."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from judges.llm.cache import JudgmentCache
+from judges.llm.errors import EndpointError
+from judges.llm.usage import Usage
+from judges.llm.wire import Choice, Token
+from tests.scripted import Reply, ScriptedEndpoint, completion, in_turn
+
+ASK = [{"role": "user", "content": "hi"}]
+
+Connect = Callable[..., Any]
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Iterator[JudgmentCache]:
+    opened = JudgmentCache(tmp_path / "cache.sqlite")
+    yield opened
+    opened.close()
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.7, None])
+async def test_a_repeat_costs_neither_request_nor_usage(
+    connect: Connect, cache: JudgmentCache, temperature: float | None
+) -> None:
+    body = completion("yes", reasoning_content="since")
+    async with ScriptedEndpoint(Reply(body=body)) as endpoint:
+        client = connect(endpoint, cache=cache, temperature=temperature)
+        first, second = await client.chat(ASK), await client.chat(ASK)
+    assert len(endpoint.requests) == 1
+    assert (first.cached, second.cached) == (False, True)
+    assert second.choices == first.choices
+    assert (second.usage, second.attempts) == (Usage(), 0)
+    meter = client.meter
+    assert (meter.calls, meter.cached, meter.requests, meter.usage) == (2, 1, 1, first.usage)
+
+
+async def test_another_client_and_another_day_find_it_too(connect: Connect, tmp_path: Path) -> None:
+    async with ScriptedEndpoint() as endpoint:
+        for expected in (False, True):
+            cache = JudgmentCache(tmp_path / "cache.sqlite")
+            assert (await connect(endpoint, cache=cache).chat(ASK)).cached is expected
+            cache.close()
+
+
+async def test_replicas_and_keys_do_not_matter_to_a_named_endpoint(connect: Connect, cache: JudgmentCache) -> None:
+    async with ScriptedEndpoint() as first, ScriptedEndpoint() as second:
+        await connect(first, cache=cache, identity="judge", key="a").chat(ASK)
+        answer = await connect(second, cache=cache, identity="judge", key="b", max_retries=9, timeout_s=9.0).chat(ASK)
+        assert answer.cached
+        assert not (await connect(second, cache=cache, identity="other").chat(ASK)).cached
+
+
+@pytest.mark.parametrize(
+    "different",
+    [
+        {"vote": 1},
+        {"seed": 0},
+        {"seed": 7},
+        {"temperature": 0.3},
+        {"temperature": None},
+        {"max_tokens": 99},
+        {"extra": {"top_p": 0.5}},
+        {"messages": [{"role": "user", "content": "hi!"}]},
+        {"messages": [*ASK, {"role": "assistant", "content": "x"}, *ASK]},
+    ],
+)
+async def test_a_call_that_differs_is_asked(connect: Connect, cache: JudgmentCache, different: dict[str, Any]) -> None:
+    async with ScriptedEndpoint(lambda request, number: f"text {number}") as endpoint:
+        client = connect(endpoint, cache=cache, temperature=0.2)
+        calls: list[dict[str, Any]] = [{"messages": ASK}, {"messages": ASK, **different}] * 2
+        answers = [await client.chat(**call) for call in calls]
+    assert [answer.first.text for answer in answers] == ["text 1", "text 2"] * 2
+    assert len(endpoint.requests) == 2
+
+
+async def test_the_settings_extra_body_is_in_the_key(connect: Connect, cache: JudgmentCache) -> None:
+    async with ScriptedEndpoint() as endpoint:
+        for effort, cached in (("low", False), ("high", False), ("low", True)):
+            client = connect(endpoint, cache=cache, extra_body={"reasoning_effort": effort})
+            assert (await client.chat(ASK)).cached is cached
+
+
+async def test_votes_are_independent_and_each_is_kept(connect: Connect, cache: JudgmentCache) -> None:
+    async with ScriptedEndpoint(lambda request, number: f"text {number}") as endpoint:
+        client = connect(endpoint, cache=cache, temperature=0.0)
+        first = await asyncio.gather(*(client.chat(ASK, vote=vote) for vote in range(5)))
+        again = await asyncio.gather(*(client.chat(ASK, vote=vote) for vote in range(5)))
+    assert len(endpoint.requests) == 5 == len({answer.first.text for answer in first})
+    assert [answer.choices for answer in again] == [answer.choices for answer in first]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        completion("ye", finish_reason="length"),
+        completion("", refusal="I won't."),
+        completion("no", finish_reason="content_filter"),
+    ],
+)
+async def test_what_is_no_whole_answer_is_not_kept(
+    connect: Connect, cache: JudgmentCache, body: dict[str, Any]
+) -> None:
+    async with ScriptedEndpoint(in_turn(Reply(body=body), "fine")) as endpoint:
+        client = connect(endpoint, cache=cache)
+        await client.chat(ASK)
+        assert (await client.chat(ASK)).first.text == "fine"
+        assert (await client.chat(ASK)).cached
+
+
+async def test_a_failure_is_not_kept(connect: Connect, cache: JudgmentCache) -> None:
+    async with ScriptedEndpoint(in_turn(Reply(status=400), "fine")) as endpoint:
+        client = connect(endpoint, cache=cache)
+        with pytest.raises(EndpointError):
+            await client.chat(ASK)
+        answer = await client.chat(ASK)
+    assert (answer.first.text, answer.cached) == ("fine", False)
+
+
+async def test_the_judge_says_what_is_worth_keeping(connect: Connect, cache: JudgmentCache) -> None:
+    async with ScriptedEndpoint(in_turn("no verdict", "[[A]]")) as endpoint:
+        client = connect(endpoint, cache=cache)
+        answers = [await client.chat(ASK, keep=lambda choice: "[[" in choice.text) for _ in range(3)]
+    assert [(answer.first.text, answer.cached) for answer in answers] == [
+        ("no verdict", False),
+        ("[[A]]", False),
+        ("[[A]]", True),
+    ]
+
+
+async def test_identical_greedy_calls_at_once_are_one_request_and_are_kept(
+    connect: Connect, cache: JudgmentCache
+) -> None:
+    async with ScriptedEndpoint() as endpoint:
+        client = connect(endpoint, cache=cache, temperature=0.0)
+        await asyncio.gather(*(client.chat(ASK) for _ in range(10)))
+        assert (await client.chat(ASK)).cached
+    assert len(endpoint.requests) == 1
+    assert (client.meter.calls, client.meter.cached) == (11, 10)
+
+
+class SlowToRead(JudgmentCache):
+    """A cache whose second reading takes until it is told to end."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.readings = 0
+        self.end = asyncio.Event()
+
+    async def get(self, key: str) -> Choice | None:
+        self.readings += 1
+        second = self.readings == 2
+        kept = await super().get(key)
+        if second:
+            await self.end.wait()
+        return kept
+
+
+async def test_a_greedy_call_that_ends_while_the_cache_is_read_is_not_paid_for_again(
+    connect: Connect, tmp_path: Path
+) -> None:
+    cache = SlowToRead(tmp_path / "cache.sqlite")
+    async with ScriptedEndpoint() as endpoint:
+        client = connect(endpoint, cache=cache, temperature=0.0)
+        first, second = (asyncio.create_task(client.chat(ASK)) for _ in range(2))
+        await first
+        cache.end.set()
+        assert (await second).cached
+    assert len(endpoint.requests) == 1
+    cache.close()
+
+
+async def test_several_completions_are_never_answered_by_the_cache(connect: Connect, cache: JudgmentCache) -> None:
+    async with ScriptedEndpoint(Reply(body=completion("a", "b"))) as endpoint:
+        client = connect(endpoint, cache=cache)
+        await client.chat(ASK, n=2)
+        assert not (await client.chat(ASK, n=2)).cached
+    assert len(endpoint.requests) == 2
+
+
+async def test_seeds_are_in_the_key_and_each_answer_is_kept(connect: Connect, cache: JudgmentCache) -> None:
+    async with ScriptedEndpoint(lambda request, number: f"text {number}") as endpoint:
+        client = connect(endpoint, cache=cache, temperature=0.7)
+        answers = [await client.chat(ASK, vote=vote, seed=seed) for vote, seed in [(0, 0), (1, 1), (1, 0)] * 2]
+    assert [answer.first.text for answer in answers] == ["text 1", "text 2", "text 3"] * 2
+    assert len(endpoint.requests) == 3
+
+
+async def test_answers_to_a_seed_that_was_refused_are_kept(connect: Connect, cache: JudgmentCache) -> None:
+    refused = Reply(status=400, body={"error": {"message": "unknown field: seed"}})
+    async with ScriptedEndpoint(lambda request, number: refused if "seed" in request else f"text {number}") as endpoint:
+        first = [await connect(endpoint, cache=cache).chat(ASK, vote=vote, seed=vote) for vote in (0, 1)]
+        again = [await connect(endpoint, cache=cache).chat(ASK, vote=vote, seed=vote) for vote in (0, 1)]
+    assert [answer.choices for answer in again] == [answer.choices for answer in first]
+    assert [answer.cached for answer in again] == [True, True]
+    assert first[0].choices != first[1].choices
+    assert len(endpoint.requests) == 4
+
+
+async def test_tokens_with_their_alternatives_are_kept(connect: Connect, cache: JudgmentCache) -> None:
+    body = completion("Of 4")
+    top = [{"token": " 4", "logprob": -0.25}, {"token": "é5", "logprob": -1.5}, {"token": "\ud800", "logprob": -9.0}]
+    content = [
+        {"token": "Of", "logprob": 0, "top_logprobs": top},
+        {"token": " 4", "logprob": -0.25, "top_logprobs": top},
+    ]
+    body["choices"][0]["logprobs"] = {"content": content}
+    asked = {"logprobs": True, "top_logprobs": 3}
+    async with ScriptedEndpoint(Reply(body=body)) as endpoint:
+        client = connect(endpoint, cache=cache)
+        first, again = await client.chat(ASK, extra=asked), await client.chat(ASK, extra=asked)
+        plain = await client.chat(ASK)
+    assert first.first.tokens == (Token("Of"), Token(" 4", ((" 4", -0.25), ("é5", -1.5), ("�", -9.0))))
+    assert again.first.tokens == first.first.tokens
+    assert [answer.cached for answer in (first, again, plain)] == [False, True, False]
+    assert len(endpoint.requests) == 2

@@ -1,0 +1,167 @@
+"""Several completions of one call, and identical calls that share one."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from judges.llm.errors import EndpointError
+from judges.llm.usage import Usage
+from tests.scripted import Meeting, Reply, ScriptedEndpoint, completion, in_turn
+
+ASK = [{"role": "user", "content": "hi"}]
+
+Connect = Callable[..., Any]
+
+
+def texts(answer: Any) -> list[str]:
+    return [choice.text for choice in answer.choices]
+
+
+# --------------------------------------------------------------------------------------------- several completions
+
+
+async def test_n_that_is_honoured_is_one_request(connect: Connect) -> None:
+    async with ScriptedEndpoint(Reply(body=completion("a", "b", "c"))) as endpoint:
+        answer = await connect(endpoint, temperature=1.0).chat(ASK, n=3)
+    assert texts(answer) == ["a", "b", "c"]
+    assert [body["n"] for body in endpoint.bodies] == [3]
+    assert (answer.usage, answer.attempts) == (Usage(10, 5), 1)
+
+
+async def test_n_that_is_ignored_is_made_up_for_and_remembered(connect: Connect) -> None:
+    async with ScriptedEndpoint(lambda request, number: f"text {number}") as endpoint:
+        client = connect(endpoint)
+        first, second = await client.chat(ASK, n=3), await client.chat(ASK, n=3)
+    assert sorted(texts(first)) == ["text 1", "text 2", "text 3"]
+    assert sorted(texts(second)) == ["text 4", "text 5", "text 6"]
+    assert [body.get("n") for body in endpoint.bodies] == [3, None, None, None, None, None]
+    assert (first.usage, first.attempts) == (Usage(30, 15), 3)
+
+
+async def test_n_that_is_answered_in_part_is_made_up_for_and_asked_again(connect: Connect) -> None:
+    part, rest = Reply(body=completion("a", "b")), Reply(body=completion("c"))
+    async with ScriptedEndpoint(in_turn(part, rest, part, rest)) as endpoint:
+        client = connect(endpoint)
+        answers = [await client.chat(ASK, n=3) for _ in range(2)]
+    assert [texts(answer) for answer in answers] == [["a", "b", "c"]] * 2
+    assert [body.get("n") for body in endpoint.bodies] == [3, None, 3, None]
+
+
+async def test_n_known_to_be_ignored_is_never_sent_and_all_requests_run_at_once(connect: Connect) -> None:
+    meeting = Meeting(4)
+
+    async def script(request: dict[str, Any], number: int) -> str:
+        await meeting.wait()
+        return f"text {number}"
+
+    async with ScriptedEndpoint(script) as endpoint:
+        answer = await connect(endpoint, n_is_ignored=True).chat(ASK, n=4)
+    assert len(set(texts(answer))) == 4
+    assert endpoint.peak == 4
+    assert not any("n" in body for body in endpoint.bodies)
+
+
+async def test_more_than_asked_for_is_cut(connect: Connect) -> None:
+    async with ScriptedEndpoint(Reply(body=completion("a", "b", "c"))) as endpoint:
+        client = connect(endpoint)
+        assert texts(await client.chat(ASK, n=2)) == ["a", "b"]
+        assert texts(await client.chat(ASK)) == ["a"]
+
+
+async def test_a_completion_that_fails_fails_the_call(connect: Connect) -> None:
+    wrong = Reply(status=400, body={"error": {"message": "wrong"}})
+    async with ScriptedEndpoint(in_turn("a", wrong)) as endpoint:
+        client = connect(endpoint)
+        with pytest.raises(EndpointError, match="wrong"):
+            await client.chat(ASK, n=3)
+    assert (client.meter.calls, client.meter.failures) == (1, 1)
+    assert client.meter.usage == Usage(10, 5)
+
+
+async def test_completions_of_a_greedy_policy_are_not_shared(connect: Connect) -> None:
+    async with ScriptedEndpoint("text") as endpoint:
+        await connect(endpoint, temperature=0.0, n_is_ignored=True).chat(ASK, n=3)
+    assert len(endpoint.requests) == 3
+
+
+# --------------------------------------------------------------------------------------------- identical calls at once
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0])
+async def test_identical_greedy_calls_at_once_are_one_request(connect: Connect, temperature: float) -> None:
+    async with ScriptedEndpoint(Reply(body=completion("fine", "one too many"))) as endpoint:
+        client = connect(endpoint, temperature=temperature)
+        answers = await asyncio.gather(*(client.chat(ASK) for _ in range(10)))
+    assert len(endpoint.requests) == 1
+    assert [texts(answer) for answer in answers] == [["fine"]] * 10
+    assert sorted((answer.cached, answer.usage.prompt_tokens) for answer in answers) == [(False, 10)] + [(True, 0)] * 9
+    meter = client.meter
+    assert (meter.calls, meter.cached, meter.requests, meter.usage) == (10, 9, 1, Usage(10, 5))
+
+
+@pytest.mark.parametrize("temperature", [0.2, None])
+async def test_sampled_calls_share_nothing(connect: Connect, temperature: float | None) -> None:
+    async with ScriptedEndpoint() as endpoint:
+        client = connect(endpoint, temperature=temperature)
+        await asyncio.gather(*(client.chat(ASK) for _ in range(10)))
+    assert (len(endpoint.requests), client.meter.cached) == (10, 0)
+
+
+@pytest.mark.parametrize(
+    "different",
+    [
+        {"vote": 1},
+        {"max_tokens": 5},
+        {"extra": {"seed": 1}},
+        {"messages": [{"role": "user", "content": "hi!"}]},
+        {"messages": [{"role": "system", "content": "hi"}]},
+    ],
+)
+async def test_calls_that_differ_share_nothing(connect: Connect, different: dict[str, Any]) -> None:
+    async with ScriptedEndpoint() as endpoint:
+        client = connect(endpoint, temperature=0.0)
+        await asyncio.gather(client.chat(ASK), client.chat(**{"messages": ASK, **different}))
+    assert len(endpoint.requests) == 2
+
+
+async def test_one_after_the_other_shares_nothing(connect: Connect) -> None:
+    async with ScriptedEndpoint() as endpoint:
+        client = connect(endpoint, temperature=0.0)
+        for _ in range(2):
+            assert not (await client.chat(ASK)).cached
+    assert len(endpoint.requests) == 2
+
+
+async def test_a_failure_is_shared_too(connect: Connect) -> None:
+    async with ScriptedEndpoint(Reply(status=400)) as endpoint:
+        client = connect(endpoint, temperature=0.0)
+        failures = await asyncio.gather(*(client.chat(ASK) for _ in range(5)), return_exceptions=True)
+    assert [type(failure) for failure in failures] == [EndpointError] * 5
+    assert (len(endpoint.requests), client.meter.failures) == (1, 5)
+
+
+async def test_a_leader_that_is_cancelled_leaves_the_others_their_answer(connect: Connect) -> None:
+    async with ScriptedEndpoint(in_turn(Reply(hang=True), "fine")) as endpoint:
+        client = connect(endpoint, temperature=0.0)
+        leader = asyncio.create_task(client.chat(ASK))
+        await endpoint.arrived(1)
+        others = [asyncio.create_task(client.chat(ASK)) for _ in range(5)]
+        leader.cancel()
+        answers = await asyncio.gather(*others)
+    assert leader.cancelled()
+    assert [answer.first.text for answer in answers] == ["fine"] * 5
+    assert len(endpoint.requests) == 2
+
+
+async def test_all_callers_that_are_cancelled_at_once_stop(connect: Connect) -> None:
+    async with ScriptedEndpoint(Reply(hang=True)) as endpoint:
+        client = connect(endpoint, temperature=0.0, max_retries=0, timeout_s=1.0)
+        callers = [asyncio.create_task(client.chat(ASK)) for _ in range(5)]
+        await endpoint.arrived(1)
+        for caller in callers:
+            caller.cancel()
+        await asyncio.gather(*callers, return_exceptions=True)
+    assert [caller.cancelled() for caller in callers] == [True] * 5
+    assert len(endpoint.requests) == 1

@@ -1,0 +1,286 @@
+import asyncio
+import itertools
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judges.llm.limits import AdaptiveLimit, RateBudget
+
+
+async def settle() -> None:
+    """Let every task run as far as it can."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+def queue(limit: AdaptiveLimit, *names: str, admitted: list[str]) -> list[asyncio.Task[None]]:
+    """Tasks that wait for a place, those whose names begin with "urgent" urgently; they write down who got one."""
+
+    async def wait(name: str) -> None:
+        await limit.acquire(urgent=name.startswith("urgent"))
+        admitted.append(name)
+
+    return [asyncio.create_task(wait(name)) for name in names]
+
+
+async def test_as_many_as_the_ceiling_at_once() -> None:
+    limit, admitted = AdaptiveLimit(2), list[str]()
+    queue(limit, "a", "b", "c", "d", admitted=admitted)
+    await settle()
+    assert (admitted, limit.in_flight) == (["a", "b"], 2)
+    limit.release()
+    await settle()
+    assert (admitted, limit.in_flight) == (["a", "b", "c"], 2)
+    for _ in range(3):
+        limit.release()
+        await settle()
+    assert (admitted, limit.in_flight) == (["a", "b", "c", "d"], 0)
+
+
+async def order_of_admission(*names: str) -> list[str]:
+    """The order in which those who queue behind a full limit of one get their place."""
+    limit, admitted = AdaptiveLimit(1), list[str]()
+    await limit.acquire()
+    queue(limit, *names, admitted=admitted)
+    await settle()
+    for _ in names:
+        limit.release()
+        await settle()
+    return admitted
+
+
+async def test_first_come_first_served() -> None:
+    assert await order_of_admission("a", "b", "c") == ["a", "b", "c"]
+
+
+async def test_urgent_calls_go_first() -> None:
+    assert await order_of_admission("a", "urgent", "b") == ["urgent", "a", "b"]
+
+
+async def test_urgent_calls_among_themselves_are_served_as_they_came() -> None:
+    assert await order_of_admission("a", "urgent 1", "urgent 2") == ["urgent 1", "urgent 2", "a"]
+
+
+async def test_nobody_overtakes_those_who_wait() -> None:
+    limit, admitted = AdaptiveLimit(1), list[str]()
+    await limit.acquire()
+    waiting = queue(limit, "first", admitted=admitted)
+    await settle()
+    limit.release()  # the place is given to the one who waits, who has not run yet
+    late = queue(limit, "late", admitted=admitted)
+    await settle()
+    assert admitted == ["first"]
+    limit.release()
+    await asyncio.gather(*waiting, *late)
+    assert admitted == ["first", "late"]
+
+
+async def test_a_burst_of_overloads_halves_once() -> None:
+    limit = AdaptiveLimit(8)
+    times = [await limit.acquire() for _ in range(8)]
+    for admitted in times:
+        limit.overloaded(admitted)
+    assert limit.limit == 4
+    for _ in times:
+        limit.release()
+    limit.overloaded(await limit.acquire())
+    assert limit.limit == 2
+
+
+async def test_never_below_one() -> None:
+    limit = AdaptiveLimit(3)
+    for _ in range(5):
+        limit.overloaded(await limit.acquire())
+        limit.release()
+    assert limit.limit == 1
+
+
+async def test_a_lowered_limit_admits_nobody_until_enough_have_left() -> None:
+    limit, admitted = AdaptiveLimit(4), list[str]()
+    times = [await limit.acquire() for _ in range(4)]
+    queue(limit, "next", admitted=admitted)
+    limit.overloaded(times[0])
+    for left in (1, 2):
+        limit.release()
+        await settle()
+        assert (admitted, limit.in_flight) == ([], 4 - left)
+    limit.release()
+    await settle()
+    assert (admitted, limit.in_flight) == (["next"], 2)
+
+
+@pytest.mark.parametrize("ceiling", [1, 2, 3, 10, 256])
+async def test_successes_win_the_ceiling_back_and_no_more(ceiling: int) -> None:
+    limit = AdaptiveLimit(ceiling)
+    for _ in range(12):
+        limit.overloaded(await limit.acquire())
+        limit.release()
+    seen = []
+    for _ in range(30 * ceiling):
+        limit.succeeded()
+        seen.append(limit.limit)
+    assert seen == sorted(seen)
+    assert seen[-1] == ceiling
+
+
+async def test_a_window_of_successes_wins_back_five_per_cent() -> None:
+    limit = AdaptiveLimit(200)
+    limit.overloaded(await limit.acquire())
+    for _ in range(100):
+        limit.succeeded()
+    assert 109 <= limit.limit <= 110
+
+
+async def test_a_success_admits_those_who_wait() -> None:
+    limit, admitted = AdaptiveLimit(2), list[str]()
+    limit.overloaded(await limit.acquire())
+    queue(limit, "next", admitted=admitted)
+    await settle()
+    assert (admitted, limit.limit) == ([], 1)
+    limit.succeeded()
+    await settle()
+    assert (admitted, limit.limit, limit.in_flight) == (["next"], 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("halvings", "ceiling", "limit"), [(0, 4, 4), (0, 16, 16), (1, 4, 2), (1, 16, 8), (3, 4, 1), (1, 1, 1)]
+)
+async def test_a_limit_keeps_its_share_of_a_ceiling_that_moves(halvings: int, ceiling: int, limit: int) -> None:
+    moved = AdaptiveLimit(8)
+    for _ in range(halvings):
+        moved.overloaded(await moved.acquire())
+        moved.release()
+    moved.rescale(ceiling)
+    assert (moved.ceiling, moved.limit) == (ceiling, limit)
+    for _ in range(60 * ceiling):
+        moved.succeeded()
+    assert moved.limit == ceiling
+
+
+async def test_a_ceiling_that_rises_admits_those_who_wait() -> None:
+    limit, admitted = AdaptiveLimit(1), list[str]()
+    queue(limit, "a", "b", "c", admitted=admitted)
+    await settle()
+    limit.rescale(2)
+    await settle()
+    assert (admitted, limit.in_flight) == (["a", "b"], 2)
+
+
+@pytest.mark.parametrize("left_before_the_place_is_free", [True, False])
+async def test_the_place_of_one_who_leaves_goes_to_the_next(left_before_the_place_is_free: bool) -> None:
+    limit, admitted = AdaptiveLimit(1), list[str]()
+    await limit.acquire()
+    leaving, staying = queue(limit, "leaving", "staying", admitted=admitted)
+    await settle()
+    if left_before_the_place_is_free:
+        leaving.cancel()
+        limit.release()
+    else:
+        limit.release()
+        leaving.cancel()
+    await staying
+    assert leaving.cancelled()
+    assert (admitted, limit.in_flight) == (["staying"], 1)
+
+
+STEPS = [
+    "ask",
+    "ask urgently",
+    "release",
+    "cancel 0",
+    "cancel 1",
+    "cancel 2",
+    "cancel 3",
+    "settle",
+    "succeed",
+    "overload",
+]
+
+
+@pytest.mark.parametrize("ceiling", [1, 2])
+def test_no_short_interleaving_leaks_a_place_or_leaves_one_empty(ceiling: int) -> None:
+    async def all_of_them() -> None:
+        for steps in itertools.product(STEPS[1:8], repeat=4):
+            await interleave(ceiling, ["ask", "ask", "ask", "settle", *steps, "settle"])
+
+    asyncio.run(all_of_them())
+
+
+@given(st.integers(1, 3), st.lists(st.sampled_from([*STEPS, "rescale 1", "rescale 2", "rescale 4"]), max_size=30))
+def test_no_interleaving_leaks_a_place_or_leaves_one_empty(ceiling: int, steps: list[str]) -> None:
+    asyncio.run(interleave(ceiling, steps))
+
+
+async def interleave(ceiling: int, steps: Sequence[str]) -> None:
+    """Take these steps; check after each "settle" and at the end that every place is held or free."""
+    limit, highest = AdaptiveLimit(ceiling), ceiling
+    holding: list[float] = []
+    tasks: list[asyncio.Task[None]] = []
+
+    async def take(urgent: bool) -> None:
+        holding.append(await limit.acquire(urgent=urgent))
+
+    for step in steps:
+        what, _, which = step.partition(" ")
+        if what == "ask":
+            tasks.append(asyncio.create_task(take(urgent=which == "urgently")))
+        elif what == "release" and holding:
+            holding.pop()
+            limit.release()
+        elif what == "succeed":
+            limit.succeeded()
+        elif what == "overload" and holding:
+            limit.overloaded(holding[-1])
+        elif what == "cancel" and int(which) < len(tasks):
+            tasks[int(which)].cancel()
+        elif what == "rescale":
+            limit.rescale(int(which))
+            highest = max(highest, limit.ceiling)
+        elif what == "settle":
+            await settle()
+            waiting = [task for task in tasks if not task.done()]
+            assert limit.in_flight == len(holding) <= highest
+            assert not waiting or limit.in_flight >= limit.limit
+        assert 1 <= limit.limit <= limit.ceiling
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    while holding:
+        holding.pop()
+        limit.release()
+    assert limit.in_flight == 0
+
+
+async def test_without_budgets_nothing_waits() -> None:
+    budget = RateBudget.per_minute(None, None)
+    assert (budget.requests, budget.tokens) == (None, None)
+    for _ in range(1000):
+        await budget.spend(10**9)
+
+
+async def test_requests_and_tokens_are_spent() -> None:
+    budget = RateBudget.per_minute(requests=3, tokens=100)
+    assert budget.requests is not None and budget.tokens is not None
+    for _ in range(3):
+        assert budget.requests.has_capacity()
+        await budget.spend(20)
+    assert not budget.requests.has_capacity()
+    assert budget.tokens.has_capacity(40) and not budget.tokens.has_capacity(60)
+
+
+async def test_a_request_larger_than_a_minutes_tokens_takes_all_of_them() -> None:
+    budget = RateBudget.per_minute(None, tokens=100)
+    assert budget.tokens is not None
+    await budget.spend(5000)
+    assert not budget.tokens.has_capacity(10)
+
+
+async def test_a_spent_budget_makes_the_next_one_wait() -> None:
+    budget = RateBudget.per_minute(requests=1, tokens=None)
+    await budget.spend(1)
+    waiting = asyncio.create_task(budget.spend(1))
+    await settle()
+    assert not waiting.done()
+    waiting.cancel()

@@ -1,0 +1,151 @@
+import time
+
+import pytest
+from pydantic import SecretStr
+
+from judges.llm.replicas import Endpoint, Replica, ReplicaSet, environment_proxy
+
+KEY = "sk-this-is-secret"
+
+
+def endpoint(base_url: str = "http://localhost:8000/v1", key: str | None = None) -> Endpoint:
+    return Endpoint(base_url, "some-model", None if key is None else SecretStr(key))
+
+
+@pytest.mark.parametrize("base_url", ["http://h:8000/v1", "http://h:8000/v1/"])
+def test_the_completions_url(base_url: str) -> None:
+    assert endpoint(base_url).url == "http://h:8000/v1/chat/completions"
+
+
+@pytest.mark.parametrize(
+    ("base_url", "shown"),
+    [
+        ("http://localhost:8000/v1", "http://localhost:8000/v1"),
+        ("https://user:password@api.example.com/v1", "https://api.example.com/v1"),
+        ("https://api.example.com:444/v1?token=password#password", "https://api.example.com:444/v1"),
+        ("http://user:password@[::1]:8000/v1", "http://[::1]:8000/v1"),
+    ],
+)
+def test_shown_without_credentials(base_url: str, shown: str) -> None:
+    assert endpoint(base_url).shown == shown
+
+
+def test_a_port_out_of_range_can_be_shown_too() -> None:
+    assert "localhost" in endpoint("http://localhost:99999/v1").shown
+
+
+def test_a_key_is_taken_out_of_what_an_endpoint_said() -> None:
+    assert Replica(endpoint(key=KEY)).redact(f"bad key {KEY}, yes: {KEY}") == "bad key ***, yes: ***"
+    assert Replica(endpoint(key="")).redact("text") == "text"
+    assert Replica(endpoint()).redact("text") == "text"
+
+
+def test_the_key_is_sent_and_not_shown() -> None:
+    replica = Replica(endpoint(key=KEY))
+    assert replica.headers == {"Content-Type": "application/json", "Authorization": f"Bearer {KEY}"}
+    assert KEY not in repr(replica.endpoint)
+    assert KEY not in repr(replica)
+
+
+def test_without_a_key_there_is_no_authorization() -> None:
+    assert "Authorization" not in Replica(endpoint()).headers
+
+
+def test_a_set_needs_an_endpoint() -> None:
+    with pytest.raises(ValueError, match="endpoint"):
+        ReplicaSet([])
+
+
+def a_set(*in_flight: int) -> ReplicaSet:
+    replicas = ReplicaSet([endpoint(f"http://h{number}/v1") for number in range(len(in_flight))])
+    for replica, calls in zip(replicas.replicas, in_flight, strict=True):
+        replica.in_flight = calls
+    return replicas
+
+
+@pytest.mark.parametrize(("in_flight", "picked"), [((0, 0), 0), ((1, 0), 1), ((3, 2, 4), 1), ((5,), 0)])
+def test_fewest_in_flight_first(in_flight: tuple[int, ...], picked: int) -> None:
+    replicas = a_set(*in_flight)
+    assert replicas.pick() is replicas.replicas[picked]
+
+
+def test_one_that_failed_is_passed_over_until_it_succeeds_again() -> None:
+    replicas = a_set(0, 5)
+    first, second = replicas.replicas
+    first.failed(None)
+    assert replicas.pick() is second
+    first.succeeded()
+    assert replicas.pick() is first
+
+
+def test_if_all_rest_the_one_that_wakes_first_is_picked() -> None:
+    replicas = a_set(0, 5, 1)
+    for replica, retry_after in zip(replicas.replicas, (90.0, 30.0, 60.0), strict=True):
+        replica.failed(retry_after)
+    assert replicas.pick() is replicas.replicas[1]
+
+
+def test_a_replica_of_its_own_is_picked_even_while_it_rests() -> None:
+    replicas = a_set(0)
+    replicas.replicas[0].failed(1000.0)
+    assert replicas.pick() is replicas.replicas[0]
+
+
+def test_it_wakes_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    replicas = a_set(0, 1)
+    monkeypatch.setattr(time, "monotonic", lambda: 1000.0)
+    replicas.replicas[0].failed(20.0)
+    monkeypatch.setattr(time, "monotonic", lambda: 1019.0)
+    assert replicas.pick() is replicas.replicas[1]
+    monkeypatch.setattr(time, "monotonic", lambda: 1020.0)
+    assert replicas.pick() is replicas.replicas[0]
+
+
+def test_rests_grow_up_to_half_a_minute_and_begin_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    replica = Replica(endpoint())
+    monkeypatch.setattr(time, "monotonic", lambda: 1000.0)
+
+    def rest(retry_after: float | None = None) -> float:
+        replica.failed(retry_after)
+        return replica.resting_until - 1000.0
+
+    assert [rest() for _ in range(7)] == [1, 2, 4, 8, 16, 30, 30]
+    assert [rest(90.0), rest(0.5)] == [90, 30]
+    replica.succeeded()
+    assert replica.resting_until < 1000.0
+    assert rest() == 1
+
+
+@pytest.mark.parametrize(
+    ("url", "no_proxy", "proxy"),
+    [
+        ("http://api.example.com/v1", "", "http://plain:3128"),
+        ("https://api.example.com/v1", "", "http://secure:3128"),
+        ("https://user:pw@api.example.com:8443/v1", "", "http://secure:3128"),
+        ("http://api.example.com/v1", "api.example.com", None),
+        ("http://api.example.com:8000/v1", "api.example.com", None),
+        ("http://user:pw@api.example.com/v1", "api.example.com", None),
+        ("http://api.example.com/v1", ".example.com", None),
+        ("https://api.example.com/v1", "localhost,example.com", None),
+        ("http://api.example.com/v1", "example.org", "http://plain:3128"),
+        ("http://127.0.0.1:8000/v1", "localhost,127.0.0.1", None),
+        ("https://api.example.com/v1", "*", None),
+        ("ftp://api.example.com/v1", "", None),
+    ],
+)
+def test_the_environments_proxy(monkeypatch: pytest.MonkeyPatch, url: str, no_proxy: str, proxy: str | None) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://plain:3128")
+    monkeypatch.setenv("HTTPS_PROXY", "http://secure:3128")
+    monkeypatch.setenv("NO_PROXY", no_proxy)
+    assert environment_proxy(url) == proxy
+
+
+def test_without_proxies_there_is_none() -> None:
+    assert environment_proxy("http://api.example.com/v1") is None
+    assert Replica(endpoint()).proxy is None
+
+
+def test_a_replica_looks_its_proxy_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("https_proxy", "http://secure:3128")
+    assert Replica(endpoint("https://api.example.com/v1")).proxy == "http://secure:3128"
+    assert Replica(endpoint("http://api.example.com/v1")).proxy is None

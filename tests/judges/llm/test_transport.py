@@ -1,0 +1,249 @@
+"""One request until it is answered or final: retries, pauses, time-outs, the deadline."""
+
+import asyncio
+import email.utils
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from judges.llm.errors import EndpointError, FailureKind
+from judges.llm.transport import open_session
+from tests.scripted import Reply, ScriptedEndpoint, completion, in_turn, refusing
+
+ASK = [{"role": "user", "content": "hi"}]
+
+Connect = Callable[..., Any]
+
+TEMPORARY = {
+    "408": (Reply(status=408), FailureKind.SERVER),
+    "409": (Reply(status=409), FailureKind.SERVER),
+    "429": (Reply(status=429), FailureKind.OVERLOADED),
+    "500": (Reply(status=500), FailureKind.SERVER),
+    "502": (Reply(status=502, body=b"<html>Bad gateway</html>"), FailureKind.SERVER),
+    "503": (Reply(status=503, body=b""), FailureKind.OVERLOADED),
+    "529": (Reply(status=529), FailureKind.OVERLOADED),
+    "drop": (Reply(drop=True), FailureKind.CONNECTION),
+    "not_json": (Reply(body=b'{"choices": [{"mess'), FailureKind.MALFORMED),
+    "no_choices": (Reply(body={"error": {"message": "overloaded"}}), FailureKind.MALFORMED),
+    "no_message": (Reply(body={"choices": [{}]}), FailureKind.MALFORMED),
+    "not_gzip": (Reply(body=b"text", headers={"Content-Encoding": "gzip"}), FailureKind.CONNECTION),
+    "empty": (Reply(body=completion("")), FailureKind.EMPTY),
+    "null": (Reply(body=completion(None)), FailureKind.EMPTY),
+    "white_space": (Reply(body=completion(" \n")), FailureKind.EMPTY),
+    "only_reasoning": (Reply(body=completion("", reasoning_content="thought")), FailureKind.EMPTY),
+}
+
+
+@pytest.mark.parametrize("name", TEMPORARY)
+async def test_a_temporary_failure_is_tried_again(connect: Connect, name: str) -> None:
+    fault, _ = TEMPORARY[name]
+    async with ScriptedEndpoint(in_turn(fault, fault, "fine")) as endpoint:
+        client = connect(endpoint)
+        answer = await client.chat(ASK)
+    assert (answer.first.text, answer.attempts) == ("fine", 3)
+    assert (client.meter.requests, client.meter.calls, client.meter.failures) == (3, 1, 0)
+    assert endpoint.bodies == [endpoint.bodies[0]] * 3
+
+
+@pytest.mark.parametrize("name", TEMPORARY)
+async def test_a_failure_that_stays_is_an_error(connect: Connect, name: str) -> None:
+    fault, kind = TEMPORARY[name]
+    async with ScriptedEndpoint(fault) as endpoint:
+        client = connect(endpoint, max_retries=2)
+        with pytest.raises(EndpointError) as raised:
+            await client.chat(ASK)
+    error = raised.value
+    assert (error.kind, error.attempts, error.endpoint) == (kind, 3, endpoint.base_url)
+    assert len(endpoint.requests) == 3
+    assert (client.meter.failures, client.meter.last_failure) == (1, str(error))
+
+
+@pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 405, 413, 422])
+async def test_a_rejected_request_is_not_sent_again_and_its_message_is_shown(connect: Connect, status: int) -> None:
+    async with ScriptedEndpoint(
+        Reply(status=status, body={"error": {"message": "max_tokens is too large"}})
+    ) as endpoint:
+        with pytest.raises(EndpointError) as raised:
+            await connect(endpoint).chat(ASK)
+    assert (raised.value.kind, raised.value.status, raised.value.attempts) == (FailureKind.REJECTED, status, 1)
+    assert f"HTTP {status}" in str(raised.value) and "max_tokens is too large" in str(raised.value)
+    assert len(endpoint.requests) == 1
+
+
+async def test_a_refused_connection_is_tried_again(connect: Connect) -> None:
+    with refusing() as base_url, pytest.raises(EndpointError) as raised:
+        await connect(base_url, max_retries=2).chat(ASK)
+    assert (raised.value.kind, raised.value.status, raised.value.attempts) == (FailureKind.CONNECTION, None, 3)
+
+
+async def test_a_redirect_is_not_followed(connect: Connect) -> None:
+    async with ScriptedEndpoint("elsewhere") as other:
+        reply = Reply(status=307, headers={"Location": f"{other.base_url}/chat/completions"})
+        async with ScriptedEndpoint(reply) as endpoint:
+            with pytest.raises(EndpointError) as raised:
+                await connect(endpoint).chat(ASK)
+    assert (raised.value.kind, raised.value.status) == (FailureKind.REJECTED, 307)
+    assert (len(endpoint.requests), len(other.requests)) == (1, 0)
+
+
+# --------------------------------------------------------------------------------------------------------- addresses
+
+
+@pytest.mark.parametrize(
+    "base_url",
+    [
+        pytest.param("http://user:password@localhost:99999/v1", id="port"),
+        pytest.param("http://user:password@a..example/v1", id="empty_label"),
+        pytest.param(f"http://user:password@{'a' * 70}.example/v1", id="long_label"),
+    ],
+)
+async def test_an_address_that_cannot_be_called_is_an_endpoints_error(connect: Connect, base_url: str) -> None:
+    with pytest.raises(EndpointError) as raised:
+        await connect(base_url, max_retries=0).chat(ASK)
+    assert "password" not in str(raised.value)
+
+
+@pytest.mark.parametrize(("userinfo", "key"), [("", "sk-secret\n"), ("user:password@", "sk-secret")])
+async def test_headers_that_cannot_be_sent_are_an_endpoints_error(connect: Connect, userinfo: str, key: str) -> None:
+    async with ScriptedEndpoint() as endpoint:
+        with pytest.raises(EndpointError) as raised:
+            await connect(endpoint.base_url.replace("://", f"://{userinfo}"), key=key, max_retries=0).chat(ASK)
+    assert "sk-secret" not in str(raised.value) and "password" not in str(raised.value)
+
+
+async def test_credentials_of_the_url_are_sent(connect: Connect) -> None:
+    async with ScriptedEndpoint() as endpoint:
+        await connect(endpoint.base_url.replace("://", "://user:password@")).chat(ASK)
+    assert endpoint.requests[0].headers["Authorization"] == "Basic dXNlcjpwYXNzd29yZA=="
+
+
+# ----------------------------------------------------------------------------------------------------------- secrets
+
+KEY = "sk-0123456789-secret"
+ECHOES = {
+    "rejected": Reply(status=401, body={"error": {"message": f"Incorrect API key provided: {KEY}."}}),
+    "server": Reply(status=500, body=f"<html>Authorization: Bearer {KEY}</html>"),
+    "malformed": Reply(body={"echo": {"authorization": f"Bearer {KEY}"}}),
+    "not_json": Reply(body=f"{KEY} {KEY}"),
+    "cut_message": Reply(status=401, body={"error": {"message": "x" * 490 + KEY}}),
+    "cut_body": Reply(status=500, body="x" * 490 + KEY),
+}
+
+
+@pytest.mark.parametrize("name", ECHOES)
+async def test_the_key_is_in_no_error_even_if_the_endpoint_repeats_it(connect: Connect, name: str) -> None:
+    async with ScriptedEndpoint(ECHOES[name]) as endpoint:
+        client = connect(endpoint, key=KEY, max_retries=0)
+        with pytest.raises(EndpointError) as raised:
+            await client.chat(ASK)
+    assert endpoint.requests[0].headers["Authorization"] == f"Bearer {KEY}"
+    for text in (str(raised.value), repr(raised.value), str(client.meter.last_failure)):
+        assert KEY not in text
+        assert KEY[:8] not in text  # nor the part of it that stands before a cut
+
+
+# ------------------------------------------------------------------------------------------------------------ pauses
+
+
+async def test_the_pause_is_as_long_as_the_endpoint_asks(connect: Connect, pauses: list[float]) -> None:
+    overloaded = Reply(status=429, headers={"Retry-After": "7"})
+    async with ScriptedEndpoint(in_turn(overloaded, Reply(status=500), "fine")) as endpoint:
+        answer = await connect(endpoint, retry_delay_s=1.0).chat(ASK)
+    assert answer.first.text == "fine"
+    assert pauses[0] == 7.0
+    assert 0 <= pauses[1] <= 2.0
+
+
+async def test_the_pause_may_be_asked_for_as_a_date(connect: Connect, pauses: list[float]) -> None:
+    moment = email.utils.formatdate(time.time() + 500, usegmt=True)
+    async with ScriptedEndpoint(in_turn(Reply(status=503, headers={"Retry-After": moment}), "fine")) as endpoint:
+        await connect(endpoint, deadline_s=1000.0).chat(ASK)
+    assert len(pauses) == 1 and 400 < pauses[0] <= 500
+
+
+@pytest.mark.parametrize("header", ["soon", "", "-3", "nan", "inf"])
+async def test_a_pause_that_cannot_be_read_is_an_ordinary_one(
+    connect: Connect, pauses: list[float], header: str
+) -> None:
+    async with ScriptedEndpoint(in_turn(Reply(status=429, headers={"Retry-After": header}), "fine")) as endpoint:
+        await connect(endpoint, retry_delay_s=0.5).chat(ASK)
+    assert len(pauses) == 1 and pauses[0] <= 0.5
+
+
+async def test_a_pause_beyond_the_deadline_is_not_waited_for(connect: Connect, pauses: list[float]) -> None:
+    async with ScriptedEndpoint(Reply(status=429, headers={"Retry-After": "3600"})) as endpoint:
+        with pytest.raises(EndpointError) as raised:
+            await connect(endpoint, deadline_s=900.0).chat(ASK)
+    assert (raised.value.attempts, raised.value.retry_after, pauses) == (1, 3600.0, [])
+
+
+# --------------------------------------------------------------------------------------------------------- time-outs
+
+
+async def test_an_attempt_that_takes_too_long_is_tried_again(connect: Connect) -> None:
+    async with ScriptedEndpoint(in_turn(Reply(hang=True), "fine")) as endpoint:
+        answer = await connect(endpoint, timeout_s=0.1).chat(ASK)
+    assert (answer.first.text, answer.attempts) == ("fine", 2)
+
+
+async def test_time_outs_that_stay_are_an_error(connect: Connect) -> None:
+    async with ScriptedEndpoint(Reply(hang=True)) as endpoint:
+        with pytest.raises(EndpointError) as raised:
+            await connect(endpoint, timeout_s=0.05, max_retries=1).chat(ASK)
+    assert (raised.value.kind, raised.value.attempts) == (FailureKind.TIMEOUT, 2)
+
+
+async def test_the_deadline_ends_an_attempt_under_way_and_all_retries(connect: Connect) -> None:
+    async with ScriptedEndpoint(Reply(hang=True)) as endpoint:
+        with pytest.raises(EndpointError) as raised:
+            await connect(endpoint, timeout_s=60.0, deadline_s=0.1, max_retries=9).chat(ASK)
+    assert (raised.value.kind, raised.value.attempts) == (FailureKind.TIMEOUT, 1)
+
+
+async def test_a_call_that_is_cancelled_leaves_the_endpoint_and_the_limit(connect: Connect) -> None:
+    async with ScriptedEndpoint(in_turn(Reply(hang=True), "fine")) as endpoint:
+        client = connect(endpoint, max_concurrency=1)
+        call = asyncio.create_task(client.chat(ASK))
+        await endpoint.arrived(1)
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+        assert (await client.chat(ASK)).first.text == "fine"
+    assert call.cancelled()
+
+
+# ---------------------------------------------------------------------------------------------------------- sessions
+
+
+async def test_a_shared_session_is_not_closed(connect: Connect) -> None:
+    async with ScriptedEndpoint() as endpoint, open_session() as session:
+        first, second = connect(endpoint, session=session), connect(endpoint, session=session)
+        await first.chat(ASK)
+        await first.close()
+        assert not session.closed
+        assert (await second.chat(ASK)).first.text == "fine"
+
+
+async def test_closing_a_client_that_was_never_used(connect: Connect) -> None:
+    with refusing() as base_url:
+        async with connect(base_url) as client:
+            assert client.meter.requests == 0
+
+
+async def test_no_cookies_are_kept(connect: Connect) -> None:
+    async with ScriptedEndpoint(Reply("fine", headers={"Set-Cookie": "a=b; Path=/"})) as endpoint:
+        client = connect(endpoint)
+        await client.chat(ASK)
+        await client.chat(ASK)
+    assert not any("Cookie" in request.headers for request in endpoint.requests)
+
+
+async def test_nothing_but_completions_is_ever_asked_for(connect: Connect) -> None:
+    async with ScriptedEndpoint(in_turn(Reply(status=503), Reply(drop=True), "fine")) as endpoint:
+        client = connect(endpoint)
+        await client.chat(ASK)
+        await client.chat(ASK, n=2)
+    assert {(request.method, request.path) for request in endpoint.requests} == {("POST", "/v1/chat/completions")}
+    assert all(json.loads(request.raw)["messages"] == ASK for request in endpoint.requests)

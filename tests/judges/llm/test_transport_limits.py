@@ -1,0 +1,187 @@
+"""How many requests run at once, and how fast they are started."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from aiolimiter import AsyncLimiter
+
+from judges.llm.transport import open_session
+from tests.scripted import Meeting, Reply, ScriptedEndpoint, completion
+
+ASK = [{"role": "user", "content": "hi"}]
+
+Connect = Callable[..., Any]
+
+
+async def test_as_many_as_the_limit_and_no_more(connect: Connect) -> None:
+    meetings = [Meeting(4) for _ in range(5)]
+
+    async def script(request: dict[str, Any], number: int) -> str:
+        await meetings[(number - 1) // 4].wait()
+        return "fine"
+
+    async with ScriptedEndpoint(script) as endpoint:
+        client = connect(endpoint, max_concurrency=4)
+        await asyncio.gather(*(client.chat(ASK) for _ in range(20)))
+    assert (endpoint.peak, len(endpoint.requests)) == (4, 20)
+
+
+async def test_the_session_has_no_limit_of_its_own(connect: Connect) -> None:
+    meeting = Meeting(150)
+
+    async def script(request: dict[str, Any], number: int) -> str:
+        await meeting.wait()
+        return "fine"
+
+    async with ScriptedEndpoint(script) as endpoint:
+        client = connect(endpoint, max_concurrency=150)
+        await asyncio.gather(*(client.chat(ASK) for _ in range(150)))
+    assert endpoint.peak == 150
+
+
+@pytest.mark.parametrize(("status", "peak_after"), [(503, 4), (429, 4), (500, 8)])
+async def test_an_overload_halves_the_limit_once_and_another_failure_does_not(
+    connect: Connect, status: int, peak_after: int
+) -> None:
+    burst, release = Meeting(8), asyncio.Event()
+
+    async def script(request: dict[str, Any], number: int) -> Reply | str:
+        if number <= 8:
+            await burst.wait()
+            return Reply(status=status)
+        await release.wait()
+        return "fine"
+
+    async with ScriptedEndpoint(script) as endpoint, open_session() as session:
+        client = connect(endpoint, max_concurrency=8)
+        calls = [asyncio.create_task(client.chat(ASK)) for _ in range(8)]
+        await endpoint.arrived(8 + peak_after)
+        await session.get(endpoint.base_url)  # whatever was sent together with the last arrival is here after this
+        in_flight_after = endpoint.in_flight
+        release.set()
+        answers = await asyncio.gather(*calls)
+    assert in_flight_after == peak_after
+    assert [answer.attempts for answer in answers] == [2] * 8
+
+
+async def test_answers_win_the_limit_back(connect: Connect) -> None:
+    meeting = Meeting(2)
+
+    async def script(request: dict[str, Any], number: int) -> Reply | str:
+        if number == 1:
+            return Reply(status=503)
+        if number >= 3:
+            await meeting.wait()
+        return "fine"
+
+    async with ScriptedEndpoint(script) as endpoint:
+        client = connect(endpoint, max_concurrency=2, timeout_s=5.0, max_retries=1)
+        await client.chat(ASK)
+        await asyncio.gather(*(client.chat(ASK) for _ in range(2)))
+    assert endpoint.peak == 2
+
+
+@pytest.mark.parametrize(("share", "peak"), [(1.0, 8), (0.5, 4), (0.3, 2), (0.0, 1)])
+async def test_a_client_may_use_a_share_of_its_limit(connect: Connect, share: float, peak: int) -> None:
+    meetings = [Meeting(peak) for _ in range(8)]
+
+    async def script(request: dict[str, Any], number: int) -> str:
+        await meetings[(number - 1) // peak].wait()
+        return "fine"
+
+    async with ScriptedEndpoint(script) as endpoint:
+        client = connect(endpoint, max_concurrency=8)
+        client.rescale(share)
+        await asyncio.gather(*(client.chat(ASK) for _ in range(8)))
+    assert endpoint.peak == peak
+
+
+async def test_a_share_may_shrink_to_nothing_and_grow_again(connect: Connect) -> None:
+    meeting = Meeting(8)
+
+    async def script(request: dict[str, Any], number: int) -> str:
+        await meeting.wait()
+        return "fine"
+
+    async with ScriptedEndpoint(script) as endpoint:
+        client = connect(endpoint, max_concurrency=8)
+        for share in (0.0, 0.0, 1.0):
+            client.rescale(share)
+        await asyncio.gather(*(client.chat(ASK) for _ in range(8)))
+    assert endpoint.peak == 8
+
+
+async def test_a_retry_goes_before_those_who_wait_for_their_first_attempt(connect: Connect) -> None:
+    arrivals: list[str] = []
+
+    def script(request: dict[str, Any], number: int) -> Reply | str:
+        arrivals.append(request["messages"][0]["content"])
+        return Reply(status=500) if number == 1 else "fine"
+
+    async with ScriptedEndpoint(script) as endpoint:
+        client = connect(endpoint, max_concurrency=1)
+        names = ["first", "second", "third", "fourth"]
+        await asyncio.gather(*(client.chat([{"role": "user", "content": name}]) for name in names))
+    # The second takes the place that the first one's failure leaves; the retry is next.
+    assert arrivals == ["first", "second", "first", "third", "fourth"]
+
+
+@pytest.fixture
+def spent(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """What is taken from the rate budgets, in order; nobody waits."""
+    amounts: list[float] = []
+
+    async def acquire(self: AsyncLimiter, amount: float = 1) -> None:
+        assert amount <= self.max_rate  # AsyncLimiter would raise
+        amounts.append(amount)
+
+    monkeypatch.setattr(AsyncLimiter, "acquire", acquire)
+    return amounts
+
+
+async def test_every_attempt_spends_a_request(connect: Connect, spent: list[float]) -> None:
+    async with ScriptedEndpoint(lambda request, number: "fine" if number == 3 else Reply(status=500)) as endpoint:
+        await connect(endpoint, requests_per_minute=60).chat(ASK)
+    assert spent == [1, 1, 1]
+
+
+async def test_the_first_call_spends_prompt_and_longest_answer(connect: Connect, spent: list[float]) -> None:
+    async with ScriptedEndpoint() as endpoint:
+        await connect(endpoint, tokens_per_minute=10_000, max_tokens=1000).chat(ASK)
+    assert len(spent) == 1 and 1001 <= spent[0] <= 1010
+
+
+async def test_a_call_larger_than_the_budget_spends_all_of_it(connect: Connect, spent: list[float]) -> None:
+    async with ScriptedEndpoint() as endpoint:
+        await connect(endpoint, tokens_per_minute=500, max_tokens=1000).chat(ASK)
+    assert spent == [500]
+
+
+async def test_later_calls_spend_what_the_answered_ones_took_on_average(connect: Connect, spent: list[float]) -> None:
+    reply = Reply(body=completion("fine", completion_tokens=200))
+    async with ScriptedEndpoint(reply) as endpoint:
+        client = connect(endpoint, tokens_per_minute=10_000, max_tokens=1000)
+        for _ in range(3):
+            await client.chat(ASK)
+    assert [200 <= amount <= 210 for amount in spent[1:]] == [True, True]
+
+
+async def test_calls_under_way_do_not_lower_the_average(connect: Connect, spent: list[float]) -> None:
+    release = asyncio.Event()
+
+    async def script(request: dict[str, Any], number: int) -> Reply:
+        if 2 <= number <= 9:
+            await release.wait()
+        return Reply(body=completion("fine", completion_tokens=200))
+
+    async with ScriptedEndpoint(script) as endpoint:
+        client = connect(endpoint, tokens_per_minute=10_000, max_tokens=1000)
+        await client.chat(ASK)
+        under_way = [asyncio.create_task(client.chat(ASK)) for _ in range(8)]
+        await endpoint.arrived(9)
+        await client.chat(ASK)
+        release.set()
+        await asyncio.gather(*under_way)
+    assert 200 <= spent[-1] <= 210

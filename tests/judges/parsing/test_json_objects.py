@@ -1,0 +1,146 @@
+"""JSON objects in prose: all outermost ones, the last one first, each with the prose behind it."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judges.parsing.json_objects import LOOKED_AT, Found, last_first, prose_before
+
+PIECES = st.sampled_from(
+    ['"', "{", "}", "[", "]", ":", ",", "\\", "```json\n", '{"a": 1}', '{"a":', '"a": 2', "\ud800", "1e9"]
+)
+HOSTILE = st.lists(PIECES | st.text(max_size=3), max_size=12).map("".join)
+BRACELESS = st.text(alphabet=st.characters(exclude_characters="{"), max_size=20) | st.sampled_from(
+    ['"', '"}', "```", '"verdict": 1}', "\\", "]]"]
+)
+NAMES = st.sampled_from(["a", "b", "reason", "verdict", "straße"])
+VALUES: Any = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3),
+    max_leaves=5,
+)
+OBJECTS = st.dictionaries(NAMES, VALUES, max_size=3)
+
+
+def with_prose_behind(prose: str) -> Found:
+    (only,) = last_first(f"{{}}{prose}")
+    return only
+
+
+def found(text: str) -> list[tuple[dict[str, Any], str]]:
+    return [(dict(each.fields), each.prose) for each in last_first(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "objects"),
+    [
+        ("", []),
+        ("no object", []),
+        ("{", []),
+        ("}{", []),
+        ("[1, 2]", []),
+        ('"{}', [({}, "")]),
+        ("{}", [({}, "")]),
+        ('{"a": 1} behind', [({"a": 1}, " behind")]),
+        ('{"a": 1} two {"b": 2} three', [({"b": 2}, " three"), ({"a": 1}, " two  three")]),
+        ('{"a": 1}{"b": 2}', [({"b": 2}, ""), ({"a": 1}, "")]),
+        ('{"a": {"b": {"c": 1}}}', [({"a": {"b": {"c": 1}}}, "")]),
+        ('[{"a": 1}, {"b": 2}]', [({"b": 2}, "]"), ({"a": 1}, ", ]")]),
+        ('{"A": 1, "ReaSon": "R"}', [({"a": 1, "reason": "R"}, "")]),
+        ('{"a": "{\\"b\\": 1}"}', [({"a": '{"b": 1}'}, "")]),
+        ('{"a": "two\nlines"}', [({"a": "two\nlines"}, "")]),
+        ('{"a": {"b": 1}', [({"b": 1}, "")]),
+        ('{x {"a": 1} y}', [({"a": 1}, " y}")]),
+        ('{"a": "it says {"b": 1} of it"}', [({"b": 1}, ' of it"}')]),
+        ('```json\n{\n  "a": [1, 2.5, null, true]\n}\n```', [({"a": [1, 2.5, None, True]}, "\n```")]),
+        ('{"a": 1,}', []),
+        ("{'a': 1}", []),
+        ('{"a": 1e400}', [({"a": float("inf")}, "")]),
+    ],
+)
+def test_the_objects_of_a_text(text: str, objects: list[tuple[dict[str, Any], str]]) -> None:
+    assert found(text) == objects
+
+
+@given(BRACELESS, st.lists(st.tuples(OBJECTS, st.sampled_from([None, 2]), BRACELESS), max_size=4))
+def test_every_object_is_found_with_the_prose_behind_it(
+    before: str, parts: list[tuple[dict[str, Any], int | None, str]]
+) -> None:
+    text = before + "".join(json.dumps(value, indent=indent) + prose for value, indent, prose in parts)
+    expected = [(value, "".join(prose for _, _, prose in parts[place:])) for place, (value, _, _) in enumerate(parts)]
+    assert found(text) == expected[::-1]
+
+
+@given(HOSTILE)
+def test_any_text_has_objects_or_none(text: str) -> None:
+    for fields, prose in found(text):
+        assert all(name == name.lower() for name in fields)
+        assert len(prose) <= len(text) - 2
+
+
+@given(HOSTILE, OBJECTS)
+def test_an_object_at_the_end_comes_first(before: str, value: dict[str, Any]) -> None:
+    assert found(f"{before}{json.dumps(value)}")[0] == (value, "")
+
+
+def test_only_the_end_of_a_long_text_is_looked_at() -> None:
+    last = '{"a": 1}'
+    assert found(last + "x" * (LOOKED_AT - len(last))) == [({"a": 1}, "x" * (LOOKED_AT - len(last)))]
+    assert found(last + "x" * (LOOKED_AT - len(last) + 1)) == []
+    assert found('{"b": 2}' + "x" * LOOKED_AT + last) == [({"a": 1}, "")]
+
+
+@pytest.mark.parametrize(
+    ("prose", "contested"),
+    [
+        ("", False),
+        (" and so on", False),
+        ('"a": 1', True),
+        ('"A" :\n 1', True),
+        (' of it", "a": 0}', True),
+        ('"a":', False),
+        ('"a": \n', False),
+        ('"a" is 1', False),
+        ('"b": 1', False),
+        ('"ab": 1', False),
+        ("a: 1", False),
+    ],
+)
+def test_a_value_in_the_prose_behind_contests_an_object(prose: str, contested: bool) -> None:
+    assert with_prose_behind(prose).is_contested("a") is contested
+
+
+def test_a_name_is_compared_as_it_is() -> None:
+    assert not with_prose_behind('"ab": 1').is_contested("a.")
+    assert with_prose_behind('"a.": 1').is_contested("a.")
+    assert with_prose_behind('"(": 1').is_contested("(")
+
+
+@given(BRACELESS, OBJECTS, BRACELESS, OBJECTS)
+def test_the_text_ahead_of_each_object(
+    before: str, first: dict[str, Any], between: str, second: dict[str, Any]
+) -> None:
+    text = f"{before}{json.dumps(first)}{between}{json.dumps(second)}"
+    assert [each.before for each in last_first(text)] == [f"{before}{json.dumps(first)}{between}", before]
+
+
+@pytest.mark.parametrize(
+    ("text", "prose"),
+    [
+        ('It is short.\n\n{"score": 1}', "It is short."),
+        ('It is short.\n```json\n{"score": 1}\n```\nThat is all.', "It is short."),
+        ('It is short.\n```\n{"score": 1}\n```', "It is short."),
+        ('{"score": 1} It is short. {"score": 2}', '{"score": 1} It is short.'),
+        ('It is short. {"score": 1} {"note": "so"}', "It is short."),
+        ('Of {"note": "so"}: {"SCORE": 1}', 'Of {"note": "so"}:'),
+        ('{"score": 1}', ""),
+        ("It is short.", "It is short."),
+        ('It has {"note": "so"} alone.', 'It has {"note": "so"} alone.'),
+        (" ", ""),
+    ],
+)
+def test_the_prose_ahead_of_the_last_object_with_a_field(text: str, prose: str) -> None:
+    assert prose_before(text, "score") == prose

@@ -1,0 +1,429 @@
+"""What a rubric's judge said: a score of the scale or none, its words, and whether it kept to its format."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from judges.parsing.verdicts import RubricFormat, feedback_score, feedback_text, is_strict_feedback, prometheus_result
+
+Parser = Callable[..., int | None]
+
+PARSERS = [
+    pytest.param(feedback_score, "[SCORE]", id="score"),
+    pytest.param(prometheus_result, "[RESULT]", id="result"),
+]
+PIECES = st.sampled_from(
+    [
+        "[FEEDBACK]",
+        "[SCORE]",
+        "[RESULT]",
+        "[score]",
+        "Feedback:",
+        "\nFeedback: ",
+        "[SCORE] 4",
+        "[RESULT] 2\n",
+        "4",
+        "10",
+        "-",
+        ".",
+        "/5",
+        " out of 5",
+        "(",
+        ")",
+        "[",
+        "]",
+        "**",
+        "`",
+        "<think>",
+        "</think>",
+        "\n",
+        "\r",
+        "\u2028",
+        " ",
+        "\ud800",
+    ]
+)
+HOSTILE = st.lists(PIECES | st.text(max_size=3), max_size=12).map("".join)
+# Without a character that a tag of the format or of thinking needs.
+TAGLESS = st.text(alphabet=st.characters(exclude_characters="[<", exclude_categories=["Cs"]))
+
+WRAPPERS = [
+    "{}",
+    " {} ",
+    "\t{}",
+    "({})",
+    "( {} )",
+    "[{}]",
+    "**{}**",
+    "*{}*",
+    "__{}__",
+    "`{}`",
+    "{}.",
+    "**{}**.",
+    "**{}.**",
+    "({}).",
+    "[{}].",
+    "{}/5",
+    "{} / 5",
+    "{}/5.",
+    "{} out of 5",
+    "{} out of 5.",
+    "({}/5)",
+    "[{}/5]",
+    "({} out of 5)",
+    "({})/5",
+    "[{}] out of 5",
+    "**{}/5**",
+    "**{}**/5",
+    "**{} out of 5**.",
+    "**({})**",
+]
+
+
+@pytest.mark.parametrize(("parse", "tag"), PARSERS)
+@pytest.mark.parametrize("wrapper", WRAPPERS)
+def test_each_score_however_it_is_dressed(parse: Parser, tag: str, wrapper: str) -> None:
+    for score in range(1, 6):
+        rest = wrapper.replace("{}", str(score))
+        for text in (f"{tag}{rest}", f"{tag} {rest}", f"**{tag}** {rest}\n", f"[FEEDBACK] It is.\n\n{tag} {rest}\n\n"):
+            assert parse(text) == score, text
+
+
+@pytest.mark.parametrize(("parse", "tag"), PARSERS)
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "",
+        " ",
+        "**",
+        "four",
+        "n",
+        "0",
+        "6",
+        "10",
+        "44",
+        "4.5",
+        "4,5",
+        "4.0",
+        "4.5/5",
+        "4½",
+        "⁴",
+        "٤",
+        "４",
+        "-4",
+        "−4",
+        "- 4",
+        "+4",
+        "1e0",
+        "0x4",
+        "4th",
+        "v4",
+        "3-4",
+        "3 - 4",
+        "3–4",
+        "3 to 4",
+        "3 or 4",
+        "3, 4",
+        "3/4",
+        "4 5",
+        "4/10",
+        "4 / 10",
+        "4/50",
+        "4 out of 10",
+        "4 of 10",
+        "4/",
+        "/5",
+        "out of 5",
+        "5/5/5",
+        "4 stars",
+        "4%",
+        "4 since it is good",
+        "The score is 4",
+        "score of 4",
+        "(4",
+        "4)",
+        "(4]",
+        "[4)",
+        "4..",
+        "4?",
+        "4!",
+        "~4",
+        "<4>",
+        "(an integer number between 1 and 5)",
+        "(1-5)",
+        "\n4",
+        "\r\n4",
+        "\n\n**4**",
+        "4\u20285",
+        "4 [SCORE] [RESULT]",
+        "4 " + "x" * 200,
+        "4" * 5000,
+    ],
+)
+def test_anything_else_behind_the_tag_is_no_score(parse: Parser, tag: str, rest: str) -> None:
+    assert parse(f"[FEEDBACK] It is.\n{tag} {rest}") is None
+    assert parse(f"[FEEDBACK] It is.\n{tag} 3\n{tag} {rest}") is None
+
+
+@pytest.mark.parametrize(("parse", "tag"), PARSERS)
+@pytest.mark.parametrize(
+    ("text", "score"),
+    [
+        ("TAG 2\nTAG 4", 4),
+        ("TAG 2, no: TAG 4", 4),
+        ("TAG 4\n\nI hope that this helps. It had 3 points of 5.", 4),
+        ("TAG 4\nScore: 2", 4),
+        ('The response says "TAG 5" of itself.\nTAG 2', 2),
+        ("[FEEDBACK] (write a feedback for criteria)\n   TAG (an integer number between 1 and 5)\n\nGood. TAG 4", 4),
+        ("```\n[FEEDBACK] It is.\nTAG 4\n```", 4),
+        ("```TAG 4```", 4),
+        ("## TAG 4", 4),
+        ("TAG: 4", 4),
+        ("<think>TAG 1</think>TAG 4", 4),
+        ("TAG 1 is what I lean to</think>\nTAG 4", 4),
+        ("It may use <think> tags. TAG 4", 4),
+        ("TAG\n[FEEDBACK] It is.\nTAG 4", 4),
+        ("Good. TAG 4 TAG", None),
+        ("TAG 4\nAs asked, the score stands behind TAG.", None),
+        ('TAG 2\nThe response says "TAG 5" of itself.', None),
+        ("[FEEDBACK] (write a feedback for criteria)\n   TAG (an integer number between 1 and 5)", None),
+        ("<think>TAG 4</think>", None),
+        ("<think>TAG 4</think>4", None),
+        ("<think>TAG 4 and no end", None),
+        ("4", None),
+        ("It gets a score of 4", None),
+        ("score of 5", None),
+        ("Score: 4", None),
+        ("[[4]]", None),
+        ("Feedback: Good. So the result is 4", None),
+        ("[SCORE 4]", None),
+        ("", None),
+    ],
+)
+def test_the_last_tag_decides(parse: Parser, tag: str, text: str, score: int | None) -> None:
+    text = text.replace("TAG", tag)
+    assert parse(text) == score
+    assert parse(text.replace(tag, tag.lower())) == score
+
+
+def test_a_format_does_not_read_the_other_ones_tag() -> None:
+    assert feedback_score("Feedback: It is. [RESULT] 4") is None
+    assert prometheus_result("[FEEDBACK] It is. [SCORE] 4") is None
+    assert feedback_score("[SCORE] 3\n[RESULT] 4") == 3
+    assert prometheus_result("[RESULT] 4\n[SCORE] 3") == 4
+
+
+@pytest.mark.parametrize(
+    ("scale", "rest", "score"),
+    [
+        ((0, 10), "0", 0),
+        ((0, 10), "10", 10),
+        ((0, 10), "7/10", 7),
+        ((0, 10), "10 out of 10.", 10),
+        ((0, 10), "0/10", 0),
+        ((0, 10), "11", None),
+        ((0, 10), "-1", None),
+        ((0, 10), "7/5", None),
+        ((0, 10), "7/100", None),
+        ((0, 10), "7.5", None),
+        ((1, 100), "100", 100),
+        ((1, 100), "(85/100)", 85),
+        ((1, 100), "**85** out of 100", 85),
+        ((1, 100), "0", None),
+        ((1, 100), "101", None),
+        ((1, 100), "85%", None),
+        ((1, 100), "85/10", None),
+        ((1, 100), "80-85", None),
+        ((-2, 2), "-2", -2),
+        ((-2, 2), "(-1)", -1),
+        ((-2, 2), "**-1**", -1),
+        ((-2, 2), "0", 0),
+        ((-2, 2), "2/2", 2),
+        ((-2, 2), "-2/2.", -2),
+        ((-2, 2), "-3", None),
+        ((-2, 2), "3", None),
+        ((-2, 2), "1-2", None),
+        ((-2, 2), "--1", None),
+        ((0, 1), "1", 1),
+        ((0, 1), "2", None),
+        ((5, 7), "6", 6),
+        ((5, 7), "4", None),
+    ],
+)
+def test_other_scales(scale: tuple[int, int], rest: str, score: int | None) -> None:
+    assert feedback_score(f"[SCORE] {rest}", scale) == score
+    assert prometheus_result(f"[RESULT] {rest}", scale) == score
+
+
+SCALES = st.tuples(st.integers(-10, 10), st.integers(1, 100)).map(lambda drawn: (drawn[0], drawn[0] + drawn[1]))
+
+
+@given(HOSTILE, SCALES)
+def test_any_text_gives_none_or_a_score_that_stands_behind_the_last_tag(text: str, scale: tuple[int, int]) -> None:
+    for parse, tag in ((feedback_score, "[score]"), (prometheus_result, "[result]")):
+        score = parse(text, scale)
+        if score is not None:
+            assert scale[0] <= score <= scale[1]
+            assert str(abs(score)) in text.lower().rpartition(tag)[2].splitlines()[0]
+
+
+@given(HOSTILE, TAGLESS, SCALES, st.data())
+def test_a_score_on_a_line_of_its_own_is_read_whatever_stands_around(
+    before: str, behind: str, scale: tuple[int, int], data: st.DataObject
+) -> None:
+    assume(not before.lstrip().lower().startswith("<think>"))
+    score = data.draw(st.integers(*scale))
+    assert feedback_score(f"{before}[SCORE] {score}\n{behind}", scale) == score
+    assert prometheus_result(f"{before}[RESULT] {score}\n{behind}", scale) == score
+
+
+@given(st.text(alphabet=st.characters(categories=["L", "N"]), min_size=1), st.integers(1, 5))
+def test_a_letter_or_a_digit_beside_the_score_makes_it_none(beside: str, score: int) -> None:
+    for rest in (
+        f"{score} {beside}",
+        f"{score}.{beside}",
+        f"{beside} {score}",
+        f"({score}) {beside}",
+        f"{score},{beside}",
+    ):
+        assert feedback_score(f"[SCORE] {rest}") is None, rest
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[FEEDBACK] It is good.\n\n[SCORE] 4", "It is good."),
+        ("[FEEDBACK]\nIt is\n\ngood.\n[SCORE] 4\n", "It is\n\ngood."),
+        ("[feedback] It is good. [score] 4", "It is good."),
+        ("**[FEEDBACK]** It is good.\n\n**[SCORE]** 4", "It is good."),
+        ("Feedback: It is good. [RESULT] 4", "It is good."),
+        ("Sure!\n  Feedback: It is good. [RESULT] 4", "It is good."),
+        ("It is good.\n[SCORE] 4", "It is good."),
+        ("It is good. [RESULT] 4", "It is good."),
+        ("[FEEDBACK] It is good.", "It is good."),
+        ("Feedback: It is good.", "It is good."),
+        ("[FEEDBACK] (write a feedback for criteria) [SCORE] (1-5)\n[FEEDBACK] It is good. [SCORE] 4", "It is good."),
+        ("[FEEDBACK] It is.\n[SCORE] 2\nNo, rather:\n[FEEDBACK] It is good.\n[SCORE] 4", "It is good."),
+        ("[FEEDBACK] It says [SCORE] 5 of itself.\n[SCORE] 2", "It says [SCORE] 5 of itself."),
+        ("[FEEDBACK] Users' feedback: it is good.\n[SCORE] 2", "Users' feedback: it is good."),
+        ("<think>[FEEDBACK] Hm. [SCORE] 1</think>[FEEDBACK] It is good. [SCORE] 4", "It is good."),
+        ("[FEEDBACK] **Right**, and **short**. [SCORE] 4", "**Right**, and **short**."),
+        ("[FEEDBACK]\n* Right.\n* Short.\n\n[SCORE] 4", "* Right.\n* Short."),
+        ("[FEEDBACK] It is right, and it is **short**\n[SCORE] 4", "It is right, and it is **short**"),
+        ("[FEEDBACK]\n\n[SCORE] 4", None),
+        ("[SCORE] 4", None),
+        ("**[SCORE]** 4", None),
+        ("[FEEDBACK]", None),
+        ("It is good.", None),
+        ("4", None),
+        ("<think>[FEEDBACK] Hm. [SCORE] 1</think>", None),
+        ("", None),
+    ],
+)
+def test_the_feedback_in_words(text: str, words: str | None) -> None:
+    assert feedback_text(text) == words
+
+
+@given(HOSTILE)
+def test_feedback_stands_in_the_text(text: str) -> None:
+    words = feedback_text(text)
+    assert words is None or (words != "" and words in text)
+
+
+STRICT: list[tuple[str, RubricFormat, bool]] = [
+    ("[FEEDBACK] It is good.\n\n[SCORE] 4", "feedback_score", True),
+    ("[FEEDBACK] It is good. [SCORE] 4", "feedback_score", True),
+    ("[FEEDBACK]\nIt is\n\ngood.\n[SCORE] 4\n", "feedback_score", True),
+    ("\n[FEEDBACK] It is good.\n[SCORE] 4\n\n", "feedback_score", True),
+    ("<think>Hm.</think>\n[FEEDBACK] It is good.\n[SCORE] 4", "feedback_score", True),
+    ("Feedback: It is good. [RESULT] 4", "result", True),
+    ("Feedback:\nIt is\n\ngood.\n\n[RESULT] 4\n", "result", True),
+    ("<think>Hm.</think>Feedback: It is good. [RESULT] 4", "result", True),
+    ("Feedback: It is good. [RESULT] 4", "feedback_score", False),
+    ("[FEEDBACK] It is good. [SCORE] 4", "result", False),
+    ("[FEEDBACK] It is good. [RESULT] 4", "feedback_score", False),
+    ("[FEEDBACK] It is good. [RESULT] 4", "result", False),
+    ("Feedback: It is good. [SCORE] 4", "result", False),
+    ("[feedback] It is good. [score] 4", "feedback_score", False),
+    ("**[FEEDBACK]** It is good. **[SCORE]** 4", "feedback_score", False),
+    ("[FEEDBACK] It is good. [SCORE] 4/5", "feedback_score", False),
+    ("[FEEDBACK] It is good. [SCORE] 4.", "feedback_score", False),
+    ("[FEEDBACK] It is good. [SCORE] (4)", "feedback_score", False),
+    ("[FEEDBACK] It is good. [SCORE] **4**", "feedback_score", False),
+    ("[FEEDBACK] It is good. [SCORE]: 4", "feedback_score", False),
+    ("[FEEDBACK] It is good. [SCORE]\n4", "feedback_score", False),
+    ("[FEEDBACK] It is good. [SCORE] 0", "feedback_score", False),
+    ("[FEEDBACK] It is good. [SCORE] 6", "feedback_score", False),
+    ("[FEEDBACK] It is good. [SCORE] 4.5", "feedback_score", False),
+    ("[FEEDBACK] It is good. [SCORE] four", "feedback_score", False),
+    ("[FEEDBACK] It is good. [SCORE]", "feedback_score", False),
+    ("Sure! [FEEDBACK] It is good. [SCORE] 4", "feedback_score", False),
+    ("[FEEDBACK] It is good. [SCORE] 4\nI hope that this helps.", "feedback_score", False),
+    ("```\n[FEEDBACK] It is good. [SCORE] 4\n```", "feedback_score", False),
+    ("[FEEDBACK] It is. [FEEDBACK] It is good. [SCORE] 4", "feedback_score", False),
+    ("[FEEDBACK] It is. [SCORE] 3 [SCORE] 4", "feedback_score", False),
+    ("[FEEDBACK] It is good. [SCORE] 4 [FEEDBACK] So.", "feedback_score", False),
+    ("[SCORE] 4 [FEEDBACK] It is good.", "feedback_score", False),
+    ("[FEEDBACK] [SCORE] 4", "feedback_score", False),
+    ("[FEEDBACK]\n\n[SCORE] 4", "feedback_score", False),
+    ("It is good. [SCORE] 4", "feedback_score", False),
+    ("[FEEDBACK] It is good.", "feedback_score", False),
+    ("[SCORE] 4", "feedback_score", False),
+    ("<think>[FEEDBACK] It is good. [SCORE] 4</think>", "feedback_score", False),
+    ("<think>[FEEDBACK] It is good. [SCORE] 4", "feedback_score", False),
+    ("", "feedback_score", False),
+    ("", "result", False),
+]
+
+
+@pytest.mark.parametrize(("text", "output_format", "strict"), STRICT)
+def test_the_format_to_the_letter(text: str, output_format: RubricFormat, strict: bool) -> None:
+    assert is_strict_feedback(text, output_format) is strict
+
+
+def test_the_format_to_the_letter_on_other_scales() -> None:
+    text = "[FEEDBACK] It is good. [SCORE] {}"
+    for score, scale, strict in [(10, (0, 10), True), (11, (0, 10), False), (-2, (-2, 2), True), (-3, (-2, 2), False)]:
+        assert is_strict_feedback(text.format(score), "feedback_score", scale) is strict
+
+
+@given(HOSTILE, SCALES)
+def test_what_is_strict_has_a_score(text: str, scale: tuple[int, int]) -> None:
+    for wrapped in (text, f"[FEEDBACK] {text}[SCORE] {scale[0]}", f"Feedback: {text}[RESULT] {scale[1]}"):
+        if is_strict_feedback(wrapped, "feedback_score", scale):
+            assert feedback_score(wrapped, scale) is not None
+        if is_strict_feedback(wrapped, "result", scale):
+            assert prometheus_result(wrapped, scale) is not None
+
+
+@given(TAGLESS.filter(lambda words: words.strip() and "feedback:" not in words.lower()), st.integers(1, 5))
+def test_the_format_kept_is_strict_and_gives_back_what_was_written(words: str, score: int) -> None:
+    answers: list[tuple[str, RubricFormat, Parser]] = [
+        (f"[FEEDBACK] {words}\n\n[SCORE] {score}", "feedback_score", feedback_score),
+        (f"Feedback: {words} [RESULT] {score}", "result", prometheus_result),
+    ]
+    for text, output_format, parse in answers:
+        assert is_strict_feedback(text, output_format)
+        assert parse(text) == score
+        found = feedback_text(text)
+        assert (found or "").strip(" \t\r\n*") == words.strip(" \t\r\n*")
+
+
+@pytest.mark.parametrize(
+    "filling", ["[SCORE", "[SCORE] ", "[SCORE] 2\n", "[FEEDBACK] ", "(", "*", "4", "[", "Feedback:"]
+)
+def test_megabytes_return(filling: str) -> None:
+    text = filling * (2_000_000 // len(filling))
+    assert feedback_score(f"{text}\n[SCORE] 4") == 4
+    assert not is_strict_feedback(f"{text}\n[SCORE] 4 x", "feedback_score")
+    assert (feedback_text(text) or filling).strip() != ""
+
+
+@pytest.mark.parametrize("space", ["\n", " "])
+def test_megabytes_of_white_space_return(space: str) -> None:
+    text = space * 1_000_000
+    assert feedback_score(f"[SCORE]{text}4") == (4 if space == " " else None)
+    assert feedback_text(f"It is good.{text}[SCORE] 4") == "It is good."
+    assert not is_strict_feedback(f"[FEEDBACK] It is good.{text}4", "feedback_score")

@@ -1,0 +1,203 @@
+"""Peers' tables: leniency taken out by least squares, intervals, self-preference; by numbers worked out by hand."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from judges.peers.ranking import Scores, adjusted_intervals, leniency_adjusted, scores_of, self_preference
+from judges.statistics.bootstrap import Interval
+
+NAN = math.nan
+Table = list[list[float]]
+
+
+def one(table: Table) -> Scores:
+    """The scores of one query."""
+    return Scores(np.array([table], dtype=float))
+
+
+def adjusted(scores: Scores) -> list[float | None]:
+    found = leniency_adjusted(scores)
+    assert not isinstance(found, str)
+    return found
+
+
+def intervals(scores: Scores, *, rounds: int = 1000, seed: int = 0) -> list[Interval]:
+    """Those of a table in which every candidate has a score."""
+    found = [each for each in adjusted_intervals(scores, rounds=rounds, seed=seed) if each is not None]
+    assert len(found) == scores.cells.shape[2]
+    return found
+
+
+def test_table_and_columns_are_means_over_what_is_there() -> None:
+    scores = Scores(np.array([[[NAN, 80.0], [60.0, NAN]], [[NAN, 90.0], [NAN, NAN]]]))
+    assert scores.table() == [[None, 85.0], [60.0, None]]
+    assert scores.column_means() == [60.0, 85.0]
+    assert scores.counts.sum() == 3
+
+
+def test_scores_from_cells() -> None:
+    scores = scores_of([(0, 1, 0, 60.0), (1, 0, 1, 0.0)], queries=2, judges=2, candidates=2)
+    assert scores.table() == [[None, 0.0], [60.0, None]]
+    assert scores_of([], queries=1, judges=1, candidates=1).column_means() == [None]
+
+
+def test_a_complete_table_gives_the_means_of_its_columns() -> None:
+    assert adjusted(one([[10, 20, 30], [40, 90, 20], [100, 0, 50]])) == pytest.approx([50, 110 / 3, 100 / 3])
+
+
+def test_a_strict_judge_that_spares_itself_flips_the_order() -> None:
+    """80 + judge + candidate with judges −30, 0, 0 and candidates 0, 5, −5."""
+    scores = one([[NAN, 55, 45], [80, NAN, 75], [80, 85, NAN]])
+    assert scores.column_means() == [80, 70, 60]
+    assert adjusted(scores) == pytest.approx([70, 75, 65])
+
+
+def test_three_models_with_an_empty_diagonal() -> None:
+    """(2·column + row) / 3 − total / 6, from the normal equations."""
+    table = [[NAN, 98, 60], [95, NAN, 73], [91, 96, NAN]]
+    rows, columns, total = [158, 168, 187], [186, 194, 133], 513
+    wanted = [(2 * column + row) / 3 - total / 6 for row, column in zip(rows, columns, strict=True)]
+    assert adjusted(one(table)) == pytest.approx(wanted)
+
+
+def test_four_models_with_an_empty_diagonal() -> None:
+    """((n − 1)·column + row − total) / (n·(n − 2)) + the mean, from the normal equations for n = 4."""
+    table = [[NAN, 90, 40, 70], [60, NAN, 20, 30], [80, 70, NAN, 90], [10, 50, 60, NAN]]
+    grid = np.array(table)
+    rows, columns, total = np.nansum(grid, axis=1), np.nansum(grid, axis=0), np.nansum(grid)
+    wanted = (3 * columns + rows - total) / 8 + total / 12
+    assert adjusted(one(table)) == pytest.approx(list(wanted))
+
+
+def test_queries_weigh_by_their_scores() -> None:
+    """Judge 0 saw candidate 0 twice: 3 equations for 3 unknowns but one, worked out by hand.
+
+    Scores 0-0: 10 and 20, 0-1: 40, 1-1: 60. Judge 1 is 20 above judge 0, so candidates are at 15 + 10 and 40 + 10.
+    """
+    scores = scores_of([(0, 0, 0, 10), (1, 0, 0, 20), (0, 0, 1, 40), (0, 1, 1, 60)], queries=2, judges=2, candidates=2)
+    assert adjusted(scores) == pytest.approx([25, 50])
+
+
+def test_a_judge_without_scores_is_no_judge() -> None:
+    assert adjusted(one([[10, 30], [NAN, NAN], [20, 60]])) == pytest.approx([15, 45])
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ([[NAN, NAN], [NAN, NAN]], "there is no score"),
+        ([[10, NAN], [NAN, 20]], "falls apart"),
+        ([[10, 20, NAN, NAN], [NAN, NAN, 30, 40]], "falls apart"),
+    ],
+)
+def test_what_cannot_be_compared_has_a_reason(table: Table, words: str) -> None:
+    found = leniency_adjusted(one(table))
+    assert isinstance(found, str)
+    assert words in found
+    assert adjusted_intervals(one(table), rounds=20) == []
+
+
+def test_a_candidate_without_scores_takes_nothing_from_the_others() -> None:
+    """80 + judge + candidate with judges −30, 0, 0, 0 and candidates 0, 5, −5; the fourth judges and never answered."""
+    scores = one([[NAN, 55, 45, NAN], [80, NAN, 75, NAN], [80, 85, NAN, NAN], [80, 85, 75, NAN]])
+    assert scores.column_means() == [80, 75, 65, None]
+    assert adjusted(scores) == [pytest.approx(each) for each in (72.5, 77.5, 67.5)] + [None]
+    found = adjusted_intervals(scores, rounds=20)
+    assert [each is None for each in found] == [False, False, False, True]
+
+
+def test_no_noise_of_the_fit_is_published() -> None:
+    assert adjusted(one([[40]])) == [40.0]
+    assert adjusted(one([[0, 1], [0, 0.5]])) == [0.0, 0.75]
+    assert str(adjusted(one([[0, 1], [0, 0.5]]))[0]) == "0.0"
+
+
+def test_one_link_is_enough() -> None:
+    """Judge 1, who shares candidate 1 with judge 0, is 10 above; so candidate 2 is at 40 − 5."""
+    assert adjusted(one([[10, 20, NAN], [NAN, 30, 40]])) == pytest.approx([15, 25, 35])
+
+
+def test_with_one_query_an_interval_is_a_point() -> None:
+    scores = one([[NAN, 55, 45], [80, NAN, 75], [80, 85, NAN]])
+    for interval, value in zip(intervals(scores), adjusted(scores), strict=True):
+        assert (interval.low, interval.high) == pytest.approx((value, value))
+
+
+def test_intervals_are_over_queries_and_of_the_seed() -> None:
+    generator = np.random.default_rng(3)
+    scores = Scores(generator.integers(0, 101, size=(30, 3, 3)).astype(float))
+    first, again, other = (intervals(scores, rounds=200, seed=seed) for seed in (1, 1, 2))
+    assert first == again
+    assert first != other
+    for interval, value in zip(first, adjusted(scores), strict=True):
+        assert value is not None
+        assert interval.low < value < interval.high
+        assert interval.high - interval.low < 30
+
+
+def test_queries_that_all_say_the_same_leave_no_doubt() -> None:
+    scores = Scores(np.array([[[NAN, 55, 45], [80, NAN, 75], [80, 85, NAN]]] * 5, dtype=float))
+    for interval, value in zip(intervals(scores, rounds=50), adjusted(scores), strict=True):
+        assert (interval.low, interval.high) == pytest.approx((value, value))
+
+
+def test_rounds_that_leave_a_candidate_out_are_left_out() -> None:
+    """Only one of two queries has candidate 1: a round of the other one alone says nothing of it."""
+    scores = Scores(np.array([[[10.0, NAN], [10.0, NAN]], [[10.0, 30.0], [10.0, 30.0]]]))
+    low, high = ([getattr(each, name) for each in intervals(scores, rounds=100)] for name in ("low", "high"))
+    assert low == pytest.approx([10, 30])
+    assert high == pytest.approx([10, 30])
+
+
+def test_self_preference_is_not_leniency() -> None:
+    """A judge that is 20 above the other throughout does not favour itself; one that gives itself 9 more does."""
+    assert self_preference(one([[70, 90], [50, 70]]), 0, 0) == pytest.approx(0)
+    # Centred: 79 − 84.5 = −5.5 of itself; of it by the other 50 − 60 = −10.
+    assert self_preference(one([[79, 90], [50, 70]]), 0, 0) == pytest.approx(4.5)
+
+
+def test_self_preference_over_several_judges() -> None:
+    table: Table = [[90, 50, 40], [60, 60, 60], [NAN, NAN, NAN], [30, 0, 60]]
+    assert self_preference(one(table), 0, 0) == pytest.approx((90 - 60) - (0 + 0) / 2)
+    assert self_preference(one(table), 3, 2) == pytest.approx((60 - 30) - (-20 + 0) / 2)
+
+
+def test_self_preference_that_cannot_be_had() -> None:
+    assert "diagonal" in str(self_preference(one([[NAN, 50], [40, NAN]]), 0, 0))
+    assert "no other judge" in str(self_preference(one([[80, 50], [NAN, 70]]), 0, 0))
+    assert "diagonal" in str(self_preference(one([[NAN, NAN], [40, 50]]), 0, 0))
+
+
+EFFECTS = st.lists(st.floats(-50, 50), min_size=2, max_size=6)
+
+
+@given(EFFECTS, EFFECTS, st.randoms(use_true_random=False))
+def test_effects_that_add_up_are_found_whatever_is_missing(
+    judges: list[float], candidates: list[float], random: object
+) -> None:
+    """As long as the table hangs together, each candidate is where the mean of the judges that are there puts it."""
+    table = np.add.outer(np.array(judges), np.array(candidates))
+    mask = np.array([[random.random() < 0.3 for _ in candidates] for _ in judges])  # type: ignore[attr-defined]
+    table[mask] = NAN
+    found = leniency_adjusted(Scores(table[None]))
+    assume(not isinstance(found, str))
+    there = [effect for effect, row in zip(judges, table, strict=True) if np.isfinite(row).any()]
+    for value, effect, column in zip(found, candidates, table.T, strict=True):
+        assert (value is None) == (not np.isfinite(column).any())
+        assert value is None or value == pytest.approx(effect + sum(there) / len(there), abs=1e-6)
+
+
+@given(
+    st.integers(1, 4).flatmap(
+        lambda width: st.lists(st.lists(st.floats(0, 100), min_size=width, max_size=width), min_size=1, max_size=4)
+    )
+)
+def test_a_complete_table_is_its_means(table: Table) -> None:
+    scores = one(table)
+    assert adjusted(scores) == pytest.approx(scores.column_means(), abs=1e-6)

@@ -1,0 +1,366 @@
+"""A response judged by a rubric: once, several times, and by the tokens' probabilities."""
+
+import asyncio
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from judges.core.judgment import Judgment, Status
+from judges.core.scale import Scale
+from judges.llm.cache import JudgmentCache
+from judges.llm.errors import SettingsError
+from judges.rubrics.judge import Pooling, RubricDetail, RubricJudge, RubricSettings, pool
+from judges.rubrics.prompt import Rubric, rubric_messages
+from tests.scripted import Json, Meeting, Reply, Script, ScriptedEndpoint, completion
+
+RUBRIC = Rubric("Is it short?")
+ROW: dict[str, Any] = {"instruction": "How?", "response": "Mix both.", "rubric": RUBRIC, "reference": "Stir."}
+DOWN = Reply(status=500, body={"error": {"message": "out of order"}})
+
+Connect = Callable[..., Any]
+
+
+def said(score: int | str, words: str = "It is good.") -> str:
+    return f"[FEEDBACK] {words}\n\n[SCORE] {score}"
+
+
+def by_number(texts: Sequence[str | Reply], *, first_seed: int = 0) -> Script:
+    """Answers each judgment by its number, which its seed tells."""
+    return lambda request, number: texts[request.get("seed", first_seed + number - 1) - first_seed]
+
+
+async def judged(client: Any, samples: int = 1, **settings: Any) -> Judgment[RubricDetail]:
+    row = {**ROW, "rubric": settings.pop("rubric", RUBRIC)}
+    return await RubricJudge(client, RubricSettings(samples=samples, **settings)).judge(**row)
+
+
+def detail_of(judgment: Judgment[RubricDetail]) -> RubricDetail:
+    assert judgment.detail is not None
+    return judgment.detail
+
+
+async def test_one_judgment(connect: Connect) -> None:
+    async with ScriptedEndpoint(said(4)) as endpoint:
+        judgment = await judged(connect(endpoint, temperature=0.0))
+    assert (judgment.status, judgment.score, judgment.label, judgment.explanation) == (
+        Status.OK,
+        4.0,
+        "4",
+        "It is good.",
+    )
+    ((each,), spread) = detail_of(judgment).judgments, detail_of(judgment).spread
+    assert (each.score, each.expected, each.value, each.text) == (4, None, 4, said(4))
+    assert (each.strict, each.error, spread) == (True, None, None)
+    assert [(call.purpose, call.value) for call in judgment.calls] == [("judgment_1", 4)]
+    assert endpoint.bodies == [{"model": "judge-model", "messages": rubric_messages(**ROW), "temperature": 0.0}]
+
+
+async def test_what_the_judge_is_shown_follows_the_settings(connect: Connect) -> None:
+    wide = Rubric("Is it short?", {0: "No.", 10: "Yes."}, Scale(0, 10))
+    async with ScriptedEndpoint("Feedback: Good. [RESULT] 10/10") as endpoint:
+        judgment = await judged(connect(endpoint), output_format="result", rubric=wide, system_prompt="Judge.")
+    assert endpoint.bodies[0]["messages"] == rubric_messages(
+        **{**ROW, "rubric": wide}, output_format="result", system_prompt="Judge."
+    )
+    assert (judgment.score, judgment.label, judgment.explanation) == (10.0, "10", "Good.")
+    assert detail_of(judgment).judgments[0].strict is False
+
+
+async def test_without_a_reference(connect: Connect) -> None:
+    row = {name: value for name, value in ROW.items() if name != "reference"}
+    async with ScriptedEndpoint(said(4)) as endpoint:
+        await RubricJudge(connect(endpoint)).judge(**row)
+    shown = "".join(message["content"] for message in endpoint.bodies[0]["messages"])
+    assert "reference" not in shown.lower() and "None" not in shown
+
+
+@pytest.mark.parametrize(
+    ("scores", "mean", "median", "spread"),
+    [
+        ([4, 4], 4.0, 4.0, 0.0),
+        ([4, 5], 4.5, 4.5, math.sqrt(0.5)),
+        ([1, 5, 5], 11 / 3, 5.0, math.sqrt(16 / 3)),
+        ([1, 2, 5], 8 / 3, 2.0, math.sqrt(13 / 3)),
+        ([1, 2, 4, 5], 3.0, 3.0, math.sqrt(10 / 3)),
+        ([2, 1, 5, 1, 1], 2.0, 1.0, math.sqrt(12 / 4)),
+    ],
+)
+async def test_several_judgments(
+    connect: Connect, scores: list[int], mean: float, median: float, spread: float
+) -> None:
+    texts = [said(score, f"Words {number}.") for number, score in enumerate(scores)]
+    for pooling, score in (("mean", mean), ("median", median)):
+        async with ScriptedEndpoint(by_number(texts)) as endpoint:
+            judgment = await judged(connect(endpoint), len(scores), pooling=pooling)
+        assert len(endpoint.requests) == len(scores)
+        assert (judgment.status, judgment.score) == (Status.OK, pytest.approx(score))
+        assert detail_of(judgment).spread == pytest.approx(spread)
+        assert [each.score for each in detail_of(judgment).judgments] == scores
+        assert judgment.explanation == "\n\n".join(f"Words {number}." for number in range(len(scores)))
+
+
+@pytest.mark.parametrize(
+    ("values", "mean", "median"),
+    [([3.0], 3.0, 3.0), ([1, 2], 1.5, 1.5), ([1, 1, 4], 2.0, 1.0), ([4.25, 4.75], 4.5, 4.5)],
+)
+def test_pooling(values: list[float], mean: float, median: float) -> None:
+    poolings: list[Pooling] = ["mean", "median"]
+    assert [pool(values, pooling) for pooling in poolings] == [pytest.approx(mean), pytest.approx(median)]
+
+
+async def test_the_judgments_run_at_once(connect: Connect) -> None:
+    meeting = Meeting(5)
+
+    async def script(request: Json, number: int) -> str:
+        await meeting.wait()
+        return said(4)
+
+    async with ScriptedEndpoint(script) as endpoint:
+        await judged(connect(endpoint), 5)
+    assert (endpoint.peak, len(endpoint.requests)) == (5, 5)
+
+
+async def test_judgments_are_in_the_order_of_their_numbers_whoever_answers_first(connect: Connect) -> None:
+    second_answered = asyncio.Event()
+
+    async def script(request: Json, number: int) -> str:
+        if request["seed"] == 0:
+            await second_answered.wait()
+            return said(1)
+        second_answered.set()
+        return said(5)
+
+    async with ScriptedEndpoint(script) as endpoint:
+        judgment = await judged(connect(endpoint), 2)
+    assert [each.score for each in detail_of(judgment).judgments] == [1, 5]
+
+
+async def test_each_judgment_has_a_seed_of_its_own(connect: Connect) -> None:
+    async with ScriptedEndpoint(by_number([said(1), "Hm.", said(3), said(5)], first_seed=7)) as endpoint:
+        judgment = await judged(connect(endpoint), 3, seed=7)
+    assert sorted(body["seed"] for body in endpoint.bodies) == [7, 8, 9, 10]
+    assert [each.score for each in detail_of(judgment).judgments] == [1, None, 3, 5]
+    assert judgment.score == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize(
+    ("samples", "given", "sent"),
+    [(1, None, [0.0]), (1, 0.3, [0.3]), (2, None, [0.7, 0.7]), (2, 0.3, [0.3, 0.3]), (2, 0.0, [0.0, 0.0])],
+)
+async def test_the_temperature(connect: Connect, samples: int, given: float | None, sent: list[float]) -> None:
+    async with ScriptedEndpoint(said(4)) as endpoint:
+        await judged(connect(endpoint, temperature=0.0), samples, temperature=given)
+    assert [body["temperature"] for body in endpoint.bodies] == sent
+
+
+@pytest.mark.parametrize("samples", [0, -1])
+def test_there_is_at_least_one_judgment(connect: Connect, samples: int) -> None:
+    with pytest.raises(ValueError, match="samples"):
+        RubricJudge(connect("http://127.0.0.1:1/v1"), RubricSettings(samples=samples))
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.7])
+async def test_each_judgment_is_kept_for_itself(connect: Connect, tmp_path: Path, temperature: float) -> None:
+    cache = JudgmentCache(tmp_path / "cache.sqlite")
+    async with ScriptedEndpoint(lambda request, number: said(number)) as endpoint:
+        client = connect(endpoint, cache=cache)
+        first = await judged(client, 5, temperature=temperature)
+        again = await judged(client, 5, temperature=temperature)
+    cache.close()
+    assert len(endpoint.requests) == 5
+    assert (first.score, again.score) == (3.0, 3.0)
+    assert detail_of(again) == detail_of(first)
+
+
+@pytest.mark.parametrize(
+    ("samples", "scores", "asked", "mean"),
+    [
+        (1, [None, 4], 2, 4.0),
+        (1, [None, None, 2], 3, 2.0),
+        (2, [None, 1, 4], 3, 2.5),
+        (2, [None, None, 1, 4], 4, 2.5),
+        (3, [1, None, 2, None, 3], 5, 2.0),
+    ],
+)
+async def test_what_cannot_be_read_is_drawn_again(
+    connect: Connect, samples: int, scores: list[int | None], asked: int, mean: float
+) -> None:
+    texts = ["Hm." if score is None else said(score) for score in scores]
+    async with ScriptedEndpoint(by_number(texts)) as endpoint:
+        judgment = await judged(connect(endpoint), samples)
+    assert len(endpoint.requests) == asked
+    assert (judgment.status, judgment.score) == (Status.OK, pytest.approx(mean))
+    judgments = detail_of(judgment).judgments
+    assert [each.score for each in judgments] == scores
+    assert [each.error is None for each in judgments] == [score is not None for score in scores]
+    assert "Hm." not in judgment.explanation
+
+
+@pytest.mark.parametrize(
+    ("samples", "texts", "usable"),
+    [
+        (1, ["Hm."] * 3, 0),
+        (1, [said("4.5"), said(6), said("3-4")], 0),
+        (3, [said(4), "Hm.", said(4), "Hm.", "Hm."], 2),
+        (2, ["Hm.", said(4), "Hm.", "Hm."], 1),
+    ],
+)
+async def test_too_few_scores_are_none(connect: Connect, samples: int, texts: list[str], usable: int) -> None:
+    async with ScriptedEndpoint(by_number(texts)) as endpoint:
+        judgment = await judged(connect(endpoint), samples)
+    assert len(endpoint.requests) == len(texts) == samples + 2
+    assert (judgment.status, judgment.score, judgment.label) == (Status.UNPARSABLE, None, None)
+    assert f"{usable} of {samples}" in judgment.explanation
+    assert sum(each.score is not None for each in detail_of(judgment).judgments) == usable
+
+
+async def test_a_text_that_was_cut_off_has_no_score(connect: Connect) -> None:
+    cut = Reply(body=completion(said(5), finish_reason="length"))
+    async with ScriptedEndpoint(by_number([cut, said(2)])) as endpoint:
+        judgment = await judged(connect(endpoint))
+    assert (judgment.score, len(endpoint.requests)) == (2.0, 2)
+    first = detail_of(judgment).judgments[0]
+    assert first.score is None
+    assert first.error is not None and "cut off" in first.error
+
+
+async def test_a_judge_that_never_answers_has_failed(connect: Connect) -> None:
+    async with ScriptedEndpoint(DOWN) as endpoint:
+        judgment = await judged(connect(endpoint, max_retries=0), 2)
+    assert (judgment.status, judgment.score, len(endpoint.requests)) == (Status.JUDGE_FAILED, None, 4)
+    assert "out of order" in judgment.explanation
+    assert [(each.score, each.text, each.strict) for each in detail_of(judgment).judgments] == [(None, "", False)] * 4
+
+
+async def test_a_call_that_failed_is_drawn_again(connect: Connect) -> None:
+    async with ScriptedEndpoint(by_number([DOWN, said(1), said(4)])) as endpoint:
+        judgment = await judged(connect(endpoint, max_retries=0), 2)
+    assert (judgment.status, judgment.score, len(endpoint.requests)) == (Status.OK, 2.5, 3)
+
+
+async def test_a_judgment_without_the_words_of_its_format_is_explained_by_its_text(connect: Connect) -> None:
+    async with ScriptedEndpoint("[SCORE] 4") as endpoint:
+        judgment = await judged(connect(endpoint))
+    assert (judgment.score, judgment.explanation) == (4.0, "[SCORE] 4")
+    assert detail_of(judgment).judgments[0].strict is False
+
+
+# Probabilities.
+
+
+def weighed(
+    alternatives: Sequence[tuple[str, float]], sampled: str = "4", tag: Sequence[str] = ("[", "SCORE", "]")
+) -> Reply:
+    """A judge's answer with the alternatives to its score, as probabilities."""
+    texts = ["[", "FEED", "BACK", "]", " Of ", "2", " parts", ".\n", *tag, " ", sampled]
+    content: list[Json] = [
+        {"token": text, "logprob": -0.1, "top_logprobs": [{"token": "1", "logprob": -0.1}]} for text in texts
+    ]
+    content[-1]["top_logprobs"] = [{"token": text, "logprob": math.log(share)} for text, share in alternatives]
+    body = completion("".join(texts))
+    body["choices"][0]["logprobs"] = {"content": content}
+    return Reply(body=body)
+
+
+@pytest.mark.parametrize(
+    ("alternatives", "score"),
+    [
+        ([("4", 0.5), ("5", 0.5)], 4.5),
+        ([(" 4", 0.2), ("4", 0.2), ("5", 0.4), ("Four", 0.2)], 4.5),
+        ([("1", 0.3), ("5", 0.3), ("6", 0.2), ("x", 0.2)], 3.0),
+        ([("4", 1.0)], 4.0),
+    ],
+)
+async def test_probabilities_in_place_of_the_number(
+    connect: Connect, alternatives: list[tuple[str, float]], score: float
+) -> None:
+    async with ScriptedEndpoint(weighed(alternatives)) as endpoint:
+        judgment = await judged(connect(endpoint), weighting="logprobs")
+    assert (endpoint.bodies[0]["logprobs"], endpoint.bodies[0]["top_logprobs"]) == (True, 20)
+    assert (judgment.status, judgment.score) == (Status.OK, pytest.approx(score))
+    (each,) = detail_of(judgment).judgments
+    assert (each.score, each.expected, each.value) == (4, pytest.approx(score), pytest.approx(score))
+    assert len(endpoint.requests) == 1
+
+
+async def test_probabilities_are_asked_for_only_where_they_count(connect: Connect) -> None:
+    async with ScriptedEndpoint(weighed([("5", 1.0)])) as endpoint:
+        judgment = await judged(connect(endpoint))
+    assert judgment.score == 4.0
+    assert not {"logprobs", "top_logprobs"} & set(endpoint.bodies[0])
+
+
+async def test_probabilities_of_the_other_format(connect: Connect) -> None:
+    reply = weighed([("2", 0.75), ("4", 0.25)], tag=("[RES", "ULT]"))
+    async with ScriptedEndpoint(reply) as endpoint:
+        judgment = await judged(connect(endpoint), weighting="logprobs", output_format="result")
+    assert judgment.score == pytest.approx(2.5)
+
+
+async def test_several_expectations_are_pooled(connect: Connect) -> None:
+    replies = [weighed([("4", 0.5), ("5", 0.5)]), weighed([("1", 1.0)], "1"), weighed([("2", 0.5), ("3", 0.5)], "2")]
+    async with ScriptedEndpoint(by_number(replies)) as endpoint:
+        judgment = await judged(connect(endpoint), 3, weighting="logprobs")
+    assert judgment.score == pytest.approx(8 / 3)
+    assert detail_of(judgment).spread == pytest.approx(
+        math.sqrt(((4.5 - 8 / 3) ** 2 + (5 / 3) ** 2 + (1 / 6) ** 2) / 2)
+    )
+
+
+async def test_too_little_mass_on_the_scale_is_no_score(connect: Connect) -> None:
+    async with ScriptedEndpoint(weighed([("4", 0.3), ("Four", 0.7)])) as endpoint:
+        judgment = await judged(connect(endpoint), weighting="logprobs")
+    assert (judgment.status, judgment.score, len(endpoint.requests)) == (Status.UNPARSABLE, None, 3)
+    assert "0.30 of the probability" in judgment.explanation
+    assert [(each.score, each.expected, each.value) for each in detail_of(judgment).judgments] == [
+        (None, None, None)
+    ] * 3
+
+
+async def test_too_little_mass_is_drawn_again(connect: Connect) -> None:
+    async with ScriptedEndpoint(by_number([weighed([("Four", 1.0)]), weighed([("4", 1.0)])])) as endpoint:
+        judgment = await judged(connect(endpoint), weighting="logprobs")
+    assert (judgment.score, len(endpoint.requests)) == (4.0, 2)
+
+
+async def test_a_number_that_cannot_be_read_has_no_expectation(connect: Connect) -> None:
+    async with ScriptedEndpoint(weighed([("4", 1.0)], sampled="4.5")) as endpoint:
+        judgment = await judged(connect(endpoint), weighting="logprobs")
+    assert (judgment.status, len(endpoint.requests)) == (Status.UNPARSABLE, 3)
+
+
+async def test_an_endpoint_without_probabilities_is_a_wrong_setting(connect: Connect, tmp_path: Path) -> None:
+    for samples in (1, 3):
+        async with ScriptedEndpoint(said(4)) as endpoint:
+            cache = JudgmentCache(tmp_path / f"cache-{samples}.sqlite")
+            for client in (connect(endpoint), connect(endpoint, cache=cache)):
+                with pytest.raises(SettingsError, match="logprobs"):
+                    await judged(client, samples, weighting="logprobs")
+            cache.close()
+
+
+async def test_probabilities_are_kept(connect: Connect, tmp_path: Path) -> None:
+    cache = JudgmentCache(tmp_path / "cache.sqlite")
+    async with ScriptedEndpoint(weighed([(" 4", 0.5), ("5", 0.3), ("x", 0.2)])) as endpoint:
+        client = connect(endpoint, cache=cache)
+        first = await judged(client, weighting="logprobs")
+        again = await judged(client, weighting="logprobs")
+        plain = await judged(client)
+    cache.close()
+    assert [first.score, again.score] == [pytest.approx((2 + 1.5) / 0.8)] * 2
+    assert (again.calls[0].run.cached, plain.calls[0].run.cached) == (True, False)
+    assert (plain.score, len(endpoint.requests)) == (4.0, 2)
+
+
+async def test_scores_of_two_digits_have_no_expectation(connect: Connect) -> None:
+    """Where a ten is a one and a zero, the ones' probability is not that of the score 1."""
+    texts = ["[SCORE]", " ", "1", "0"]
+    content = [{"token": text, "logprob": 0.0, "top_logprobs": [{"token": text, "logprob": 0.0}]} for text in texts]
+    body = completion("".join(texts))
+    body["choices"][0]["logprobs"] = {"content": content}
+    async with ScriptedEndpoint(Reply(body=body)) as endpoint:
+        with pytest.raises(SettingsError, match="one digit"):
+            await judged(connect(endpoint), weighting="logprobs", rubric=Rubric("Is it short?", scale=Scale(1, 10)))
