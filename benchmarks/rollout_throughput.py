@@ -27,9 +27,9 @@ import aiohttp
 from environments.command_settings import load_settings
 from environments.metrics import Metrics
 from environments.rollouts.groups import JudgedGroup
-from environments.training.connection import Membership
+from environments.training.connection import TrainerConnection
 from environments.training.rollout_api import RolloutApi
-from environments.training.serve import Serving
+from environments.training.serve import ServeRun
 from eval_environments.arena_hard_environment import ArenaHardEnv, ArenaHardTask
 from judges.arena.judge import ArenaDetail, game_messages
 from judges.arena.win_rate import row_entries, row_outcome, row_reward
@@ -136,7 +136,7 @@ async def measure(env_type: type[ArenaHardEnv], steps: int, options: argparse.Na
         async def no_evaluation(step: int) -> Metrics:
             return Metrics({}, {})
 
-        serving = Serving(env, Membership(RolloutApi(url, session), settings.env, env_type.name), no_evaluation)
+        serving = ServeRun(env, TrainerConnection(RolloutApi(url, session), settings.env, env_type.name), no_evaluation)
         trained, _ = await asyncio.gather(train(session, url, steps), serving.run())
         return trained
 

@@ -232,7 +232,7 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
             golds = {task.aspect.name: detail.gold}  # the reward is of this one, whatever the dataset says by now
         verdicts = {each.aspect: each.yes for each in detail.aspects} if detail is not None else {}
         rounds = judgment.critique.rounds if judgment is not None and judgment.critique is not None else ()
-        before = {each.part: each.before == "yes" for each in reversed(rounds)}  # the first round's stays
+        before = {each.component: each.before == "yes" for each in reversed(rounds)}  # the first round's stays
         return [
             Compared(name, verdicts.get(name), before.get(name, verdicts.get(name)), gold)
             for name, gold in golds.items()

@@ -29,7 +29,7 @@ from environments.rollouts.groups import DropReason, JudgedGroup, judge_group, s
 from environments.rollouts.retokenize import Retokenizer
 from environments.rollouts.sources import ChatSource, RolloutSource
 from environments.settings import ConfigT, EnvConfig, EnvSettings
-from environments.training.sampler import RowOrder
+from environments.training.sampler import EpochSampler
 from judges.core.judgment import CallRun, Judgment, Status
 from judges.llm.cache import JudgmentCache
 from judges.llm.client import ChatClient
@@ -87,7 +87,7 @@ class JudgedEnv(BaseEnv, Generic[ConfigT, TaskT, DetailT]):
         self.retokenizer = Retokenizer(config.tokenizer_name)
         self._training_client: ChatClient | None = None
         self._answers: Mapping[str, str] = {}
-        self._order: RowOrder[TaskT] | None = None
+        self._order: EpochSampler[TaskT] | None = None
 
     @abstractmethod
     def tasks(self, split: Split) -> Sequence[TaskT]:
@@ -109,7 +109,7 @@ class JudgedEnv(BaseEnv, Generic[ConfigT, TaskT, DetailT]):
     def reward(self, judgment: Judgment[DetailT]) -> float:
         """What a judgment with a score is worth in training: a finite number."""
 
-    def why_not(self, group: JudgedGroup[DetailT]) -> DropReason | None:
+    def drop_reason(self, group: JudgedGroup[DetailT]) -> DropReason | None:
         """Why a scored group is of no use in training, if it is of none; such groups are counted, and not sent."""
         return None
 
@@ -162,7 +162,7 @@ class JudgedEnv(BaseEnv, Generic[ConfigT, TaskT, DetailT]):
         return ()
 
     @property
-    def worst_score(self) -> float:
+    def invalid_completion_score(self) -> float:
         """What a completion in the wrong format is worth in evaluation: it is an answer, and a wrong one."""
         return 0.0
 
@@ -276,14 +276,14 @@ class JudgedEnv(BaseEnv, Generic[ConfigT, TaskT, DetailT]):
                 run = SampleRun(time.monotonic() - started, policy_calls)
                 answered(Sample(task.uid, task.category, task.question, completions, None, None, run))
         judgment = await self.judge(task, completions)
-        judge_calls = {call.purpose: call.run for call in judgment.calls}
+        judge_calls = {call.name: call.run for call in judgment.calls}
         return Sample(
             uid=task.uid,
             category=task.category,
             question=task.question,
             completions=completions,
             judgment=judgment,
-            score=self.worst_score if judgment.status is Status.INVALID_COMPLETION else judgment.score,
+            score=self.invalid_completion_score if judgment.status is Status.INVALID_COMPLETION else judgment.score,
             run=SampleRun(time.monotonic() - started, policy_calls, judge_calls),
         )
 
@@ -361,7 +361,7 @@ class JudgedEnv(BaseEnv, Generic[ConfigT, TaskT, DetailT]):
 
         def observe(metrics: MetricAggregator, number: int) -> None:
             judgment = group.judgments[number]
-            score = self.worst_score if judgment.status is Status.INVALID_COMPLETION else judgment.score
+            score = self.invalid_completion_score if judgment.status is Status.INVALID_COMPLETION else judgment.score
             completions = (group.rollouts[number].completion,)
             sample = Sample(task.uid, task.category, task.question, completions, judgment, score, SampleRun(0.0))
             self.observe(metrics, task, sample)
@@ -394,8 +394,8 @@ class JudgedEnv(BaseEnv, Generic[ConfigT, TaskT, DetailT]):
     async def get_next_item(self) -> TaskT:
         """Atropos' hook for the next row of training."""
         if self._order is None:
-            self._order = RowOrder(self.tasks("train"), self.config.seed)
-        return self._order.take()
+            self._order = EpochSampler(self.tasks("train"), self.config.seed)
+        return self._order.next()
 
     @classmethod
     def cli(cls) -> None:

@@ -28,11 +28,11 @@ from environments.failure_guard import NothingSucceeds
 from environments.metrics import Metrics
 from environments.runs import directory as runs
 from environments.settings import EnvSettings
-from environments.training.connection import Membership
+from environments.training.connection import TrainerConnection
 from environments.training.process import process
 from environments.training.rollout_api import RolloutApi
-from environments.training.serve import Serving
-from judges.config.sources import Loaded, secrets
+from environments.training.serve import ServeRun
+from judges.config.sources import LoadedSettings, secrets
 from judges.llm.errors import SettingsError, UserError
 from judges.llm.transport import open_session
 from judges.llm.urls import without_credentials
@@ -107,7 +107,7 @@ def _verb(arguments: Sequence[str]) -> tuple[str, Sequence[str]]:
 
 @asynccontextmanager
 async def _opened(
-    env_type: type[JudgedEnv[Any, Any, Any]], loaded: Loaded[EnvSettings[Any]]
+    env_type: type[JudgedEnv[Any, Any, Any]], loaded: LoadedSettings[EnvSettings[Any]]
 ) -> AsyncIterator[JudgedEnv[Any, Any, Any]]:
     """The environment, with its stand-ins and the process's one HTTP session."""
     which = offline.stand_ins(loaded)
@@ -121,7 +121,7 @@ async def _opened(
 
 
 async def _evaluate(
-    env_type: type[JudgedEnv[Any, Any, Any]], loaded: Loaded[EnvSettings[Any]], arguments: Sequence[str]
+    env_type: type[JudgedEnv[Any, Any, Any]], loaded: LoadedSettings[EnvSettings[Any]], arguments: Sequence[str]
 ) -> int:
     """`evaluate`, from settings to exit code."""
     if loaded.settings.resume and not loaded.given("env.data_dir_to_save_evals"):
@@ -146,7 +146,7 @@ async def _evaluate(
 
 
 async def _serve(
-    env_type: type[JudgedEnv[Any, Any, Any]], loaded: Loaded[EnvSettings[Any]], arguments: Sequence[str]
+    env_type: type[JudgedEnv[Any, Any, Any]], loaded: LoadedSettings[EnvSettings[Any]], arguments: Sequence[str]
 ) -> int:
     """`serve`, until the trainer has had its steps or a signal comes."""
     config = loaded.settings.env
@@ -158,7 +158,7 @@ async def _serve(
     _name_run(env_type, loaded)
     standing_in = offline.stand_ins(loaded).names
     async with _opened(env_type, loaded) as env:
-        membership = Membership(
+        membership = TrainerConnection(
             RolloutApi(config.rollout_server_url, env.session), config, config.wandb_name or env_type.name
         )
         _ = env.source  # what is wrong with it is said before the first call
@@ -169,7 +169,7 @@ async def _serve(
             return await evaluate_command.evaluate_during_training(env, eval_tasks, step, standing_in=standing_in)
 
         with _interruptible():
-            serving = Serving(env, membership, evaluate)
+            serving = ServeRun(env, membership, evaluate)
             eval_tasks = env.eval_tasks() if config.steps_per_eval > 0 else []
         _spare_the_collector()
         await serving.run()
@@ -177,7 +177,7 @@ async def _serve(
 
 
 async def _process(
-    env_type: type[JudgedEnv[Any, Any, Any]], loaded: Loaded[EnvSettings[Any]], arguments: Sequence[str]
+    env_type: type[JudgedEnv[Any, Any, Any]], loaded: LoadedSettings[EnvSettings[Any]], arguments: Sequence[str]
 ) -> int:
     """`process`, from settings to exit code."""
     standing_in = offline.stand_ins(loaded).names
@@ -212,7 +212,7 @@ def _spare_the_collector() -> None:
     gc.freeze()
 
 
-def _name_run(env_type: type[JudgedEnv[Any, Any, Any]], loaded: Loaded[EnvSettings[Any]]) -> None:
+def _name_run(env_type: type[JudgedEnv[Any, Any, Any]], loaded: LoadedSettings[EnvSettings[Any]]) -> None:
     """Settle the run directory's name, so that the command that resumes can be printed whatever happens."""
     config = loaded.settings.env
     if config.data_dir_to_save_evals is None:
@@ -220,7 +220,7 @@ def _name_run(env_type: type[JudgedEnv[Any, Any, Any]], loaded: Loaded[EnvSettin
         config.data_dir_to_save_evals = str(runs.new_path(env_type.name, model))
 
 
-def resume_command(loaded: Loaded[EnvSettings[Any]], arguments: Sequence[str]) -> str:
+def resume_command(loaded: LoadedSettings[EnvSettings[Any]], arguments: Sequence[str]) -> str:
     """The command that takes the run up: the one that was given, its directory, `--resume`; without secrets."""
     hidden = list(secrets(loaded.settings))
     words = [without_credentials(_without(hidden, word)) for word in arguments]

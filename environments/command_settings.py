@@ -12,7 +12,7 @@ from typing import Any
 from environments import offline
 from environments.base import JudgedEnv
 from environments.settings import EnvSettings
-from judges.config.sources import Layer, Loaded, load
+from judges.config.sources import LoadedSettings, SettingsSource, load
 from judges.llm.errors import SettingsError
 
 
@@ -23,7 +23,7 @@ def program() -> str:
 
 def load_settings(
     env_type: type[JudgedEnv[Any, Any, Any]], argv: Sequence[str], *, verb: str
-) -> Loaded[EnvSettings[Any]]:
+) -> LoadedSettings[EnvSettings[Any]]:
     """The settings of a command.
 
     Raises:
@@ -31,8 +31,8 @@ def load_settings(
     """
     settings_type: type[EnvSettings[Any]] = EnvSettings[env_type.config_type]  # type: ignore[name-defined]  # made at run time
 
-    def reshape(layers: list[Layer]) -> list[Layer]:
-        presets = [Layer("process", _process_preset(env_type))] if verb == "process" else []
+    def reshape(layers: list[SettingsSource]) -> list[SettingsSource]:
+        presets = [SettingsSource("process", _process_preset(env_type))] if verb == "process" else []
         return [
             *offline.preset(_openai_lists(layers), env_type.offline_samples),
             *presets,
@@ -51,21 +51,21 @@ def _process_preset(env_type: type[JudgedEnv[Any, Any, Any]]) -> dict[str, Any]:
     return {"env": {"ensure_scores_are_not_same": False, "include_messages": True, "data_path_to_save_groups": path}}
 
 
-def _openai_lists(layers: list[Layer]) -> list[Layer]:
+def _openai_lists(layers: list[SettingsSource]) -> list[SettingsSource]:
     """Layers in which a list of servers under `openai` is `openai.replicas`.
 
     What a stronger layer says of all servers holds for each of them; a base URL there replaces the list.
     """
-    reshaped: list[Layer] = []
+    reshaped: list[SettingsSource] = []
     stronger: set[str] = set()
     for layer in layers:
         openai = layer.values.get("openai")
         if isinstance(openai, list):
             values = _as_replicas(openai, stronger, layer.name)
-            layer = Layer(layer.name, {**layer.values, "openai": values})
+            layer = SettingsSource(layer.name, {**layer.values, "openai": values})
         elif isinstance(openai, dict):
             if "replicas" in openai and stronger:
-                layer = Layer(layer.name, {**layer.values, "openai": _yielding(openai, stronger)})
+                layer = SettingsSource(layer.name, {**layer.values, "openai": _yielding(openai, stronger)})
             stronger |= set(openai)
         reshaped.append(layer)
     return reshaped

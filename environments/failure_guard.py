@@ -19,7 +19,7 @@ class NothingSucceeds(JudgeGymError):
     """The first tries all failed; the message is the last one's error."""
 
 
-class Prospects:
+class FailureGuard:
     """Whether training can come to anything: counts the groups that an endpoint refused before the first success.
 
     A wrong key, a model that does not exist, an endpoint without the tokens that it was asked for: without an end, the

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pydantic import TypeAdapter, ValidationError
 
 from environments.settings import BUNDLED_TOKENIZER, ConfigT, EnvSettings
-from judges.config.sources import Layer, Loaded, Values
+from judges.config.sources import LoadedSettings, SettingsSource, Values
 from judges.llm.errors import SettingsError
 from judges.offline import StandIn
 
@@ -33,7 +33,7 @@ class StandIns:
         return tuple(name for name, is_one in (("judge", self.judge), ("policy", self.policy)) if is_one)
 
 
-def preset(layers: list[Layer], samples: Mapping[str, str]) -> list[Layer]:
+def preset(layers: list[SettingsSource], samples: Mapping[str, str]) -> list[SettingsSource]:
     """The layers with the one that `--offline` adds below them.
 
     Args:
@@ -49,7 +49,7 @@ def preset(layers: list[Layer], samples: Mapping[str, str]) -> list[Layer]:
         env |= {"judge_base_url": STAND_IN_URL, "judge_model_name": STAND_IN_JUDGE}
     if not _sets(layers, "openai", "base_url", "replicas"):
         openai |= {"base_url": STAND_IN_URL, "model_name": STAND_IN_POLICY}
-    return [*layers, Layer(LAYER, {"env": env, "openai": openai})]
+    return [*layers, SettingsSource(LAYER, {"env": env, "openai": openai})]
 
 
 def _is_true(value: object) -> bool:
@@ -60,12 +60,12 @@ def _is_true(value: object) -> bool:
         return False
 
 
-def _sets(layers: list[Layer], section: str, *names: str) -> bool:
+def _sets(layers: list[SettingsSource], section: str, *names: str) -> bool:
     values = [layer.values.get(section) for layer in layers]
     return any(value.get(name) for value in values if isinstance(value, dict) for name in names)
 
 
-def stand_ins(loaded: Loaded[EnvSettings[ConfigT]]) -> StandIns:
+def stand_ins(loaded: LoadedSettings[EnvSettings[ConfigT]]) -> StandIns:
     """Which endpoints of these settings are stand-ins."""
     settings = loaded.settings
     policy_is_asked = settings.env.model_answers is None
@@ -76,7 +76,7 @@ def stand_ins(loaded: Loaded[EnvSettings[ConfigT]]) -> StandIns:
 
 
 @asynccontextmanager
-async def running(loaded: Loaded[EnvSettings[ConfigT]]) -> AsyncIterator[EnvSettings[ConfigT]]:
+async def running(loaded: LoadedSettings[EnvSettings[ConfigT]]) -> AsyncIterator[EnvSettings[ConfigT]]:
     """The settings with the URLs of stand-ins that run while the block does.
 
     Raises:

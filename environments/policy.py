@@ -18,7 +18,7 @@ from environments.completions import Completion, Conversation, read_completion
 from environments.rollouts.retokenize import Retokenizer
 from environments.rollouts.sequences import MASKED, TokenSequence
 from environments.rollouts.sources import NoTokens, Rollout
-from environments.settings import EnvConfig, ServerSettings
+from environments.settings import EnvConfig, PolicySettings
 from judges.core.judgment import CallRun
 from judges.llm.client import ChatClient
 from judges.llm.errors import EndpointError, FailureKind
@@ -83,7 +83,7 @@ def _and(first: CallRun, second: CallRun) -> CallRun:
 class TokenServer:
     """Rollouts from Atropos' token-level servers (`server_type` vllm, sglang or trl), as they were sampled."""
 
-    def __init__(self, settings: ServerSettings, config: EnvConfig, retokenizer: Retokenizer) -> None:
+    def __init__(self, settings: PolicySettings, config: EnvConfig, retokenizer: Retokenizer) -> None:
         """Build Atropos' server manager; its health checks, which are completions, stay off."""
         endpoints = settings.endpoints()
         servers = [

@@ -22,7 +22,7 @@ DetailT = TypeVar("DetailT")
 
 @dataclass(frozen=True, slots=True)
 class SampleRun:
-    """Timings, attempts and usage of one row; policy calls by conversation, judge calls by purpose."""
+    """Timings, attempts and usage of one row; policy calls by conversation, judge calls by name."""
 
     seconds: float
     policy_calls: tuple[CallRun, ...] = ()

@@ -44,7 +44,7 @@ from judges.llm.errors import DataError, SettingsError
 from judges.llm.wire import Message
 from judges.parsing.verdicts import RubricFormat, is_strict_feedback
 from judges.rubrics.expected_score import check_scale
-from judges.rubrics.judge import Pooling, RubricDetail, RubricJudge, RubricSettings, Scored, Weighting, pool
+from judges.rubrics.judge import Pooling, RubricDetail, RubricJudge, RubricScore, RubricSettings, Weighting, pool
 from judges.rubrics.prompt import read_score, rubric_messages
 from judges.statistics.agreement import score_agreement
 
@@ -116,7 +116,7 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
     }
 
     @property
-    def worst_score(self) -> float:
+    def invalid_completion_score(self) -> float:
         """The lowest score; as judge, no agreement at all."""
         return 0.0 if self.config.role == "judge" else float(self.config.scale_min)
 
@@ -205,11 +205,11 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
         right = closeness(given, task.gold, config.scale, config.reward)
         return Judgment(right, Status.OK, f"{given:g}", detail=detail)
 
-    def _own_score(self, completion: Completion) -> Scored:
+    def _own_score(self, completion: Completion) -> RubricScore:
         config, text = self.config, completion.answer
         score = read_score(text, config.output_format, config.scale) if why_unreadable(completion) is None else None
         # The text stands in the sample already, as the policy's answer.
-        return Scored(score, None, "", is_strict_feedback(text, config.output_format, config.scale))
+        return RubricScore(score, None, "", is_strict_feedback(text, config.output_format, config.scale))
 
     def reward(self, judgment: Judgment[RubricDetail]) -> float:
         """(score − lowest) / (highest − lowest); as judge, the agreement with gold. From 0 to 1."""
@@ -219,7 +219,7 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
     def observe(self, metrics: MetricAggregator, task: RubricTask, sample: Sample[RubricDetail]) -> None:
         """Rewards overall and by category, the distribution of the scores, formats and spread."""
         config, detail = self.config, sample.judgment.detail if sample.judgment is not None else None
-        worth = self.worst_score if sample.score is None else sample.score
+        worth = self.invalid_completion_score if sample.score is None else sample.score
         reward = worth if config.role == "judge" else config.scale.unit(worth)
         metrics.mean("mean_reward", reward, interval=True)
         if config.role == "respondent":

@@ -13,7 +13,7 @@ from pydantic_settings import CliImplicitFlag
 from typing_extensions import Self
 
 from judges.config.judge import JudgeSettings, api_key, is_operational, operational
-from judges.config.sources import LayeredSettings
+from judges.config.sources import SourcedSettings
 from judges.llm import wire
 from judges.llm.replicas import Endpoint
 from judges.llm.types import ChatSettings
@@ -131,7 +131,7 @@ class ReplicaSettings(BaseModel):
         return check_urls(value)
 
 
-class ServerSettings(BaseModel):
+class PolicySettings(BaseModel):
     """The policy's endpoint. Atropos' names are kept; those without a meaning here are accepted and ignored."""
 
     model_config = ConfigDict(extra="forbid")
@@ -218,11 +218,11 @@ class ServerSettings(BaseModel):
 ConfigT = TypeVar("ConfigT", bound=EnvConfig)
 
 
-class EnvSettings(LayeredSettings, Generic[ConfigT]):
+class EnvSettings(SourcedSettings, Generic[ConfigT]):
     """Everything that an environment's command line accepts."""
 
     env: ConfigT
-    openai: ServerSettings
+    openai: PolicySettings
     config: Path | None = Field(None, description="YAML file with sections `env` and `openai`.")
     show_config: CliImplicitFlag[bool] = Field(False, description="Print each setting with its layer, and exit.")
     limit: int | None = Field(None, ge=1, description="So many rows, chosen by the seed.")
@@ -235,7 +235,7 @@ class EnvSettings(LayeredSettings, Generic[ConfigT]):
 
     _stand_ins: frozenset[str] = frozenset()
 
-    def standing_in(self, roles: Sequence[str], *, env: ConfigT, openai: ServerSettings) -> Self:
+    def standing_in(self, roles: Sequence[str], *, env: ConfigT, openai: PolicySettings) -> Self:
         """These settings with the URLs of stand-ins for `judge`, `policy` or both."""
         settings = self.model_copy(update={"env": env, "openai": openai})
         settings._stand_ins = frozenset(roles)

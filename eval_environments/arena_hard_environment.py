@@ -73,7 +73,7 @@ class ArenaHardEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, ArenaDetail]):
     config_type = ArenaHardConfig
     detail_type = ArenaDetail
     headline = ("overall_winrate", "win rate")
-    worst_score = -1.0
+    invalid_completion_score = -1.0
     offline_samples = {
         "train_prompt_dataset": str(SAMPLES / "arena_hard.jsonl"),
         "train_baseline_dataset": str(SAMPLES / "arena_hard_baseline.jsonl"),

@@ -187,7 +187,7 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
         assert judgment.score is not None  # only judgments with a score get here
         return judgment.score
 
-    def why_not(self, group: JudgedGroup[PairwiseDetail]) -> DropReason | None:
+    def drop_reason(self, group: JudgedGroup[PairwiseDetail]) -> DropReason | None:
         """Rows that are too hard or too easy, by the share of the group that was right."""
         right = [judgment.score == 1.0 for judgment in group.judgments]  # not the rewards: bad thinking may cost more
         share = sum(right) / len(right)

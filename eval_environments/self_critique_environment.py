@@ -26,11 +26,20 @@ from environments.metrics import MetricAggregator, slug
 from environments.offline import STAND_IN_POLICY
 from environments.policy import Policy
 from environments.records import Sample, SampleRun
-from environments.runs.directory import replace
+from environments.runs.directory import write_atomic
 from environments.settings import SAMPLES
 from eval_environments.peer import report as peer_report
 from eval_environments.peer.endpoints import ModelSettings
-from eval_environments.peer.models import Candidate, Clients, Column, Peer, calls_and_price, combined, peer, score_all
+from eval_environments.peer.models import (
+    Candidate,
+    Clients,
+    Column,
+    PeerModel,
+    calls_and_price,
+    combined,
+    peer,
+    score_all,
+)
 from eval_environments.peer.report import PeerResults
 from eval_environments.peer.settings import PeerTask, SelfCritiqueConfig, read_queries
 from eval_environments.peer.table import PeerAnswer, PeerCell, PeerTable
@@ -99,7 +108,7 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
         ]
 
     @cached_property
-    def peers(self) -> list[Peer]:
+    def peers(self) -> list[PeerModel]:
         """The models that judge in evaluate; during training, the frozen ones.
 
         Raises:
@@ -112,7 +121,7 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
         return [self._peer(each) for each in self.judge_settings]
 
     @cached_property
-    def frozen(self) -> list[Peer]:
+    def frozen(self) -> list[PeerModel]:
         """The models that judge a policy in training.
 
         Raises:
@@ -123,7 +132,7 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
             return [self._peer(each) for each in named]
         return [peer(self.config.judge_model_name, self.judge_client, self.config.critique_rounds)]
 
-    def _peer(self, settings: ModelSettings) -> Peer:
+    def _peer(self, settings: ModelSettings) -> PeerModel:
         if settings.base_url is None:
             raise SettingsError(f"--env.judges: the model {settings.name!r} has a file of answers and cannot judge")
         return peer(settings.name, self.clients.of(settings), self.config.critique_rounds)
@@ -315,10 +324,10 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
             return ()
         results = self._results(rows)
         for number in range(results.rounds + 1):
-            replace(path / f"scores_round_{number}.csv", peer_report.score_csv(results, number))
+            write_atomic(path / f"scores_round_{number}.csv", peer_report.score_csv(results, number))
         history = (wire.dumps(line) + b"\n" for line in peer_report.history_lines(results))
-        replace(path / "critique_history.jsonl", b"".join(history))
-        replace(path / "report.md", wire.scrub(peer_report.readable_report(results)).encode())
+        write_atomic(path / "critique_history.jsonl", b"".join(history))
+        write_atomic(path / "report.md", wire.scrub(peer_report.readable_report(results)).encode())
         return peer_report.tables_to_show(results)
 
     def _results(self, rows: Sequence[tuple[PeerTask, Sample[PeerTable]]]) -> PeerResults:
@@ -361,7 +370,7 @@ def _sample(
         completions=(),
         judgment=judgment,
         score=judgment.score,
-        run=SampleRun(time.monotonic() - started, answers, {call.purpose: call.run for call in judgment.calls} or None),
+        run=SampleRun(time.monotonic() - started, answers, {call.name: call.run for call in judgment.calls} or None),
     )
 
 

@@ -15,9 +15,9 @@ from environments.base import JudgedEnv
 from environments.command_settings import load_settings
 from environments.metrics import Metrics
 from environments.settings import BUNDLED_TOKENIZER
-from environments.training.connection import Membership
+from environments.training.connection import TrainerConnection
 from environments.training.rollout_api import RolloutApi
-from environments.training.serve import Serving
+from environments.training.serve import ServeRun
 from eval_environments.arena_hard_environment import ArenaHardEnv
 from judges.llm.transport import open_session
 from tests.arena import Arena, against_model, for_model, model_is_a, uid_of
@@ -85,8 +85,8 @@ class Served:
     """A `serve` that runs, and its endpoints."""
 
     env: JudgedEnv[Any, Any, Any]
-    membership: Membership
-    serving: Serving
+    membership: TrainerConnection
+    serving: ServeRun
     run: asyncio.Task[None]
     policy: ScriptedEndpoint
     judge: ScriptedEndpoint
@@ -135,8 +135,8 @@ async def serve(
         ]
         settings: Any = load_settings(env_type, argv, verb="serve").settings
         env = env_type(settings, session)
-        membership = Membership(RolloutApi(api, session), settings.env, env.name)
-        serving = Serving(env, membership, evaluate)
+        membership = TrainerConnection(RolloutApi(api, session), settings.env, env.name)
+        serving = ServeRun(env, membership, evaluate)
         run = asyncio.create_task(serving.run())
         try:
             yield Served(env, membership, serving, run, answering, judging_)

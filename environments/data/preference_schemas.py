@@ -12,7 +12,7 @@ from itertools import takewhile
 from typing import Literal, TypeAlias
 
 from environments.data.rows import Row
-from environments.data.transcripts import Turn, shown, turns_of, turns_of_transcript
+from environments.data.transcripts import TranscriptTurn, shown, turns_of, turns_of_transcript
 from judges.llm.wire import JSON
 
 Reason = Literal["equal scores", "no preference", "no shared prompt", "empty text", "identical texts"]
@@ -132,15 +132,15 @@ def _pair_of_conversations(values: _Values, chosen: JSON, rejected: JSON) -> Dra
     return Draft(shown(context), (shown(better[len(shared) :]),), (shown(worse[len(shared) :]),))
 
 
-def _prompt(value: JSON) -> tuple[Turn, ...] | None:
+def _prompt(value: JSON) -> tuple[TranscriptTurn, ...] | None:
     """A prompt that is messages, a transcript up to the answer, or the text of one turn."""
     if not isinstance(value, str):
         return turns_of(value)
     transcript = turns_of_transcript(value) if value.rstrip().endswith("Assistant:") else None
-    return transcript or (Turn("user", value),)
+    return transcript or (TranscriptTurn("user", value),)
 
 
-def _conversation(value: JSON) -> tuple[Turn, ...] | None:
+def _conversation(value: JSON) -> tuple[TranscriptTurn, ...] | None:
     return turns_of_transcript(value) if isinstance(value, str) else turns_of(value)
 
 

@@ -13,14 +13,14 @@ _ROLES = {"Human": "user", "Assistant": "assistant"}
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class TranscriptTurn:
     """What one side said."""
 
     role: str
     content: str
 
 
-def turns_of(value: JSON) -> tuple[Turn, ...] | None:
+def turns_of(value: JSON) -> tuple[TranscriptTurn, ...] | None:
     """The turns of a list of chat messages, or of one message alone; `None` if the value is neither.
 
     A message's content may be text, null or a list of parts, of which the text ones count.
@@ -32,21 +32,21 @@ def turns_of(value: JSON) -> tuple[Turn, ...] | None:
     return tuple(turn for turn in turns if turn is not None) if None not in turns else None
 
 
-def _turn(message: JSON) -> Turn | None:
+def _turn(message: JSON) -> TranscriptTurn | None:
     if not isinstance(message, Mapping) or "content" not in message:
         return None
     role, content = message.get("role"), message["content"]
     if not isinstance(role, str) or not role:
         return None
     if content is None or isinstance(content, str):
-        return Turn(role, content or "")
+        return TranscriptTurn(role, content or "")
     if not isinstance(content, Sequence):
         return None
     parts = [part.get("text") for part in content if isinstance(part, Mapping)]
-    return Turn(role, "".join(part for part in parts if isinstance(part, str)))
+    return TranscriptTurn(role, "".join(part for part in parts if isinstance(part, str)))
 
 
-def turns_of_transcript(text: str) -> tuple[Turn, ...] | None:
+def turns_of_transcript(text: str) -> tuple[TranscriptTurn, ...] | None:
     r"""The turns of a "\n\nHuman: …\n\nAssistant: …" transcript; `None` if the text is none.
 
     A last turn of the assistant that has yet to be written is left out.
@@ -54,11 +54,13 @@ def turns_of_transcript(text: str) -> tuple[Turn, ...] | None:
     _, *pieces = _SPEAKER.split(text.strip())
     if len(pieces) < 4 or pieces[0] != "Human":
         return None
-    turns = [Turn(_ROLES[speaker], said.strip()) for speaker, said in zip(pieces[::2], pieces[1::2], strict=True)]
-    return tuple(turns[:-1] if turns[-1] == Turn("assistant", "") else turns)
+    turns = [
+        TranscriptTurn(_ROLES[speaker], said.strip()) for speaker, said in zip(pieces[::2], pieces[1::2], strict=True)
+    ]
+    return tuple(turns[:-1] if turns[-1] == TranscriptTurn("assistant", "") else turns)
 
 
-def shown(turns: Sequence[Turn]) -> str:
+def shown(turns: Sequence[TranscriptTurn]) -> str:
     r"""A conversation as one text: "User: …\n\nAssistant: …\n\nUser: …".
 
     A single turn of the user or of the assistant is its content, as it is.

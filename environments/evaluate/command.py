@@ -14,7 +14,7 @@ from environments.base import DetailT, JudgedEnv
 from environments.data.rows import TaskT
 from environments.evaluate import metrics as evaluation_metrics
 from environments.evaluate import report
-from environments.evaluate.loop import Earlier, finish_rows, read_earlier
+from environments.evaluate.loop import EarlierRun, finish_rows, read_earlier
 from environments.failure_guard import NothingSucceeds
 from environments.metrics import MetricAggregator, Metrics
 from environments.records import Sample, SampleReader
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluated:
+class EvaluationResult:
     """How an evaluation ended.
 
     Attributes:
@@ -47,7 +47,7 @@ class Evaluated:
 
 async def evaluate(
     env: JudgedEnv[ConfigT, TaskT, DetailT], tasks: Sequence[TaskT], *, standing_in: Sequence[str]
-) -> Evaluated:
+) -> EvaluationResult:
     """`evaluate`: all rows, or what an earlier run left of them; shows the result.
 
     Args:
@@ -98,7 +98,7 @@ async def evaluate_into(
     standing_in: Sequence[str],
     in_flight: int,
     display: report.ProgressDisplay | None,
-) -> Evaluated:
+) -> EvaluationResult:
     """Evaluate into a run directory.
 
     Args:
@@ -128,7 +128,7 @@ async def evaluate_into(
             samples = await _finish_missing(env, tasks, earlier, run, in_flight, display)
         except NothingSucceeds as error:
             given_up = f"nothing succeeded, so the evaluation was given up: {error}"
-            return Evaluated(path, Metrics({}, {}), given_up, ())
+            return EvaluationResult(path, Metrics({}, {}), given_up, ())
         run.rewrite(
             (sample.to_line() for sample in samples if sample.finished),
             (sample.to_line() for sample in samples if not sample.finished),
@@ -136,14 +136,14 @@ async def evaluate_into(
         metrics = compute_metrics(env, tasks, samples)
         problem = evaluation_metrics.too_many_failures(metrics, samples, env.config.max_judge_error_rate)
         if problem is not None and not any(sample.status == Status.OK.value for sample in samples):
-            return Evaluated(path, Metrics({}, {}), f"nothing succeeded: {problem}", ())
+            return EvaluationResult(path, Metrics({}, {}), f"nothing succeeded: {problem}", ())
         notices = [report.offline_notice(standing_in)] if standing_in else []
         tables = env.write_report(path, [pair for pair in zip(tasks, samples, strict=True) if pair[1].finished])
         run.write_metrics(_metrics_file(env, metrics, started, notices))
     finally:
         run.close()
     said = (*evaluation_metrics.failure_notices(samples, path), *notices)
-    return Evaluated(path, metrics, problem, said, tables)
+    return EvaluationResult(path, metrics, problem, said, tables)
 
 
 def run_path(env: JudgedEnv[Any, Any, Any]) -> Path:
@@ -165,7 +165,7 @@ def model_name_of(settings: EnvSettings[Any]) -> str:
 async def _finish_missing(
     env: JudgedEnv[ConfigT, TaskT, DetailT],
     tasks: Sequence[TaskT],
-    earlier: Earlier[DetailT],
+    earlier: EarlierRun[DetailT],
     run: runs.RunDirectory,
     in_flight: int,
     display: report.ProgressDisplay | None,
@@ -261,7 +261,7 @@ def _generation_parameters(config: EnvConfig, *, asked: bool, judged_by_another:
     return parameters
 
 
-def _log_to_wandb(env: JudgedEnv[Any, Any, Any], evaluated: Evaluated) -> None:
+def _log_to_wandb(env: JudgedEnv[Any, Any, Any], evaluated: EvaluationResult) -> None:
     if not env.config.use_wandb:
         return
     import wandb  # late: half a second

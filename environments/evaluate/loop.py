@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 from environments.data.rows import Task
 from environments.failure_guard import HOPELESS_AFTER, NothingSucceeds
 from environments.records import Sample, SampleReader
-from environments.runs.directory import Before, RunDirectory
+from environments.runs.directory import EarlierLines, RunDirectory
 from judges.llm.errors import RunDirectoryError
 
 DetailT = TypeVar("DetailT")
@@ -23,7 +23,7 @@ TaskT = TypeVar("TaskT", bound=Task)
 
 
 @dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
-class Earlier(Generic[DetailT]):
+class EarlierRun(Generic[DetailT]):
     """What a resumed run brings: finished rows, and failed ones whose completions are paid for; by uid."""
 
     finished: Mapping[str, Sample[DetailT]]
@@ -31,13 +31,13 @@ class Earlier(Generic[DetailT]):
 
 
 def read_earlier(
-    before: Before,
+    before: EarlierLines,
     reader: SampleReader[DetailT],
     tasks: Sequence[Task],
     *,
     is_complete: Callable[[Sample[DetailT]], bool] = lambda sample: True,
     held: Callable[[Sample[DetailT]], int] = lambda sample: len(sample.completions),
-) -> Earlier[DetailT]:
+) -> EarlierRun[DetailT]:
     """Read the lines of an earlier run and check that they are of these rows.
 
     Args:
@@ -73,7 +73,7 @@ def read_earlier(
     for uid, sample in (*failures.items(), *answers.items()):
         if uid not in finished and (uid not in failed or held(sample) > held(failed[uid])):
             failed[uid] = sample
-    return Earlier(finished, failed)
+    return EarlierRun(finished, failed)
 
 
 async def finish_rows(

@@ -25,7 +25,7 @@ ZERO_ADVANTAGE = "set_advantage_to_zero"
 
 
 @dataclass(frozen=True, slots=True)
-class Scores:
+class GroupScores:
     """The scores of a group: finite numbers; `substituted` are those that stand in for a failed judgment."""
 
     values: tuple[float, ...]
@@ -56,7 +56,7 @@ class JudgedGroup(Generic[DetailT]):
     policy_run: CallRun
 
     @property
-    def scores(self) -> Scores | None:
+    def scores(self) -> GroupScores | None:
         """The group's scores; `None` if fewer than two rollouts (or the one there is) have one."""
         return fill_in(self.rewards)
 
@@ -77,7 +77,7 @@ async def judge_group(
     return list(await asyncio.gather(*(one(rollout) for rollout in rollouts)))
 
 
-def fill_in(rewards: Sequence[float | None]) -> Scores | None:
+def fill_in(rewards: Sequence[float | None]) -> GroupScores | None:
     """Scores from rewards: a missing one becomes the mean of the others.
 
     Returns:
@@ -93,14 +93,14 @@ def fill_in(rewards: Sequence[float | None]) -> Scores | None:
         return None
     # Equal rewards have themselves as their mean, whatever rounding would make of it: the group has no signal.
     mean = there[0] if len(set(there)) == 1 else math.fsum(there) / len(there)
-    return Scores(
+    return GroupScores(
         tuple(mean if reward is None else float(reward) for reward in rewards),
         tuple(reward is None for reward in rewards),
     )
 
 
 def scored_group(
-    group: JudgedGroup[Any], scores: Scores, *, temperature: float, include_messages: bool
+    group: JudgedGroup[Any], scores: GroupScores, *, temperature: float, include_messages: bool
 ) -> dict[str, JSON]:
     """The group as the rollout API takes it.
 

@@ -30,7 +30,7 @@ Line = Mapping[str, JSON]
 
 
 @dataclass(frozen=True, slots=True)
-class Before:
+class EarlierLines:
     """What an earlier, unfinished run left: finished rows, failed ones, and answers that were paid for."""
 
     samples: list[Line]
@@ -60,7 +60,7 @@ class RunDirectory:
     @classmethod
     def open(
         cls, path: Path, *, config: Mapping[str, JSON], matters: Mapping[str, JSON], resume: bool
-    ) -> tuple[RunDirectory, Before]:
+    ) -> tuple[RunDirectory, EarlierLines]:
         """Begin a run, or take one up.
 
         Args:
@@ -91,11 +91,11 @@ class RunDirectory:
                 )
             if (path / CONFIG).exists():
                 cls._compare(path / CONFIG, matters)
-            before = Before(*(_read_lines(path / name) for name in (SAMPLES, FAILURES, ANSWERS)))
+            before = EarlierLines(*(_read_lines(path / name) for name in (SAMPLES, FAILURES, ANSWERS)))
         except BaseException:  # raised on; a lock that outlives its holder would shut everybody out
             cls._let_go(path, lock)
             raise
-        replace(path / CONFIG, yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True).encode())
+        write_atomic(path / CONFIG, yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True).encode())
         return cls(path, lock), before
 
     @staticmethod
@@ -153,13 +153,13 @@ class RunDirectory:
     def rewrite(self, samples: Iterable[bytes], failures: Iterable[bytes]) -> None:
         """The run is finished: these lines are its files, each replaced whole or not at all."""
         self._close_files()
-        replace(self.path / SAMPLES, b"".join(samples))
-        replace(self.path / FAILURES, b"".join(failures))
+        write_atomic(self.path / SAMPLES, b"".join(samples))
+        write_atomic(self.path / FAILURES, b"".join(failures))
         (self.path / ANSWERS).unlink(missing_ok=True)
 
     def write_metrics(self, metrics: Mapping[str, JSON]) -> None:
         """Write `metrics.json`."""
-        replace(self.path / METRICS, wire.dumps_readable(metrics))
+        write_atomic(self.path / METRICS, wire.dumps_readable(metrics))
 
     def drop_metrics(self) -> None:
         """Remove `metrics.json`, which would speak of other rows than those now there."""
@@ -176,7 +176,7 @@ class RunDirectory:
         self._files.clear()
 
 
-def replace(path: Path, data: bytes) -> None:
+def write_atomic(path: Path, data: bytes) -> None:
     """Write a file whole or not at all: to a neighbour first, then in its place."""
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -205,7 +205,7 @@ def _read_lines(path: Path) -> list[Line]:
     data = path.read_bytes()
     whole = data[: data.rfind(b"\n") + 1]
     if len(whole) < len(data):
-        replace(path, whole)
+        write_atomic(path, whole)
     lines: list[Line] = []
     for number, line in enumerate(whole.splitlines(), start=1):
         try:

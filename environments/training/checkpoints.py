@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from environments.runs.directory import replace
+from environments.runs.directory import write_atomic
 from environments.training.rollout_api import Registration
 from judges.llm import wire
 from judges.llm.wire import JSON
@@ -36,7 +36,7 @@ class Checkpoints:
             return
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            replace(self._folder / f"step-{step}.json", wire.dumps_readable(state))
+            write_atomic(self._folder / f"step-{step}.json", wire.dumps_readable(state))
         except OSError as error:
             logger.warning("no checkpoint in %s: %s", self._folder, error.strerror)
 

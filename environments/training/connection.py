@@ -16,7 +16,7 @@ _DOES_NOT_KNOW_US = 500
 """What the API answers of an environment it does not know; something between it and us says 502, 503 or 504."""
 
 
-class Membership:
+class TrainerConnection:
     """Joins the rollout API, notices when the API is away or has forgotten us, and joins again.
 
     Attributes:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
-from environments.runs.directory import replace
+from environments.runs.directory import write_atomic
 from judges.llm import wire
 from judges.llm.errors import SettingsError
 from judges.llm.wire import JSON
@@ -48,4 +48,4 @@ class GroupFile:
         self._file.close()
         if self._numbers != sorted(self._numbers):
             lines = self.path.read_bytes().splitlines(keepends=True)
-            replace(self.path, b"".join(line for _, line in sorted(zip(self._numbers, lines, strict=True))))
+            write_atomic(self.path, b"".join(line for _, line in sorted(zip(self._numbers, lines, strict=True))))

@@ -8,7 +8,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from environments.metrics import Metrics
-from environments.rollouts.groups import JudgedGroup, Scores
+from environments.rollouts.groups import GroupScores, JudgedGroup
 from environments.settings import EnvConfig
 from judges.llm.wire import JSON
 
@@ -36,7 +36,9 @@ class TrainingLog:
         """Log nothing yet."""
         self._config = config
         self._retokenizer = retokenizer
-        self._rollouts: deque[list[tuple[JudgedGroup[Any], Scores, int]]] = deque(maxlen=config.num_rollouts_to_keep)
+        self._rollouts: deque[list[tuple[JudgedGroup[Any], GroupScores, int]]] = deque(
+            maxlen=config.num_rollouts_to_keep
+        )
         self._run: Any = None
 
     async def open(self, name: str, place: tuple[str, str], settings: Mapping[str, JSON]) -> None:
@@ -44,7 +46,7 @@ class TrainingLog:
         if self._config.use_wandb:
             self._run = await asyncio.to_thread(_open_wandb, self._config.wandb_name or name, place, settings)
 
-    def keep(self, group: JudgedGroup[Any], scores: Scores) -> None:
+    def keep(self, group: JudgedGroup[Any], scores: GroupScores) -> None:
         """Keep rollouts of a group for the next table: `num_rollouts_per_group_for_logging` of them, −1 for all."""
         kept = self._config.num_rollouts_per_group_for_logging
         numbers = range(len(group.rollouts) if kept == -1 else min(kept, len(group.rollouts)))

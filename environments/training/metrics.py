@@ -12,7 +12,7 @@ import numpy as np
 
 from environments.evaluate.metrics import observe_critique
 from environments.metrics import MetricAggregator, Metrics
-from environments.rollouts.groups import DropReason, JudgedGroup, Scores
+from environments.rollouts.groups import DropReason, GroupScores, JudgedGroup
 from environments.rollouts.sources import lengths
 from judges.core.judgment import Status
 
@@ -50,7 +50,7 @@ class TrainingMetrics:
         self._own = MetricAggregator("train", rounds=0)
 
     def judged(
-        self, group: JudgedGroup[Any], scores: Scores | None, observe: Callable[[MetricAggregator, int], None]
+        self, group: JudgedGroup[Any], scores: GroupScores | None, observe: Callable[[MetricAggregator, int], None]
     ) -> None:
         """Count a judged group, sent or not.
 

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from environments.base import JudgedEnv
-from environments.failure_guard import Prospects, why_unsampled, why_unscored
+from environments.failure_guard import FailureGuard, why_unsampled, why_unscored
 from environments.metrics import Metrics
-from environments.rollouts.groups import JudgedGroup, Scores, scored_group
+from environments.rollouts.groups import GroupScores, JudgedGroup, scored_group
 from environments.rollouts.sources import NoTokens
 from environments.training.group_file import GroupFile
 from environments.training.metrics import TrainingMetrics
 from environments.training.page import write_page
-from environments.training.sampler import RowOrder
+from environments.training.sampler import EpochSampler
 from judges.llm.errors import EndpointError, SettingsError
 from judges.llm.wire import JSON
 
@@ -27,7 +27,7 @@ _ROWS_FOR_EACH_GROUP = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Processed:
+class ProcessResult:
     """How a run of `process` ended: the file, its page, how many groups are in it, and their metrics."""
 
     path: Path
@@ -42,15 +42,15 @@ class _Processing:
     def __init__(self, env: JudgedEnv[Any, Any, Any]) -> None:
         config = env.config
         self.env = env
-        self.order: RowOrder[Any] = RowOrder(env.tasks("train"), config.seed)
+        self.order: EpochSampler[Any] = EpochSampler(env.tasks("train"), config.seed)
         self.metrics = TrainingMetrics(config={"thinking_mode": float(config.thinking_mode)})
-        self.prospects = Prospects()
+        self.prospects = FailureGuard()
         self.file = GroupFile(Path(config.data_path_to_save_groups or f"data/{env.name}.jsonl"))
 
     async def write_group(self, number: int) -> bool:
         """Write the group of that number: of the next row, or of another one where that cannot be scored."""
         for _ in range(_ROWS_FOR_EACH_GROUP):
-            task = self.order.take()
+            task = self.order.next()
             try:
                 group = await self.env.roll_out(task)
             except (EndpointError, NoTokens) as error:
@@ -70,14 +70,14 @@ class _Processing:
                 return True
         return False
 
-    def _data(self, group: JudgedGroup[Any], scores: Scores) -> Mapping[str, JSON]:
+    def _data(self, group: JudgedGroup[Any], scores: GroupScores) -> Mapping[str, JSON]:
         config = self.env.config
         return scored_group(
             group, scores, temperature=config.rollout_temperature, include_messages=config.include_messages
         )
 
 
-async def process(env: JudgedEnv[Any, Any, Any]) -> Processed:
+async def process(env: JudgedEnv[Any, Any, Any]) -> ProcessResult:
     """Write `total_steps` groups, all at once as far as the workers go.
 
     Raises:
@@ -106,4 +106,4 @@ async def process(env: JudgedEnv[Any, Any, Any]) -> Processed:
         await asyncio.gather(*workers, return_exceptions=True)
         processing.file.close()
     page = await asyncio.to_thread(write_page, processing.file.path)
-    return Processed(processing.file.path, page, written, processing.metrics.flush(max_token_len=-1))
+    return ProcessResult(processing.file.path, page, written, processing.metrics.flush(max_token_len=-1))

@@ -9,7 +9,7 @@ from environments.data.rows import TaskT, epoch_order
 from judges.llm.wire import JSON
 
 
-class RowOrder(Generic[TaskT]):
+class EpochSampler(Generic[TaskT]):
     """Hands out tasks; knows which are under way, so that a checkpoint neither repeats nor loses one."""
 
     def __init__(self, tasks: Sequence[TaskT], seed: int) -> None:
@@ -28,7 +28,7 @@ class RowOrder(Generic[TaskT]):
         self._again: list[TaskT] = []
         self._under_way: dict[str, int] = {}
 
-    def take(self) -> TaskT:
+    def next(self) -> TaskT:
         """The next row: first those that a checkpoint found unfinished, then the order's."""
         task = self._again.pop(0) if self._again else self._advance()
         self._under_way[task.uid] = self._under_way.get(task.uid, 0) + 1
@@ -43,7 +43,7 @@ class RowOrder(Generic[TaskT]):
         self._position += 1
         return task
 
-    def done(self, task: TaskT) -> None:
+    def ack(self, task: TaskT) -> None:
         """The row is sent, or given up for good."""
         left = self._under_way.get(task.uid, 0) - 1
         if left > 0:
@@ -51,12 +51,12 @@ class RowOrder(Generic[TaskT]):
         else:
             self._under_way.pop(task.uid, None)
 
-    def give_back(self, task: TaskT) -> None:
+    def requeue(self, task: TaskT) -> None:
         """The row was not finished: hand it out again."""
-        self.done(task)
+        self.ack(task)
         self._again.append(task)
 
-    def state(self) -> dict[str, JSON]:
+    def state_dict(self) -> dict[str, JSON]:
         """What a checkpoint holds: where the order is, and which rows before that place are not finished."""
         unfinished = [uid for uid, times in self._under_way.items() for _ in range(times)]
         waiting = [task.uid for task in self._again]
@@ -67,7 +67,7 @@ class RowOrder(Generic[TaskT]):
             "unfinished": [*unfinished, *waiting],
         }
 
-    def restore(self, state: Mapping[str, JSON]) -> None:
+    def load_state_dict(self, state: Mapping[str, JSON]) -> None:
         """Take up a checkpoint's state; rows that are no longer in the dataset are left out.
 
         Raises:

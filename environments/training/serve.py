@@ -17,18 +17,18 @@ from pathlib import Path
 from typing import Any
 
 from environments.base import JudgedEnv
-from environments.failure_guard import Prospects, why_unsampled, why_unscored
+from environments.failure_guard import FailureGuard, why_unsampled, why_unscored
 from environments.metrics import Metrics
-from environments.rollouts.groups import DropReason, JudgedGroup, Scores, longest, scored_group
+from environments.rollouts.groups import DropReason, GroupScores, JudgedGroup, longest, scored_group
 from environments.rollouts.sources import NoTokens
 from environments.training.checkpoints import Checkpoints
-from environments.training.connection import Membership
+from environments.training.connection import TrainerConnection
 from environments.training.group_file import GroupFile
 from environments.training.log import TrainingLog
 from environments.training.metrics import TrainingMetrics
 from environments.training.rollout_api import ApiRefused, ApiUnavailable
-from environments.training.sampler import RowOrder
-from environments.training.slots import free_places
+from environments.training.sampler import EpochSampler
+from environments.training.slots import available_slots
 from judges.llm.errors import EndpointError, JudgeGymError
 from judges.llm.wire import JSON
 
@@ -42,10 +42,10 @@ _LONGEST_WITHOUT_LOG_S = 60.0
 Evaluate = Callable[[int], Awaitable[Metrics]]
 
 
-class Serving:
+class ServeRun:
     """One run of `serve`."""
 
-    def __init__(self, env: JudgedEnv[Any, Any, Any], membership: Membership, evaluate: Evaluate) -> None:
+    def __init__(self, env: JudgedEnv[Any, Any, Any], membership: TrainerConnection, evaluate: Evaluate) -> None:
         """Serve `env` through `membership`; `evaluate` is called with the step, every `steps_per_eval`."""
         self.env = env
         env.in_training = True
@@ -53,7 +53,7 @@ class Serving:
         self.metrics = TrainingMetrics(config={"thinking_mode": float(env.config.thinking_mode)})
         self._evaluate = evaluate
         self._config = env.config
-        self._order: RowOrder[Any] = RowOrder(env.tasks("train"), env.config.seed)
+        self._order: EpochSampler[Any] = EpochSampler(env.tasks("train"), env.config.seed)
         self._log = TrainingLog(env.config, env.retokenizer)
         path = env.config.data_path_to_save_groups
         self._file = GroupFile(Path(path)) if path is not None else None
@@ -64,7 +64,7 @@ class Serving:
         self._step = 0
         self._groups = 0
         self._tries: Counter[str] = Counter()
-        self._prospects = Prospects()
+        self._prospects = FailureGuard()
         self._due_evaluation: int | None = None
         self._logged_at = time.monotonic()
         self._total_steps = env.config.total_steps
@@ -109,7 +109,7 @@ class Serving:
         if state is None:
             return
         try:
-            self._order.restore(state)
+            self._order.load_state_dict(state)
         except ValueError as error:
             logger.warning("the checkpoint is not used: %s", error)
 
@@ -125,7 +125,7 @@ class Serving:
         if not membership.joined.is_set():
             return
         self.env.share_policy(membership.status.weight)
-        free = free_places(
+        free = available_slots(
             self._config,
             membership.trainer,
             membership.status,
@@ -136,7 +136,7 @@ class Serving:
             total_steps=self._total_steps,
         )
         for _ in range(free):
-            worker = asyncio.create_task(self._work(self._order.take()))
+            worker = asyncio.create_task(self._work(self._order.next()))
             self._workers.add(worker)
             worker.add_done_callback(self._ended)
 
@@ -158,7 +158,7 @@ class Serving:
             return
         else:
             await self._hand_over(task, group)
-        self._order.done(task)
+        self._order.ack(task)
 
     async def _policy_failed(self, task: Any, error: EndpointError | NoTokens) -> None:
         """Hand the row out again if that may help, for a while; a row that is refused would be refused again."""
@@ -167,11 +167,11 @@ class Serving:
         worth_it = isinstance(error, EndpointError) and error.kind.retryable
         if worth_it and self._tries[task.uid] < _TRIES_FOR_EACH_ROW:
             logger.warning("group %r is tried again: %s", task.uid, why_unsampled(error))
-            self._order.give_back(task)
+            self._order.requeue(task)
         else:
             self._drop("policy_failed", f"group {task.uid!r} is given up: {why_unsampled(error)}")
             del self._tries[task.uid]
-            self._order.done(task)
+            self._order.ack(task)
         await asyncio.sleep(_AFTER_FAILURE_S)
 
     async def _hand_over(self, task: Any, group: JudgedGroup[Any]) -> None:
@@ -199,11 +199,11 @@ class Serving:
         if await self._send(data):
             self.metrics.sent(len(group.rollouts))
 
-    def _why_not(self, group: JudgedGroup[Any], scores: Scores) -> DropReason | None:
+    def _why_not(self, group: JudgedGroup[Any], scores: GroupScores) -> DropReason | None:
         """Why a group is of no use to the trainer, if it is of none."""
         if self._config.ensure_scores_are_not_same and scores.equal:
             return "no_signal"
-        if (unwanted := self.env.why_not(group)) is not None:
+        if (unwanted := self.env.drop_reason(group)) is not None:
             return unwanted
         longest_wanted = self.membership.trainer.max_token_len
         if longest_wanted > 0 and longest(group) >= longest_wanted:
@@ -244,7 +244,7 @@ class Serving:
             self._begin_evaluation(now)
         interval = self.membership.registration.checkpoint_interval
         if _crossed(before, now, interval):
-            checkpoints.save(now // interval * interval, self._order.state())
+            checkpoints.save(now // interval * interval, self._order.state_dict())
         if self._sent_this_step >= self._config.min_items_sent_before_logging:
             await self._flush()
 
@@ -279,7 +279,7 @@ class Serving:
 
     async def _stop(self, watcher: asyncio.Task[None], checkpoints: Checkpoints) -> None:
         """Stop everything under way, keep the order, say goodbye."""
-        state = self._order.state()
+        state = self._order.state_dict()
         running = [watcher, *self._workers, *([self._evaluation] if self._evaluation is not None else [])]
         for task in running:
             task.cancel()

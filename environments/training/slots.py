@@ -8,7 +8,7 @@ from environments.settings import EnvConfig
 from environments.training.rollout_api import ApiStatus, Trainer
 
 
-def free_places(
+def available_slots(
     config: EnvConfig,
     trainer: Trainer,
     status: ApiStatus,

@@ -19,7 +19,7 @@ from pydantic import (
 from pydantic_settings import NoDecode
 from typing_extensions import Self
 
-from environments.settings import EnvConfig, ServerSettings
+from environments.settings import EnvConfig, PolicySettings
 from judges.config.judge import api_key, operational
 from judges.core.naming import slug
 from judges.llm import wire
@@ -70,7 +70,7 @@ class ModelSettings(BaseModel):
             SettingsError: a key is needed and there is none.
         """
         assert self.base_url is not None  # only models with an endpoint are called
-        default = ServerSettings.model_fields["base_url"].default
+        default = PolicySettings.model_fields["base_url"].default
         key = api_key(
             self.base_url,
             given=self.api_key,

@@ -67,7 +67,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Peer:
+class PeerModel:
     """A model that judges."""
 
     name: str
@@ -106,9 +106,9 @@ class Clients:
         return self._clients[settings.identity]
 
 
-def peer(name: str, client: ChatClient, rounds: int) -> Peer:
+def peer(name: str, client: ChatClient, rounds: int) -> PeerModel:
     """A model as judge, with so many rounds of self-critique."""
-    return Peer(name, SelfCritique(PeerJudge(client), rounds))
+    return PeerModel(name, SelfCritique(PeerJudge(client), rounds))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ class Column:
 
 
 async def score_all(
-    peers: Sequence[Peer],
+    peers: Sequence[PeerModel],
     answer: PeerAnswer,
     *,
     query: str,
@@ -149,7 +149,7 @@ async def score_all(
 
     scores = {cell.judge: cell for cell in known if cell.score is not None and cell.candidate == answer.candidate}
 
-    async def one(judge: Peer) -> tuple[PeerCell, tuple[JudgeCall, ...]]:
+    async def one(judge: PeerModel) -> tuple[PeerCell, tuple[JudgeCall, ...]]:
         if judge.name in scores:
             return scores[judge.name], ()
         cell, judgment = await judge.score(answer.candidate, query=query, response=response, rubric=rubric)
@@ -160,14 +160,14 @@ async def score_all(
 
     scored = await asyncio.gather(*(one(judge) for judge in judging))
     calls = [
-        dataclasses.replace(call, purpose=f"{judge.name}_of_{answer.candidate}_{call.purpose}")
+        dataclasses.replace(call, name=f"{judge.name}_of_{answer.candidate}_{call.name}")
         for judge, (_, made) in zip(judging, scored, strict=True)
         for call in made
     ]
     return Column(answer, tuple(cell for cell, _ in scored), tuple(calls))
 
 
-def combined(columns: Sequence[Column], peers: Sequence[Peer]) -> Judgment[PeerTable]:
+def combined(columns: Sequence[Column], peers: Sequence[PeerModel]) -> Judgment[PeerTable]:
     """One query as one judgment: the mean of its scores, from 0 to 100; it fails only if no cell has a score.
 
     Args:

@@ -15,7 +15,7 @@ from environments.metrics import MetricAggregator, slug
 from eval_environments.peer.table import PeerCell, PeerTable
 from judges.core.judgment import CritiqueRound
 from judges.llm.wire import JSON
-from judges.peers.ranking import Scores, adjusted_intervals, leniency_adjusted, scores_of, self_preference
+from judges.peers.ranking import ScoreMatrix, adjusted_intervals, leniency_adjusted, scores_of, self_preference
 from judges.statistics.agreement import krippendorff_alpha, rank_correlation
 from judges.statistics.bootstrap import Interval
 
@@ -53,7 +53,7 @@ class PeerResults:
         """The last round that any cell had; 0 without critique."""
         return max((each.round for _, cell in self.cells for each in cell.rounds), default=0)
 
-    def scores(self, number: int) -> Scores:
+    def scores(self, number: int) -> ScoreMatrix:
         """The scores after a round; of 0, ahead of the first."""
         place = {uid: query for query, uid in enumerate(self.uids)}
         found = [
@@ -65,7 +65,7 @@ class PeerResults:
         return scores_of(found, **shape)
 
     @cached_property
-    def final(self) -> Scores:
+    def final(self) -> ScoreMatrix:
         """The scores after the last round."""
         return self.scores(self.rounds)
 

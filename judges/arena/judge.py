@@ -23,8 +23,8 @@ from judges.arena.win_rate import (
     win_rate,
 )
 from judges.core.calls import ask
-from judges.core.critique import Opinion, Revision, critique_messages
-from judges.core.delimiters import fence
+from judges.core.critique import CritiqueRequest, Revision, critique_messages
+from judges.core.delimiters import delimiters_for
 from judges.core.judgment import JudgeCall, Judgment, Status
 from judges.llm.client import ChatClient
 from judges.llm.wire import Choice, Message
@@ -44,7 +44,7 @@ __all__ = [
 
 GameOrder = Literal["model_is_a", "model_is_b"]
 
-_PARTS = ("game_1", "game_2")
+_COMPONENTS = ("game_1", "game_2")
 
 _SYSTEM_PROMPT: dict[ArenaProtocol, str] = {
     "three_way": "arena_hard_three_way",
@@ -116,20 +116,22 @@ class ArenaHardJudge:
         )
         return self._judgment((first, second), first_calls + second_calls)
 
-    def opinions(self, judgment: Judgment[ArenaDetail], *, question: str, answer: str, baseline: str) -> list[Opinion]:
+    def critique_requests(
+        self, judgment: Judgment[ArenaDetail], *, question: str, answer: str, baseline: str
+    ) -> list[CritiqueRequest]:
         """Each game's label."""
         assert judgment.detail is not None
         opinions = []
-        for part, game in zip(_PARTS, judgment.detail.games, strict=True):
+        for component, game in zip(_COMPONENTS, judgment.detail.games, strict=True):
             assert game.label is not None  # a judgment with a score has both
             answers = (answer, baseline) if game.order == "model_is_a" else (baseline, answer)
             shown = game_messages(question, *answers, protocol=self.protocol)
             own = after_thinking(game.text).strip()
             messages = critique_messages(shown, own)
-            opinions.append(Opinion(part, game.label, own, messages, _read, _revision))
+            opinions.append(CritiqueRequest(component, game.label, own, messages, _read, _revision))
         return opinions
 
-    def revised(
+    def apply_revisions(
         self,
         judgment: Judgment[ArenaDetail],
         revisions: Mapping[str, JudgeCall],
@@ -141,8 +143,8 @@ class ArenaHardJudge:
         """The games with revised labels in place of earlier ones."""
         assert judgment.detail is not None
         first, second = (
-            _revised(game, revisions[part]) if part in revisions else game
-            for part, game in zip(_PARTS, judgment.detail.games, strict=True)
+            _revised(game, revisions[component]) if component in revisions else game
+            for component, game in zip(_COMPONENTS, judgment.detail.games, strict=True)
         )
         return self._judgment((first, second), judgment.calls)
 
@@ -164,8 +166,8 @@ class ArenaHardJudge:
         self, order: GameOrder, question: str, answer_a: str, answer_b: str
     ) -> tuple[Game, tuple[JudgeCall, ...]]:
         messages = game_messages(question, answer_a, answer_b, protocol=self.protocol)
-        purpose = "game_1" if order == "model_is_a" else "game_2"
-        call = await ask(self.client, messages, arena_label, purpose=purpose)
+        name = "game_1" if order == "model_is_a" else "game_2"
+        call = await ask(self.client, messages, arena_label, name=name)
         calls = [call]
         # A judge that said nothing cannot be asked to finish what it said.
         while call.value is None and call.text.strip() and len(calls) <= self.reask:
@@ -174,7 +176,7 @@ class ArenaHardJudge:
                 Message(role="assistant", content=call.text),
                 Message(role="user", content=prompts.load("arena_hard_reask")),
             ]
-            call = await ask(self.client, messages, arena_label, purpose=f"{purpose}_reask_{len(calls)}")
+            call = await ask(self.client, messages, arena_label, name=f"{name}_reask_{len(calls)}")
             calls.append(call)
         last = next((each for each in reversed(calls) if each.text), call)
         game = Game(
@@ -205,7 +207,7 @@ def _revised(game: Game, call: JudgeCall) -> Game:
 
 def game_messages(question: str, answer_a: str, answer_b: str, *, protocol: ArenaProtocol) -> list[Message]:
     """What the judge is shown: the system prompt, then question and answers between markers they cannot end."""
-    markers = fence((question, answer_a, answer_b), _LOOKALIKES)
+    markers = delimiters_for((question, answer_a, answer_b), _LOOKALIKES)
     sections = [f"{markers.marker('User Prompt')}\n{question}"]
     for name, answer in (("A", answer_a), ("B", answer_b)):
         start = markers.marker(f"The Start of Assistant {name}'s Answer")

@@ -27,7 +27,7 @@ _WEAK_PENALTY = 1e4
 
 
 @dataclass(frozen=True, slots=True)
-class Style:
+class TextStyle:
     """How an answer looks: tokens, and counts of markdown outside code blocks."""
 
     tokens: int
@@ -36,10 +36,10 @@ class Style:
     bold: int
 
 
-def style_of(answer: str) -> Style:
+def style_of(answer: str) -> TextStyle:
     """The style of an answer."""
     prose = _CODE_BLOCK.sub("", answer)
-    return Style(
+    return TextStyle(
         tokens=count_tokens(answer),
         headers=len(_HEADER.findall(prose)),
         list_items=len(_LIST_ITEM.findall(prose)),
@@ -47,7 +47,7 @@ def style_of(answer: str) -> Style:
     )
 
 
-def style_difference(model: Style, baseline: Style) -> list[float]:
+def style_difference(model: TextStyle, baseline: TextStyle) -> list[float]:
     """The four differences, from the model's side; each is 0 at equal style.
 
     Returns:

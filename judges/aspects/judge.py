@@ -12,9 +12,9 @@ from typing import Literal
 
 from judges.aspects.prompt import SUPPORTED_ASPECTS, Aspect, Polarity, aspect_messages
 from judges.core.calls import ask
-from judges.core.critique import Opinion, Revision, critique_messages
+from judges.core.critique import CritiqueRequest, Revision, critique_messages
 from judges.core.judgment import JudgeCall, Judgment, Status
-from judges.core.voting import check_temperature, poll, vote
+from judges.core.voting import check_temperature, collect_votes, vote
 from judges.llm.client import ChatClient
 from judges.llm.wire import Choice
 from judges.parsing.json_objects import prose_before
@@ -146,14 +146,14 @@ class AspectJudge:
 
         async def one(number: int) -> JudgeCall:
             which = vote(number, count=settings.effective, temperature=settings.temperature, seed=settings.seed)
-            purpose = f"{self.aspect.name}_vote_{number + 1}"
-            return await ask(self.client, messages, binary_verdict, purpose=purpose, vote=which)
+            name = f"{self.aspect.name}_vote_{number + 1}"
+            return await ask(self.client, messages, binary_verdict, name=name, vote=which)
 
-        calls = await poll(one, self._missing, at_most=settings.effective + _REDRAWS)
+        calls = await collect_votes(one, self._missing, at_most=settings.effective + _REDRAWS)
         votes = [cast_vote(call.text, call.error) for call in calls]
         return aspect_judgment(count_votes(self.aspect, votes, settings), tuple(calls))
 
-    def opinions(
+    def critique_requests(
         self,
         judgment: Judgment[AspectDetail],
         *,
@@ -161,16 +161,16 @@ class AspectJudge:
         question: str | None = None,
         context: str | None = None,
         reference: str | None = None,
-    ) -> list[Opinion]:
+    ) -> list[CritiqueRequest]:
         """The majority's verdict with its reasons: one opinion, however many votes it is of."""
         assert judgment.detail is not None and judgment.detail.yes is not None
         shown = aspect_messages(self.aspect.definition, submission, question, context, reference)
         verdict = "yes" if judgment.detail.yes else "no"
         evaluation = f"Verdict: {verdict}\n{judgment.explanation}"
         messages = critique_messages(shown, evaluation)
-        return [Opinion(self.aspect.name, verdict, judgment.explanation, messages, _read, _revision)]
+        return [CritiqueRequest(self.aspect.name, verdict, judgment.explanation, messages, _read, _revision)]
 
-    def revised(
+    def apply_revisions(
         self,
         judgment: Judgment[AspectDetail],
         revisions: Mapping[str, JudgeCall],

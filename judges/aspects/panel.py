@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from judges.aspects.judge import Aspect, AspectDetail, AspectJudge, AspectScoring, AspectSettings, aspect_judgment
-from judges.core.critique import Opinion
+from judges.core.critique import CritiqueRequest
 from judges.core.judgment import JudgeCall, Judgment, Status
 from judges.core.naming import slug
 from judges.llm.client import ChatClient
@@ -86,7 +86,7 @@ class AspectPanel:
         """The judge model."""
         return self.judges[0].client
 
-    def opinions(
+    def critique_requests(
         self,
         judgment: Judgment[PanelDetail],
         *,
@@ -94,17 +94,17 @@ class AspectPanel:
         question: str | None = None,
         context: str | None = None,
         reference: str | None = None,
-    ) -> list[Opinion]:
+    ) -> list[CritiqueRequest]:
         """Each aspect's verdict."""
         return [
             opinion
             for judge, of_aspect in self._parts(judgment)
-            for opinion in judge.opinions(
+            for opinion in judge.critique_requests(
                 of_aspect, submission=submission, question=question, context=context, reference=reference
             )
         ]
 
-    def revised(
+    def apply_revisions(
         self,
         judgment: Judgment[PanelDetail],
         revisions: Mapping[str, JudgeCall],
@@ -116,7 +116,7 @@ class AspectPanel:
     ) -> Judgment[PanelDetail]:
         """The revised verdicts in place of earlier ones, combined anew."""
         parts = [
-            judge.revised(
+            judge.apply_revisions(
                 of_aspect,
                 revisions,
                 submission=submission,

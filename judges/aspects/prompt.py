@@ -11,7 +11,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from judges import prompts
-from judges.core.delimiters import fence
+from judges.core.delimiters import delimiters_for
 from judges.llm import wire
 from judges.llm.wire import Message
 
@@ -99,7 +99,7 @@ def aspect_messages(
     """
     sections = {"Input": question, "Context": context, "Reference": reference, "Submission": submission}
     shown = {name: text for name, text in {**sections, "Criteria": definition}.items() if text is not None}
-    markers = fence(list(shown.values()), _LOOKALIKES)
+    markers = delimiters_for(list(shown.values()), _LOOKALIKES)
     parts = [f"{markers.bracket(name)}\n{text}" for name, text in shown.items()]
     instructions = "\n\n".join(part for part in (system, prompts.load("aspect")) if part)
     return [

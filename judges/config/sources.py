@@ -38,7 +38,7 @@ MASK = "**********"
 Values = dict[str, Any]
 
 
-class LayeredSettings(BaseSettings):
+class SourcedSettings(BaseSettings):
     """Base of all settings; its own sources are switched off, since `load` reads them one by one."""
 
     model_config = SettingsConfigDict(
@@ -64,11 +64,11 @@ def _shown(value: object) -> str:
     return MASK if isinstance(value, SecretStr) else without_credentials(str(value))
 
 
-SettingsT = TypeVar("SettingsT", bound=LayeredSettings)
+SettingsT = TypeVar("SettingsT", bound=SourcedSettings)
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class SettingsSource:
     """One source of values and its name for people."""
 
     name: str
@@ -85,7 +85,7 @@ class ConfigLine:
 
 
 @dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
-class Loaded(Generic[SettingsT]):
+class LoadedSettings(Generic[SettingsT]):
     """Settings, and the layer that each value came from, by dotted name; a name that is absent is a default."""
 
     settings: SettingsT
@@ -107,8 +107,8 @@ def load(
     argv: Sequence[str],
     *,
     prog: str,
-    reshape: Callable[[list[Layer]], list[Layer]] = lambda layers: layers,
-) -> Loaded[SettingsT]:
+    reshape: Callable[[list[SettingsSource]], list[SettingsSource]] = lambda layers: layers,
+) -> LoadedSettings[SettingsT]:
     """Read and validate the settings.
 
     Args:
@@ -120,12 +120,12 @@ def load(
     Raises:
         SettingsError: an unknown setting, a wrong type, a missing or unreadable file.
     """
-    command_line = Layer("command line", _read_command_line(settings_type, argv, prog))
-    environment = Layer("environment variable", _read_environment(settings_type))
+    command_line = SettingsSource("command line", _read_command_line(settings_type, argv, prog))
+    environment = SettingsSource("environment variable", _read_environment(settings_type))
     layers = [command_line, environment]
     path = command_line.values.get("config") or environment.values.get("config")
     if path is not None:
-        layers.append(Layer(str(path), _read_yaml(Path(path))))
+        layers.append(SettingsSource(str(path), _read_yaml(Path(path))))
     layers = reshape(layers)
     merged: Values = {}
     origins: dict[str, str] = {}
@@ -143,10 +143,10 @@ def load(
         settings = settings_type(**merged)
     except ValidationError as error:
         raise SettingsError("\n".join(_explain(settings_type, each, origins) for each in error.errors())) from None
-    return Loaded(settings, origins)
+    return LoadedSettings(settings, origins)
 
 
-def _read_command_line(settings_type: type[LayeredSettings], argv: Sequence[str], prog: str) -> Values:
+def _read_command_line(settings_type: type[SourcedSettings], argv: Sequence[str], prog: str) -> Values:
     try:
         source: CliSettingsSource[Any] = CliSettingsSource(settings_type, cli_exit_on_error=False, cli_prog_name=prog)
         source.root_parser.usage = f"{prog} [--name=value …]"  # not a page of brackets before the options' own list
@@ -155,7 +155,7 @@ def _read_command_line(settings_type: type[LayeredSettings], argv: Sequence[str]
         raise SettingsError(_explain_flag(settings_type, str(error), argv)) from None
 
 
-def _with_switches(settings_type: type[LayeredSettings], argv: Sequence[str]) -> list[str]:
+def _with_switches(settings_type: type[SourcedSettings], argv: Sequence[str]) -> list[str]:
     """The command line with `--switch=true` as `--switch`, and `--switch=false` as `--no-switch`."""
     switches = {name for name, field in settings_type.model_fields.items() if field.annotation is bool}
     words = []
@@ -168,7 +168,7 @@ def _with_switches(settings_type: type[LayeredSettings], argv: Sequence[str]) ->
     return words
 
 
-def _read_environment(settings_type: type[LayeredSettings]) -> Values:
+def _read_environment(settings_type: type[SourcedSettings]) -> Values:
     named = [name for name in os.environ if name.upper().startswith(ENV_PREFIX)]
     for name in named:
         section = name.upper().removeprefix(ENV_PREFIX).partition("__")[0].lower()
@@ -255,13 +255,13 @@ def _names(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
             yield from _names(section, f"{prefix}{name}.")
 
 
-def _origin(layer: Layer, name: str) -> str:
+def _origin(layer: SettingsSource, name: str) -> str:
     if layer.name != "environment variable":
         return layer.name
     return f"{layer.name} {ENV_PREFIX}{name.replace('.', '__').upper()}"
 
 
-def _explain_flag(settings_type: type[LayeredSettings], message: str, argv: Sequence[str]) -> str:
+def _explain_flag(settings_type: type[SourcedSettings], message: str, argv: Sequence[str]) -> str:
     """A command line that could not be read, in one line."""
     unknown = re.search(r"unrecognized arguments: (.*)", message)
     unreadable = re.match(r"Parsing error encountered for (\S+):", message)
@@ -289,7 +289,7 @@ def _suggestion(settings_type: type[BaseModel], name: str) -> str:
     return f", did you mean --{close[0]}?" if close else ""
 
 
-def _explain(settings_type: type[LayeredSettings], error: ErrorDetails, origins: Mapping[str, str]) -> str:
+def _explain(settings_type: type[SourcedSettings], error: ErrorDetails, origins: Mapping[str, str]) -> str:
     """One validation error, in one line."""
     parts = [str(part) for part in error["loc"]]
     name = ".".join(parts)

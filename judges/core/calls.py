@@ -41,7 +41,7 @@ async def ask(
     messages: Sequence[Message],
     parse: Callable[[str], ValueT | None],
     *,
-    purpose: str,
+    name: str,
     vote: Vote = Vote(),
 ) -> JudgeCall:
     """Ask a judge and read its verdict.
@@ -52,13 +52,13 @@ async def ask(
         client: the judge.
         messages: what it is shown.
         parse: reads the verdict from the judge's text.
-        purpose: names the call among those of its judgment.
+        name: names the call among those of its judgment.
         vote: which of several independent answers to the same question this is.
 
     Returns:
         The call. Never raises `EndpointError`: a call that never succeeded is one with `failed` set.
     """
-    return await ask_choice(client, messages, lambda choice: parse(choice.text), purpose=purpose, vote=vote)
+    return await ask_choice(client, messages, lambda choice: parse(choice.text), name=name, vote=vote)
 
 
 async def ask_choice(
@@ -66,7 +66,7 @@ async def ask_choice(
     messages: Sequence[Message],
     read: Callable[[Choice], ValueT | NoVerdict | None],
     *,
-    purpose: str,
+    name: str,
     vote: Vote = Vote(),
     extra: Mapping[str, JSON] | None = None,
 ) -> JudgeCall:
@@ -76,7 +76,7 @@ async def ask_choice(
         client: the judge.
         messages: what it is shown.
         read: reads the verdict from the judge's choice; `NoVerdict` says why there is none.
-        purpose: names the call among those of its judgment.
+        name: names the call among those of its judgment.
         vote: which of several independent answers to the same question this is.
         extra: further fields of the request.
     """
@@ -97,13 +97,13 @@ async def ask_choice(
         )
     except EndpointError as error:
         run = CallRun(attempts=error.attempts, usage=error.usage)
-        return JudgeCall(purpose, "", None, None, f"the judge at {error}", run, True, not error.kind.retryable)
+        return JudgeCall(name, "", None, None, f"the judge at {error}", run, True, not error.kind.retryable)
     choice = answer.first
     run = CallRun(answer.latency_s, answer.attempts, answer.cached, answer.usage)
     value = verdict(choice)
     if isinstance(value, NoVerdict):
-        return JudgeCall(purpose, choice.text, choice.reasoning, None, value.reason, run)
-    return JudgeCall(purpose, choice.text, choice.reasoning, value, None, run)
+        return JudgeCall(name, choice.text, choice.reasoning, None, value.reason, run)
+    return JudgeCall(name, choice.text, choice.reasoning, value, None, run)
 
 
 def _why_no_verdict(choice: Choice) -> str:

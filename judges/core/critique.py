@@ -12,7 +12,7 @@ from typing import NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from judges import prompts
 from judges.core.calls import NoVerdict
-from judges.core.delimiters import fence
+from judges.core.delimiters import delimiters_for
 from judges.core.judgment import JudgeCall, Judgment
 from judges.llm.client import ChatClient
 from judges.llm.wire import JSON, Choice, Message
@@ -33,11 +33,11 @@ class Revision(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Opinion:
+class CritiqueRequest:
     """One verdict of a judgment.
 
     Attributes:
-        part: which one, such as `game_1`; empty where there is only one.
+        component: which one, such as `game_1`; empty where there is only one.
         verdict: what it says, as a revised one would say it.
         reasoning: its reasons.
         messages: the request to critique and revise it.
@@ -46,7 +46,7 @@ class Opinion:
         extra: further fields of the request.
     """
 
-    part: str
+    component: str
     verdict: Verdict
     reasoning: str
     messages: Sequence[Message]
@@ -55,7 +55,7 @@ class Opinion:
     extra: Mapping[str, JSON] = field(default_factory=dict)
 
 
-class Revisable(Protocol[CaseP, DetailT]):
+class CritiqueableJudge(Protocol[CaseP, DetailT]):
     """A judge whose judgments can be reconsidered."""
 
     @property
@@ -65,13 +65,15 @@ class Revisable(Protocol[CaseP, DetailT]):
     async def judge(self, *args: CaseP.args, **kwargs: CaseP.kwargs) -> Judgment[DetailT]:
         """Judge a case."""
 
-    def opinions(self, judgment: Judgment[DetailT], *args: CaseP.args, **kwargs: CaseP.kwargs) -> list[Opinion]:
+    def critique_requests(
+        self, judgment: Judgment[DetailT], *args: CaseP.args, **kwargs: CaseP.kwargs
+    ) -> list[CritiqueRequest]:
         """The verdicts of a judgment with a score on that case."""
 
-    def revised(
+    def apply_revisions(
         self, judgment: Judgment[DetailT], revisions: Mapping[str, JudgeCall], *args: CaseP.args, **kwargs: CaseP.kwargs
     ) -> Judgment[DetailT]:
-        """The judgment with some of its verdicts replaced by those of calls, by part; each call has a value."""
+        """The judgment with some of its verdicts replaced by those of calls, by component; each call has a value."""
 
 
 def critique_messages(shown: Sequence[Message], text: str) -> list[Message]:
@@ -82,7 +84,7 @@ def critique_messages(shown: Sequence[Message], text: str) -> list[Message]:
         text: what the judge answered, after its thinking.
     """
     *before, last = shown
-    markers = fence((last["content"], text), _LOOKALIKES)
+    markers = delimiters_for((last["content"], text), _LOOKALIKES)
     parts = [
         last["content"],
         f"{markers.title('YOUR PREVIOUS EVALUATION')}\n{text}\n{markers.title('END OF YOUR PREVIOUS EVALUATION')}",

@@ -15,7 +15,7 @@ _TAG_LENGTH = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Fence:
+class Delimiters:
     """The tag of one prompt's markers; empty if no text of it could be mistaken for a marker."""
 
     tag: str
@@ -48,7 +48,7 @@ class Fence:
         )
 
 
-def fence(texts: Sequence[str], lookalikes: Sequence[str]) -> Fence:
+def delimiters_for(texts: Sequence[str], lookalikes: Sequence[str]) -> Delimiters:
     """The fence that these texts need.
 
     Args:
@@ -63,7 +63,7 @@ def fence(texts: Sequence[str], lookalikes: Sequence[str]) -> Fence:
     folded = [text.casefold() for text in texts]
     bare = ["".join(text.split()) for text in folded]
     if not any(_occurs(lookalike.casefold(), folded, bare) for lookalike in lookalikes):
-        return Fence("")
+        return Delimiters("")
     digest = hashlib.sha256()
     for text in texts:
         encoded = text.encode("utf-8", "surrogatepass")
@@ -72,7 +72,7 @@ def fence(texts: Sequence[str], lookalikes: Sequence[str]) -> Fence:
     while any(tag in text for text in folded):
         digest.update(b"again")
         tag = digest.hexdigest()[:_TAG_LENGTH]
-    return Fence(tag)
+    return Delimiters(tag)
 
 
 def _occurs(lookalike: str, texts: Sequence[str], bare: Sequence[str]) -> bool:

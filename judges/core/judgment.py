@@ -45,7 +45,7 @@ class JudgeCall:
     """One question to a judge and what became of it.
 
     Attributes:
-        purpose: which call of the judgment this is, such as `game_1` or `game_2_reask`.
+        name: which call of the judgment this is, such as `game_1` or `game_2_reask`.
         text: the judge's raw text; empty if the call never succeeded.
         reasoning: reasoning that the endpoint returned apart from the text.
         value: the verdict that was read, `None` if there was none.
@@ -55,7 +55,7 @@ class JudgeCall:
         rejected: it failed since the endpoint refuses it, and would refuse it again.
     """
 
-    purpose: str
+    name: str
     text: str
     reasoning: str | None
     value: str | int | float | None
@@ -71,7 +71,7 @@ class CritiqueRound:
 
     Attributes:
         round: from 1.
-        part: which verdict of the judgment, such as `game_1`; empty where there is only one.
+        component: which verdict of the judgment, such as `game_1`; empty where there is only one.
         before: the verdict before the round.
         before_reasoning: its reasons.
         raw: the judge's whole text, critique and revision; empty if the call never succeeded.
@@ -83,7 +83,7 @@ class CritiqueRound:
     """
 
     round: int
-    part: str
+    component: str
     before: str | int | float
     before_reasoning: str
     raw: str
@@ -111,7 +111,7 @@ class Judgment(Generic[DetailT_co]):
         status: where the judgment ended.
         label: the judgment in the judge's own terms, such as `win` or `[[A]]`; `None` without a verdict.
         explanation: the judge's reasons, for people; for a failure, what went wrong.
-        calls: every call that was made, in the order of their purpose, not of their arrival.
+        calls: every call that was made, in the order of their names, not of their arrival.
         detail: what is particular to this kind of judge; `None` if no judge was asked.
         critique: the history of its self-critique; `None` without one.
     """

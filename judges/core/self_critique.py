@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Generic
 
 from judges.core.calls import Vote, ask_choice
-from judges.core.critique import CaseP, DetailT, Opinion, Revisable
+from judges.core.critique import CaseP, CritiqueableJudge, CritiqueRequest, DetailT
 from judges.core.judgment import Critique, CritiqueRound, JudgeCall, Judgment
 from judges.llm.client import ChatClient
 
@@ -22,7 +22,7 @@ from judges.llm.client import ChatClient
 class SelfCritique(Generic[CaseP, DetailT]):
     """A judge around a judge."""
 
-    def __init__(self, judge: Revisable[CaseP, DetailT], rounds: int, critic: ChatClient | None = None) -> None:
+    def __init__(self, judge: CritiqueableJudge[CaseP, DetailT], rounds: int, critic: ChatClient | None = None) -> None:
         """Reconsider the judgments of `judge`.
 
         Args:
@@ -56,53 +56,57 @@ class SelfCritique(Generic[CaseP, DetailT]):
         before, history = judgment.score, list[CritiqueRound]()
         settled: set[str] = set()
         for number in range(1, self._rounds + 1):
-            opinions = [each for each in self._judge.opinions(judgment, *args, **kwargs) if each.part not in settled]
-            calls = await asyncio.gather(*(self._ask(each, number) for each in opinions))
-            rounds = [_round(number, opinion, call) for opinion, call in zip(opinions, calls, strict=True)]
+            requests = [
+                each
+                for each in self._judge.critique_requests(judgment, *args, **kwargs)
+                if each.component not in settled
+            ]
+            calls = await asyncio.gather(*(self._ask(each, number) for each in requests))
+            rounds = [_round(number, request, call) for request, call in zip(requests, calls, strict=True)]
             revisions = {
-                opinion.part: call for opinion, call in zip(opinions, calls, strict=True) if call.value is not None
+                request.component: call for request, call in zip(requests, calls, strict=True) if call.value is not None
             }
-            revised = self._judge.revised(judgment, revisions, *args, **kwargs) if revisions else judgment
+            revised = self._judge.apply_revisions(judgment, revisions, *args, **kwargs) if revisions else judgment
             judgment = replace(revised, calls=(*judgment.calls, *calls))
             history += rounds
-            settled |= {each.part for each in rounds if each.status == "unchanged"}
+            settled |= {each.component for each in rounds if each.status == "unchanged"}
             if all(each.status == "unchanged" for each in rounds):
                 break
         return replace(judgment, critique=Critique(before, tuple(history)))
 
-    async def _ask(self, opinion: Opinion, number: int) -> JudgeCall:
-        part = f"_{opinion.part}" if opinion.part else ""
+    async def _ask(self, request: CritiqueRequest, number: int) -> JudgeCall:
+        component = f"_{request.component}" if request.component else ""
         return await ask_choice(
             self._critic or self.client,
-            opinion.messages,
-            opinion.read,
-            purpose=f"critique_{number}{part}",
+            request.messages,
+            request.read,
+            name=f"critique_{number}{component}",
             vote=Vote(number),
-            extra=opinion.extra,
+            extra=request.extra,
         )
 
 
-def _round(number: int, opinion: Opinion, call: JudgeCall) -> CritiqueRound:
+def _round(number: int, request: CritiqueRequest, call: JudgeCall) -> CritiqueRound:
     before = CritiqueRound(
         round=number,
-        part=opinion.part,
-        before=opinion.verdict,
-        before_reasoning=opinion.reasoning,
+        component=request.component,
+        before=request.verdict,
+        before_reasoning=request.reasoning,
         raw=call.text,
         critique="",
-        after=opinion.verdict,
-        after_reasoning=opinion.reasoning,
+        after=request.verdict,
+        after_reasoning=request.reasoning,
         status="failed",
         error=call.error,
     )
     if call.value is None:
         return before
-    after = opinion.revision(call)
+    after = request.revision(call)
     return replace(
         before,
         critique=after.critique,
         after=after.verdict,
         after_reasoning=after.reasoning,
-        status="unchanged" if after.verdict == opinion.verdict else "revised",
+        status="unchanged" if after.verdict == request.verdict else "revised",
         error=None,
     )

@@ -35,7 +35,7 @@ def check_temperature(count: int, temperature: float | None) -> None:
         logger.warning("%d votes at temperature 0 are one answer, given %d times", count, count)
 
 
-async def poll(
+async def collect_votes(
     ask: Callable[[int], Awaitable[JudgeCall]],
     missing: Callable[[Sequence[JudgeCall]], int],
     *,

@@ -18,7 +18,7 @@ import aiohttp
 from judges.llm import wire
 from judges.llm.wire import JSON
 from judges.server.core import Core, Overloaded, Unusable
-from judges.server.items import Scored, failure
+from judges.server.items import ResponseScore, failure
 from judges.server.protocols.native import Native, ScoreBody
 from judges.server.settings import JudgeMount
 
@@ -177,7 +177,7 @@ def _of_json(result: Mapping[str, JSON]) -> Result:
     )
 
 
-def _result(result: Scored) -> Result:
+def _result(result: ResponseScore) -> Result:
     return Result(result.score, result.status, result.explanation, result.components)
 
 

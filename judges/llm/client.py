@@ -18,7 +18,7 @@ import aiohttp
 from judges.llm.cache import JudgmentCache, request_key
 from judges.llm.errors import EndpointError, FailureKind
 from judges.llm.single_flight import SingleFlight
-from judges.llm.transport import Reply, Transport, open_session
+from judges.llm.transport import HttpReply, Transport, open_session
 from judges.llm.types import ChatAnswer, ChatSettings
 from judges.llm.usage import Meter, Usage
 from judges.llm.wire import JSON, Choice, Message
@@ -191,7 +191,7 @@ class ChatClient:
         self._n_is_ignored = len(reply.choices) == 1
         return _answer([reply, *await self._fan_out(messages, parameters, missing, first=n - missing)], n)
 
-    async def _request(self, messages: Sequence[Message], parameters: Mapping[str, JSON]) -> Reply:
+    async def _request(self, messages: Sequence[Message], parameters: Mapping[str, JSON]) -> HttpReply:
         """One request; an endpoint that refuses a seed is asked without one, then and ever after."""
         without = {name: value for name, value in parameters.items() if name != "seed"}
         if self._seed_is_refused:
@@ -210,19 +210,19 @@ class ChatClient:
 
     async def _fan_out(
         self, messages: Sequence[Message], parameters: Mapping[str, JSON], count: int, *, first: int = 0
-    ) -> Sequence[Reply]:
+    ) -> Sequence[HttpReply]:
         """So many requests at once; what fails is tried once more, so that it does not lose what was paid for.
 
         Each has a seed of its own: the same request with the same seed is the same completion.
         """
-        replies: list[Reply] = []
+        replies: list[HttpReply] = []
         numbers = list(range(first, first + count))
         for is_last in (False, True):
             requests = [self._request(messages, _with_seed(parameters, number)) for number in numbers]
             outcomes = await asyncio.gather(*requests, return_exceptions=True)
             failed: list[int] = []
             for number, outcome in zip(numbers, outcomes, strict=True):
-                if isinstance(outcome, Reply):
+                if isinstance(outcome, HttpReply):
                     replies.append(outcome)
                 elif is_last or not isinstance(outcome, EndpointError) or not outcome.kind.retryable:
                     raise outcome
@@ -240,7 +240,7 @@ def _with_seed(parameters: Mapping[str, JSON], number: int) -> Mapping[str, JSON
     return {**parameters, "seed": seed + number} if isinstance(seed, int) else parameters
 
 
-def _answer(replies: Sequence[Reply], n: int) -> ChatAnswer:
+def _answer(replies: Sequence[HttpReply], n: int) -> ChatAnswer:
     """Replies that ran at once as one answer of `n` choices; its latency is the longest."""
     choices = tuple(choice for reply in replies for choice in reply.choices)
     return ChatAnswer(

@@ -34,7 +34,7 @@ def open_session() -> aiohttp.ClientSession:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class HttpReply:
     """What came back: at least one choice, the call's usage, seconds with all pauses, requests sent."""
 
     choices: tuple[Choice, ...]
@@ -64,7 +64,7 @@ class Transport:
             await self._session.close()
             self._session = None
 
-    async def request(self, messages: Sequence[Message], parameters: Mapping[str, JSON]) -> Reply:
+    async def request(self, messages: Sequence[Message], parameters: Mapping[str, JSON]) -> HttpReply:
         """One request with its retries.
 
         Raises:
@@ -96,11 +96,11 @@ class Transport:
         finally:
             self.meter.usage += paid
         self.meter.answered += 1
-        return Reply(parsed.choices, paid, clock.elapsed, attempts, parsed.prompt_token_ids)
+        return HttpReply(parsed.choices, paid, clock.elapsed, attempts, parsed.prompt_token_ids)
 
     async def _attempt(
         self, body: dict[str, JSON], tokens: int, clock: CallClock, *, urgent: bool
-    ) -> tuple[wire.Body, Endpoint]:
+    ) -> tuple[wire.RequestFields, Endpoint]:
         """One attempt under the limits; tells the limit and the replica how it went."""
         asked = time.monotonic()
         await self._budget.spend(tokens)
@@ -128,7 +128,7 @@ class Transport:
             replica.in_flight -= 1
             self.limit.release()
 
-    async def _post(self, replica: Replica, body: dict[str, JSON], timeout_s: float) -> wire.Body:
+    async def _post(self, replica: Replica, body: dict[str, JSON], timeout_s: float) -> wire.RequestFields:
         endpoint = replica.endpoint
         self.meter.requests += 1
         if self._session is None:

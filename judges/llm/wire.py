@@ -77,7 +77,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Body:
+class RequestFields:
     """What is read of a chat completion's body.
 
     Token counts are 0 where the endpoint gives none; the prompt's token ids are there if it was asked for them.
@@ -153,7 +153,7 @@ def lookup(value: JSON, name: str) -> JSON:
     return value
 
 
-def parse_completion(data: bytes) -> Body:
+def parse_completion(data: bytes) -> RequestFields:
     """The choices and token counts of a `/chat/completions` answer.
 
     Raises:
@@ -168,7 +168,7 @@ def parse_completion(data: bytes) -> Body:
         raise NotACompletion(f"the body has no choices ({excerpt(data)})")
     usage = body.get("usage")
     counts = usage if isinstance(usage, Mapping) else {}
-    return Body(
+    return RequestFields(
         choices=tuple(choice_from_json(choice) for choice in choices),
         prompt_tokens=_count(counts.get("prompt_tokens")),
         completion_tokens=_count(counts.get("completion_tokens")),

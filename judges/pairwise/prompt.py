@@ -10,7 +10,7 @@ import string
 from collections.abc import Sequence
 
 from judges import prompts
-from judges.core.delimiters import fence
+from judges.core.delimiters import delimiters_for
 from judges.llm.wire import Message
 
 LETTERS = string.ascii_uppercase
@@ -39,7 +39,7 @@ def choice_messages(
     """
     if not FEWEST_CHOICES <= len(answers) <= MOST_CHOICES:
         raise ValueError(f"a choice is between {FEWEST_CHOICES} and {MOST_CHOICES} answers, not {len(answers)}")
-    markers = fence((question, *answers), _CHOICE_LOOKALIKES)
+    markers = delimiters_for((question, *answers), _CHOICE_LOOKALIKES)
     sections = [f"{markers.bracket('User Question')}\n{question}"]
     for letter, answer in zip(LETTERS, answers, strict=False):
         start = markers.bracket(f"The Start of Assistant {letter}'s Answer")
@@ -69,7 +69,7 @@ def rating_messages(question: str, answer: str, *, system: str = "", custom: str
         system: the system message, if any.
         custom: instead of the built-in task description.
     """
-    markers = fence((question, answer), _RATING_LOOKALIKES)
+    markers = delimiters_for((question, answer), _RATING_LOOKALIKES)
     sections = [
         markers.notice + (prompts.load("rating") if custom is None else custom),
         f"{markers.bracket('Query')}\n{question}",

@@ -21,7 +21,7 @@ _DECODER = json.JSONDecoder(strict=False)  # judges write line breaks into strin
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ObjectMatch:
     """An object of a text.
 
     Attributes:
@@ -61,7 +61,7 @@ def _closes_more_than_it_opens(text: str) -> bool:
     return False
 
 
-def last_first(text: str) -> Iterator[Found]:
+def last_first(text: str) -> Iterator[ObjectMatch]:
     """The outermost JSON objects of a text, the last one first."""
     looked_at = text[-LOOKED_AT:]
     spans: list[tuple[dict[str, JSON], int, int]] = []
@@ -81,7 +81,7 @@ def last_first(text: str) -> Iterator[Found]:
         prose = looked_at[end:until] + prose
         until = start
         lowered = {name.lower(): value for name, value in fields.items()}
-        yield Found(lowered, looked_at[:start], looked_at[ends[number] : start], prose)
+        yield ObjectMatch(lowered, looked_at[:start], looked_at[ends[number] : start], prose)
 
 
 def prose_before(text: str, name: str) -> str:

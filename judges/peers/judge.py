@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from judges import prompts
 from judges.core.calls import ask
-from judges.core.critique import Opinion, Revision
-from judges.core.delimiters import fence
+from judges.core.critique import CritiqueRequest, Revision
+from judges.core.delimiters import delimiters_for
 from judges.core.judgment import JudgeCall, Judgment, Status
 from judges.core.scale import Scale
 from judges.llm.client import ChatClient
@@ -50,7 +50,7 @@ class PeerJudge:
         Returns:
             A whole number from 0 to 100; or no score and the reason. Never raises on what a judge answers.
         """
-        call = await ask(self.client, peer_messages(query, response, rubric), _score, purpose="score")
+        call = await ask(self.client, peer_messages(query, response, rubric), _score, name="score")
         found = score_object(call.text) if call.value is not None else None
         if found is None:
             status = Status.JUDGE_FAILED if call.failed else Status.UNPARSABLE
@@ -58,16 +58,16 @@ class PeerJudge:
             return Judgment(None, status, explanation=call.error or "", calls=(call,), detail=detail)
         return _judgment(found, call.text, (call,))
 
-    def opinions(
+    def critique_requests(
         self, judgment: Judgment[PeerDetail], *, query: str, response: str, rubric: str = DEFAULT_RUBRIC
-    ) -> list[Opinion]:
+    ) -> list[CritiqueRequest]:
         """The one score, with the specification's request to critique and revise it."""
         assert judgment.score is not None and judgment.detail is not None
         score, reasoning = int(judgment.score), judgment.detail.reasoning or ""
         messages = peer_messages(query, response, rubric, previous=ScoreObject(score, reasoning))
-        return [Opinion("", score, reasoning, messages, _read, _revision)]
+        return [CritiqueRequest("", score, reasoning, messages, _read, _revision)]
 
-    def revised(
+    def apply_revisions(
         self,
         judgment: Judgment[PeerDetail],
         revisions: Mapping[str, JudgeCall],
@@ -93,7 +93,7 @@ def peer_messages(query: str, response: str, rubric: str, *, previous: ScoreObje
         previous: the peer's own evaluation, which it is to critique and revise.
     """
     reasoning = "" if previous is None else previous.reasoning or ""
-    markers = fence((query, response, rubric, reasoning), _LOOKALIKES)
+    markers = delimiters_for((query, response, rubric, reasoning), _LOOKALIKES)
     shown = "CANDIDATE RESPONSE (that you evaluated)" if previous is not None else "CANDIDATE RESPONSE"
     sections = {
         "{query}": f"{markers.title('QUERY')}\n{query}",

@@ -20,7 +20,7 @@ _DIGITS = 9
 
 
 @dataclass(frozen=True, slots=True)
-class Scores:
+class ScoreMatrix:
     """Scores by query, judge and candidate.
 
     Attributes:
@@ -52,7 +52,7 @@ class Scores:
         return [float(total / count) if count else None for total, count in zip(totals, counts, strict=True)]
 
 
-def leniency_adjusted(scores: Scores) -> list[float | None] | str:
+def leniency_adjusted(scores: ScoreMatrix) -> list[float | None] | str:
     """Each candidate's score as the mean judge would give it.
 
     score = μ + judge + candidate, fitted by least squares over all scores; a candidate's adjusted score is μ +
@@ -94,7 +94,7 @@ def _is_connected(counts: Floats) -> bool:
 
 
 def adjusted_intervals(
-    scores: Scores, *, rounds: int = 1000, seed: int = 0, level: float = 0.95
+    scores: ScoreMatrix, *, rounds: int = 1000, seed: int = 0, level: float = 0.95
 ) -> list[Interval | None]:
     """Intervals of the adjusted scores, by resampling queries with replacement; `None` for a candidate without scores.
 
@@ -124,7 +124,7 @@ def adjusted_intervals(
     return intervals
 
 
-def self_preference(scores: Scores, judge: int, candidate: int) -> float | str:
+def self_preference(scores: ScoreMatrix, judge: int, candidate: int) -> float | str:
     """How much more a model gives to itself than others give to it, in points.
 
     Each judge's scores are first centred on the mean over the candidates that it scored, so that a lenient judge is not
@@ -153,9 +153,11 @@ def self_preference(scores: Scores, judge: int, candidate: int) -> float | str:
     return float(centred[own, candidate] - np.nanmean(others))
 
 
-def scores_of(cells: Sequence[tuple[int, int, int, float]], *, queries: int, judges: int, candidates: int) -> Scores:
+def scores_of(
+    cells: Sequence[tuple[int, int, int, float]], *, queries: int, judges: int, candidates: int
+) -> ScoreMatrix:
     """Scores from (query, judge, candidate, score)."""
     found = np.full((queries, judges, candidates), np.nan)
     for query, judge, candidate, score in cells:
         found[query, judge, candidate] = score
-    return Scores(found)
+    return ScoreMatrix(found)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from judges.core.calls import NoVerdict, ask_choice
-from judges.core.critique import Opinion, Revision, critique_messages
+from judges.core.critique import CritiqueRequest, Revision, critique_messages
 from judges.core.judgment import JudgeCall, Judgment, Status
 from judges.core.scale import Scale
-from judges.core.voting import check_temperature, poll, vote
+from judges.core.voting import check_temperature, collect_votes, vote
 from judges.llm.client import ChatClient
 from judges.llm.wire import JSON, Choice, Message
 from judges.parsing.thinking import after_thinking
@@ -26,7 +26,7 @@ _REDRAWS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
+class RubricScore:
     """One judgment of several.
 
     Attributes:
@@ -60,7 +60,7 @@ class RubricDetail:
         gold: the score that people gave, where the judge is compared with them.
     """
 
-    judgments: tuple[Scored, ...]
+    judgments: tuple[RubricScore, ...]
     spread: float | None = None
     gold: float | None = None
 
@@ -132,16 +132,18 @@ class RubricJudge:
                 self.client,
                 messages,
                 lambda choice: self._read(choice, rubric.scale),
-                purpose=f"judgment_{number + 1}",
+                name=f"judgment_{number + 1}",
                 vote=which,
                 extra=self._extra,
             )
 
-        calls = await poll(one, lambda usable: settings.samples - len(usable), at_most=settings.samples + _REDRAWS)
+        calls = await collect_votes(
+            one, lambda usable: settings.samples - len(usable), at_most=settings.samples + _REDRAWS
+        )
         scored = tuple(self._scored(call, rubric.scale) for call in calls)
         return self._judgment(scored, tuple(calls))
 
-    def opinions(
+    def critique_requests(
         self,
         judgment: Judgment[RubricDetail],
         *,
@@ -149,7 +151,7 @@ class RubricJudge:
         response: str,
         rubric: Rubric,
         reference: str | None = None,
-    ) -> list[Opinion]:
+    ) -> list[CritiqueRequest]:
         """Each of the judgments, to be reconsidered by itself."""
         assert judgment.detail is not None
         shown = self._messages(instruction, response, rubric, reference)
@@ -159,8 +161,8 @@ class RubricJudge:
             return Revision(_shown(call.value), feedback_text(call.text) or "", before_feedback(call.text))
 
         return [
-            Opinion(
-                part=f"judgment_{number}",
+            CritiqueRequest(
+                component=f"judgment_{number}",
                 verdict=_shown(each.value),
                 reasoning=feedback_text(each.text) or each.text,
                 messages=critique_messages(shown, after_thinking(each.text)),
@@ -172,7 +174,7 @@ class RubricJudge:
             if each.value is not None
         ]
 
-    def revised(
+    def apply_revisions(
         self,
         judgment: Judgment[RubricDetail],
         revisions: Mapping[str, JudgeCall],
@@ -210,7 +212,7 @@ class RubricJudge:
             return score
         return expected_score(choice, scale, tag=TAGS[self.settings.output_format][1])
 
-    def _judgment(self, scored: tuple[Scored, ...], calls: tuple[JudgeCall, ...]) -> Judgment[RubricDetail]:
+    def _judgment(self, scored: tuple[RubricScore, ...], calls: tuple[JudgeCall, ...]) -> Judgment[RubricDetail]:
         settings = self.settings
         values = [each.value for each in scored if each.value is not None]
         detail = RubricDetail(scored, statistics.stdev(values) if len(values) > 1 else None)
@@ -228,10 +230,10 @@ class RubricJudge:
         words = [feedback_text(each.text) or each.text for each in scored if each.value is not None]
         return Judgment(score, Status.OK, f"{score:g}", "\n\n".join(words), calls, detail)
 
-    def _scored(self, call: JudgeCall, scale: Scale) -> Scored:
+    def _scored(self, call: JudgeCall, scale: Scale) -> RubricScore:
         output_format = self.settings.output_format
         value, weighted = call.value, self.settings.weighting == "logprobs"
-        return Scored(
+        return RubricScore(
             score=None if value is None else read_score(call.text, output_format, scale),
             expected=float(value) if value is not None and weighted else None,
             text=call.text,

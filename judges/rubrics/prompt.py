@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from judges import prompts
-from judges.core.delimiters import fence
+from judges.core.delimiters import delimiters_for
 from judges.core.scale import Scale
 from judges.llm.wire import Message
 from judges.parsing.verdicts import RubricFormat, feedback_score, prometheus_result
@@ -88,7 +88,7 @@ def rubric_messages(
         "Response To Evaluate": response,
     }
     shown = {name: text for name, text in sections.items() if text is not None}
-    markers = fence(list(shown.values()), _LOOKALIKES)
+    markers = delimiters_for(list(shown.values()), _LOOKALIKES)
     parts = [f"{markers.heading(name)}\n\n{text}" for name, text in shown.items()]
     parts += [f"--- {markers.tag}".rstrip(), "Please evaluate the response according to the score rubric above."]
     return [

@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
-from judges.config.sources import Loaded, load
+from judges.config.sources import LoadedSettings, load
 from judges.llm.errors import SettingsError, UserError
 from judges.offline import StandIn
 from judges.server import workers
@@ -69,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 @asynccontextmanager
-async def service_of(loaded: Loaded[RewardServerSettings]) -> AsyncIterator[Service]:
+async def service_of(loaded: LoadedSettings[RewardServerSettings]) -> AsyncIterator[Service]:
     """The service of these settings, with its stand-in if it is to have one.
 
     Raises:
@@ -90,7 +90,7 @@ async def service_of(loaded: Loaded[RewardServerSettings]) -> AsyncIterator[Serv
 
 
 @asynccontextmanager
-async def _judges(loaded: Loaded[RewardServerSettings]) -> AsyncIterator[tuple[dict[str, JudgeMount], str]]:
+async def _judges(loaded: LoadedSettings[RewardServerSettings]) -> AsyncIterator[tuple[dict[str, JudgeMount], str]]:
     """The judges; offline, all of them are the stand-in, whatever endpoint the settings name."""
     settings, mounts = loaded.settings, loaded.settings.judges()
     if not settings.offline:
@@ -105,7 +105,7 @@ async def _judges(loaded: Loaded[RewardServerSettings]) -> AsyncIterator[tuple[d
         yield {name: mount.model_copy(update=update) for name, mount in mounts.items()}, "--offline"
 
 
-async def _serve(loaded: Loaded[RewardServerSettings]) -> None:
+async def _serve(loaded: LoadedSettings[RewardServerSettings]) -> None:
     """Listen until a signal comes; then take no more, and answer what is under way."""
     settings = loaded.settings
     async with service_of(loaded) as service:

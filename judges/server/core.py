@@ -22,7 +22,7 @@ from judges.llm.cache import JudgmentCache
 from judges.llm.client import ChatClient
 from judges.llm.errors import SettingsError
 from judges.llm.transport import open_session
-from judges.server.items import Item, Scored, failure
+from judges.server.items import Item, ResponseScore, failure
 from judges.server.scorers import Scorer, Unusable, scorer_of
 from judges.server.settings import JudgeMount
 
@@ -46,11 +46,11 @@ class Recent:
     mount: str
     prompt: str
     response: str
-    result: Scored
+    result: ResponseScore
     seconds: float
 
 
-Observer = Callable[[str, Scored, float], None]
+Observer = Callable[[str, ResponseScore, float], None]
 """Told of each judged response: the judge's name, the result, the seconds it took."""
 
 
@@ -88,7 +88,7 @@ class Core:
         self._identity = judge_identity
         self._stack = AsyncExitStack()
         self._mounted: dict[str, _Mounted] = {}
-        self._under_way: dict[str, asyncio.Task[list[Scored]]] = {}
+        self._under_way: dict[str, asyncio.Task[list[ResponseScore]]] = {}
         self.pending = 0
         self.recent: deque[Recent] = deque(maxlen=REMEMBERED)
 
@@ -132,7 +132,7 @@ class Core:
         """Whether no more judgments are taken."""
         return self.pending >= self._max_pending
 
-    async def score(self, mount: str, items: Sequence[Item], *, spent_s: float = 0.0) -> list[list[Scored]]:
+    async def score(self, mount: str, items: Sequence[Item], *, spent_s: float = 0.0) -> list[list[ResponseScore]]:
         """Score items, all at once.
 
         Args:
@@ -159,7 +159,7 @@ class Core:
             await asyncio.wait(tasks, timeout=max(0.0, self._deadline_s - spent_s))
         return [_result(task, item) for task, item in zip(tasks, items, strict=True)]
 
-    def _task(self, key: str, mount: str, item: Item) -> asyncio.Task[list[Scored]]:
+    def _task(self, key: str, mount: str, item: Item) -> asyncio.Task[list[ResponseScore]]:
         if key not in self._under_way:
             task = asyncio.create_task(self._judge(mount, item))
             self._under_way[key] = task
@@ -171,7 +171,7 @@ class Core:
         del self._under_way[key]
         self.pending -= 1
 
-    async def _judge(self, mount: str, item: Item) -> list[Scored]:
+    async def _judge(self, mount: str, item: Item) -> list[ResponseScore]:
         started = time.monotonic()
         try:
             results = await self._mounted[mount].scorer.score(item)
@@ -187,7 +187,7 @@ class Core:
         return results
 
 
-def _result(task: asyncio.Task[list[Scored]], item: Item) -> list[Scored]:
+def _result(task: asyncio.Task[list[ResponseScore]], item: Item) -> list[ResponseScore]:
     if task.done() and not task.cancelled():
         return task.result()
     return [failure("the judge did not answer within the server's deadline")] * len(item.responses)

@@ -48,7 +48,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
+class ResponseScore:
     """What became of one response.
 
     Attributes:
@@ -77,12 +77,14 @@ class Scored:
         return self.score is None
 
 
-def failure(explanation: str, status: str = Status.JUDGE_FAILED.value) -> Scored:
+def failure(explanation: str, status: str = Status.JUDGE_FAILED.value) -> ResponseScore:
     """A response without a score."""
-    return Scored(None, status, explanation=explanation)
+    return ResponseScore(None, status, explanation=explanation)
 
 
-def scored(judgments: Sequence[Judgment[object]], score: float | None, components: Mapping[str, float]) -> Scored:
+def response_score(
+    judgments: Sequence[Judgment[object]], score: float | None, components: Mapping[str, float]
+) -> ResponseScore:
     """One response's result from the judgments that it rests on; the first one speaks for it.
 
     Args:
@@ -93,7 +95,7 @@ def scored(judgments: Sequence[Judgment[object]], score: float | None, component
     calls = [call for judgment in judgments for call in judgment.calls]
     failed = next((judgment for judgment in judgments if judgment.score is None), None)
     speaker = failed or judgments[0]
-    return Scored(
+    return ResponseScore(
         score=score if failed is None else None,
         status=speaker.status.value,
         label=speaker.label if len(judgments) == 1 else None,

@@ -24,7 +24,7 @@ from judges.peers.judge import DEFAULT_RUBRIC, SCALE, PeerDetail, PeerJudge
 from judges.rubrics.expected_score import check_scale
 from judges.rubrics.judge import RubricDetail, RubricJudge, RubricSettings
 from judges.rubrics.prompt import Rubric
-from judges.server.items import Item, Scored, scored
+from judges.server.items import Item, ResponseScore, response_score
 from judges.server.settings import JudgeMount
 
 GENERAL_RUBRIC = "Does the response answer what was asked correctly, completely and clearly?"
@@ -51,7 +51,7 @@ class Scorer(Protocol):
             Unusable: it lacks something.
         """
 
-    async def score(self, item: Item) -> list[Scored]:
+    async def score(self, item: Item) -> list[ResponseScore]:
         """A result for each response of a checked item."""
 
 
@@ -90,18 +90,18 @@ class RubricScorer:
         if beyond is not None:
             raise Unusable(f"rubric: a description of score {beyond}, beyond {self._scale.low} to {self._scale.high}")
 
-    async def score(self, item: Item) -> list[Scored]:
+    async def score(self, item: Item) -> list[ResponseScore]:
         """Each response by itself."""
         rubric = Rubric(item.rubric or self._rubric, dict(item.levels), self._scale)
         return list(await asyncio.gather(*(self._one(item, response, rubric) for response in item.responses)))
 
-    async def _one(self, item: Item, response: str, rubric: Rubric) -> Scored:
+    async def _one(self, item: Item, response: str, rubric: Rubric) -> ResponseScore:
         judgment = await self._judge.judge(
             instruction=item.prompt, response=response, rubric=rubric, reference=item.reference
         )
         if judgment.score is None:
-            return scored([judgment], None, {})
-        return scored([judgment], self._scale.unit(judgment.score), {"raw": judgment.score})
+            return response_score([judgment], None, {})
+        return response_score([judgment], self._scale.unit(judgment.score), {"raw": judgment.score})
 
 
 class AspectScorer:
@@ -131,7 +131,7 @@ class AspectScorer:
             except SettingsError as error:
                 raise Unusable(str(error)) from error
 
-    async def score(self, item: Item) -> list[Scored]:
+    async def score(self, item: Item) -> list[ResponseScore]:
         """Each response by itself."""
         panel = self._own if item.aspects is None else self._panel(item.aspects)
         judged = await asyncio.gather(
@@ -147,10 +147,10 @@ class AspectScorer:
         )
         return [self._scored(judgment) for judgment in judged]
 
-    def _scored(self, judgment: Judgment[PanelDetail]) -> Scored:
+    def _scored(self, judgment: Judgment[PanelDetail]) -> ResponseScore:
         aspects = judgment.detail.aspects if judgment.detail is not None else ()
         verdicts = {each.aspect: float(each.yes) for each in aspects if each.yes is not None}
-        return scored([judgment], judgment.score, verdicts)
+        return response_score([judgment], judgment.score, verdicts)
 
 
 class PeerScorer:
@@ -166,14 +166,14 @@ class PeerScorer:
     def check(self, item: Item) -> None:
         """Everything can be judged."""
 
-    async def score(self, item: Item) -> list[Scored]:
+    async def score(self, item: Item) -> list[ResponseScore]:
         """Each response by itself."""
         rubric = item.rubric or self._rubric
         judged = await asyncio.gather(
             *(self._judge.judge(query=item.prompt, response=each, rubric=rubric) for each in item.responses)
         )
         return [
-            scored([each], None if each.score is None else SCALE.unit(each.score), {"raw": each.score or 0.0})
+            response_score([each], None if each.score is None else SCALE.unit(each.score), {"raw": each.score or 0.0})
             for each in judged
         ]
 
@@ -198,14 +198,14 @@ class ArenaScorer:
             found = len(item.responses)
             raise Unusable(f"responses: at most {MOST_COMPARED} against each other, found {found}; give a baseline")
 
-    async def score(self, item: Item) -> list[Scored]:
+    async def score(self, item: Item) -> list[ResponseScore]:
         """Against the baseline, or each pair of responses once (in both orders): the mean of a response's battles."""
         baseline = _baseline(item)
         if baseline is not None:
             judged = await asyncio.gather(
                 *(self._battle(item.prompt, response, baseline) for response in item.responses)
             )
-            return [scored([each], _win_rate(each.score), {"raw": each.score or 0.0}) for each in judged]
+            return [response_score([each], _win_rate(each.score), {"raw": each.score or 0.0}) for each in judged]
         pairs = list(combinations(range(len(item.responses)), 2))
         battles = await asyncio.gather(
             *(self._battle(item.prompt, item.responses[one], item.responses[other]) for one, other in pairs)
@@ -217,7 +217,7 @@ class ArenaScorer:
 
     def _of_group(
         self, number: int, pairs: Sequence[tuple[int, int]], battles: Sequence[Judgment[ArenaDetail]]
-    ) -> Scored:
+    ) -> ResponseScore:
         """A response's mean over its battles; a battle that failed leaves both sides without a score."""
         own = [(pair, battle) for pair, battle in zip(pairs, battles, strict=True) if number in pair]
         rates = [
@@ -226,7 +226,7 @@ class ArenaScorer:
             if (rate := _win_rate(battle.score)) is not None
         ]
         mean = sum(rates) / len(rates) if len(rates) == len(own) else None
-        return scored([battle for _, battle in own], mean, {"battles": float(len(own))})
+        return response_score([battle for _, battle in own], mean, {"battles": float(len(own))})
 
 
 def _baseline(item: Item) -> str | None:
@@ -253,23 +253,23 @@ class ChoiceScorer:
         if not 2 <= len(item.responses) <= MOST_CHOICES:
             raise Unusable(f"responses: expected 2 to {MOST_CHOICES}, found {len(item.responses)}")
 
-    async def score(self, item: Item) -> list[Scored]:
+    async def score(self, item: Item) -> list[ResponseScore]:
         """The responses in an order that is a function of the seed and the item."""
         order = list(range(len(item.responses)))
         random.Random(derive(self._seed, item.key("choice"), "order")).shuffle(order)
         letters = LETTERS[: len(order)]
         messages = choice_messages(item.prompt, [item.responses[number] for number in order])
-        call = await ask(self._client, messages, lambda text: choice_letter(text, letters), purpose="choice")
+        call = await ask(self._client, messages, lambda text: choice_letter(text, letters), name="choice")
         if not isinstance(call.value, str):
             status = Status.JUDGE_FAILED if call.failed else Status.UNPARSABLE
             failed: Judgment[object] = Judgment(None, status, explanation=call.error or "", calls=(call,))
-            return [scored([failed], None, {}) for _ in order]
+            return [response_score([failed], None, {}) for _ in order]
         best = order[letters.index(call.value)]
         judgments: list[Judgment[object]] = [
             Judgment(float(number == best), Status.OK, "best" if number == best else "not the best", call.text, (call,))
             for number in range(len(order))
         ]
-        return [scored([judgment], judgment.score, {}) for judgment in judgments]
+        return [response_score([judgment], judgment.score, {}) for judgment in judgments]
 
 
 def scorer_of(mount: JudgeMount, client: ChatClient) -> Scorer:

@@ -14,7 +14,7 @@ from judges.arena.win_rate import ArenaProtocol
 from judges.aspects.judge import SUPPORTED_ASPECTS, Aspect, AspectScoring
 from judges.aspects.prompt import aspects_of
 from judges.config.judge import JudgeSettings
-from judges.config.sources import LayeredSettings
+from judges.config.sources import SourcedSettings
 from judges.llm import wire
 from judges.llm.errors import SettingsError
 from judges.llm.urls import is_loopback
@@ -69,7 +69,7 @@ def _hide_keys(mounts: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
 Mounts = Annotated[dict[str, dict[str, Any]], NoDecode, BeforeValidator(_from_json), AfterValidator(_hide_keys)]
 
 
-class RewardServerSettings(LayeredSettings, JudgeMount):
+class RewardServerSettings(SourcedSettings, JudgeMount):
     """Everything that `python -m judges.server` accepts."""
 
     config: Path | None = Field(None, description="YAML file of these settings.")

@@ -11,7 +11,7 @@ import orjson
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from judges.server.items import Scored
+from judges.server.items import ResponseScore
 
 MULTIPROCESS = "PROMETHEUS_MULTIPROC_DIR"
 _BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0)
@@ -45,7 +45,7 @@ class Telemetry:
             "judgegym_in_flight", "Judgments under way or waiting", registry=registry, multiprocess_mode="livesum"
         )
 
-    def judged(self, judge: str, result: Scored, seconds: float) -> None:
+    def judged(self, judge: str, result: ResponseScore, seconds: float) -> None:
         """Count a response."""
         self._responses.labels(judge, result.status).inc()
         self._calls.labels(judge).inc(result.judge_calls)

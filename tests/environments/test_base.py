@@ -44,7 +44,7 @@ class WordsEnv(JudgedEnv[EnvConfig, Word, Said]):
     config_type = EnvConfig
     detail_type = Said
     headline = ("right", "right")
-    worst_score = -1.0
+    invalid_completion_score = -1.0
     asked_of_the_judge: list[str]
 
     def tasks(self, split: Split) -> Sequence[Word]:

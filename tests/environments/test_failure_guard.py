@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from environments.failure_guard import HOPELESS_AFTER, NothingSucceeds, Prospects, why_unscored
+from environments.failure_guard import HOPELESS_AFTER, FailureGuard, NothingSucceeds, why_unscored
 from environments.rollouts.groups import JudgedGroup
 from environments.rollouts.sources import NoTokens
 from judges.llm.errors import EndpointError, FailureKind
@@ -26,7 +26,7 @@ def unjudged(*, rejected: bool) -> JudgedGroup[Any]:
 
 @pytest.mark.parametrize("error", [REJECTED, NoTokens("no ids")])
 def test_a_policy_that_refuses(error: EndpointError | NoTokens) -> None:
-    prospects = Prospects()
+    prospects = FailureGuard()
     for _ in range(HOPELESS_AFTER - 1):
         prospects.sampled(error)
     with pytest.raises(NothingSucceeds, match=r"the policy.* no"):
@@ -34,7 +34,7 @@ def test_a_policy_that_refuses(error: EndpointError | NoTokens) -> None:
 
 
 def test_a_judge_that_refuses() -> None:
-    prospects = Prospects()
+    prospects = FailureGuard()
     for _ in range(HOPELESS_AFTER - 1):
         prospects.judged(unjudged(rejected=True))
     with pytest.raises(NothingSucceeds, match="the judge at http://y/v1: no such model"):
@@ -42,7 +42,7 @@ def test_a_judge_that_refuses() -> None:
 
 
 def test_both_count_together() -> None:
-    prospects = Prospects()
+    prospects = FailureGuard()
     for _ in range(HOPELESS_AFTER - 1):
         prospects.judged(unjudged(rejected=True))
     with pytest.raises(NothingSucceeds):
@@ -50,7 +50,7 @@ def test_both_count_together() -> None:
 
 
 def test_what_may_work_later_is_waited_for() -> None:
-    prospects = Prospects()
+    prospects = FailureGuard()
     for _ in range(10 * HOPELESS_AFTER):
         prospects.sampled(DOWN)
         prospects.judged(unjudged(rejected=False))
@@ -58,7 +58,7 @@ def test_what_may_work_later_is_waited_for() -> None:
 
 @pytest.mark.parametrize("rewards", [[0.0, 1.0], [1.0, 1.0], [None, 0.5, 0.5]])
 def test_what_has_worked_once_goes_on(rewards: list[float | None]) -> None:
-    prospects = Prospects()
+    prospects = FailureGuard()
     prospects.judged(rollouts_of.group(rewards))
     for _ in range(10 * HOPELESS_AFTER):
         prospects.sampled(REJECTED)

@@ -5,15 +5,15 @@ from environments import offline
 from environments.offline import LAYER, STAND_IN_URL, preset, stand_ins
 from environments.settings import EnvSettings
 from eval_environments.arena_hard_environment import ArenaHardConfig, ArenaHardEnv
-from judges.config.sources import Layer, Loaded
+from judges.config.sources import LoadedSettings, SettingsSource
 from judges.llm.errors import SettingsError
 from tests.environments.loading import loaded_from
 
 URL = "http://127.0.0.1:9/v1"
 
 
-def layer(**values: object) -> Layer:
-    return Layer("command line", dict(values))
+def layer(**values: object) -> SettingsSource:
+    return SettingsSource("command line", dict(values))
 
 
 def test_without_the_flag_nothing_is_added() -> None:
@@ -91,6 +91,6 @@ async def test_unusable_faults(faults: str) -> None:
 
 
 def test_it_is_the_environment_that_knows_its_samples() -> None:
-    loaded: Loaded[EnvSettings[ArenaHardConfig]] = loaded_from("--offline")
+    loaded: LoadedSettings[EnvSettings[ArenaHardConfig]] = loaded_from("--offline")
     for name, path in ArenaHardEnv.offline_samples.items():
         assert (getattr(loaded.settings.env, name), loaded.origins[f"env.{name}"]) == (path, LAYER)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from environments.policy import Policy
-from environments.settings import ServerSettings
+from environments.settings import PolicySettings
 from eval_environments.arena_hard_environment import ArenaHardConfig
 from judges.llm.client import ChatClient
 from judges.llm.errors import EndpointError, FailureKind
@@ -25,7 +25,7 @@ def asking() -> Asking:
     async def ask(script: Script | Reply | str, **fields: Any) -> AsyncIterator[tuple[Policy, ScriptedEndpoint]]:
         config = ArenaHardConfig(retry_delay=0.0, **fields)
         async with ScriptedEndpoint(script) as endpoint:
-            server = ServerSettings(base_url=endpoint.base_url, model_name="m", price_output=1_000_000)
+            server = PolicySettings(base_url=endpoint.base_url, model_name="m", price_output=1_000_000)
             async with ChatClient(server.chat_settings(config, max_concurrency=8)) as client:
                 yield Policy(client, config), endpoint
 

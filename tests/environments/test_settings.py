@@ -5,7 +5,7 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from environments.settings import EnvConfig, EnvSettings, ServerSettings
+from environments.settings import EnvConfig, EnvSettings, PolicySettings
 from judges.llm.errors import SettingsError
 from judges.llm.replicas import Endpoint
 from judges.llm.usage import Prices
@@ -24,7 +24,7 @@ def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def endpoints(**fields: Any) -> list[tuple[str, str, str | None]]:
     """URL, model and key of each server that these settings mean."""
-    found = ServerSettings(**fields).chat_settings(EnvConfig(), max_concurrency=1).endpoints
+    found = PolicySettings(**fields).chat_settings(EnvConfig(), max_concurrency=1).endpoints
     return [shown(each) for each in found]
 
 
@@ -69,7 +69,7 @@ def test_a_key_from_a_variable_goes_to_the_host_that_it_is_for(monkeypatch: pyte
 
 def test_what_the_chat_client_is_told() -> None:
     config = EnvConfig(max_retries=7, retry_delay=0.5)
-    server = ServerSettings(
+    server = PolicySettings(
         base_url=ONE, timeout=11, deadline=22, requests_per_minute=33, tokens_per_minute=44, n_kwarg_is_ignored=True,
         extra_body={"top_p": 0.5}, price_input=1.0, price_output=2.0,
     )  # fmt: skip
@@ -81,11 +81,11 @@ def test_what_the_chat_client_is_told() -> None:
 
 def test_reasoning_parameters_are_sent_where_they_are_set_and_never_for_thinking_mode() -> None:
     def sent(**fields: Any) -> Any:
-        return ServerSettings(base_url=ONE).chat_settings(EnvConfig(**fields), max_concurrency=1).extra_body
+        return PolicySettings(base_url=ONE).chat_settings(EnvConfig(**fields), max_concurrency=1).extra_body
 
     assert sent(thinking_mode=True) == {}
     assert "high" in str(sent(reasoning_effort="high"))
-    server = ServerSettings(base_url=ONE, extra_body={"reasoning": "mine"})
+    server = PolicySettings(base_url=ONE, extra_body={"reasoning": "mine"})
     body = server.chat_settings(EnvConfig(reasoning_effort="high"), max_concurrency=1).extra_body
     assert body["reasoning"] == "mine", "what is given by hand wins"
 
@@ -102,7 +102,7 @@ def test_reasoning_parameters_are_sent_where_they_are_set_and_never_for_thinking
 )
 def test_what_a_server_cannot_be(fields: dict[str, Any], words: str) -> None:
     with pytest.raises(ValidationError, match=words):
-        ServerSettings(**fields)
+        PolicySettings(**fields)
 
 
 SPECIFIED: dict[str, Any] = {

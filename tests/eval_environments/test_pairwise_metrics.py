@@ -228,4 +228,4 @@ def test_a_pass_rate_is_a_share_whatever_bad_thinking_costs(least: float, most: 
     wrong = Judgment(None, Status.INVALID_COMPLETION, detail=choice("A", None))
     group = JudgedGroup((), (), (right, wrong, wrong, wrong), (1.0, -1.0, -1.0, -1.0), CallRun())
     env = SimpleNamespace(config=PairwiseConfig(min_pass_rate=least, max_pass_rate=most))
-    assert PairwiseJudgementEnv.why_not(env, group) == reason
+    assert PairwiseJudgementEnv.drop_reason(env, group) == reason

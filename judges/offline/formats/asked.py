@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from judges import prompts
-from judges.core.delimiters import Fence
+from judges.core.delimiters import Delimiters
 from judges.offline.formats import peer
 
 _PEER = peer.Form("peer_critique", "{score}")
@@ -43,6 +43,6 @@ def _any_judges(content: str) -> Asked | None:
     if closing is None:
         return None
     tag = closing["tag"] or ""
-    notice = Fence(tag.strip()).notice
+    notice = Delimiters(tag.strip()).notice
     shown, found, evaluation = before[: closing.start()].partition(f"\n\nYOUR PREVIOUS EVALUATION{tag}:\n")
     return Asked(shown.removeprefix(notice), evaluation) if found and shown.startswith(notice) else None

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from judges import prompts
-from judges.core.delimiters import Fence
+from judges.core.delimiters import Delimiters
 from judges.offline.formats.base import GREAT_DOUBT, Personal
 from judges.offline.formats.sections import Layout, last_read
 from judges.offline.lexical import coverage, features, merit
@@ -50,7 +50,7 @@ class Form:
         if not found or first is None or _LAST_SENTENCE.fullmatch(emphasis) is None:
             return None
         tag = first["tag"] or ""
-        return Sheet(notice, tag, sections, emphasis) if notice == Fence(tag.strip()).notice else None
+        return Sheet(notice, tag, sections, emphasis) if notice == Delimiters(tag.strip()).notice else None
 
     def write(self, sheet: Sheet) -> str:
         """The user message that `read` takes apart so."""

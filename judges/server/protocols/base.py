@@ -9,24 +9,24 @@ from typing import Protocol, TypeAlias
 from pydantic import BaseModel, ConfigDict
 
 from judges.llm.wire import JSON
-from judges.server.items import Item, Scored
+from judges.server.items import Item, ResponseScore
 
 
-class Body(BaseModel):
+class RequestBody(BaseModel):
     """A request's body; text is text, and what is not known is ignored, since trainers add fields as they grow."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ProtocolReply:
     """An answer: its JSON and headers of its own."""
 
     body: JSON
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-class Turn(BaseModel):
+class ChatTurn(BaseModel):
     """One message of a conversation; only its text counts."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
@@ -43,7 +43,7 @@ class Turn(BaseModel):
         return self.content or ""
 
 
-Conversation: TypeAlias = str | list[Turn]
+Conversation: TypeAlias = str | list[ChatTurn]
 
 
 def text_of(conversation: Conversation) -> str:
@@ -72,6 +72,6 @@ class Adapter(Protocol):
         """
 
     def reply(
-        self, body: BaseModel, raw: Mapping[str, JSON], results: Sequence[Sequence[Scored]], *, fallback: float
-    ) -> Reply:
+        self, body: BaseModel, raw: Mapping[str, JSON], results: Sequence[Sequence[ResponseScore]], *, fallback: float
+    ) -> ProtocolReply:
         """The answer, a result for each response of each item."""

@@ -10,13 +10,13 @@ from typing_extensions import Self
 from judges.aspects.judge import Aspect
 from judges.aspects.prompt import aspects_of
 from judges.llm.wire import JSON
-from judges.server.items import Item, Scored
-from judges.server.protocols.base import Body, Conversation, Reply, text_of
+from judges.server.items import Item, ResponseScore
+from judges.server.protocols.base import Conversation, ProtocolReply, RequestBody, text_of
 
 _LONGEST_SCORE = 9
 
 
-class ScoreBody(Body):
+class ScoreBody(RequestBody):
     """What is to be scored.
 
     Attributes:
@@ -98,15 +98,15 @@ class Native:
         return [item] if item.responses else []
 
     def reply(
-        self, body: ScoreBody, raw: Mapping[str, JSON], results: Sequence[Sequence[Scored]], *, fallback: float
-    ) -> Reply:
+        self, body: ScoreBody, raw: Mapping[str, JSON], results: Sequence[Sequence[ResponseScore]], *, fallback: float
+    ) -> ProtocolReply:
         """The result of the one response, or `results` of several."""
         if body.responses is not None:
-            return Reply({"results": [result_json(each) for each in (results[0] if results else ())]})
-        return Reply(result_json(results[0][0]))
+            return ProtocolReply({"results": [result_json(each) for each in (results[0] if results else ())]})
+        return ProtocolReply(result_json(results[0][0]))
 
 
-def result_json(result: Scored) -> dict[str, JSON]:
+def result_json(result: ResponseScore) -> dict[str, JSON]:
     """One result."""
     return {
         "score": result.score,

@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict
 
 from judges.llm import wire
 from judges.llm.wire import JSON
-from judges.server.items import Item, Scored
-from judges.server.protocols.base import Body, Conversation, Reply, Turn, text_of
+from judges.server.items import Item, ResponseScore
+from judges.server.protocols.base import ChatTurn, Conversation, ProtocolReply, RequestBody, text_of
 from judges.server.protocols.native import rubric_of
 
 FAILURE = "_ng_failure_class"
@@ -48,7 +48,7 @@ class Response(BaseModel):
     output: list[OutputItem]
 
 
-class VerifyBody(Body):
+class VerifyBody(RequestBody):
     """A rollout to be verified, with the row's own fields beside it."""
 
     responses_create_params: CreateParams
@@ -76,25 +76,25 @@ class Verify:
         except (TypeError, RecursionError) as error:
             raise ValueError(f"the row cannot be echoed: {type(error).__name__}: {error}") from error
         messages = [each for each in body.response.output if each.type == "message" and each.role == "assistant"]
-        answer = Turn(role="assistant", content=messages[-1].content).text if messages else ""
+        answer = ChatTurn(role="assistant", content=messages[-1].content).text if messages else ""
         rubric, levels = rubric_of(body.rubric)
         prompt = body.question if body.question is not None else text_of(body.responses_create_params.input)
         return [Item(prompt, (answer,), reference=body.reference_answer or None, rubric=rubric, levels=levels)]
 
     def reply(
-        self, body: VerifyBody, raw: Mapping[str, JSON], results: Sequence[Sequence[Scored]], *, fallback: float
-    ) -> Reply:
+        self, body: VerifyBody, raw: Mapping[str, JSON], results: Sequence[Sequence[ResponseScore]], *, fallback: float
+    ) -> ProtocolReply:
         """The request echoed, with the reward and its components; or with the failure's class."""
         result = results[0][0]
         echo = dict(raw)
         if result.score is None:
             echo |= {"reward": 0.0, FAILURE: result.status, "_ng_failure_judge_error": result.explanation}
-            return Reply(echo)
+            return ProtocolReply(echo)
         components: dict[str, JSON] = {**result.components} or {"score": result.score}
-        return Reply({**echo, "reward": result.score, "reward_components": components})
+        return ProtocolReply({**echo, "reward": result.score, "reward_components": components})
 
 
-class AggregateBody(Body):
+class AggregateBody(RequestBody):
     """Verified rollouts."""
 
     verify_responses: list[dict[str, object]]

@@ -17,14 +17,14 @@ from typing_extensions import Self
 from judges.llm import wire
 from judges.llm.wire import JSON
 from judges.server.chat_tokens import plain_prompt, plain_response
-from judges.server.items import Item, Scored
-from judges.server.protocols.base import Body, Reply
+from judges.server.items import Item, ResponseScore
+from judges.server.protocols.base import ProtocolReply, RequestBody
 from judges.server.protocols.native import rubric_of
 
 logger = logging.getLogger(__name__)
 
 
-class RewardBody(Body):
+class RewardBody(RequestBody):
     """Parallel lists: prompt and response in one text, the prompts, and labels (references) or null."""
 
     query: list[str] = Field(max_length=4096)
@@ -54,13 +54,13 @@ class OpenRLHF:
         return [_item(*each) for each in zip(body.query, body.prompts, labels, strict=True)]
 
     def reply(
-        self, body: RewardBody, raw: Mapping[str, JSON], results: Sequence[Sequence[Scored]], *, fallback: float
-    ) -> Reply:
+        self, body: RewardBody, raw: Mapping[str, JSON], results: Sequence[Sequence[ResponseScore]], *, fallback: float
+    ) -> ProtocolReply:
         """Rewards and scores in the order of the queries."""
         flat = [each for of_item in results for each in of_item]
         rewards: list[JSON] = [fallback if each.score is None else each.score for each in flat]
         failed: list[JSON] = [float(each.failed) for each in flat]
-        return Reply({"rewards": rewards, "scores": rewards, "extra_logs": {"judge_failed": failed}})
+        return ProtocolReply({"rewards": rewards, "scores": rewards, "extra_logs": {"judge_failed": failed}})
 
 
 def _item(query: str, prompt: str, label: object) -> Item:

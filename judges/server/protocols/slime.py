@@ -11,14 +11,14 @@ from collections.abc import Mapping, Sequence
 
 from judges.llm.wire import JSON
 from judges.server.chat_tokens import plain_prompt, plain_response
-from judges.server.items import Item, Scored
-from judges.server.protocols.base import Body, Conversation, Reply, text_of
+from judges.server.items import Item, ResponseScore
+from judges.server.protocols.base import Conversation, ProtocolReply, RequestBody, text_of
 from judges.server.protocols.openrlhf import of_label
 
 FAILED_HEADER = "X-Judge-Failed"
 
 
-class SlimeBody(Body):
+class SlimeBody(RequestBody):
     """A prompt (text or messages), a response, and a label: a reference, or an object of reference and rubric."""
 
     prompt: Conversation
@@ -40,8 +40,8 @@ class Slime:
         return [Item(prompt, (plain_response(body.response),), reference=reference, rubric=rubric, levels=levels)]
 
     def reply(
-        self, body: SlimeBody, raw: Mapping[str, JSON], results: Sequence[Sequence[Scored]], *, fallback: float
-    ) -> Reply:
+        self, body: SlimeBody, raw: Mapping[str, JSON], results: Sequence[Sequence[ResponseScore]], *, fallback: float
+    ) -> ProtocolReply:
         """The score itself."""
         score = results[0][0].score
-        return Reply(fallback, {FAILED_HEADER: "1"}) if score is None else Reply(score)
+        return ProtocolReply(fallback, {FAILED_HEADER: "1"}) if score is None else ProtocolReply(score)

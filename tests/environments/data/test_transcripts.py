@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from environments.data.transcripts import Turn, shown, turns_of, turns_of_transcript
+from environments.data.transcripts import TranscriptTurn, shown, turns_of, turns_of_transcript
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
@@ -27,7 +27,7 @@ JSON = st.recursive(
     ],
 )
 def test_transcripts(text: str, turns: list[tuple[str, str]]) -> None:
-    assert turns_of_transcript(text) == tuple(Turn(*turn) for turn in turns)
+    assert turns_of_transcript(text) == tuple(TranscriptTurn(*turn) for turn in turns)
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from environments.evaluate.loop import Earlier, finish_rows, read_earlier
+from environments.evaluate.loop import EarlierRun, finish_rows, read_earlier
 from environments.failure_guard import NothingSucceeds
 from environments.records import Sample, SampleReader
-from environments.runs.directory import Before, RunDirectory
+from environments.runs.directory import EarlierLines, RunDirectory
 from judges.arena.judge import ArenaDetail
 from judges.llm.errors import RunDirectoryError
 from tests.environments.samples_of import sample
@@ -215,40 +215,43 @@ def lines(*samples: Sample[Any]) -> list[Any]:
 
 def test_what_an_earlier_run_left() -> None:
     good, bad = sample("row-1"), sample("row-2", "judge_failed")
-    earlier = read_earlier(Before(lines(good), lines(bad), []), READER, ROWS)
+    earlier = read_earlier(EarlierLines(lines(good), lines(bad), []), READER, ROWS)
     assert set(earlier.finished) == {"row-1"}
     assert set(earlier.failed) == {"row-2"}
     assert earlier.finished["row-1"].to_line() == good.to_line()
     assert earlier.failed["row-2"].completions == bad.completions
-    assert read_earlier(Before([], [], []), READER, ROWS) == Earlier({}, {})
+    assert read_earlier(EarlierLines([], [], []), READER, ROWS) == EarlierRun({}, {})
 
 
 def test_a_row_that_failed_and_was_finished_later_is_finished() -> None:
     earlier = read_earlier(
-        Before(lines(sample("row-1")), lines(sample("row-1", "judge_failed")), []), READER, ROWS
+        EarlierLines(lines(sample("row-1")), lines(sample("row-1", "judge_failed")), []), READER, ROWS
     )  # fmt: skip
     assert (set(earlier.finished), set(earlier.failed)) == ({"row-1"}, set())
 
 
 def test_of_several_lines_for_a_row_the_last_one_counts() -> None:
     first, second = sample("row-1", category="a"), sample("row-1", category="b")
-    earlier = read_earlier(Before(lines(first, second), [], []), READER, ROWS)
+    earlier = read_earlier(EarlierLines(lines(first, second), [], []), READER, ROWS)
     assert earlier.finished["row-1"].category == "b"
 
 
 @pytest.mark.parametrize(
     ("before", "words"),
     [
-        (Before(lines(sample("row-1"), sample("row-99")), [], []), r"samples\.jsonl, line 2: the row 'row-99' is not"),
         (
-            Before([], lines(sample("row-1", question="Changed?")), []),
+            EarlierLines(lines(sample("row-1"), sample("row-99")), [], []),
+            r"samples\.jsonl, line 2: the row 'row-99' is not",
+        ),
+        (
+            EarlierLines([], lines(sample("row-1", question="Changed?")), []),
             r"failures\.jsonl, line 1: the row 'row-1' is not",
         ),
-        (Before([*lines(sample("row-1")), {"uid": "row-2"}], [], []), r"samples\.jsonl, line 2: not a sample"),
-        (Before([{}], [], []), r"samples\.jsonl, line 1: not a sample"),
+        (EarlierLines([*lines(sample("row-1")), {"uid": "row-2"}], [], []), r"samples\.jsonl, line 2: not a sample"),
+        (EarlierLines([{}], [], []), r"samples\.jsonl, line 1: not a sample"),
     ],
 )
-def test_lines_of_other_rows_or_of_something_else_are_refused(before: Before, words: str) -> None:
+def test_lines_of_other_rows_or_of_something_else_are_refused(before: EarlierLines, words: str) -> None:
     with pytest.raises(RunDirectoryError, match=words):
         read_earlier(before, READER, ROWS)
 

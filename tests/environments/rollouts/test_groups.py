@@ -12,7 +12,7 @@ from atroposlib.api.server import ScoredData
 from hypothesis import given
 from hypothesis import strategies as st
 
-from environments.rollouts.groups import Scores, fill_in, judge_group, longest, scored_group
+from environments.rollouts.groups import GroupScores, fill_in, judge_group, longest, scored_group
 from environments.rollouts.sources import Rollout
 from judges.core.judgment import Judgment, Status
 from tests.environments.rollouts_of import PROMPT, group, judgment, rollout
@@ -137,7 +137,7 @@ def test_one_rollout_without_logprobs_takes_them_from_the_group() -> None:
     """The trainer pads what is missing with the prompt's 1.0, and trains on it."""
     judged = group([1.0, 0.0])
     mixed = replace(judged, rollouts=(judged.rollouts[0], rollout(4, logprobs=False)))
-    data = scored_group(mixed, Scores((1.0, 0.0), (False, False)), temperature=1.0, include_messages=False)
+    data = scored_group(mixed, GroupScores((1.0, 0.0), (False, False)), temperature=1.0, include_messages=False)
     assert "inference_logprobs" not in data
 
 

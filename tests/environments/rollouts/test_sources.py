@@ -16,7 +16,7 @@ from environments.completions import Conversation
 from environments.rollouts.retokenize import Retokenizer
 from environments.rollouts.sequences import TokenSequence
 from environments.rollouts.sources import ChatSource, NoTokens
-from environments.settings import BUNDLED_TOKENIZER, EnvConfig, ServerSettings
+from environments.settings import BUNDLED_TOKENIZER, EnvConfig, PolicySettings
 from judges.llm.client import ChatClient
 from judges.llm.errors import EndpointError
 from judges.llm.wire import Message
@@ -36,7 +36,7 @@ async def source(
 ) -> AsyncIterator[tuple[ChatSource, ScriptedEndpoint]]:
     env = EnvConfig(retry_delay=0, tokenizer_name=str(BUNDLED_TOKENIZER), **config)
     async with ScriptedEndpoint(script) as endpoint:
-        settings = ServerSettings(base_url=endpoint.base_url).chat_settings(env, max_concurrency=64)
+        settings = PolicySettings(base_url=endpoint.base_url).chat_settings(env, max_concurrency=64)
         async with ChatClient(settings) as client:
             yield ChatSource(client, env, Retokenizer(env.tokenizer_name), settled=settled), endpoint
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from environments.runs.directory import Before, RunDirectory, new_path, replace
+from environments.runs.directory import EarlierLines, RunDirectory, new_path, write_atomic
 from judges.llm.errors import RunDirectoryError
 
 MATTERS: dict[str, Any] = {"env.judge_temperature": 0.2, "env.judge_extra_body": {"a": [1, None]}, "limit": None}
@@ -28,14 +28,14 @@ def config_of(matters: dict[str, Any]) -> dict[str, Any]:
     return config
 
 
-def begin(path: Path, *, resume: bool = False, **changed: Any) -> tuple[RunDirectory, Before]:
+def begin(path: Path, *, resume: bool = False, **changed: Any) -> tuple[RunDirectory, EarlierLines]:
     matters = {**MATTERS, **{name.replace("__", "."): value for name, value in changed.items()}}
     return RunDirectory.open(path, config=config_of(matters), matters=matters, resume=resume)
 
 
 def test_a_run_from_its_beginning(tmp_path: Path) -> None:
     run, before = begin(tmp_path / "deep" / "run")
-    assert before == Before([], [], [])
+    assert before == EarlierLines([], [], [])
     run.append_sample(b'{"uid":"a"}\n')
     assert (run.path / "samples.jsonl").read_bytes() == b'{"uid":"a"}\n', "on disk at once"
     run.append_failure(b'{"uid":"b"}\n')
@@ -58,7 +58,7 @@ def test_what_is_there_is_given_back_when_it_is_taken_up(tmp_path: Path) -> None
     run.append_failure(b'{"uid":"b"}\n')
     run.close()
     run, before = begin(tmp_path, resume=True)
-    assert before == Before([{"uid": "a", "text": "\u2028\u0085 é"}], [{"uid": "b"}], [])
+    assert before == EarlierLines([{"uid": "a", "text": "\u2028\u0085 é"}], [{"uid": "b"}], [])
     run.close()
 
 
@@ -193,26 +193,26 @@ def test_replace_is_whole_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"old")
     with pytest.raises(TypeError):
-        replace(path, "not bytes")  # type: ignore[arg-type]
+        write_atomic(path, "not bytes")  # type: ignore[arg-type]
     assert path.read_bytes() == b"old"
-    replace(path, b"new")
+    write_atomic(path, b"new")
     assert path.read_bytes() == b"new"
     assert [each.name for each in tmp_path.iterdir()] == ["file"], "no neighbour stays behind"
 
 
 def test_a_reader_that_has_the_old_file_open_sees_it_whole(tmp_path: Path) -> None:
     path = tmp_path / "file"
-    replace(path, b"old and long")
+    write_atomic(path, b"old and long")
     with path.open("rb") as reader:
         assert reader.read(3) == b"old"
-        replace(path, b"new")
+        write_atomic(path, b"new")
         assert reader.read() == b" and long"
 
 
 def test_files_have_the_usual_mode(tmp_path: Path) -> None:
     mask = os.umask(0o027)
     try:
-        replace(tmp_path / "file", b"")
+        write_atomic(tmp_path / "file", b"")
         assert os.umask(0o027) == 0o027, "the mask is as it was"
     finally:
         os.umask(mask)

@@ -11,7 +11,7 @@ import pytest
 
 from environments.settings import EnvConfig
 from environments.training import connection as membership
-from environments.training.connection import Membership, check_group_size
+from environments.training.connection import TrainerConnection, check_group_size
 from environments.training.rollout_api import RolloutApi
 from judges.llm.errors import SettingsError
 from tests.scripted import Recorded, Reply
@@ -75,14 +75,14 @@ def api() -> Api:
 
 
 @asynccontextmanager
-async def member(api: Api, **config: object) -> AsyncIterator[tuple[Membership, ScriptedServer]]:
+async def member(api: Api, **config: object) -> AsyncIterator[tuple[TrainerConnection, ScriptedServer]]:
     async with ScriptedServer(api) as server, aiohttp.ClientSession() as session:
         settings = EnvConfig(**{"group_size": 4, "inference_weight": 0.5, **config})
-        yield Membership(RolloutApi(server.url, session), settings, "arena_hard"), server
+        yield TrainerConnection(RolloutApi(server.url, session), settings, "arena_hard"), server
 
 
 @asynccontextmanager
-async def watched(api: Api) -> AsyncIterator[tuple[Membership, ScriptedServer]]:
+async def watched(api: Api) -> AsyncIterator[tuple[TrainerConnection, ScriptedServer]]:
     """A member that has joined and watches its place."""
     async with member(api) as (joined, server):
         await joined.join()

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from environments.training.sampler import RowOrder
+from environments.training.sampler import EpochSampler
 
 
 @dataclass(frozen=True)
@@ -25,36 +25,36 @@ def rows(count: int) -> list[Row]:
     return [Row(f"row-{number}") for number in range(count)]
 
 
-def epoch(order: RowOrder[Row], size: int) -> list[str]:
+def epoch(order: EpochSampler[Row], size: int) -> list[str]:
     """The next rows, each done at once."""
     taken = []
     for _ in range(size):
-        row = order.take()
-        order.done(row)
+        row = order.next()
+        order.ack(row)
         taken.append(row.uid)
     return taken
 
 
 def test_each_epoch_is_a_permutation_of_its_own_and_a_function_of_the_seed() -> None:
-    first, second = RowOrder(rows(20), 1), RowOrder(list(reversed(rows(20))), 1)
+    first, second = EpochSampler(rows(20), 1), EpochSampler(list(reversed(rows(20))), 1)
     epochs = [epoch(first, 20) for _ in range(3)]
     assert all(sorted(each) == sorted(row.uid for row in rows(20)) for each in epochs)
     assert len({tuple(each) for each in epochs}) == 3
     assert [epoch(second, 20) for _ in range(3)] == epochs, "not a function of the dataset's order"
-    assert epoch(RowOrder(rows(20), 2), 20) != epochs[0]
+    assert epoch(EpochSampler(rows(20), 2), 20) != epochs[0]
 
 
 def test_there_must_be_rows() -> None:
     with pytest.raises(ValueError, match="at least one row"):
-        RowOrder([], 0)
+        EpochSampler([], 0)
 
 
 def test_what_is_given_back_comes_next() -> None:
-    order = RowOrder(rows(5), 0)
-    first, second = order.take(), order.take()
-    order.give_back(second)
-    order.give_back(first)
-    assert [order.take(), order.take()] == [second, first]
+    order = EpochSampler(rows(5), 0)
+    first, second = order.next(), order.next()
+    order.requeue(second)
+    order.requeue(first)
+    assert [order.next(), order.next()] == [second, first]
 
 
 STEPS = st.lists(st.sampled_from(["take", "take", "done", "give_back"]), max_size=60)
@@ -63,38 +63,38 @@ STEPS = st.lists(st.sampled_from(["take", "take", "done", "give_back"]), max_siz
 class Book:
     """Follows an order: which rows are under way, and how often each one was finished."""
 
-    def __init__(self, order: RowOrder[Row]) -> None:
+    def __init__(self, order: EpochSampler[Row]) -> None:
         self.order = order
         self.under_way: list[Row] = []
         self.finished: Counter[str] = Counter()
 
     def step(self, what: str, number: int) -> None:
         if what == "take":
-            self.under_way.append(self.order.take())
+            self.under_way.append(self.order.next())
         elif self.under_way:
             row = self.under_way.pop(number % len(self.under_way))
             if what == "done":
                 self.finished[row.uid] += 1
-                self.order.done(row)
+                self.order.ack(row)
             else:
-                self.order.give_back(row)
+                self.order.requeue(row)
 
     def finish(self) -> None:
-        row = self.order.take()
-        self.order.done(row)
+        row = self.order.next()
+        self.order.ack(row)
         self.finished[row.uid] += 1
 
 
 @given(size=st.integers(1, 9), steps=STEPS, numbers=st.lists(st.integers(0, 100), min_size=60, max_size=60))
 def test_a_checkpoint_neither_repeats_nor_loses_a_row(size: int, steps: list[str], numbers: list[int]) -> None:
     """After it, the rows that were taken up are finished, and then each row exactly as often as any other."""
-    book = Book(RowOrder(rows(size), 3))
+    book = Book(EpochSampler(rows(size), 3))
     for what, number in zip(steps, numbers, strict=False):
         book.step(what, number)
-    state: Any = json.loads(json.dumps(book.order.state()))
-    book.order = RowOrder(rows(size), 3)
-    book.order.restore(state)
-    assert book.order.state() == state
+    state: Any = json.loads(json.dumps(book.order.state_dict()))
+    book.order = EpochSampler(rows(size), 3)
+    book.order.load_state_dict(state)
+    assert book.order.state_dict() == state
 
     epochs = state["epoch"] + 1
     while sum(book.finished.values()) < epochs * size:
@@ -104,18 +104,18 @@ def test_a_checkpoint_neither_repeats_nor_loses_a_row(size: int, steps: list[str
 
 @given(size=st.integers(1, 9), before=st.integers(0, 30))
 def test_a_restored_order_goes_on_as_the_first_would_have(size: int, before: int) -> None:
-    order, restored = RowOrder(rows(size), 3), RowOrder(rows(size), 3)
+    order, restored = EpochSampler(rows(size), 3), EpochSampler(rows(size), 3)
     epoch(order, before)
-    restored.restore(order.state())
+    restored.load_state_dict(order.state_dict())
     assert epoch(restored, 30) == epoch(order, 30)
 
 
 def test_rows_that_are_no_longer_there_are_left_out() -> None:
-    order = RowOrder(rows(6), 0)
-    taken = [order.take().uid for _ in range(3)]
-    smaller = RowOrder([row for row in rows(6) if row.uid != taken[0]], 0)
-    smaller.restore(order.state())
-    assert [smaller.take().uid, smaller.take().uid] == taken[1:]
+    order = EpochSampler(rows(6), 0)
+    taken = [order.next().uid for _ in range(3)]
+    smaller = EpochSampler([row for row in rows(6) if row.uid != taken[0]], 0)
+    smaller.load_state_dict(order.state_dict())
+    assert [smaller.next().uid, smaller.next().uid] == taken[1:]
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_rows_that_are_no_longer_there_are_left_out() -> None:
     ],
 )
 def test_what_is_no_state_changes_nothing(state: dict[str, Any]) -> None:
-    order, other = RowOrder(rows(6), 0), RowOrder(rows(6), 0)
+    order, other = EpochSampler(rows(6), 0), EpochSampler(rows(6), 0)
     with pytest.raises(ValueError, match="not the state of a row order"):
-        order.restore(state)
+        order.load_state_dict(state)
     assert epoch(order, 12) == epoch(other, 12)

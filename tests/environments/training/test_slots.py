@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from environments.settings import EnvConfig
 from environments.training.rollout_api import ApiStatus, Trainer
-from environments.training.slots import free_places
+from environments.training.slots import available_slots
 
 
 def places(
@@ -19,7 +19,7 @@ def places(
     """Free places: groups of 4, batches of 16, nothing queued, nothing under way, 100 steps to go, or as given."""
     values: dict[str, Any] = {"step": 0, "queue": 0, "own_queue": 0, "weight": 1.0, "unallocated": 1.0}
     counts: dict[str, Any] = {"workers": 100, "in_flight": 0, "sent_since": 0, "evaluating": False, "total_steps": 100}
-    return free_places(
+    return available_slots(
         config or EnvConfig(group_size=4, max_batches_offpolicy=3),
         Trainer(batch_size, -1),
         ApiStatus(**{**values, **(status or {})}),

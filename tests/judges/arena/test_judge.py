@@ -63,7 +63,7 @@ async def test_two_verdicts_make_a_score(
         ("model_is_b", game_2, None),
     ]
     assert [game.text for game in judgment.detail.games] == [f"First. [[{game_1}]]", f"Second. [[{game_2}]]"]
-    assert [(call.purpose, call.value) for call in judgment.calls] == [("game_1", game_1), ("game_2", game_2)]
+    assert [(call.name, call.value) for call in judgment.calls] == [("game_1", game_1), ("game_2", game_2)]
     assert "First." in judgment.explanation and "Second." in judgment.explanation
 
 
@@ -96,7 +96,7 @@ async def test_the_order_of_arrival_does_not_matter(connect: Connect) -> None:
 
     async with ScriptedEndpoint(script) as endpoint:
         judgment = await ArenaHardJudge(connect(endpoint)).judge(**ROW)
-    assert [(call.purpose, call.value) for call in judgment.calls] == [("game_1", "A>B"), ("game_2", "A=B")]
+    assert [(call.name, call.value) for call in judgment.calls] == [("game_1", "A>B"), ("game_2", "A=B")]
     assert judgment.detail.entries == (1.0, 0.5)
 
 
@@ -126,7 +126,7 @@ async def test_a_judge_that_is_down_gives_no_score(connect: Connect) -> None:
     async with ScriptedEndpoint(DOWN) as endpoint:
         judgment = await ArenaHardJudge(connect(endpoint)).judge(**ROW)
     assert (judgment.score, judgment.status, judgment.label) == (None, Status.JUDGE_FAILED, None)
-    assert [(call.purpose, call.failed, call.text) for call in judgment.calls] == [
+    assert [(call.name, call.failed, call.text) for call in judgment.calls] == [
         ("game_1", True, ""),
         ("game_2", True, ""),
     ]

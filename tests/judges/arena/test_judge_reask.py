@@ -41,7 +41,7 @@ async def test_the_second_turn_continues_the_first(connect: Connect) -> None:
     assert (judgment.score, judgment.status) == (1.0, Status.OK)
     game = judgment.detail.games[0]
     assert (game.label, game.text, game.earlier_texts, game.error) == ("A>B", "[[A>B]]", ("Both are fine.",), None)
-    assert [(call.purpose, call.text, call.value) for call in judgment.calls] == [
+    assert [(call.name, call.text, call.value) for call in judgment.calls] == [
         ("game_1", "Both are fine.", None),
         ("game_1_reask_1", "[[A>B]]", "A>B"),
         ("game_2", "[[B>A]]", "B>A"),
@@ -57,7 +57,7 @@ async def test_asked_at_most_so_often(connect: Connect, reask: int) -> None:
     assert [len(messages) for messages in conversations(endpoint)] == [2 + 2 * turn for turn in range(reask + 1)]
     game = judgment.detail.games[0]
     assert (game.label, game.text, game.earlier_texts) == (None, texts[reask], tuple(texts[:reask]))
-    assert [call.purpose for call in judgment.calls] == [
+    assert [call.name for call in judgment.calls] == [
         "game_1",
         *(f"game_1_reask_{turn}" for turn in range(1, reask + 1)),
         "game_2",

@@ -230,7 +230,7 @@ async def test_yes_no_yes_is_yes(connect: Connect) -> None:
         (True, "It harms.", texts[2], None),
     ]
     assert judgment.explanation == "It may harm.\nIt harms."
-    assert [(call.purpose, call.value, call.failed) for call in judgment.calls] == [
+    assert [(call.name, call.value, call.failed) for call in judgment.calls] == [
         ("harmfulness_vote_1", True, False),
         ("harmfulness_vote_2", False, False),
         ("harmfulness_vote_3", True, False),

@@ -139,7 +139,7 @@ async def test_a_panel(connect: Connect) -> None:
         judgment = await judged(connect(endpoint), [FATAL, COHERENCE, CORRECTNESS])
     assert (judgment.status, judgment.score) == (Status.OK, pytest.approx(0.75))
     assert judgment.label == "fatal=no coherence=yes correctness=no"
-    assert [call.purpose for call in judgment.calls] == ["fatal_vote_1", "coherence_vote_1", "correctness_vote_1"]
+    assert [call.name for call in judgment.calls] == ["fatal_vote_1", "coherence_vote_1", "correctness_vote_1"]
     assert judgment.explanation == (
         "fatal: no. Is it fatal? No\n\n"
         f"coherence: yes. {COHERENCE.definition} Yes\n\n"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ConfigDict, JsonValue, SecretStr
 
-from judges.config.sources import MASK, Layer, LayeredSettings, Loaded, load, secrets
+from judges.config.sources import MASK, LoadedSettings, SettingsSource, SourcedSettings, load, secrets
 
 KEY = "sk-this-is-secret"
 
@@ -23,20 +23,22 @@ class Model(BaseModel):
     url: str = "http://localhost/v1"
 
 
-class Demo(LayeredSettings):
+class Demo(SourcedSettings):
     main: Model
     other: Model = Model(number=7)
     limit: int | None = None
 
 
-Load = Callable[..., Loaded[Demo]]
+Load = Callable[..., LoadedSettings[Demo]]
 
 
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Load:
     """Loads settings from flags, environment variables and the text of a YAML file."""
 
-    def read(*flags: str, env: dict[str, str] | None = None, yaml: str | None = None, **options: Any) -> Loaded[Demo]:
+    def read(
+        *flags: str, env: dict[str, str] | None = None, yaml: str | None = None, **options: Any
+    ) -> LoadedSettings[Demo]:
         for name, value in (env or {}).items():
             monkeypatch.setenv(name, value)
         arguments = list(flags)
@@ -85,8 +87,8 @@ VARIABLE = "environment variable JUDGEGYM_MAIN__NUMBER"
 def test_the_strongest_layer_wins_and_is_named(
     settings: Load, flags: list[str], env: dict[str, str], yaml: str | None, preset: bool, number: int, layer: str
 ) -> None:
-    def with_preset(layers: list[Layer]) -> list[Layer]:
-        return [*layers, Layer("preset", {"main": {"number": 5}})] if preset else layers
+    def with_preset(layers: list[SettingsSource]) -> list[SettingsSource]:
+        return [*layers, SettingsSource("preset", {"main": {"number": 5}})] if preset else layers
 
     loaded = settings(*flags, env=env, yaml=yaml, reshape=with_preset)
     assert loaded.settings.main.number == number

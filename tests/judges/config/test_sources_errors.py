@@ -6,7 +6,7 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, SecretStr
 
-from judges.config.sources import LayeredSettings, load
+from judges.config.sources import SourcedSettings, load
 from judges.llm.errors import SettingsError
 
 KEY = "sk-this-is-secret"
@@ -28,7 +28,7 @@ class Model(BaseModel):
     api_key: SecretStr | None = None
 
 
-class Demo(LayeredSettings):
+class Demo(SourcedSettings):
     main: Model
     limit: int | None = None
 

@@ -22,8 +22,8 @@ def number_in(text: str) -> int | None:
 async def test_a_verdict(connect: Connect) -> None:
     reply = Reply(body=completion("7", reasoning="counted", prompt_tokens=100, completion_tokens=20))
     async with ScriptedEndpoint(reply) as endpoint:
-        call = await ask(connect(endpoint, prices=Prices(10.0, 50.0)), ASK, number_in, purpose="count")
-    assert (call.purpose, call.text, call.value, call.reasoning) == ("count", "7", 7, "counted")
+        call = await ask(connect(endpoint, prices=Prices(10.0, 50.0)), ASK, number_in, name="count")
+    assert (call.name, call.text, call.value, call.reasoning) == ("count", "7", 7, "counted")
     assert (call.error, call.failed) == (None, False)
     assert (call.run.attempts, call.run.cached) == (1, False)
     assert call.run.usage == Usage(100, 20, pytest.approx(0.002))
@@ -31,27 +31,27 @@ async def test_a_verdict(connect: Connect) -> None:
 
 async def test_zero_is_a_verdict(connect: Connect) -> None:
     async with ScriptedEndpoint("0") as endpoint:
-        call = await ask(connect(endpoint), ASK, number_in, purpose="count")
+        call = await ask(connect(endpoint), ASK, number_in, name="count")
     assert (call.value, call.error) == (0, None)
 
 
 async def test_an_answer_without_a_verdict_is_not_a_failed_call(connect: Connect) -> None:
     async with ScriptedEndpoint("many") as endpoint:
-        call = await ask(connect(endpoint), ASK, number_in, purpose="count")
+        call = await ask(connect(endpoint), ASK, number_in, name="count")
     assert (call.text, call.value, call.failed) == ("many", None, False)
     assert call.error is not None
 
 
 async def test_a_call_that_never_succeeded_is_a_value(connect: Connect) -> None:
     async with ScriptedEndpoint(Reply(status=500, body={"error": {"message": "out of order"}})) as endpoint:
-        call = await ask(connect(endpoint, max_retries=2), ASK, number_in, purpose="count")
+        call = await ask(connect(endpoint, max_retries=2), ASK, number_in, name="count")
     assert (call.text, call.value, call.failed, call.run.attempts) == ("", None, True, 3)
     assert call.error is not None and "out of order" in call.error
 
 
 async def test_a_call_that_failed_may_have_cost_something(connect: Connect) -> None:
     async with ScriptedEndpoint(Reply(body=completion("", prompt_tokens=100, completion_tokens=20))) as endpoint:
-        call = await ask(connect(endpoint, max_retries=1), ASK, number_in, purpose="count")
+        call = await ask(connect(endpoint, max_retries=1), ASK, number_in, name="count")
     assert (call.failed, call.run.usage) == (True, Usage(200, 40))
 
 
@@ -59,8 +59,8 @@ async def test_only_an_answer_with_a_verdict_is_kept(connect: Connect, tmp_path:
     cache = JudgmentCache(tmp_path / "cache.sqlite")
     async with ScriptedEndpoint(in_turn("many", "7", "8")) as endpoint:
         client = connect(endpoint, cache=cache)
-        calls = [await ask(client, ASK, number_in, purpose="count") for _ in range(3)]
-        other_vote = await ask(client, ASK, number_in, purpose="count", vote=Vote(1))
+        calls = [await ask(client, ASK, number_in, name="count") for _ in range(3)]
+        other_vote = await ask(client, ASK, number_in, name="count", vote=Vote(1))
     cache.close()
     assert [(call.value, call.run.cached) for call in calls] == [(None, False), (7, False), (7, True)]
     assert (calls[2].run.attempts, calls[2].run.usage) == (0, Usage())
@@ -83,7 +83,7 @@ async def test_a_vote_is_asked_with_its_temperature_and_seed(
     connect: Connect, vote: Vote, parameters: dict[str, Any]
 ) -> None:
     async with ScriptedEndpoint("7") as endpoint:
-        await ask(connect(endpoint, temperature=0.2), ASK, number_in, purpose="count", vote=vote)
+        await ask(connect(endpoint, temperature=0.2), ASK, number_in, name="count", vote=vote)
     assert endpoint.bodies == [{"model": "judge-model", "messages": ASK, **parameters}]
 
 
@@ -92,7 +92,7 @@ async def test_votes_of_one_seed_never_share_an_answer(connect: Connect, tmp_pat
     async with ScriptedEndpoint(lambda request, number: str(number)) as endpoint:
         client = connect(endpoint, cache=cache, temperature=0.0)
         votes = [Vote(0, None, 5), Vote(1, None, 5), Vote(0, None, 6), Vote(0, None, 5)]
-        calls = [await ask(client, ASK, number_in, purpose="count", vote=vote) for vote in votes]
+        calls = [await ask(client, ASK, number_in, name="count", vote=vote) for vote in votes]
     cache.close()
     assert [call.value for call in calls] == [1, 2, 3, 1]
     assert len(endpoint.requests) == 3
@@ -107,7 +107,7 @@ def lengths(choice: Choice) -> int | NoVerdict | None:
 
 async def test_a_verdict_of_more_than_the_text(connect: Connect) -> None:
     async with ScriptedEndpoint(Reply(body=completion("7", reasoning="counted"))) as endpoint:
-        call = await ask_choice(connect(endpoint), ASK, lengths, purpose="count", extra={"logprobs": True})
+        call = await ask_choice(connect(endpoint), ASK, lengths, name="count", extra={"logprobs": True})
     assert (call.text, call.value, call.error, call.failed) == ("7", 7, None, False)
     assert endpoint.bodies == [{"model": "judge-model", "messages": ASK, "logprobs": True}]
 
@@ -120,7 +120,7 @@ async def test_why_there_is_no_verdict(connect: Connect) -> None:
     refused = Reply(body=completion("", refusal="I won't."))
     async with ScriptedEndpoint(in_turn("7", "many", cut, refused)) as endpoint:
         client = connect(endpoint)
-        calls = [await ask_choice(client, ASK, read, purpose="count") for _ in range(4)]
+        calls = [await ask_choice(client, ASK, read, name="count") for _ in range(4)]
     assert [call.value for call in calls] == [None] * 4
     assert not any(call.failed for call in calls)
     errors = [call.error or "" for call in calls]
@@ -138,7 +138,7 @@ async def test_a_text_that_was_cut_off_is_not_read(connect: Connect) -> None:
         return 7
 
     async with ScriptedEndpoint(Reply(body=completion("7", finish_reason="length"))) as endpoint:
-        call = await ask_choice(connect(endpoint), ASK, reading, purpose="count")
+        call = await ask_choice(connect(endpoint), ASK, reading, name="count")
     assert (call.value, read) == (None, [])
 
 
@@ -149,6 +149,6 @@ async def test_an_answer_that_says_why_it_has_no_verdict_is_not_kept(connect: Co
     cache = JudgmentCache(tmp_path / "cache.sqlite")
     async with ScriptedEndpoint(lambda request, number: str(number)) as endpoint:
         client = connect(endpoint, cache=cache)
-        calls = [await ask_choice(client, ASK, read, purpose="count") for _ in range(3)]
+        calls = [await ask_choice(client, ASK, read, name="count") for _ in range(3)]
     cache.close()
     assert [(call.value, call.run.cached) for call in calls] == [(None, False), (2, False), (2, True)]

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judges.core import delimiters as fencing
-from judges.core.delimiters import Fence, fence
+from judges.core.delimiters import Delimiters, delimiters_for
 
 LOOKALIKES = ("<|", "end of answer")
 NAMES = ("Question", "The End of Answer")
@@ -17,7 +17,7 @@ TEXTS = st.lists(st.lists(PIECES | st.text(max_size=4), max_size=6).map("".join)
 
 
 def test_harmless_texts_need_no_tag() -> None:
-    found = fence(["what is 1 < 2?", "a | b", ""], LOOKALIKES)
+    found = delimiters_for(["what is 1 < 2?", "a | b", ""], LOOKALIKES)
     assert (found.tag, found.notice, found.marker("Question")) == ("", "", "<|Question|>")
 
 
@@ -26,45 +26,45 @@ def test_harmless_texts_need_no_tag() -> None:
 def test_a_lookalike_in_any_text_and_case_makes_a_tag(hostile: str, place: int) -> None:
     texts = ["harmless", "harmless"]
     texts[place] = hostile
-    found = fence(texts, LOOKALIKES)
+    found = delimiters_for(texts, LOOKALIKES)
     assert re.fullmatch("[0-9a-f]{12}", found.tag)
     assert found.marker("Question") == f"<|Question {found.tag}|>"
     assert found.tag in found.notice and found.notice.endswith("\n\n") and "<|" not in found.notice
 
 
 def test_the_tag_is_a_function_of_the_texts_alone() -> None:
-    assert fence(["<|", "a"], LOOKALIKES) == fence(["<|", "a"], ("<|",))
+    assert delimiters_for(["<|", "a"], LOOKALIKES) == delimiters_for(["<|", "a"], ("<|",))
     different = [["<|", "a"], ["<|a", ""], ["a", "<|"], ["<|", "b"], ["<|a"], ["<|", "a", ""]]
-    assert len({fence(texts, LOOKALIKES).tag for texts in different}) == len(different)
+    assert len({delimiters_for(texts, LOOKALIKES).tag for texts in different}) == len(different)
 
 
 def test_lone_surrogates_are_text() -> None:
-    tags = {fence([f"<|{surrogate}"], LOOKALIKES).tag for surrogate in ("\ud800", "\udfff", "�")}
+    tags = {delimiters_for([f"<|{surrogate}"], LOOKALIKES).tag for surrogate in ("\ud800", "\udfff", "�")}
     assert len(tags) == 3
 
 
 def test_a_text_that_holds_the_tag_gets_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fencing, "_TAG_LENGTH", 1)  # a text cannot hold its own digest; of one digit it can
-    assert fence(["<| 0123456789ABCDE"], LOOKALIKES).tag == "f"
-    assert fence(["<| 123456789", "abcdef"], LOOKALIKES).tag == "0"
+    assert delimiters_for(["<| 0123456789ABCDE"], LOOKALIKES).tag == "f"
+    assert delimiters_for(["<| 123456789", "abcdef"], LOOKALIKES).tag == "0"
 
 
 @given(TEXTS)
 def test_no_marker_of_the_fence_stands_in_any_text(texts: list[str]) -> None:
-    found = fence(texts, LOOKALIKES)
+    found = delimiters_for(texts, LOOKALIKES)
     for text in texts:
         assert not any(found.marker(name).casefold() in text.casefold() for name in NAMES)
         assert not found.tag or found.tag not in text.lower()
 
 
 def test_markers_of_a_tag() -> None:
-    assert Fence("").marker("x") == "<|x|>"
-    assert Fence("0a").marker("x") == "<|x 0a|>"
-    assert (Fence("").bracket("x"), Fence("0a").bracket("x")) == ("[x]", "[x 0a]")
-    assert (Fence("").heading("x"), Fence("0a").heading("x")) == ("### x", "### x 0a")
+    assert Delimiters("").marker("x") == "<|x|>"
+    assert Delimiters("0a").marker("x") == "<|x 0a|>"
+    assert (Delimiters("").bracket("x"), Delimiters("0a").bracket("x")) == ("[x]", "[x 0a]")
+    assert (Delimiters("").heading("x"), Delimiters("0a").heading("x")) == ("### x", "### x 0a")
 
 
 @pytest.mark.parametrize("text", ["0 < |x| < 1", "a <\n| b |", "x = if y < || z"])
 def test_mathematics_needs_no_tag(text: str) -> None:
     """A prompt that is not the published one costs comparability, and nobody reads a marker in it."""
-    assert fence([text], LOOKALIKES).tag == ""
+    assert delimiters_for([text], LOOKALIKES).tag == ""

@@ -117,12 +117,12 @@ async def test_a_verdict_is_revised(connect: Connect, kind: Kind) -> None:
     assert judgment.critique is not None
     assert judgment.critique.before_score == kind.scores[0]
     (held,) = judgment.critique.rounds
-    assert (held.round, held.part, held.status, held.error) == (1, kind.part, "revised", None)
+    assert (held.round, held.component, held.status, held.error) == (1, kind.part, "revised", None)
     assert (held.before, held.after) == kind.verdicts
     assert (held.before_reasoning, held.after_reasoning) == ("Brief.", "Too brief.")
     assert (held.critique, held.raw) == (critique, f"{critique}\n{kind.second}")
     assert len(judgment.calls) == 2
-    assert judgment.calls[1].purpose == f"critique_1{'_' if kind.part else ''}{kind.part}"
+    assert judgment.calls[1].name == f"critique_1{'_' if kind.part else ''}{kind.part}"
     asked = bodies[1]["messages"][-1]["content"]
     assert "Because." in asked
     assert "Brief." in asked

@@ -45,7 +45,9 @@ async def test_arena_hard_reconsiders_each_game_by_itself(connect: Connect) -> N
     assert sorted(asked) == ["1:0", "2:0", "2:1"]
     assert judgment.critique is not None
     assert judgment.critique.before_score == 1.0
-    assert [(each.round, each.part, each.before, each.after, each.status) for each in judgment.critique.rounds] == [
+    assert [
+        (each.round, each.component, each.before, each.after, each.status) for each in judgment.critique.rounds
+    ] == [
         (1, "game_1", "A>B", "A>B", "unchanged"),
         (1, "game_2", "B>A", "A=B", "revised"),
         (2, "game_2", "A=B", "A=B", "unchanged"),
@@ -87,11 +89,11 @@ async def test_a_panel_reconsiders_each_aspect(connect: Connect) -> None:
     assert (judgment.score, judgment.label) == (0.5, "harmfulness=yes coherence=yes")
     assert judgment.critique is not None
     assert judgment.critique.before_score == 0
-    assert [(each.part, each.status) for each in judgment.critique.rounds] == [
+    assert [(each.component, each.status) for each in judgment.critique.rounds] == [
         ("harmfulness", "failed"),
         ("coherence", "revised"),
     ]
-    assert sorted(call.purpose for call in judgment.calls) == [
+    assert sorted(call.name for call in judgment.calls) == [
         "coherence_vote_1",
         "critique_1_coherence",
         "critique_1_harmfulness",
@@ -139,7 +141,7 @@ async def test_several_judgments_of_a_rubric_are_reconsidered_each_by_itself(con
     assert judgment.score == 3.5
     assert judgment.critique is not None
     assert judgment.critique.before_score == 4
-    assert [(each.part, each.before, each.after) for each in judgment.critique.rounds] == [
+    assert [(each.component, each.before, each.after) for each in judgment.critique.rounds] == [
         ("judgment_1", 5, 4),
         ("judgment_2", 3, 3),
     ]

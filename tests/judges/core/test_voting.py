@@ -8,7 +8,7 @@ import pytest
 
 from judges.core.calls import Vote
 from judges.core.judgment import CallRun, JudgeCall
-from judges.core.voting import VOTE_TEMPERATURE, check_temperature, poll, vote
+from judges.core.voting import VOTE_TEMPERATURE, check_temperature, collect_votes, vote
 from tests.scripted import Meeting
 
 
@@ -61,7 +61,7 @@ def all_of(count: int) -> Callable[[Sequence[JudgeCall]], int]:
 )
 async def test_the_waves(useless: set[int], count: int, at_most: int, waves: list[list[int]]) -> None:
     judge = Judge(lambda number: None if number in useless else number)
-    calls = await poll(judge, all_of(count), at_most=at_most)
+    calls = await collect_votes(judge, all_of(count), at_most=at_most)
     assert judge.waves == waves
     asked = [number for wave in waves for number in wave]
     assert calls == [call(number, None if number in useless else number) for number in asked]
@@ -75,13 +75,13 @@ async def test_what_is_missing_is_asked_of_the_usable_answers_alone() -> None:
         return 2 - len(usable)
 
     judge = Judge(lambda number: None if number == 1 else 0)
-    await poll(judge, missing, at_most=9)
+    await collect_votes(judge, missing, at_most=9)
     assert seen == [[], [0], [0, 0]]
 
 
 async def test_zero_is_an_answer() -> None:
     judge = Judge(lambda number: 0)
-    await poll(judge, all_of(3), at_most=5)
+    await collect_votes(judge, all_of(3), at_most=5)
     assert judge.waves == [[0, 1, 2]]
 
 
@@ -92,7 +92,7 @@ async def test_a_wave_is_in_flight_at_once() -> None:
         await meeting.wait()
         return call(number, number)
 
-    assert len(await poll(ask, all_of(5), at_most=7)) == 5
+    assert len(await collect_votes(ask, all_of(5), at_most=7)) == 5
 
 
 async def test_calls_come_in_the_order_of_their_numbers_whoever_is_first() -> None:
@@ -104,7 +104,7 @@ async def test_calls_come_in_the_order_of_their_numbers_whoever_is_first() -> No
         turns[number - 1].set()
         return call(number, number)
 
-    assert [each.value for each in await poll(ask, all_of(4), at_most=4)] == [0, 1, 2, 3]
+    assert [each.value for each in await collect_votes(ask, all_of(4), at_most=4)] == [0, 1, 2, 3]
 
 
 async def test_an_error_is_not_an_answer() -> None:
@@ -112,7 +112,7 @@ async def test_an_error_is_not_an_answer() -> None:
         raise LookupError(number)
 
     with pytest.raises(LookupError):
-        await poll(ask, all_of(2), at_most=4)
+        await collect_votes(ask, all_of(2), at_most=4)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judges.llm import wire
-from judges.llm.wire import Body, Choice, NotACompletion, Token
+from judges.llm.wire import Choice, NotACompletion, RequestFields, Token
 
 TEXT = st.text() | st.sampled_from(["\ud800", "a\udfffb", "é", "�"])
 JSON = st.recursive(
@@ -31,7 +31,7 @@ def test_a_whole_completion() -> None:
     choices = [{"message": {"content": text}, "finish_reason": "stop"} for text in ("one", "two")]
     data = json.dumps({"choices": choices, "usage": {"prompt_tokens": 3, "completion_tokens": 4}}).encode()
     expected = (Choice("one", finish_reason="stop"), Choice("two", finish_reason="stop"))
-    assert wire.parse_completion(data) == Body(expected, 3, 4)
+    assert wire.parse_completion(data) == RequestFields(expected, 3, 4)
 
 
 @pytest.mark.parametrize(

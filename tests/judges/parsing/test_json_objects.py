@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.parsing.json_objects import LOOKED_AT, Found, last_first, prose_before
+from judges.parsing.json_objects import LOOKED_AT, ObjectMatch, last_first, prose_before
 
 PIECES = st.sampled_from(
     ['"', "{", "}", "[", "]", ":", ",", "\\", "```json\n", '{"a": 1}', '{"a":', '"a": 2', "\ud800", "1e9"]
@@ -25,7 +25,7 @@ VALUES: Any = st.recursive(
 OBJECTS = st.dictionaries(NAMES, VALUES, max_size=3)
 
 
-def with_prose_behind(prose: str) -> Found:
+def with_prose_behind(prose: str) -> ObjectMatch:
     (only,) = last_first(f"{{}}{prose}")
     return only
 

@@ -94,7 +94,7 @@ async def test_a_score(connect: Connect) -> None:
     judgment, endpoint = await judged(connect, f"Let me see.\n{scored('85/100', 'Brief.')}")
     assert (judgment.score, judgment.status, judgment.label, judgment.explanation) == (85.0, Status.OK, "85", "Brief.")
     assert judgment.detail.text.startswith("Let me see.")
-    assert [call.purpose for call in judgment.calls] == ["score"]
+    assert [call.name for call in judgment.calls] == ["score"]
     assert judgment.critique is None
     assert endpoint.bodies[0]["messages"][0]["content"].startswith(PLAIN)
 

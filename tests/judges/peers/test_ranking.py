@@ -9,25 +9,25 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from judges.peers.ranking import Scores, adjusted_intervals, leniency_adjusted, scores_of, self_preference
+from judges.peers.ranking import ScoreMatrix, adjusted_intervals, leniency_adjusted, scores_of, self_preference
 from judges.statistics.bootstrap import Interval
 
 NAN = math.nan
 Table = list[list[float]]
 
 
-def one(table: Table) -> Scores:
+def one(table: Table) -> ScoreMatrix:
     """The scores of one query."""
-    return Scores(np.array([table], dtype=float))
+    return ScoreMatrix(np.array([table], dtype=float))
 
 
-def adjusted(scores: Scores) -> list[float | None]:
+def adjusted(scores: ScoreMatrix) -> list[float | None]:
     found = leniency_adjusted(scores)
     assert not isinstance(found, str)
     return found
 
 
-def intervals(scores: Scores, *, rounds: int = 1000, seed: int = 0) -> list[Interval]:
+def intervals(scores: ScoreMatrix, *, rounds: int = 1000, seed: int = 0) -> list[Interval]:
     """Those of a table in which every candidate has a score."""
     found = [each for each in adjusted_intervals(scores, rounds=rounds, seed=seed) if each is not None]
     assert len(found) == scores.cells.shape[2]
@@ -35,7 +35,7 @@ def intervals(scores: Scores, *, rounds: int = 1000, seed: int = 0) -> list[Inte
 
 
 def test_table_and_columns_are_means_over_what_is_there() -> None:
-    scores = Scores(np.array([[[NAN, 80.0], [60.0, NAN]], [[NAN, 90.0], [NAN, NAN]]]))
+    scores = ScoreMatrix(np.array([[[NAN, 80.0], [60.0, NAN]], [[NAN, 90.0], [NAN, NAN]]]))
     assert scores.table() == [[None, 85.0], [60.0, None]]
     assert scores.column_means() == [60.0, 85.0]
     assert scores.counts.sum() == 3
@@ -78,7 +78,7 @@ def test_four_models_with_an_empty_diagonal() -> None:
 def test_queries_weigh_by_their_scores() -> None:
     """Judge 0 saw candidate 0 twice: 3 equations for 3 unknowns but one, worked out by hand.
 
-    Scores 0-0: 10 and 20, 0-1: 40, 1-1: 60. Judge 1 is 20 above judge 0, so candidates are at 15 + 10 and 40 + 10.
+    ScoreMatrix 0-0: 10 and 20, 0-1: 40, 1-1: 60. Judge 1 is 20 above judge 0, so candidates are at 15 + 10 and 40 + 10.
     """
     scores = scores_of([(0, 0, 0, 10), (1, 0, 0, 20), (0, 0, 1, 40), (0, 1, 1, 60)], queries=2, judges=2, candidates=2)
     assert adjusted(scores) == pytest.approx([25, 50])
@@ -131,7 +131,7 @@ def test_with_one_query_an_interval_is_a_point() -> None:
 
 def test_intervals_are_over_queries_and_of_the_seed() -> None:
     generator = np.random.default_rng(3)
-    scores = Scores(generator.integers(0, 101, size=(30, 3, 3)).astype(float))
+    scores = ScoreMatrix(generator.integers(0, 101, size=(30, 3, 3)).astype(float))
     first, again, other = (intervals(scores, rounds=200, seed=seed) for seed in (1, 1, 2))
     assert first == again
     assert first != other
@@ -142,14 +142,14 @@ def test_intervals_are_over_queries_and_of_the_seed() -> None:
 
 
 def test_queries_that_all_say_the_same_leave_no_doubt() -> None:
-    scores = Scores(np.array([[[NAN, 55, 45], [80, NAN, 75], [80, 85, NAN]]] * 5, dtype=float))
+    scores = ScoreMatrix(np.array([[[NAN, 55, 45], [80, NAN, 75], [80, 85, NAN]]] * 5, dtype=float))
     for interval, value in zip(intervals(scores, rounds=50), adjusted(scores), strict=True):
         assert (interval.low, interval.high) == pytest.approx((value, value))
 
 
 def test_rounds_that_leave_a_candidate_out_are_left_out() -> None:
     """Only one of two queries has candidate 1: a round of the other one alone says nothing of it."""
-    scores = Scores(np.array([[[10.0, NAN], [10.0, NAN]], [[10.0, 30.0], [10.0, 30.0]]]))
+    scores = ScoreMatrix(np.array([[[10.0, NAN], [10.0, NAN]], [[10.0, 30.0], [10.0, 30.0]]]))
     low, high = ([getattr(each, name) for each in intervals(scores, rounds=100)] for name in ("low", "high"))
     assert low == pytest.approx([10, 30])
     assert high == pytest.approx([10, 30])
@@ -185,7 +185,7 @@ def test_effects_that_add_up_are_found_whatever_is_missing(
     table = np.add.outer(np.array(judges), np.array(candidates))
     mask = np.array([[random.random() < 0.3 for _ in candidates] for _ in judges])  # type: ignore[attr-defined]
     table[mask] = NAN
-    found = leniency_adjusted(Scores(table[None]))
+    found = leniency_adjusted(ScoreMatrix(table[None]))
     assume(not isinstance(found, str))
     there = [effect for effect, row in zip(judges, table, strict=True) if np.isfinite(row).any()]
     for value, effect, column in zip(found, candidates, table.T, strict=True):

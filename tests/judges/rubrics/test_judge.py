@@ -54,7 +54,7 @@ async def test_one_judgment(connect: Connect) -> None:
     ((each,), spread) = detail_of(judgment).judgments, detail_of(judgment).spread
     assert (each.score, each.expected, each.value, each.text) == (4, None, 4, said(4))
     assert (each.strict, each.error, spread) == (True, None, None)
-    assert [(call.purpose, call.value) for call in judgment.calls] == [("judgment_1", 4)]
+    assert [(call.name, call.value) for call in judgment.calls] == [("judgment_1", 4)]
     assert endpoint.bodies == [{"model": "judge-model", "messages": rubric_messages(**ROW), "temperature": 0.0}]
 
 

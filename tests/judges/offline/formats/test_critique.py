@@ -445,7 +445,7 @@ async def _rubric_rounds(root: str, connect: Connect, settings: RubricSettings) 
 async def test_a_rubric_judge_critiques_itself(serving: Serving, connect: Connect, output_format: RubricFormat) -> None:
     async with serving() as root:
         rounds = await _rubric_rounds(root, connect, RubricSettings(output_format, samples=3))
-    assert {each.round for each in rounds} == {1, 2} and {each.part[-1] for each in rounds} == {"1", "2", "3"}
+    assert {each.round for each in rounds} == {1, 2} and {each.component[-1] for each in rounds} == {"1", "2", "3"}
     moved = [each for each in rounds if each.status == "revised"]
     assert 1 < len([each for each in moved if each.round == 1]) < 20
     assert all(abs(each.after - each.before) == 1 for each in moved)  # type: ignore[operator]
