@@ -1,5 +1,5 @@
 # make evaluate   score the bundled sample against the embedded offline judge (ARGS='--limit 5' adds options)
-# make test       lint, formatting, types and tests (ARGS='-k tokenizer' adds options of pytest)
+# make test       lint, formatting, types, import rules and tests (ARGS='-k tokenizer' adds options of pytest)
 # make format     format, and fix what ruff can fix
 # make clean      remove the virtual environment and all caches; runs/ stays
 #
@@ -20,6 +20,7 @@ test: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo --no-cache
 	$(BIN)/python -m pytest -n 2 $(ARGS)
 
 format: $(STAMP)
