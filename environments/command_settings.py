@@ -12,6 +12,7 @@ from typing import Any
 from environments import offline
 from environments.base import JudgedEnv
 from environments.settings import EnvSettings
+from environments.settings.atropos import without_ignored
 from judges.config.sources import LoadedSettings, SettingsSource, load
 from judges.llm.errors import SettingsError
 
@@ -33,8 +34,12 @@ def load_settings(
 
     def reshape(layers: list[SettingsSource]) -> list[SettingsSource]:
         presets = [SettingsSource("process", _process_preset(env_type))] if verb == "process" else []
+        known = [
+            SettingsSource(layer.name, without_ignored(layer.values, layer.name)) if layer.is_file else layer
+            for layer in layers
+        ]
         return [
-            *offline.preset(_openai_lists(layers), env_type.offline_samples),
+            *offline.preset(_openai_lists(known), env_type.offline_samples),
             *presets,
         ]
 

@@ -37,7 +37,7 @@ from eval_environments.pairwise_metrics import (
     official_scores,
 )
 from judges import prompts
-from judges.config.judge import operational
+from judges.config.fields import operational
 from judges.core.judgment import Judgment, Status
 from judges.llm.errors import DataError, SettingsError
 from judges.pairwise.prompt import MOST_CHOICES, choice_messages, rating_messages

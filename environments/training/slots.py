@@ -56,7 +56,7 @@ def available_slots(
 
 
 def _workers(config: EnvConfig, workers: int, *, evaluating: bool) -> int:
-    handling = config.eval_handling.value
+    handling = config.eval_handling
     if not evaluating or handling == "NONE":
         return workers
     share: float = 0.0 if handling == "STOP_TRAIN" else config.eval_limit_ratio

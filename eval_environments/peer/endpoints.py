@@ -20,7 +20,8 @@ from pydantic_settings import NoDecode
 from typing_extensions import Self
 
 from environments.settings import EnvConfig, PolicySettings
-from judges.config.judge import api_key, operational
+from judges.config.fields import operational
+from judges.config.judge import api_key
 from judges.core.naming import slug
 from judges.llm import wire
 from judges.llm.replicas import Endpoint

@@ -11,7 +11,7 @@ from typing_extensions import Self
 from environments.data.rows import Row, by_uid
 from environments.settings import EnvConfig, TextOrFile
 from eval_environments.peer.endpoints import Models
-from judges.config.judge import operational
+from judges.config.fields import operational
 from judges.peers.judge import DEFAULT_RUBRIC
 
 _NAMED = 2

@@ -4,27 +4,16 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, Field, JsonValue, SecretStr, field_validator
 
+from judges.config.fields import operational
 from judges.llm.errors import SettingsError
 from judges.llm.replicas import Endpoint
 from judges.llm.types import ChatSettings
 from judges.llm.urls import check_urls, is_loopback, same_host, split_urls
 from judges.llm.usage import Prices
-
-
-def operational(default: Any, description: str, **constraints: Any) -> Any:
-    """A field that shapes how a run goes but not what it finds, so that a resumed run may change it."""
-    return Field(default, description=description, json_schema_extra={"operational": True}, **constraints)
-
-
-def is_operational(model: type[BaseModel], name: str) -> bool:
-    """Whether a field was declared with `operational`."""
-    extra = model.model_fields[name].json_schema_extra
-    return isinstance(extra, dict) and extra.get("operational") is True
 
 
 class JudgeSettings(BaseModel):

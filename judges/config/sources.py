@@ -69,10 +69,11 @@ SettingsT = TypeVar("SettingsT", bound=SourcedSettings)
 
 @dataclass(frozen=True, slots=True)
 class SettingsSource:
-    """One source of values and its name for people."""
+    """One source of values, its name for people, and whether it is the file that `--config` names."""
 
     name: str
     values: Values
+    is_file: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,7 @@ def load(
     layers = [command_line, environment]
     path = command_line.values.get("config") or environment.values.get("config")
     if path is not None:
-        layers.append(SettingsSource(str(path), _read_yaml(Path(path))))
+        layers.append(SettingsSource(str(path), _read_yaml(Path(path)), is_file=True))
     layers = reshape(layers)
     merged: Values = {}
     origins: dict[str, str] = {}

@@ -2,9 +2,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import BaseModel, Field, SecretStr, ValidationError
+from pydantic import SecretStr, ValidationError
 
-from judges.config.judge import JudgeSettings, api_key, is_operational, operational
+from judges.config.fields import is_operational
+from judges.config.judge import JudgeSettings, api_key
 from judges.llm.errors import SettingsError
 from judges.llm.usage import Prices
 
@@ -145,26 +146,6 @@ def test_a_chat_client_gets_all_of_them() -> None:
 def test_values_out_of_range(name: str, value: Any) -> None:
     with pytest.raises(ValidationError, match=name):
         JudgeSettings(**{name: value})
-
-
-# -------------------------------------------------------------------------------------------------------- operational
-
-
-class Demo(BaseModel):
-    shapes_results: int = Field(1, ge=0)
-    shapes_the_run: int = operational(2, "How fast.", ge=0)
-    other_extra: int = Field(3, json_schema_extra={"x": 1})
-
-
-def test_operational() -> None:
-    assert {name: is_operational(Demo, name) for name in Demo.model_fields} == {
-        "shapes_results": False,
-        "shapes_the_run": True,
-        "other_extra": False,
-    }
-    assert (Demo().shapes_the_run, Demo.model_fields["shapes_the_run"].description) == (2, "How fast.")
-    with pytest.raises(ValidationError):
-        Demo(shapes_the_run=-1)
 
 
 def test_what_a_resumed_run_may_not_change_of_its_judge() -> None:

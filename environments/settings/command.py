@@ -1,0 +1,94 @@
+"""Everything that an environment's command line accepts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar, Generic
+
+from pydantic import BaseModel
+from pydantic_settings import CliImplicitFlag
+from typing_extensions import Self
+
+from environments.settings.env import ConfigT
+from environments.settings.policy import PolicySettings
+from environments.settings.public import without_secrets
+from environments.settings.verbs import EVALUATE
+from judges.config.fields import is_operational, setting
+from judges.config.sources import SourcedSettings
+from judges.llm import wire
+from judges.llm.wire import JSON
+
+
+class EnvSettings(SourcedSettings, Generic[ConfigT]):
+    """The settings of a command: the environment, the policy, and the flags of the command itself."""
+
+    help_group: ClassVar[str] = "run"
+
+    env: ConfigT
+    openai: PolicySettings
+    config: Path | None = setting(None, "Read settings from this YAML file, with sections `env` and `openai`.")
+    show_config: CliImplicitFlag[bool] = setting(False, "Print each setting with its value and its source, and exit.")
+    limit: int | None = setting(
+        None, "Take only so many rows, chosen by the seed.", verbs=("evaluate", "process"), ge=1
+    )
+    resume: CliImplicitFlag[bool] = setting(
+        False, "Continue the run in env.data_dir_to_save_evals: ask only for what is not on disk yet.", verbs=EVALUATE
+    )
+    offline: CliImplicitFlag[bool] = setting(
+        False, "Use a local stand-in for each endpoint that is not set, and the bundled samples: no key, no network."
+    )
+    latency_ms: float = setting(0.0, "With --offline: let a stand-in take so many milliseconds for an answer.", ge=0)
+    faults: dict[str, float] = setting(
+        {}, 'With --offline: let a stand-in fail at these rates, such as {"500": 0.1, "drop": 0.05}.'
+    )
+
+    _stand_ins: frozenset[str] = frozenset()
+
+    def standing_in(self, roles: Sequence[str], *, env: ConfigT, openai: PolicySettings) -> Self:
+        """These settings with the URLs of stand-ins for `judge`, `policy` or both."""
+        settings = self.model_copy(update={"env": env, "openai": openai})
+        settings._stand_ins = frozenset(roles)
+        return settings
+
+    @property
+    def stand_ins(self) -> tuple[str, ...]:
+        """Which of `judge` and `policy` are the offline stand-in."""
+        return tuple(sorted(self._stand_ins))
+
+    def public(self) -> dict[str, JSON]:
+        """What `config.yaml` holds: every setting but secrets; it can be given to `--config` again.
+
+        A stand-in's URL is gone with its run, so it is left out; and so is the name of a key's variable that nobody
+        gave, since what is given there may go to any host.
+        """
+        env, openai = without_secrets(self.env), without_secrets(self.openai)
+        for model, section, name in ((self.env, env, "judge_api_key_env"), (self.openai, openai, "api_key_env")):
+            if name not in model.model_fields_set:
+                del section[name]
+        if "judge" in self._stand_ins or self.env.policy_is_judge:
+            del env["judge_base_url"]
+        if "policy" in self._stand_ins:
+            del openai["base_url"]
+        sections: dict[str, JSON] = {"env": env, "openai": openai, "limit": self.limit}
+        if self.offline:
+            sections |= {"offline": True, "latency_ms": self.latency_ms, "faults": dict(self.faults)}
+        return sections
+
+    def matters(self) -> dict[str, JSON]:
+        """The settings that shape what `evaluate` finds, by dotted name: the ones a resumed run cannot change."""
+        public = self.public()
+        names = [f"env.{name}" for name in type(self.env).model_fields if not is_operational(type(self.env), name)]
+        names += [f"openai.{name}" for name in ("model_name", "extra_body")]
+        expanded = [part for name in names for part in _expanded(self.env, name)]
+        return {**{name: wire.lookup(public, name) for name in expanded}, "limit": self.limit}
+
+
+def _expanded(env: BaseModel, name: str) -> list[str]:
+    """The name of a setting; for a list of models, the names of their settings that shape what is found."""
+    models = getattr(env, name.removeprefix("env."), None) if name.startswith("env.") else None
+    if not isinstance(models, list) or not any(isinstance(model, BaseModel) for model in models):
+        return [name]
+    shaping = [field for field in type(models[0]).model_fields if not is_operational(type(models[0]), field)]
+    # The place behind the last one tells a longer list from this one.
+    return [f"{name}.{place}.{field}" for place in range(len(models) + 1) for field in shaping]

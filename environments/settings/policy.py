@@ -1,0 +1,134 @@
+"""The settings of the policy's endpoint, under `openai`."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, JsonValue, SecretStr, field_validator
+
+from environments.settings.env import EnvConfig
+from environments.settings.reasoning import reasoning_body
+from environments.settings.verbs import EVALUATIONS, ROLLOUTS
+from judges.config.fields import operational, setting
+from judges.config.judge import api_key
+from judges.llm.replicas import Endpoint
+from judges.llm.types import ChatSettings
+from judges.llm.urls import check_urls, same_host, split_urls
+from judges.llm.usage import Prices
+
+_HOSTED = "https://api.openai.com/v1"
+
+
+class ReplicaSettings(BaseModel):
+    """One of several servers of the same policy."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    base_url: str
+    model_name: str | None = None
+    api_key: SecretStr | None = None
+
+    @field_validator("base_url")
+    @classmethod
+    def _is_url(cls, value: str) -> str:
+        return check_urls(value)
+
+
+class PolicySettings(BaseModel):
+    """The policy's endpoint. Settings that Atropos' `APIServerConfig` has too keep its names."""
+
+    model_config = ConfigDict(extra="forbid")
+    help_group: ClassVar[str] = "policy"
+
+    model_name: str = setting("gpt-4.1", "Ask for this model at the policy's endpoint.")
+    base_url: str = operational(
+        _HOSTED, "Call the policy at this OpenAI-compatible URL; separate several replicas with commas."
+    )
+    api_key: SecretStr | None = operational(
+        None, "Send this API key to the policy. An environment variable keeps it off the command line: see api_key_env."
+    )
+    api_key_env: str = operational(
+        "OPENAI_API_KEY", "Read the policy's API key from this environment variable, unless the host is this machine."
+    )
+    replicas: list[ReplicaSettings] = operational(
+        [],
+        "Call these servers of one policy, each with a name or key of its own; a YAML list under `openai` means this.",
+    )
+    timeout: float = operational(1200.0, "Give up one attempt of a policy call after so many seconds.", gt=0)
+    deadline: float = operational(3600.0, "Give up a policy call with all its retries after so many seconds.", gt=0)
+    num_max_requests_at_once: int = operational(
+        512, "Send the policy at most so many requests at once in training.", verbs=ROLLOUTS, ge=1
+    )
+    num_requests_for_eval: int = operational(
+        256, "Send the policy at most so many requests at once in evaluations.", verbs=EVALUATIONS, ge=1
+    )
+    requests_per_minute: int | None = operational(
+        None, "Send the policy at most so many requests a minute; no limit if unset.", ge=1
+    )
+    tokens_per_minute: int | None = operational(
+        None, "Spend at most so many tokens of the policy a minute; no limit if unset.", ge=1
+    )
+    n_kwarg_is_ignored: bool = operational(
+        False, "Ask for n completions in n requests: the endpoint ignores `n`. Detected at the first answer if unset."
+    )
+    extra_body: dict[str, JsonValue] = setting(
+        {}, 'Add these fields to each request to the policy, such as {"top_p": 0.95}.'
+    )
+    price_input: float = operational(0.0, "Count so many US dollars for a million prompt tokens of the policy.", ge=0)
+    price_output: float = operational(
+        0.0, "Count so many US dollars for a million completion tokens of the policy.", ge=0
+    )
+    server_type: Literal["openai", "trl", "sglang", "vllm"] = operational(
+        "openai", "Use Atropos' token-level client for this kind of server; openai: the chat endpoint.", verbs=ROLLOUTS
+    )
+
+    @field_validator("base_url")
+    @classmethod
+    def _is_url(cls, value: str) -> str:
+        return check_urls(value)
+
+    def chat_settings(self, config: EnvConfig, *, max_concurrency: int) -> ChatSettings:
+        """What the policy's chat client needs.
+
+        Raises:
+            SettingsError: a key is needed and there is none.
+        """
+        reasoning = reasoning_body(
+            self.base_url, effort=config.reasoning_effort, max_reasoning_tokens=config.max_reasoning_tokens
+        )
+        return ChatSettings(
+            endpoints=self.endpoints(),
+            extra_body={**reasoning, **self.extra_body},
+            timeout_s=self.timeout,
+            deadline_s=self.deadline,
+            max_retries=config.max_retries,
+            retry_delay_s=config.retry_delay,
+            max_concurrency=max_concurrency,
+            requests_per_minute=self.requests_per_minute,
+            tokens_per_minute=self.tokens_per_minute,
+            n_is_ignored=self.n_kwarg_is_ignored,
+            prices=Prices(self.price_input, self.price_output),
+        )
+
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        """The servers with their keys.
+
+        Raises:
+            SettingsError: a key is needed and there is none.
+        """
+        replicas = self.replicas or [ReplicaSettings(base_url=url) for url in split_urls(self.base_url)]
+        is_named = "api_key_env" in self.model_fields_set
+        return tuple(
+            Endpoint(
+                replica.base_url,
+                replica.model_name or self.model_name,
+                api_key(
+                    replica.base_url,
+                    given=replica.api_key or self.api_key,
+                    variable=self.api_key_env,
+                    variable_is_meant=is_named or same_host(replica.base_url, _HOSTED),
+                    setting="--openai.api_key_env",
+                ),
+            )
+            for replica in replicas
+        )

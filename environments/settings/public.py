@@ -1,0 +1,29 @@
+"""What may be written to a file or shown: settings without their secrets."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel
+
+from judges.llm.urls import without_credentials
+from judges.llm.wire import JSON
+
+
+def without_secrets(model: BaseModel) -> dict[str, JSON]:
+    """The settings as JSON without keys, without credentials in URLs, and without key variables that nobody named."""
+    secret = {name for name, field in type(model).model_fields.items() if "SecretStr" in str(field.annotation)}
+    dumped: dict[str, JSON] = model.model_dump(mode="json", exclude=secret)
+    for name, value in dumped.items():
+        if isinstance(value, str):
+            dumped[name] = without_credentials(value)
+        models = getattr(model, name)
+        if isinstance(models, list) and any(isinstance(item, BaseModel) for item in models):
+            dumped[name] = [_without_variable(item) for item in models]
+    return dumped
+
+
+def _without_variable(model: BaseModel) -> dict[str, JSON]:
+    """One model of a list; a key may go to any host whose variable is named, so only a name that was given is kept."""
+    dumped = without_secrets(model)
+    if "api_key_env" not in model.model_fields_set:
+        dumped.pop("api_key_env", None)
+    return dumped

@@ -1,0 +1,125 @@
+"""The settings that Atropos has too: same names, types and defaults, but for the differences that are listed here."""
+
+import logging
+from enum import EnumMeta
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+import pytest
+from atroposlib.envs.base import BaseEnvConfig
+from atroposlib.envs.server_handling.server_baseline import (
+    VALID_REASONING_EFFORTS,
+    APIServerConfig,
+    ReasoningConfig,
+)
+from pydantic import BaseModel, SecretStr
+
+from environments.settings import EnvConfig, PolicySettings
+from environments.settings.atropos import IGNORED
+from environments.settings.reasoning import ReasoningEffort, reasoning_body
+from judges.llm.errors import SettingsError
+from tests.environments.loading import loaded_from
+
+SECTIONS: list[tuple[str, type[BaseModel], type[BaseModel]]] = [
+    ("env", EnvConfig, BaseEnvConfig),
+    ("openai", PolicySettings, APIServerConfig),
+]
+NAMES = [
+    (f"{section}.{name}", ours, theirs)
+    for section, ours, theirs in SECTIONS
+    for name in theirs.model_fields
+    if f"{section}.{name}" not in IGNORED
+]
+OTHER_DEFAULT: dict[str, Any] = {
+    "env.eval_handling": "NONE",
+    "env.use_wandb": False,
+    "env.worker_timeout": -1,
+    "openai.api_key": None,
+    "openai.base_url": "https://api.openai.com/v1",
+    "openai.model_name": "gpt-4.1",
+    "openai.num_requests_for_eval": 256,
+}
+OTHER_TYPE: dict[str, Any] = {
+    "env.reasoning_effort": ReasoningEffort | None,
+    "openai.api_key": SecretStr | None,
+    "openai.base_url": str,
+    "openai.timeout": float,
+}
+
+
+def plain(annotation: Any) -> Any:
+    """A type, with an enum or a Literal as the set of its values and a union as the set of its parts."""
+    if isinstance(annotation, EnumMeta):
+        return frozenset(member.value for member in annotation)
+    if get_origin(annotation) is Literal:
+        return frozenset(get_args(annotation))
+    parts = get_args(annotation)
+    return frozenset(map(plain, parts)) if type(None) in parts else annotation
+
+
+@pytest.mark.parametrize(("name", "ours", "theirs"), NAMES, ids=[name for name, _, _ in NAMES])
+def test_setting_of_atropos_has_its_type_and_default(name: str, ours: type[BaseModel], theirs: type[BaseModel]) -> None:
+    field = name.partition(".")[2]
+    mine, atropos = ours.model_fields[field], theirs.model_fields[field]
+    assert plain(mine.annotation) == plain(OTHER_TYPE.get(name, atropos.annotation))
+    default = getattr(atropos.default, "value", atropos.default)
+    assert mine.default == OTHER_DEFAULT.get(name, default)
+    assert name not in OTHER_DEFAULT or OTHER_DEFAULT[name] != default, "listed as another, and the same"
+
+
+def test_ignored_settings_are_settings_of_atropos_and_not_ours() -> None:
+    for section, ours, theirs in SECTIONS:
+        ignored = {name.partition(".")[2] for name in IGNORED if name.startswith(f"{section}.")}
+        assert ignored <= set(theirs.model_fields) - set(ours.model_fields)
+
+
+FILES = [
+    ("env: {batch_size: 8, seed: 3}\nopenai: {health_check: true, timeout: 5.0}", 0),
+    ("env: {batch_size: 8, seed: 3}\nopenai: [{base_url: 'http://127.0.0.1:1/v1', health_check: true, timeout: 5}]", 1),
+]
+
+
+@pytest.mark.parametrize(("text", "replicas"), FILES)
+def test_ignored_settings_of_a_file_are_named_in_one_warning(
+    text: str, replicas: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "atropos.yaml"
+    path.write_text(text)
+    with caplog.at_level(logging.WARNING):
+        settings = loaded_from(f"--config={path}").settings
+    assert (settings.env.seed, settings.openai.timeout, len(settings.openai.replicas)) == (3, 5.0, replicas)
+    (message,) = [record.getMessage() for record in caplog.records]
+    assert message.startswith(str(path)) and "env.batch_size" in message and "openai.health_check" in message
+
+
+def test_file_without_ignored_settings_is_read_without_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "ours.yaml"
+    path.write_text("env: {seed: 3}")
+    loaded_from(f"--config={path}")
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("name", IGNORED)
+def test_ignored_setting_on_the_command_line_is_refused(name: str) -> None:
+    with pytest.raises(SettingsError, match=name):
+        loaded_from(f"--{name}=1")
+
+
+# --------------------------------------------------------------------------------------------------------- reasoning
+
+
+URLS = ["https://api.openai.com/v1", "https://openrouter.ai/api/v1", "http://localhost:8000/v1"]
+
+
+@pytest.mark.parametrize("url", URLS)
+@pytest.mark.parametrize("effort", [None, *get_args(ReasoningEffort)])
+@pytest.mark.parametrize("tokens", [None, 1024, 32000])
+def test_reasoning_fields_are_those_of_atropos(url: str, effort: ReasoningEffort | None, tokens: int | None) -> None:
+    theirs = ReasoningConfig(effort=effort, max_tokens=tokens).build_extra_body(url) or {}
+    assert reasoning_body(url, effort=effort, max_reasoning_tokens=tokens) == theirs
+
+
+def test_reasoning_efforts_are_those_of_atropos() -> None:
+    assert set(get_args(ReasoningEffort)) == VALID_REASONING_EFFORTS
