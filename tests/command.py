@@ -26,9 +26,9 @@ from typing import Any
 from environments.base import JudgedEnv
 from environments.cli import main
 from eval_environments.arena_hard_environment import ArenaHardEnv
+from tests.forking import ROOT, Forked
 from tests.scripted import Reply, Script, ScriptedEndpoint
 
-ROOT = Path(__file__).resolve().parents[1]
 SCRIPT = ROOT / "eval_environments" / "arena_hard_environment.py"
 PATIENCE_S = 60.0
 """How long anything that must happen may take; a bound for a broken test, never a measure."""
@@ -132,18 +132,26 @@ def _log_kept() -> Iterator[None]:
 
 
 class Started:
-    """A command in a process group of its own; whatever is left of the group is killed at the end of the block."""
+    """A command in a process group of its own; whatever is left of the group is killed at the end of the block.
 
-    def __init__(self, *words: str, cwd: Path, env: Mapping[str, str] | None = None) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, *words],
-            cwd=cwd,
-            env={**clean_environment(), **(env or {})},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
+    It is forked from a process that has done the imports, unless `fresh` asks for an interpreter that has done nothing.
+    """
+
+    def __init__(self, *words: str, cwd: Path, env: Mapping[str, str] | None = None, fresh: bool = False) -> None:
+        variables = {**clean_environment(), **(env or {})}
+        self.process: Forked | subprocess.Popen[bytes]
+        if fresh:
+            self.process = subprocess.Popen(
+                [sys.executable, *words],
+                cwd=cwd,
+                env=variables,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+        else:
+            self.process = Forked(words, cwd=cwd, env=variables)
 
     def __enter__(self) -> Started:
         return self
@@ -152,6 +160,8 @@ class Started:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.communicate()
+        if isinstance(self.process, Forked):
+            self.process.close()
 
     def send(self, number: signal.Signals) -> None:
         """A signal to the whole group, as a terminal sends it."""
@@ -171,9 +181,15 @@ class Started:
         return Ended(self.process.returncode, out.decode(), err.decode())
 
 
-def as_process(*argv: str, cwd: Path = ROOT, env: Mapping[str, str] | None = None, script: str = str(SCRIPT)) -> Ended:
+def as_process(
+    *argv: str,
+    cwd: Path = ROOT,
+    env: Mapping[str, str] | None = None,
+    script: str = str(SCRIPT),
+    fresh: bool = False,
+) -> Ended:
     """The environment's script in a process of its own, run to its end."""
-    with Started(script, *argv, cwd=cwd, env=env) as started:
+    with Started(script, *argv, cwd=cwd, env=env, fresh=fresh) as started:
         return started.ended()
 
 

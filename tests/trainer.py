@@ -5,12 +5,12 @@ whose script answers any path (a rollout API made up by the test, or a stretch o
 from __future__ import annotations
 
 import asyncio
+import atexit
 import inspect
 import json
 import os
 import random
 import socket
-import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -19,7 +19,8 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from tests.command import PATIENCE_S, clean_environment
+from tests.command import PATIENCE_S, ROOT, clean_environment
+from tests.forking import Forked
 from tests.scripted import Json, Recorded, Reply, ScriptedEndpoint
 
 Group = dict[str, Any]
@@ -66,37 +67,53 @@ class RunApi:
     def __init__(self) -> None:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: Forked | None = None
 
     async def start(self) -> None:
-        quiet = asyncio.subprocess.DEVNULL
-        command = ("-m", "atroposlib.cli.run_api", "--host=127.0.0.1", f"--port={self.port}")
-        self._process = await asyncio.create_subprocess_exec(
-            sys.executable, *command, env=clean_environment(), stdin=quiet, stdout=quiet, stderr=quiet
-        )
+        words = ("-m", "atroposlib.cli.run_api", "--host=127.0.0.1", f"--port={self.port}")
+        self._process = Forked(words, cwd=ROOT, env=clean_environment(), quiet=True)
         async with aiohttp.ClientSession() as session:
             await until(lambda: self._answers(session), "the rollout API answers")
 
     async def _answers(self, session: aiohttp.ClientSession) -> bool:
         assert self._process is not None
-        assert self._process.returncode is None, "the rollout API does not start"
+        assert self._process.poll() is None, "the rollout API does not start"
         try:
             async with session.get(f"{self.url}/info") as response:
                 return response.status == 200
         except aiohttp.ClientError:
             return False
 
-    async def kill(self) -> None:
-        if self._process is not None and self._process.returncode is None:
+    def kill(self) -> None:
+        if self._process is not None:
             self._process.kill()
-            await self._process.wait()
+            self._process.communicate()
+            self._process.close()
+            self._process = None
 
     async def __aenter__(self) -> RunApi:
         await self.start()
         return self
 
     async def __aexit__(self, *exception: object) -> None:
-        await self.kill()
+        self.kill()
+
+
+_shared: list[RunApi] = []
+"""The one rollout API of the tests that neither stop it nor need its start."""
+
+
+async def shared_run_api() -> RunApi:
+    """A rollout API that has forgotten all earlier tests; one for each process that runs tests."""
+    if not _shared:
+        api = RunApi()
+        await api.start()
+        atexit.register(api.kill)
+        _shared.append(api)
+    (api,) = _shared
+    async with aiohttp.ClientSession() as session, session.get(f"{api.url}/reset_data") as response:
+        assert response.status == 200
+    return api
 
 
 class Trainer:
@@ -158,7 +175,8 @@ def registration(batch_size: int) -> Json:
 @asynccontextmanager
 async def training(batch_size: int, **other: Any) -> AsyncIterator[Trainer]:
     """The real API with a trainer that is ready for batches."""
-    async with RunApi() as api, aiohttp.ClientSession() as session:
+    api = await shared_run_api()
+    async with aiohttp.ClientSession() as session:
         trainer = Trainer(api.url, session)
         await trainer.register(batch_size, **other)
         yield trainer

@@ -77,7 +77,8 @@ def test_as_a_process_too(tmp_path: Path) -> None:
 
 def test_a_dataset_that_the_hub_cannot_give(tmp_path: Path) -> None:
     argv = ["evaluate", "--env.judge_base_url=http://127.0.0.1:9/v1", "--openai.base_url=http://127.0.0.1:9/v1"]
-    ended = as_process(*argv, cwd=tmp_path, env={"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "home")})
+    variables = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "home")}  # read when the library is imported
+    ended = as_process(*argv, cwd=tmp_path, env=variables, fresh=True)
     refused(ended, "NousResearch/arena-hard-v1-prompts", "Hugging Face hub", "'train'", ".jsonl")
 
 

@@ -115,7 +115,7 @@ def test_it_works_from_inside_its_folder(offline: tuple[RunFiles, str, str], tmp
     files, _, _ = offline
     inside = as_process(
         "evaluate", "--offline", f"--env.data_dir_to_save_evals={tmp_path}", cwd=ROOT / "eval_environments",
-        script="arena_hard_environment.py", env={"PYTHONPATH": ""},
+        script="arena_hard_environment.py", env={"PYTHONPATH": ""}, fresh=True,
     )  # fmt: skip
     assert inside.code == 0, inside.said
     assert RunFiles(tmp_path).without_run() == files.without_run()

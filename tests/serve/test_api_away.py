@@ -90,7 +90,7 @@ async def test_an_api_that_is_killed_and_started_again(arena: Arena) -> None:
         trainer = Trainer(real.url, session)
         await trainer.register(8)
         (first,) = await trainer.take()
-        await real.kill()
+        real.kill()
         await until(lambda: not served.membership.joined.is_set(), "the loss is noticed")
         posted = len(api.asked("/scored_data"))
         joined = len(api.asked("/register-env"))
@@ -124,7 +124,7 @@ async def test_groups_that_wait_for_the_api_survive_its_restart(arena: Arena) ->
         await trainer.register(8)
         async with serve(arena, api.url, *FLAGS, judge=held(judged)) as served:
             await served.judge.arrived(2 * 8)
-            await real.kill()
+            real.kill()
             await until(lambda: not served.membership.joined.is_set(), "the loss is noticed")
             judged.set()
             await until(lambda: served.judge.in_flight == 0, "all is judged")

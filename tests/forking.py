@@ -1,0 +1,215 @@
+"""Python commands as processes of their own without the seconds of their imports: forked from one that has them done.
+
+Each process that runs tests has one fork server. A command that is forked has its own process group, pipes, working
+directory, environment and signals, and ends through the interpreter's own exit, as one that was started anew. What it
+does not show is the interpreter's start: imports, `PYTHONPATH`, and variables that a library reads while it is
+imported. A test of those starts a fresh interpreter.
+
+The server forks a minder for each command; the minder forks the command, and passes its id and its exit status on.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import gc
+import importlib
+import json
+import os
+import runpy
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+_PRELOADED = (
+    "environments.aspect_critique_environment",
+    "environments.rubric_absolute_environment",
+    "eval_environments.arena_hard_environment",
+    "eval_environments.pairwise_judgement_environment",
+    "eval_environments.self_critique_environment",
+    "judges.server.app",
+    "judges.offline.__main__",
+    "atroposlib.cli.run_api",
+)
+_LARGEST_REQUEST = 1 << 18
+
+
+class Forked:
+    """A command that was forked; as much of `subprocess.Popen` as the tests need."""
+
+    def __init__(self, words: Sequence[str], *, cwd: Path, env: Mapping[str, str], quiet: bool = False) -> None:
+        """Start it.
+
+        Args:
+            words: what follows `python` on the command line: a script, or `-m` and a module.
+            cwd: its working directory.
+            env: all of its variables.
+            quiet: its output is thrown away; otherwise `communicate` has it.
+        """
+        self.returncode: int | None = None
+        self._status, status = os.pipe()
+        self._selector = selectors.DefaultSelector()
+        self._output: dict[int, bytearray] = {}
+        ends = []
+        for _ in range(2):
+            if quiet:
+                ends.append(os.open(os.devnull, os.O_WRONLY))
+            else:
+                mine, its = os.pipe()
+                ends.append(its)
+                self._output[mine] = bytearray()
+                self._selector.register(mine, selectors.EVENT_READ)
+        request = json.dumps({"words": list(words), "cwd": str(cwd), "env": dict(env)}).encode()
+        socket.send_fds(_server(), [request], [*ends, status])
+        for end in (*ends, status):
+            os.close(end)
+        self.pid = int(self._line())
+
+    def _line(self) -> str:
+        line = b""
+        while not line.endswith(b"\n"):
+            read = os.read(self._status, 1)
+            assert read, "the fork server is gone"
+            line += read
+        return line.decode()
+
+    def poll(self) -> int | None:
+        """Its exit status, negative for a signal; none while it runs."""
+        if self.returncode is None:
+            with selectors.DefaultSelector() as selector:
+                selector.register(self._status, selectors.EVENT_READ)
+                if selector.select(0):
+                    self.returncode = int(self._line())
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        """A signal to this process alone."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """End it at once."""
+        self.send_signal(signal.SIGKILL)
+
+    def communicate(self, timeout: float | None = None) -> tuple[bytes, bytes]:
+        """Its output once it has ended and closed both."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while self._selector.get_map():
+            events = self._selector.select(None if deadline is None else max(0.0, deadline - time.monotonic()))
+            if not events:
+                raise subprocess.TimeoutExpired("the forked command", timeout or 0.0)
+            for key, _ in events:
+                read = os.read(key.fd, 1 << 16)
+                self._output[key.fd] += read
+                if not read:
+                    self._selector.unregister(key.fd)
+                    os.close(key.fd)
+        if self.returncode is None:
+            self.returncode = int(self._line())
+        out, err = (bytes(read) for read in self._output.values()) if self._output else (b"", b"")
+        return out, err
+
+    def close(self) -> None:
+        """Let go of the pipes."""
+        for key in list(self._selector.get_map().values()):
+            os.close(key.fd)
+        self._selector.close()
+        os.close(self._status)
+
+
+@cache
+def _server() -> socket.socket:
+    """Our end of the socket to the fork server, which is started at the first use and ends with us."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    for end in (ours, theirs):
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _LARGEST_REQUEST)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.forking", str(theirs.fileno())],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,  # no terminal, as a command's pipes are none
+        pass_fds=[theirs.fileno()],
+        start_new_session=True,
+    )
+    theirs.close()
+
+    def stop() -> None:
+        ours.close()
+        process.wait()
+
+    atexit.register(stop)
+    return ours
+
+
+def _next_command(requests: socket.socket) -> dict[str, Any]:
+    """Fork a process for each request: returns in those, each with its own, and leaves when the tests have ended."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the minders
+    while True:
+        request, ends, _, _ = socket.recv_fds(requests, _LARGEST_REQUEST, 3)
+        if not request:
+            os._exit(0)
+        if os.fork() == 0:
+            requests.close()
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            _mind(*ends)
+            command: dict[str, Any] = json.loads(request)
+            return command
+        for end in ends:
+            os.close(end)
+
+
+def _mind(out: int, err: int, status: int) -> None:
+    """Fork the command, and return in it alone; say its id and its exit status."""
+    pid = os.fork()
+    if pid == 0:
+        os.setsid()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        os.dup2(out, 1)
+        os.dup2(err, 2)
+        for end in (out, err, status):
+            os.close(end)
+        return
+    os.close(out)
+    os.close(err)
+    os.close(1)
+    os.close(2)
+    with contextlib.suppress(BrokenPipeError):
+        os.write(status, b"%d\n" % pid)
+        os.write(status, b"%d\n" % os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+    os._exit(0)
+
+
+def _run(command: Mapping[str, Any]) -> None:
+    """Run a script or a module as `python` does."""
+    os.chdir(command["cwd"])
+    os.environ.clear()
+    os.environ.update(command["env"])
+    first, *rest = command["words"]
+    if first == "-m":
+        module, *rest = rest
+        sys.path[0] = str(Path.cwd())
+        sys.argv = [module, *rest]
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    else:
+        sys.path[0] = str(Path(first).resolve().parent)
+        sys.argv = [first, *rest]
+        runpy.run_path(first, run_name="__main__")
+
+
+if __name__ == "__main__":
+    _control = socket.socket(fileno=int(sys.argv[1]))
+    for _name in _PRELOADED:
+        importlib.import_module(_name)
+    gc.collect()
+    gc.freeze()
+    _run(_next_command(_control))
