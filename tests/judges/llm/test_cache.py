@@ -52,6 +52,15 @@ def test_any_text_has_a_key() -> None:
     assert key(messages=[{"role": "user", "content": "\ud800\x00 é"}]) != key()
 
 
+def test_the_key_of_a_fixed_request_is_that_of_existing_caches() -> None:
+    fixed = key(
+        messages=[{"role": "system", "content": "be brief"}, {"role": "user", "content": "hi é \ud800"}],
+        parameters={"temperature": 0.2, "max_tokens": 100, "reasoning": {"effort": "low"}},
+        vote=1,
+    )
+    assert fixed == "47078fa7b10d1994d48641eed1c812b7b7fdc4a3ffccd7e16bf23e6f052c2dc5"
+
+
 async def test_the_first_answer_is_kept_over_a_restart(tmp_path: Path) -> None:
     path = tmp_path / "new" / "folder" / "cache.sqlite"
     answer = Choice("text é", "because", "stop", None)
