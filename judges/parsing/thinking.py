@@ -1,14 +1,19 @@
-"""The thinking validator: is a completion `<think>…</think>` and then an answer?
+"""Thinking in `<think>…</think>`: a policy's completion is split strictly, a judge's text is read leniently.
 
-Guarantees: linear time on any text; nothing is stripped from the answer but the white space around it; a completion is
-either valid, or invalid with a reason that can be counted. Tags are matched as written in the specification, in
+Guarantees: linear time on any text. `split` strips nothing from the answer but the white space around it; a completion
+is either valid, or invalid with a reason that can be counted; tags are matched as written in the specification, in
 lower case: `<Think>` is text.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
+
+from judges.parsing.template_tokens import without_trailing_tokens
+
+T = TypeVar("T")
 
 OPEN = "<think>"
 CLOSE = "</think>"
@@ -86,13 +91,28 @@ def after_thinking(text: str) -> str:
     """A judge's own text: what follows its thinking, where a verdict may stand.
 
     Lenient, because a judge's format is not under test: the text after the last `</think>`; nothing if thinking was
-    begun and never ended; otherwise all of it. Tags are matched in any case.
+    begun and never ended; otherwise all of it. Tags are matched in any case. Template tokens at the very end, which
+    some endpoints leave there, are cut off.
     """
-    folded = text.lower() if text.isascii() else _ascii_lower(text)
+    folded = _ascii_lower(text)
     end = folded.rfind(CLOSE)
-    if end >= 0:
-        return text[end + len(CLOSE) :]
-    return "" if folded.lstrip().startswith(OPEN) else text
+    if end < 0 and folded.lstrip().startswith(OPEN):
+        return ""
+    return without_trailing_tokens(text if end < 0 else text[end + len(CLOSE) :])
+
+
+def last_verdict(text: str, parse: Callable[[str], T | None]) -> T | None:
+    """What `parse` reads in a judge's own text, if it stands outside its thinking.
+
+    A `<think>` within the judge's own text may be thinking that was never ended, or a word about tags. Where there is a
+    verdict ahead of it, and reading on gives another one, nothing says which of them counts: there is none.
+    """
+    own = after_thinking(text)
+    verdict = parse(own)
+    opened = _ascii_lower(own).find(OPEN)
+    if verdict is None or opened < 0:
+        return verdict
+    return verdict if parse(without_trailing_tokens(own[:opened])) in (None, verdict) else None
 
 
 _ASCII_UPPER_TO_LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
@@ -100,4 +120,4 @@ _ASCII_UPPER_TO_LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 
 
 def _ascii_lower(text: str) -> str:
     """Lower-case ASCII only, so that no character changes its length and offsets keep their meaning."""
-    return text.translate(_ASCII_UPPER_TO_LOWER)
+    return text.lower() if text.isascii() else text.translate(_ASCII_UPPER_TO_LOWER)

@@ -1,10 +1,20 @@
 import re
+from collections.abc import Callable
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from judges.parsing.thinking import CLOSE, OPEN, after_thinking, split
+from judges.parsing.thinking import CLOSE, OPEN, after_thinking, last_verdict, split
+from judges.parsing.verdicts import (
+    arena_label,
+    binary_verdict,
+    choice_letter,
+    feedback_score,
+    prometheus_result,
+    rating,
+    score_object,
+)
 
 # Text in which tags, their look-alikes and characters that change their length in lower case are frequent.
 PIECES = st.sampled_from([OPEN, CLOSE, "<Think>", "</THINK>", "<think", "think>", " ", "\n", "x", "İ", "\ud800"])
@@ -133,7 +143,53 @@ def test_after_thinking(text: str, own: str) -> None:
 
 
 @given(HOSTILE)
-def test_what_follows_the_thinking_is_the_end_of_the_text_without_a_closing_tag(text: str) -> None:
+def test_what_follows_the_thinking_is_a_part_of_the_text_without_a_closing_tag(text: str) -> None:
     own = after_thinking(text)
-    assert text.endswith(own)
+    assert own in text
     assert re.search("</think>", own, re.IGNORECASE | re.ASCII) is None
+
+
+def words(text: str) -> str | None:
+    """The last word in capitals."""
+    found = re.findall("[A-Z]+", text)
+    return found[-1] if found else None
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        ("YES", "YES"),
+        ("<think>NO</think>YES", "YES"),
+        ("it has <think> tags: YES", "YES"),
+        ("YES <think> never ended", "YES"),
+        ("YES <think> still YES", "YES"),
+        ("YES <think> or rather NO", None),
+        ("YES<THINK>NO", None),
+        ("İ YES <think> NO", None),
+        ("<think>a</think> YES <think> NO", None),
+        ("YES <think> NO </think> NO", "NO"),
+        ("<think> YES", None),
+        ("no <think> neither", None),
+    ],
+)
+def test_a_verdict_counts_where_no_unclosed_thinking_gives_another(text: str, verdict: str | None) -> None:
+    assert last_verdict(text, words) == verdict
+
+
+@pytest.mark.parametrize(
+    ("parse", "first", "second"),
+    [
+        (arena_label, "[[A>B]]", "[[B>A]]"),
+        (lambda text: choice_letter(text, "AB"), "[[A]]", "[[B]]"),
+        (rating, "I say 7<|im_end|>", "rather 3"),
+        (binary_verdict, '{"verdict": 1}', '{"verdict": 0}'),
+        (score_object, '{"score": 85}', '{"score": 20}'),
+        (feedback_score, "[SCORE] 4<|im_end|>", "[SCORE] 2"),
+        (prometheus_result, "[RESULT] 4\n", "[RESULT] 2"),
+    ],
+)
+def test_a_verdict_in_thinking_that_never_ends_is_not_read_over_the_one_before(
+    parse: Callable[[str], object], first: str, second: str
+) -> None:
+    assert parse(f"{first}\n<think>Wait. {second}") is None
+    assert parse(f"{first}\n<think>Wait.</think> {second}") == parse(second) is not None

@@ -260,7 +260,7 @@ def test_any_text_gives_a_verdict_or_none(text: str) -> None:
 
 
 def open_to_reading(before: str) -> bool:
-    return not before.lstrip().lower().startswith("<think>")
+    return "<think>" not in before.lower().rpartition("</think>")[2]
 
 
 @given(HOSTILE, st.sampled_from(VALUES), st.sampled_from([None, 2]))

@@ -1,0 +1,42 @@
+"""Arena-Hard's label of one game."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, cast, get_args
+
+from judges.parsing.thinking import last_verdict
+
+ArenaLabel = Literal["A>>B", "A>B", "A=B", "B>A", "B>>A"]
+"""The verdict of one game, from strong win of A to strong win of B."""
+
+ARENA_LABELS: tuple[ArenaLabel, ...] = get_args(ArenaLabel)
+_MIRRORED: dict[str, ArenaLabel] = {"B<<A": "A>>B", "B<A": "A>B", "B=A": "A=B", "A<B": "B>A", "A<<B": "B>>A"}
+# Arena-Hard-Auto's two patterns, in the order in which they are tried.
+_DOUBLE_BRACKETS = re.compile(r"\[\[([AB<>=]+)\]\]")
+_SINGLE_BRACKETS = re.compile(r"\[([AB<>=]+)\]")
+
+
+def arena_label(text: str) -> ArenaLabel | None:
+    """The Arena-Hard label that a judge ended with.
+
+    All matches of `[[…]]` over the characters A B < > =, in any case; the last one decides; only if there is none,
+    those in single brackets. Mirrored labels (`B<A`) are read as what they mean (`A>B`). A last match that is no
+    label, and words such as "tie", are no verdict.
+
+    Returns:
+        One of `A>>B`, `A>B`, `A=B`, `B>A`, `B>>A`, or `None`.
+
+    Source:
+        lmarena/arena-hard-auto, the extraction patterns of its v0.1 configuration.
+    """
+    return last_verdict(text, _label)
+
+
+def _label(own: str) -> ArenaLabel | None:
+    upper = own.upper()
+    matches = _DOUBLE_BRACKETS.findall(upper) or _SINGLE_BRACKETS.findall(upper)
+    if not matches:
+        return None
+    last = matches[-1]
+    return cast(ArenaLabel, last) if last in ARENA_LABELS else _MIRRORED.get(last)

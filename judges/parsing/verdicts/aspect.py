@@ -1,0 +1,43 @@
+"""The yes or no of an aspect's judge, and its reason."""
+
+from __future__ import annotations
+
+from judges.llm.wire import JSON, scrub
+from judges.parsing.json_objects import last_first
+from judges.parsing.thinking import after_thinking, last_verdict
+
+_YES_NO = {"1": True, "yes": True, "true": True, "0": False, "no": False, "false": False}
+
+
+def binary_verdict(text: str) -> bool | None:
+    """The verdict of an aspect's judge: that of the last JSON object `{"reason", "verdict"}` with a `verdict`.
+
+    1/0, "1"/"0", true/false and "yes"/"no" in any case are verdicts; 0.7, 2, −1, null and everything else is none.
+
+    Returns:
+        `True` for yes; `None` also where a verdict in no object stands behind the object: it may be a quotation.
+    """
+    return last_verdict(text, _verdict)
+
+
+def _verdict(own: str) -> bool | None:
+    for found in last_first(own):
+        if "verdict" in found.fields:
+            return None if found.is_contested("verdict") else yes_or_no(found.fields["verdict"])
+    return None
+
+
+def yes_or_no(value: JSON) -> bool | None:
+    """A verdict as a value of JSON: 1/0, true/false, "1"/"0", "yes"/"no" or "true"/"false" in any case."""
+    if isinstance(value, str):
+        return _YES_NO.get(value.strip().lower())
+    return bool(value) if isinstance(value, bool | int | float) and value in (0, 1) else None
+
+
+def verdict_reason(text: str) -> str | None:
+    """The reason of the object that `binary_verdict` reads, `None` if there is none."""
+    for found in last_first(after_thinking(text)):
+        if "verdict" in found.fields:
+            reason = found.fields.get("reason")
+            return scrub(reason) if isinstance(reason, str) else None
+    return None

@@ -1,0 +1,55 @@
+"""The score of a peer, in a JSON object."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from judges.llm.wire import JSON, scrub
+from judges.parsing.json_objects import last_first
+from judges.parsing.thinking import last_verdict
+
+
+class ScoreObject(NamedTuple):
+    """A peer's score, and the reason that it gave."""
+
+    score: int
+    reasoning: str | None
+
+
+_SCORE_IN_WORDS = re.compile(r"(-?[0-9]{1,9})(?:\.0+)? ?(?:%|(?:/|out of) ?([0-9]{1,9}))?")
+
+
+def score_object(text: str, scale: tuple[int, int] = (0, 100)) -> ScoreObject | None:
+    """The score of a peer: that of the last JSON object `{"reasoning", "score"}` whose score can be used.
+
+    85, 85.0, "85", "85/100", "85 out of 100" and (of 0 to 100) "85%" are 85; 85.5, 150, -5, true, null and "n/a" are no
+    score.
+
+    Returns:
+        `None` also where a score in no object stands behind the object: it may be a quotation.
+    """
+    return last_verdict(text, lambda own: _last_usable(own, scale))
+
+
+def _last_usable(own: str, scale: tuple[int, int]) -> ScoreObject | None:
+    for found in last_first(own):
+        score = _whole_score(found.fields.get("score"), scale)
+        if score is not None:
+            reasoning = found.fields.get("reasoning")
+            words = scrub(reasoning) if isinstance(reasoning, str) else None
+            return None if found.is_contested("score") else ScoreObject(score, words)
+    return None
+
+
+def _whole_score(value: JSON, scale: tuple[int, int]) -> int | None:
+    low, high = scale
+    if isinstance(value, str):
+        found = _SCORE_IN_WORDS.fullmatch(value.strip())
+        is_percent = found is not None and "%" in value
+        if found is None or found[2] not in (None, str(high)) or (is_percent and scale != (0, 100)):
+            return None
+        value = int(found[1])
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1:
+        return None
+    return int(value) if low <= value <= high else None

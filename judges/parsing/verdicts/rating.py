@@ -1,0 +1,49 @@
+"""The rating from 1 to 10 of one response."""
+
+from __future__ import annotations
+
+import re
+
+from judges.parsing.thinking import last_verdict
+
+# A number at the very end, alone or as "7/10" or "7 out of 10", perhaps in markdown, brackets or with a final stop.
+# What stands before it must not make it part of another number, of a sign, of a range or of a scale.
+_SLASHES = r"/\u2044\u2215\uff0f"
+_DASHES = r"\-\u2010-\u2015\u2212"
+_RATING = re.compile(
+    rf"(?:^|[^\w.,+{_SLASHES}{_DASHES}])"
+    rf"[*_`(\[]{{0,4}}([0-9]{{1,2}})[*_`)\]]{{0,3}}(?: ?[{_SLASHES}] ?10| out of 10)?[*_`)\]]{{0,4}}\.?[*_`]{{0,3}}\Z"
+)
+_NOT_ALONE = re.compile(rf"(?:[0-9] ?[{_DASHES}]|[0-9] (?:to|or|and)|[{_SLASHES}]|\b(?:of|scale))[ (\[*_`]*\Z")
+_OFFICIAL_RATING = re.compile(r"\b([1-9]|10)\b\s*\Z")
+_LOOKED_AT = 1000  # characters at the end in which a rating and what stands before it must stand
+
+
+def rating(text: str) -> int | None:
+    """The rating from 1 to 10 that a judge ended with.
+
+    "7/10" and "7 out of 10" are 7, "**8**" and "8." are 8; "3.5", "11", "0", "-5", "7-8", "7 or 8" and "8.5 / 10" are
+    no rating.
+    """
+    return last_verdict(text, _final_number)
+
+
+def _final_number(own: str) -> int | None:
+    ending = " ".join(own[-_LOOKED_AT:].split())
+    found = _RATING.search(ending)
+    if found is None or _NOT_ALONE.search(ending[: found.start(1)]):
+        return None
+    value = int(found.group(1))
+    return value if 1 <= value <= 10 else None
+
+
+def rating_official(text: str) -> int | None:
+    """The rating as RewardBench-2's own code reads it; `None` where that says −1.
+
+    For parity with published numbers only: "7/10" is 10 and "-5" is 5.
+
+    Source:
+        allenai/reward-bench, its ratings of the Ties subset.
+    """
+    found = _OFFICIAL_RATING.search(text.strip())
+    return int(found.group(1)) if found else None

@@ -1,0 +1,93 @@
+"""The score and the words of a rubric's judge."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from judges.parsing.thinking import after_thinking, last_verdict
+
+RubricFormat = Literal["feedback_score", "result"]
+"""How a rubric's judge answers: `[FEEDBACK] … [SCORE] n`, or `Feedback: … [RESULT] n`."""
+
+_LONGEST_SCORE_LINE = 100
+
+
+def feedback_score(text: str, scale: tuple[int, int] = (1, 5)) -> int | None:
+    """The score of a rubric's judge: what stands on the line behind the last `[SCORE]`.
+
+    That must be one integer of the scale and nothing else, perhaps in (), [] or markdown, with "/5" or "out of 5" (the
+    highest score of the scale) or a final stop. "4.5", "3-4", "3 or 4", and "0" or "10" of 1 to 5 are no score.
+
+    Args:
+        text: the judge's text.
+        scale: the lowest and the highest score.
+    """
+    return last_verdict(text, lambda own: _behind_tag("SCORE", own, scale))
+
+
+def prometheus_result(text: str, scale: tuple[int, int] = (1, 5)) -> int | None:
+    """As `feedback_score`, behind the last `[RESULT]`: the format that Prometheus judges are trained in.
+
+    Source:
+        Kim et al., Prometheus: Inducing Fine-grained Evaluation Capability in Language Models (2023).
+    """
+    return last_verdict(text, lambda own: _behind_tag("RESULT", own, scale))
+
+
+def _behind_tag(tag: str, own: str, scale: tuple[int, int]) -> int | None:
+    _, *behind = re.split(rf"\[{tag}\]", own, flags=re.IGNORECASE)
+    line = re.sub(r"[*_`\s]+", " ", re.split(r"[\r\n]", behind[-1], maxsplit=1)[0]).strip() if behind else ""
+    if not line or len(line) > _LONGEST_SCORE_LINE:
+        return None
+    low, high = scale
+    of_highest = rf"(?: ?(?:/|out of) ?{high})?"
+    number = rf"(-?[0-9]{{1,9}}){of_highest}"
+    wrapped = rf"(?:{number}|\( ?{number} ?\){of_highest}|\[ ?{number} ?\]{of_highest})"
+    found = re.fullmatch(rf"(?:: ?)?{wrapped} ?\.?", line)
+    if found is None:
+        return None
+    value = int(next(group for group in found.groups() if group is not None))
+    return value if low <= value <= high else None
+
+
+# A tag in bold takes its asterisks with it; the last ones may be those at the end of the score's line.
+_FEEDBACK = re.compile(r"(\*\*)?(?:\[FEEDBACK\]|^[ \t]*Feedback:)(?(1)(?:\*\*)?)", re.IGNORECASE | re.MULTILINE)
+_SCORE_TAGS = re.compile(r"(?:\*\*)?\[(?:SCORE|RESULT)\]", re.IGNORECASE)
+
+
+def feedback_text(text: str) -> str | None:
+    """What a rubric's judge wrote in words: between `[FEEDBACK]` (or `Feedback:`) and the last `[SCORE]` (`[RESULT]`).
+
+    The last `[FEEDBACK]` before that score begins it; without one, the text begins it; without a score, the text ends
+    it. With neither, or if there are no words, there is no feedback.
+    """
+    span = _feedback_span(after_thinking(text))
+    return None if span is None else span[1].strip(" \t\r\n") or None
+
+
+def before_feedback(text: str) -> str:
+    """What a rubric's judge wrote ahead of its last feedback, such as a critique of an earlier one."""
+    span = _feedback_span(after_thinking(text))
+    return "" if span is None else span[0].strip(" \t\r\n")
+
+
+def _feedback_span(own: str) -> tuple[str, str] | None:
+    """The text ahead of the feedback's tag, and the text from there to the score's."""
+    scores = list(_SCORE_TAGS.finditer(own))
+    until = own[: scores[-1].start()] if scores else own
+    begins = list(_FEEDBACK.finditer(until))
+    if begins:
+        return until[: begins[-1].start()], until[begins[-1].end() :]
+    return ("", until) if scores else None
+
+
+def is_strict_feedback(text: str, output_format: RubricFormat, scale: tuple[int, int] = (1, 5)) -> bool:
+    """Whether a judge kept to its format to the letter: feedback and score, once each, bare, and nothing else."""
+    begins, tag = ("[FEEDBACK]", "[SCORE]") if output_format == "feedback_score" else ("Feedback:", "[RESULT]")
+    opening, begin, body = after_thinking(text).strip().partition(begins)
+    words, _, score = body.partition(tag)
+    if opening or not begin or begins in words or not words.strip() or not words[0].isspace():
+        return False
+    number = re.fullmatch(r"[ \t]*(-?[0-9]{1,9})", score)
+    return number is not None and scale[0] <= int(number[1]) <= scale[1]
