@@ -79,6 +79,13 @@ class RunSettings(BaseModel):
         verbs=EVALUATIONS,
     )
     full_debug: bool = operational(False, "Log each call to policy and judge with its messages and its answer.")
+    max_judge_error_rate: float = operational(
+        0.05,
+        "Fail the command if more than this share of the rows ends without a judgment.",
+        verbs=EVALUATIONS,
+        ge=0,
+        le=1,
+    )
 
 
 class EnvConfig(CompletionSettings, RunSettings, RolloutSettings, TrainerSettings, JudgeSettings):

@@ -55,9 +55,6 @@ class JudgeSettings(BaseModel):
         ge=0,
         description="Rounds in which the judge critiques and revises its own judgment, a call each.",
     )
-    max_judge_error_rate: float = operational(
-        0.05, "Share of rows that may end without a judgment before the command fails.", ge=0, le=1
-    )
 
     @field_validator("judge_base_url")
     @classmethod

@@ -24,8 +24,8 @@ from judges.server.settings import JudgeMount
 
 logger = logging.getLogger(__name__)
 
-_TRIES = 5
-_FIRST_PAUSE_S = 0.5
+PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0)
+"""Before each further try at a reward server that cannot be reached or is full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +69,12 @@ class ServerScoring:
         )
 
     async def score(self, request: Mapping[str, JSON]) -> list[Result]:
-        """See `Scoring`. A server that cannot be reached, or is full, is tried again for a few seconds."""
+        """See `Scoring`. A server that cannot be reached, or is full, is tried again after each of `PAUSES_S`."""
         responses = request.get("responses")
         count = len(responses) if isinstance(responses, Sequence) else 1
         said = ""
-        for attempt in range(_TRIES):
-            if attempt:
-                await asyncio.sleep(_FIRST_PAUSE_S * 2**attempt)
+        for pause_s in (0.0, *PAUSES_S):
+            await asyncio.sleep(pause_s)
             try:
                 code, body = await self._post(request)
             except (aiohttp.ClientError, asyncio.TimeoutError, ValueError) as error:

@@ -1,6 +1,6 @@
 """The chat client: OpenAI-compatible `/chat/completions`, for judges and policies alike.
 
-One shared HTTP session, one encoder, one retry layer, one limit. A call either returns an answer or raises
+One shared HTTP session, one encoder, one HTTP retry layer, one limit. A call either returns an answer or raises
 `EndpointError`; what a refusal, a truncated or a missing verdict means is the caller's business (`Choice.state`).
 """
 
@@ -115,20 +115,13 @@ class ChatClient:
         parameters = self._parameters(temperature, max_tokens, extra)
         if seed is not None:
             parameters["seed"] = seed
-        try:
-            if n == 1:
-                answer = await self._one(messages, parameters, vote, keep)
-            else:
-                answer = await self._many(messages, parameters, n)
-            self.meter.calls += 1
-            endpoint = self.settings.endpoints[0]
-            logger.debug("%s at %s was asked %r and answered %r", endpoint.model, endpoint.shown, messages, answer)
-            return answer
-        except EndpointError as error:
-            self.meter.calls += 1
-            self.meter.failures += 1
-            self.meter.last_failure = str(error)
-            raise
+        if n == 1:
+            answer = await self._one(messages, parameters, vote, keep)
+        else:
+            answer = await self._many(messages, parameters, n)
+        endpoint = self.settings.endpoints[0]
+        logger.debug("%s at %s was asked %r and answered %r", endpoint.model, endpoint.shown, messages, answer)
+        return answer
 
     def _parameters(
         self, temperature: float | None | Parameter, max_tokens: int | Parameter, extra: Mapping[str, JSON] | None
@@ -160,10 +153,7 @@ class ChatClient:
             return await self._kept_or_asked(key, messages, parameters, keep)
         # The cache is looked into within the flight: between a look and a flight of its own, another's may end.
         answer, shared = await self._flights.run(key, lambda: self._kept_or_asked(key, messages, parameters, keep))
-        if shared:
-            self.meter.cached += 1
-            return ChatAnswer(answer.choices, latency_s=answer.latency_s, cached=True)
-        return answer
+        return ChatAnswer(answer.choices, latency_s=answer.latency_s, cached=True) if shared else answer
 
     async def _kept_or_asked(
         self,
@@ -174,7 +164,6 @@ class ChatClient:
     ) -> ChatAnswer:
         """The answer from the cache, or else from the model, and then kept if it is worth it."""
         if self._cache is not None and (kept := await self._cache.get(key)) is not None:
-            self.meter.cached += 1
             return ChatAnswer((kept,), cached=True)
         answer = _answer([await self._request(messages, parameters)], 1)
         if self._cache is not None and answer.first.state == "ok" and (keep is None or keep(answer.first)):
@@ -211,26 +200,18 @@ class ChatClient:
     async def _fan_out(
         self, messages: Sequence[Message], parameters: Mapping[str, JSON], count: int, *, first: int = 0
     ) -> Sequence[HttpReply]:
-        """So many requests at once; what fails is tried once more, so that it does not lose what was paid for.
+        """Send `count` requests at once; the call fails with the first of those that fail after their retries.
 
         Each has a seed of its own: the same request with the same seed is the same completion.
         """
+        requests = [self._request(messages, _with_seed(parameters, first + number)) for number in range(count)]
+        # All are waited for, so that none is under way after the call has failed.
+        outcomes = await asyncio.gather(*requests, return_exceptions=True)
         replies: list[HttpReply] = []
-        numbers = list(range(first, first + count))
-        for is_last in (False, True):
-            requests = [self._request(messages, _with_seed(parameters, number)) for number in numbers]
-            outcomes = await asyncio.gather(*requests, return_exceptions=True)
-            failed: list[int] = []
-            for number, outcome in zip(numbers, outcomes, strict=True):
-                if isinstance(outcome, HttpReply):
-                    replies.append(outcome)
-                elif is_last or not isinstance(outcome, EndpointError) or not outcome.kind.retryable:
-                    raise outcome
-                else:
-                    failed.append(number)
-            numbers = failed
-            if not numbers:
-                break
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+            replies.append(outcome)
         return replies
 
 

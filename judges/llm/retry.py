@@ -1,8 +1,9 @@
-"""The one retry layer: what is tried again, when, and for how long.
+"""The HTTP retry layer of the chat client: which requests are sent again, when, and for how long.
 
-429, 408, 409, 5xx, connection errors, time-outs, broken bodies and empty content are tried again with full jitter;
-`Retry-After` is a lower bound of the pause; the deadline covers a call with all its attempts and pauses. Other answers
-are final. The arithmetic is tenacity's.
+Retry 429, 408, 409, 5xx, connection errors, time-outs, broken bodies and empty content with full jitter; `Retry-After`
+is a lower bound of the pause; the deadline covers a call with all its attempts and pauses. Other answers are final.
+No other layer sends a failed request to a model again. What asks again for another reason: a judge whose answer holds
+no verdict (`judges.core.voting`, the arena judge), a policy whose answer is too short, a trainer's API that is away.
 """
 
 from __future__ import annotations

@@ -130,7 +130,6 @@ class Transport:
 
     async def _post(self, replica: Replica, body: dict[str, JSON], timeout_s: float) -> wire.RequestFields:
         endpoint = replica.endpoint
-        self.meter.requests += 1
         if self._session is None:
             self._session = open_session()
         try:

@@ -46,19 +46,9 @@ class Meter:
     """Running totals of one client.
 
     Attributes:
-        calls: calls that ended, cached ones included.
-        cached: calls that the cache or an identical call under way answered.
-        answered: requests (with their retries) that an endpoint answered.
-        failures: calls that never succeeded.
-        requests: HTTP requests sent, retries included.
+        answered: requests that an endpoint answered, each counted once whatever its retries.
         usage: tokens and cost of all answers that were paid for.
-        last_failure: the latest failure's message, for people.
     """
 
-    calls: int = 0
-    cached: int = 0
     answered: int = 0
-    failures: int = 0
-    requests: int = 0
     usage: Usage = field(default_factory=Usage)
-    last_failure: str | None = None

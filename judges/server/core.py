@@ -50,8 +50,8 @@ class Recent:
     seconds: float
 
 
-Observer = Callable[[str, ResponseScore, float], None]
-"""Told of each judged response: the judge's name, the result, the seconds it took."""
+Observer = Callable[[str, ResponseScore], None]
+"""Told of each judged response: the judge's name and the result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Core:
         *,
         deadline_s: float,
         max_pending: int,
-        observe: Observer = lambda mount, result, seconds: None,
+        observe: Observer = lambda mount, result: None,
         judge_identity: str = "",
     ) -> None:
         """Open nothing yet.
@@ -180,7 +180,7 @@ class Core:
             results = [failure(f"{type(error).__name__}: {error}")] * len(item.responses)
         seconds = time.monotonic() - started
         for response, result in zip(item.responses, results, strict=True):
-            self._observe(mount, result, seconds)
+            self._observe(mount, result)
             self.recent.append(
                 Recent(time.time(), mount, item.prompt[:_SHOWN], response[:_SHOWN], result, round(seconds, 3))
             )

@@ -12,8 +12,6 @@ from judges.aspects.judge import Aspect
 from judges.core.judgment import Judgment, Status
 from judges.llm.usage import Usage
 
-NO_REQUEST = "bad_request"
-
 
 @dataclass(frozen=True, slots=True)
 class Item:

@@ -45,7 +45,7 @@ class Telemetry:
             "judgegym_in_flight", "Judgments under way or waiting", registry=registry, multiprocess_mode="livesum"
         )
 
-    def judged(self, judge: str, result: ResponseScore, seconds: float) -> None:
+    def judged(self, judge: str, result: ResponseScore) -> None:
         """Count a response."""
         self._responses.labels(judge, result.status).inc()
         self._calls.labels(judge).inc(result.judge_calls)

@@ -139,7 +139,6 @@ def test_a_chat_client_gets_all_of_them() -> None:
         ("judge_requests_per_minute", 0),
         ("judge_tokens_per_minute", 0),
         ("judge_price_input", -1),
-        ("max_judge_error_rate", 1.1),
         ("judge_base_url", "localhost:8000"),
     ],
 )

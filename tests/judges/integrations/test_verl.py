@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from judges.integrations.scoring import PAUSES_S
 from judges.integrations.verl import close, compute_score
 from tests.judges.server.running import asked, running
 from tests.scripted import Reply, ScriptedEndpoint, refusing
@@ -45,10 +46,11 @@ async def test_a_request_that_is_refused_has_the_same_keys() -> None:
     assert result["judge_failed"] == 1.0
 
 
-async def test_a_server_that_is_away_has_the_same_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("judges.integrations.scoring._FIRST_PAUSE_S", 0.0)
+async def test_a_server_that_is_away_is_tried_again_and_has_the_same_keys(pauses: list[float]) -> None:
     with refusing() as url:
         result = await compute_score("data", "A", "B", {}, url=url.removesuffix("/v1"))
+    assert pauses == list(PAUSES_S)
+    assert PAUSES_S[0] == 0.5
     assert result == {"score": 0.0, "judge_failed": 1.0}
 
 

@@ -76,7 +76,6 @@ async def test_a_completion_that_fails_fails_the_call(connect: Connect) -> None:
         client = connect(endpoint)
         with pytest.raises(EndpointError, match="wrong"):
             await client.chat(ASK, n=3)
-    assert (client.meter.calls, client.meter.failures) == (1, 1)
     assert client.meter.usage == Usage(10, 5)
 
 
@@ -97,16 +96,16 @@ async def test_identical_greedy_calls_at_once_are_one_request(connect: Connect, 
     assert len(endpoint.requests) == 1
     assert [texts(answer) for answer in answers] == [["fine"]] * 10
     assert sorted((answer.cached, answer.usage.prompt_tokens) for answer in answers) == [(False, 10)] + [(True, 0)] * 9
-    meter = client.meter
-    assert (meter.calls, meter.cached, meter.requests, meter.usage) == (10, 9, 1, Usage(10, 5))
+    assert client.meter.usage == Usage(10, 5)
 
 
 @pytest.mark.parametrize("temperature", [0.2, None])
 async def test_sampled_calls_share_nothing(connect: Connect, temperature: float | None) -> None:
     async with ScriptedEndpoint() as endpoint:
         client = connect(endpoint, temperature=temperature)
-        await asyncio.gather(*(client.chat(ASK) for _ in range(10)))
-    assert (len(endpoint.requests), client.meter.cached) == (10, 0)
+        answers = await asyncio.gather(*(client.chat(ASK) for _ in range(10)))
+    assert len(endpoint.requests) == 10
+    assert not any(answer.cached for answer in answers)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +138,7 @@ async def test_a_failure_is_shared_too(connect: Connect) -> None:
         client = connect(endpoint, temperature=0.0)
         failures = await asyncio.gather(*(client.chat(ASK) for _ in range(5)), return_exceptions=True)
     assert [type(failure) for failure in failures] == [EndpointError] * 5
-    assert (len(endpoint.requests), client.meter.failures) == (1, 5)
+    assert len(endpoint.requests) == 1
 
 
 async def test_a_leader_that_is_cancelled_leaves_the_others_their_answer(connect: Connect) -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from judges.llm.usage import Meter, Prices, Usage
+from judges.llm.usage import Prices, Usage
 
 
 @pytest.mark.parametrize(
@@ -15,7 +15,3 @@ def test_prices_are_for_a_million_tokens(prices: Prices, cost: float) -> None:
 
 def test_usages_add_up() -> None:
     assert sum([Usage(1, 2, 0.5), Usage(10, 20, 0.25)], Usage()) == Usage(11, 22, 0.75)
-
-
-def test_a_meter_starts_at_nothing() -> None:
-    assert Meter() == Meter(calls=0, cached=0, failures=0, requests=0, usage=Usage(0, 0, 0.0), last_failure=None)
