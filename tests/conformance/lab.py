@@ -1,0 +1,167 @@
+"""A subject with its rows, and endpoints that answer as the stand-in does except where a test says otherwise."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import yaml
+
+from tests.command import Ended, RunFiles, Started, in_process, serving
+from tests.conformance.subjects import KEYS, Subject, Verb
+from tests.scripted import Json, Reply, ScriptedEndpoint
+
+HANG = Reply(hang=True)
+DOWN = Reply(status=400, body={"error": {"message": "out of order"}})
+_ROW = re.compile(r"\brow-\d+\b")
+
+Disturbance = Callable[[str], "Reply | None"]
+"""What an endpoint answers to a request about a row, if not what the stand-in answers."""
+
+
+def row_of(request: Json) -> str:
+    """The row that a request is about."""
+    found = {uid for message in request["messages"] for uid in _ROW.findall(message["content"])}
+    assert len(found) == 1, f"a request is about one row, not {sorted(found)}"
+    return found.pop()
+
+
+def row_of_sample(sample: Mapping[str, Any]) -> str:
+    """The row that a sample is of; a row may have several."""
+    uid: str = sample["uid"]
+    return uid.partition(":")[0]
+
+
+@dataclass
+class Disturbed:
+    """A script that passes requests on to the stand-in, but for those that `instead` answers."""
+
+    stand_in_url: str
+    instead: Disturbance = lambda uid: None
+    answered: Counter[str] = field(default_factory=Counter)
+
+    async def __call__(self, request: Json, number: int) -> Reply:
+        """Answer a request."""
+        reply = self.instead(row_of(request))
+        if reply is not None:
+            return reply
+        url = f"{self.stand_in_url}/chat/completions"
+        async with aiohttp.ClientSession() as session, session.post(url, json=request) as response:
+            assert response.status == 200, await response.text()
+            body = await response.read()
+        self.answered[row_of(request)] += 1
+        return Reply(body=body)
+
+
+@dataclass(frozen=True)
+class Side:
+    """A policy or a judge."""
+
+    script: Disturbed
+    endpoint: ScriptedEndpoint
+
+    def disturb(self, instead: Disturbance) -> None:
+        """Answer otherwise from now on."""
+        self.script.instead = instead
+
+    def restore(self) -> None:
+        """Answer everything from now on, and count anew."""
+        self.script.instead = lambda uid: None
+        self.script.answered.clear()
+        self.endpoint.requests.clear()
+
+    @property
+    def answered(self) -> Counter[str]:
+        """How many requests about each row had the stand-in's answer."""
+        return Counter(self.script.answered)
+
+    @property
+    def asked(self) -> set[str]:
+        """The rows that it was asked about."""
+        return {row_of(body) for body in self.endpoint.bodies}
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A subject in a directory of its own."""
+
+    subject: Subject
+    path: Path
+    data: Sequence[str]
+    policy: Side
+    judge: Side
+
+    def files(self, run: str = "run") -> RunFiles:
+        """A run directory."""
+        return RunFiles(self.path / run)
+
+    def argv(self, *flags: str, verb: Verb = "evaluate", run: str = "run") -> list[str]:
+        """A command line: no retries, no pauses."""
+        policy, judge = self.policy.endpoint.base_url, self.judge.endpoint.base_url
+        return [
+            verb,
+            *self.data,
+            *self.subject.endpoints(verb, policy, judge),
+            *self.subject.role,
+            *self.subject.flags,
+            f"--env.data_dir_to_save_evals={self.path / run}",
+            "--env.retry_delay=0",
+            "--env.max_retries=0",
+            "--env.judge_max_retries=0",
+            *flags,
+        ]
+
+    def command(self, *argv: str, **env: str) -> Ended:
+        """A command in this process, with the endpoints' keys."""
+        return self.checked(in_process(*argv, env_type=self.subject.env_type, env={**KEYS, **env}))
+
+    def checked(self, ended: Ended) -> Ended:
+        """How a command ended: it neither crashed nor told a key, on the screen or on disk."""
+        assert "Traceback" not in ended.said
+        written = (path.read_text(encoding="utf-8") for path in self.path.rglob("*") if path.is_file())
+        for said in (ended.said, *written):
+            assert not any(key in said for key in KEYS.values())
+        return ended
+
+    def evaluate(self, *flags: str, run: str = "run") -> Ended:
+        """`evaluate` in this process."""
+        return self.command(*self.argv(*flags, run=run))
+
+    def finished(self, *flags: str, run: str = "run") -> RunFiles:
+        """`evaluate` in this process, with success."""
+        ended = self.evaluate(*flags, run=run)
+        assert ended.code == 0, ended.said
+        return self.files(run)
+
+    def started(self, *argv: str) -> Started:
+        """A command as a process of its own, with the endpoints' keys."""
+        return Started(str(self.subject.script), *argv, cwd=self.path, env=KEYS)
+
+    def config(self, run: str = "run") -> Json:
+        """The settings that a run recorded."""
+        config: Json = yaml.safe_load((self.path / run / "config.yaml").read_text(encoding="utf-8"))
+        return config
+
+
+@contextmanager
+def opened(subject: Subject, path: Path, stand_in_url: str) -> Iterator[Lab]:
+    """A subject's rows and endpoints."""
+    with ExitStack() as stack:
+        scripts = [Disturbed(stand_in_url) for _ in range(2)]
+        policy, judge = (Side(script, stack.enter_context(serving(script))) for script in scripts)
+        yield Lab(subject, path, subject.data(path), policy, judge)
+
+
+@dataclass(frozen=True)
+class Undisturbed:
+    """A run that nobody disturbed, and how many requests about each row it took."""
+
+    files: RunFiles
+    policy: Counter[str]
+    judge: Counter[str]

@@ -1,0 +1,216 @@
+"""What is under test: each environment, in each of its roles, with rows of its own and settings that ask for much.
+
+A new environment joins the suite with an entry here: everything else is the same for all of them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from environments.aspect_critique_environment import AspectCritiqueEnv
+from environments.base import JudgedEnv
+from environments.rubric_absolute_environment import RubricAbsoluteEnv
+from eval_environments.arena_hard_environment import ArenaHardEnv
+from eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
+from eval_environments.self_critique_environment import SelfCritiqueEnv
+from tests.command import ROOT, write_lines
+
+Verb = Literal["evaluate", "serve", "process"]
+Row = dict[str, Any]
+
+ROWS = 6
+POLICY, JUDGE = "offline-policy", "offline-judge"
+"""Model names of the scripted endpoints: those that `--offline` uses, whose answers depend on the name."""
+POLICY_KEY, JUDGE_KEY = "POLICY_KEY", "JUDGE_KEY"
+"""Environment variables that hold the endpoints' API keys."""
+KEYS = {POLICY_KEY: "sk-secret-of-the-policy-0123", JUDGE_KEY: "sk-secret-of-the-judge-0123"}
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """An environment in one of its roles.
+
+    Attributes:
+        title: in the tests' names.
+        env_type: the environment.
+        script: its file.
+        row: a row by its id, which stands in the row's question.
+        datasets: the settings that name the rows, each with what makes its rows of those of `row`.
+        role: the flag that gives it its role, if it has several.
+        flags: settings for the rows of `row`; some lead to more calls than the defaults do.
+        has_judge: there is a judge beside the policy.
+    """
+
+    title: str
+    env_type: type[JudgedEnv[Any, Any, Any]]
+    script: Path
+    row: Callable[[str], Row]
+    datasets: dict[str, Callable[[Row], Row]]
+    role: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+    has_judge: bool = True
+
+    def data(self, path: Path) -> list[str]:
+        """Write the rows into a directory, and give the flags that name them."""
+        rows = [self.row(uid) for uid in uids()]
+        return [
+            f"--env.{name}={write_lines(path / f'{name}.jsonl', [made(row) for row in rows])}"
+            for name, made in self.datasets.items()
+        ]
+
+    def endpoints(self, verb: Verb, policy_url: str, judge_url: str) -> list[str]:
+        """The flags that name the endpoints."""
+        if self.env_type is SelfCritiqueEnv and verb == "evaluate":
+            names = [f"{POLICY}-{number}" for number in (1, 2, 3)]
+            candidates = [{"name": name, "base_url": policy_url, "api_key_env": POLICY_KEY} for name in names]
+            judges = [{"name": name, "base_url": judge_url, "api_key_env": JUDGE_KEY} for name in names]
+            return [f"--env.candidates={json.dumps(candidates)}", f"--env.judges={json.dumps(judges)}"]
+        policy = {"base_url": policy_url, "model_name": POLICY, "api_key_env": POLICY_KEY}
+        judge = {"base_url": judge_url, "model_name": JUDGE, "api_key_env": JUDGE_KEY} if self.has_judge else {}
+        return [
+            *(f"--openai.{name}={value}" for name, value in policy.items()),
+            *(f"--env.judge_{name}={value}" for name, value in judge.items()),
+        ]
+
+    def limits(self, count: int) -> list[str]:
+        """The flags that let so many requests be under way at once; of several models, so many rows."""
+        return [
+            f"--openai.num_requests_for_eval={count}",
+            f"--env.judge_max_concurrency={count}",
+            *([f"--env.rows_at_once={count}"] if self.env_type is SelfCritiqueEnv else []),
+        ]
+
+
+def uids() -> list[str]:
+    """The rows' ids, in their order."""
+    return [f"row-{number}" for number in range(ROWS)]
+
+
+def _same(row: Row) -> Row:
+    return row
+
+
+def _arena(uid: str) -> Row:
+    return {
+        "uid": uid,
+        "prompt": f"How would you explain {uid} to a child?",
+        "category": "math" if uid > "row-2" else "coding",
+        "answer": f"There is {uid}, and it is simple: you look at it for a while.",
+    }
+
+
+def _pairwise(uid: str) -> Row:
+    """Rows of which the stand-in gets some wrong; one of them has two right answers."""
+    good = [f"Exactly {place}: {uid} is explained to a child by an example." for place in range(2)]
+    bad = [f"I do not know {place}." for place in range(3)]
+    correct, wrong = (good, bad[:2]) if uid == "row-4" else (good[:1], bad)
+    if uid in ("row-1", "row-3"):
+        correct, wrong = wrong[:1], [*correct, *wrong[1:]]
+    prompt = f"How would you explain {uid} to a child?"
+    return {
+        "id": uid,
+        "prompt": prompt,
+        "chosen": correct,
+        "rejected": wrong,
+        "subset": "Ties" if uid == "row-4" else "Math",
+    }
+
+
+def _preference(row: Row) -> Row:
+    return {"id": row["id"], "prompt": row["prompt"], "chosen": row["chosen"][0], "rejected": row["rejected"][0]}
+
+
+def _question(uid: str) -> Row:
+    return {"uid": uid, "question": f"How would you explain {uid} to a child?", "category": "explaining"}
+
+
+def _answered(uid: str) -> Row:
+    verdicts = {"correctness": int(uid > "row-2"), "conciseness": 1}
+    return {**_question(uid), "answer": f"You explain {uid} to a child by an example.", "verdicts": verdicts}
+
+
+def _instruction(uid: str) -> Row:
+    return {
+        "uid": uid,
+        "instruction": f"Explain {uid} to a child.",
+        "rubric": "Does a child understand it?",
+        "reference_answer": f"There is {uid}, a child, and an example that explains it.",
+    }
+
+
+def _labelled(uid: str) -> Row:
+    return {**_instruction(uid), "response": f"A child knows {uid} from an example.", "score": 1 + int(uid[-1]) % 5}
+
+
+def _query(uid: str) -> Row:
+    return {"uid": uid, "query": f"How would you explain {uid} to a child?"}
+
+
+_PROMPTS, _TRAINING = ROOT / "eval_environments", ROOT / "environments"
+_ASPECTS = ("--env.aspects=correctness,conciseness", "--env.strictness=3")
+
+SUBJECTS: Sequence[Subject] = (
+    Subject(
+        "arena_hard",
+        ArenaHardEnv,
+        _PROMPTS / "arena_hard_environment.py",
+        _arena,
+        {"train_prompt_dataset": _same, "train_baseline_dataset": _same},
+        flags=("--env.judge_critique_rounds=1",),
+    ),
+    Subject(
+        "pairwise_judgement",
+        PairwiseJudgementEnv,
+        _PROMPTS / "pairwise_judgement_environment.py",
+        _pairwise,
+        {"eval_dataset": _same, "train_dataset": _preference},
+        flags=("--env.swap_evaluate=True", "--env.num_choices=auto"),
+        has_judge=False,
+    ),
+    Subject(
+        "aspect_critique-policy",
+        AspectCritiqueEnv,
+        _TRAINING / "aspect_critique_environment.py",
+        _question,
+        {"train_dataset": _same},
+        flags=_ASPECTS,
+    ),
+    Subject(
+        "aspect_critique-judge",
+        AspectCritiqueEnv,
+        _TRAINING / "aspect_critique_environment.py",
+        _answered,
+        {"train_dataset": _same},
+        role=("--env.role=judge",),
+        flags=_ASPECTS[:1],
+        has_judge=False,
+    ),
+    Subject(
+        "rubric_absolute-policy",
+        RubricAbsoluteEnv,
+        _TRAINING / "rubric_absolute_environment.py",
+        _instruction,
+        {"train_dataset": _same, "eval_dataset": _same},
+        flags=("--env.samples_per_item=2", "--env.judge_critique_rounds=1"),
+    ),
+    Subject(
+        "rubric_absolute-judge",
+        RubricAbsoluteEnv,
+        _TRAINING / "rubric_absolute_environment.py",
+        _labelled,
+        {"train_dataset": _same, "eval_dataset": _same},
+        role=("--env.role=judge",),
+        has_judge=False,
+    ),
+    Subject(
+        "self_critique",
+        SelfCritiqueEnv,
+        _PROMPTS / "self_critique_environment.py",
+        _query,
+        {"dataset": _same},
+    ),
+)

@@ -1,0 +1,21 @@
+"""What a run recorded of its settings gives the same run again."""
+
+from __future__ import annotations
+
+from tests.conformance.lab import Lab, Undisturbed
+
+
+def test_recorded_settings_give_the_same_settings_and_samples(lab: Lab, undisturbed: Undisturbed) -> None:
+    lab.finished()
+    recorded = lab.config()
+    again = lab.command(
+        "evaluate",
+        f"--config={lab.files().path / 'config.yaml'}",
+        f"--env.data_dir_to_save_evals={lab.path / 'again'}",
+    )
+    assert again.code == 0, again.said
+    assert lab.files("again").without_run() == undisturbed.files.without_run()
+    given = lab.config("again")
+    assert given["env"].pop("data_dir_to_save_evals") == str(lab.path / "again")
+    assert recorded["env"].pop("data_dir_to_save_evals") == str(lab.path / "run")
+    assert given == recorded

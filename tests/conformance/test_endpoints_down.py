@@ -1,0 +1,80 @@
+"""An endpoint that fails is never a number: the failure is said and listed, and nothing else is made of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.command import Ended
+from tests.conformance.lab import Lab, Undisturbed, row_of_sample
+from tests.conformance.subjects import JUDGE_KEY, KEYS, POLICY_KEY, SUBJECTS, uids
+from tests.scripted import Reply
+
+with_a_judge = pytest.mark.parametrize(
+    "subject", [subject for subject in SUBJECTS if subject.has_judge], ids=lambda subject: subject.title, indirect=True
+)
+OVERLOADED = Reply(status=503, body={"error": {"message": "closed for repairs"}})
+
+
+def unauthorised(variable: str) -> Reply:
+    """A refusal that tells the key."""
+    return Reply(status=401, body={"error": {"message": f"wrong API key: {KEYS[variable]}"}})
+
+
+def no_number(lab: Lab, ended: Ended) -> None:
+    """There is neither a metric nor a score."""
+    assert ended.code == 1
+    assert "eval/" not in ended.said
+    assert not (lab.files().path / "metrics.json").exists()
+    samples = lab.files().path / "samples.jsonl"
+    assert not samples.exists() or samples.read_bytes() == b""
+    assert "--resume" in ended.err, "it says how to try again"
+
+
+@with_a_judge
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [(OVERLOADED, "closed for repairs"), (unauthorised(JUDGE_KEY), "wrong API key"), (Reply(text="Hm."), "no verdict")],
+    ids=["503", "401", "no verdict"],
+)
+def test_judge_down_gives_no_number(lab: Lab, reply: Reply, words: str) -> None:
+    lab.judge.disturb(lambda uid: reply)
+    ended = lab.evaluate()
+    no_number(lab, ended)
+    assert words in ended.err
+    assert {row_of_sample(failure) for failure in lab.files().failures} == set(uids())
+    status = "unparsable" if reply.status == 200 else "judge_failed"
+    assert {(failure["status"], failure["score"]) for failure in lab.files().failures} == {(status, None)}
+    if reply.status != 200:
+        assert lab.judge.endpoint.base_url in ended.err
+
+
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [(OVERLOADED, "closed for repairs"), (unauthorised(POLICY_KEY), "wrong API key")],
+    ids=["503", "401"],
+)
+def test_policy_down_gives_no_number(lab: Lab, reply: Reply, words: str) -> None:
+    lab.policy.disturb(lambda uid: reply)
+    ended = lab.evaluate()
+    no_number(lab, ended)
+    assert words in ended.err
+    assert lab.policy.endpoint.base_url in ended.err
+    assert lab.judge.endpoint.requests == []
+    assert {row_of_sample(failure) for failure in lab.files().failures} == set(uids())
+
+
+@with_a_judge
+def test_row_whose_judge_failed_is_left_out_and_said(lab: Lab, undisturbed: Undisturbed) -> None:
+    lab.judge.disturb(lambda uid: OVERLOADED if uid == "row-3" else None)
+    ended = lab.evaluate()
+    assert ended.code == 1, "one row of six is above the default of 5 %"
+    (failure,) = lab.files().failures
+    assert (failure["uid"], failure["status"], failure["score"]) == ("row-3", "judge_failed", None)
+    assert "closed for repairs" in failure["error"]
+    pairs = zip(undisturbed.files.samples, undisturbed.files.without_run(), strict=True)
+    assert lab.files().without_run() == [line for sample, line in pairs if sample["uid"] != "row-3"]
+    metrics = lab.files().metrics
+    assert metrics["judge_error_rate"] == pytest.approx(1 / 6)
+    assert (metrics["total_samples"], metrics["selected_rows"]) == (5, 6)
+    assert "1 of 6 rows have no score" in ended.out
+    assert "16.7%" in ended.err

@@ -1,0 +1,126 @@
+"""A run that was cut off is taken up: it ends as one that nobody disturbed, and nothing is paid for twice."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+
+import pytest
+
+from tests.command import Ended, RunFiles
+from tests.conformance.lab import DOWN, HANG, Lab, Undisturbed, row_of_sample
+from tests.conformance.subjects import uids
+
+FINISHED = {"row-0", "row-2", "row-5"}
+ANSWERED = FINISHED | {"row-1", "row-4"}
+"""Rows that the policy answers ahead of the interruption, where a judge is to judge them."""
+
+
+def interrupted(lab: Lab, number: signal.Signals) -> Ended:
+    """Evaluate as a process until exactly the rows of `FINISHED` are on disk; then a signal."""
+    if lab.subject.has_judge:
+        lab.policy.disturb(lambda uid: None if uid in ANSWERED else HANG)
+        lab.judge.disturb(lambda uid: None if uid in FINISHED else HANG)
+    else:
+        lab.policy.disturb(lambda uid: None if uid in FINISHED else HANG)
+    samples = lab.files().path / "samples.jsonl"
+    with lab.started(*lab.argv()) as started:
+        started.until(lambda: samples.exists() and rows_in(lab.files()) == FINISHED, "the first rows on disk")
+        started.until(lambda: lab.policy.asked == set(uids()), "further rows under way")
+        if lab.subject.has_judge:
+            started.until(lambda: lab.judge.asked == ANSWERED, "further answers before the judge")
+        started.send(number)
+        return lab.checked(started.ended())
+
+
+def rows_in(files: RunFiles) -> set[str]:
+    """The rows whose samples are all there: no line is half written."""
+    lines = (files.path / "samples.jsonl").read_bytes()
+    if not lines.endswith(b"\n"):
+        return set()
+    return {row_of_sample(sample) for sample in files.samples}
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT], ids=lambda each: each.name)
+def test_interrupted_run_resumes_to_what_an_undisturbed_run_gives(
+    lab: Lab, undisturbed: Undisturbed, number: signal.Signals
+) -> None:
+    ended = interrupted(lab, number)
+    kept = lab.files().samples
+    policy_answered = lab.policy.answered
+    assert {row_of_sample(sample) for sample in kept} == FINISHED
+    assert not (lab.files().path / "metrics.json").exists()
+    if number == signal.SIGKILL:
+        assert ended.code == -number
+        command = [*lab.argv(), "--resume"]
+        with (lab.files().path / "samples.jsonl").open("ab") as torn:
+            torn.write(b'{"uid":"row-1","category":null,"quest')
+    else:
+        assert ended.code == 128 + number
+        _, script, *command = shlex.split(ended.err.rstrip().splitlines()[-1])
+        assert (script, command[-1]) == (str(lab.subject.script), "--resume")
+
+    lab.policy.restore()
+    lab.judge.restore()
+    again = lab.command(*command)
+    assert again.code == 0, again.said
+    assert lab.files().without_run() == undisturbed.files.without_run()
+    assert lab.files().failures == []
+    finished = {sample["uid"] for sample in kept}
+    assert [sample for sample in lab.files().samples if sample["uid"] in finished] == kept, "down to their timings"
+    assert policy_answered + lab.policy.answered == undisturbed.policy, "no answer was asked for twice"
+    missing = {uid: count for uid, count in undisturbed.judge.items() if uid not in FINISHED}
+    assert lab.judge.answered == missing, "no finished row was judged again"
+
+
+def test_finished_run_resumes_without_a_request(lab: Lab) -> None:
+    files = lab.finished()
+    samples = (files.path / "samples.jsonl").read_bytes()
+    lab.policy.restore()
+    lab.judge.restore()
+    again = lab.evaluate("--resume")
+    assert again.code == 0, again.said
+    assert lab.policy.endpoint.requests == lab.judge.endpoint.requests == []
+    assert (files.path / "samples.jsonl").read_bytes() == samples
+
+
+def test_failed_rows_are_asked_again_and_no_others(lab: Lab, undisturbed: Undisturbed) -> None:
+    """The policy fails at one row and the judge at another, whose answer is paid for."""
+    lab.policy.disturb(lambda uid: DOWN if uid == "row-1" else None)
+    lab.judge.disturb(lambda uid: DOWN if uid == "row-3" else None)
+    failed = {"row-1", "row-3"} if lab.subject.has_judge else {"row-1"}
+    first = lab.evaluate()
+    assert first.code == 1
+    assert {row_of_sample(failure) for failure in lab.files().failures} == failed
+    answered = lab.policy.answered
+
+    lab.policy.restore()
+    lab.judge.restore()
+    again = lab.evaluate("--resume")
+    assert again.code == 0, again.said
+    assert lab.files().without_run() == undisturbed.files.without_run()
+    assert lab.files().failures == []
+    assert answered + lab.policy.answered == undisturbed.policy
+    assert lab.judge.asked == (failed if lab.subject.has_judge else set())
+
+
+def test_other_settings_do_not_resume_a_run(lab: Lab) -> None:
+    files = lab.finished()
+    before = {path.name: path.read_bytes() for path in files.path.iterdir() if path.name != ".lock"}
+    lab.policy.restore()
+    lab.judge.restore()
+    for flag, setting in (("--env.seed=7", "env.seed"), ("--limit=2", "limit")):
+        ended = lab.evaluate(flag, "--resume")
+        assert ended.code == 2
+        assert setting in ended.err and str(files.path) in ended.err
+    assert lab.policy.endpoint.requests == lab.judge.endpoint.requests == []
+    assert {path.name: path.read_bytes() for path in files.path.iterdir() if path.name != ".lock"} == before
+
+
+def test_run_directory_in_use_is_not_written_over(lab: Lab) -> None:
+    files = lab.finished()
+    samples = (files.path / "samples.jsonl").read_bytes()
+    again = lab.evaluate()
+    assert again.code == 2
+    assert "--resume" in again.err
+    assert (files.path / "samples.jsonl").read_bytes() == samples
