@@ -1,0 +1,52 @@
+"""Which tests are run for a module."""
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.mutation.selection import TestSelection as Selection  # pytest would collect it under its own name
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    files = {
+        "judges/scale.py": "",
+        "judges/parser.py": "from judges.scale import Scale\n",
+        "judges/lonely.py": "",
+        "tests/judges/test_scale.py": "",
+        "tests/judges/test_scale_errors.py": "",
+        "tests/judges/test_scales.py": "",
+        "tests/judges/test_parser.py": "from judges import parser\n",
+        "tests/test_direct.py": "import judges.scale\n",
+        "tests/helper.py": "from judges import scale\n",
+        "tests/test_with_helper.py": "from tests.helper import a\n",
+        "tests/commands/conftest.py": "from judges.lonely import b\n",
+        "tests/commands/test_command.py": "",
+    }
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return tmp_path
+
+
+def test_mirror_comes_first_then_importers_then_tests_of_importing_modules(checkout: Path) -> None:
+    assert Selection(checkout, [], limit=8).files_for("judges/scale.py") == (
+        "tests/judges/test_scale.py",
+        "tests/judges/test_scale_errors.py",
+        "tests/test_direct.py",
+        "tests/test_with_helper.py",
+        "tests/judges/test_parser.py",
+    )
+
+
+def test_limit_counts_the_files_beside_the_mirror(checkout: Path) -> None:
+    assert Selection(checkout, [], limit=1).files_for("judges/scale.py") == (
+        "tests/judges/test_scale.py",
+        "tests/judges/test_scale_errors.py",
+        "tests/test_direct.py",
+    )
+
+
+def test_a_conftest_counts_for_the_tests_of_its_folder(checkout: Path) -> None:
+    assert Selection(checkout, [], limit=8).files_for("judges/lonely.py") == ("tests/commands/test_command.py",)
