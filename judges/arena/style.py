@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from judges.llm.tokens import count_tokens
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
 _CODE_BLOCK = re.compile(r"^[ \t]*```.*?(?:^[ \t]*```[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
@@ -74,7 +73,8 @@ def style_controlled_win_rate(rows: Sequence[Sequence[float]], differences: Sequ
         A number from 0 to 1; `None` if all entries are wins or all are losses, where the regression has no finite
         answer.
     """
-    from sklearn.linear_model import LogisticRegression  # late: a second
+    import numpy as np  # late, with sklearn: a second, for runs with style control alone
+    from sklearn.linear_model import LogisticRegression
 
     features: list[Sequence[float]] = []
     outcomes: list[int] = []
@@ -89,13 +89,9 @@ def style_controlled_win_rate(rows: Sequence[Sequence[float]], differences: Sequ
                     weights.append(weight)
     if len(set(outcomes)) < 2:
         return None
-    scaled = _scale(np.asarray(features, dtype=float))
+    # In units of their deviation and not centred, so that 0 still means equal style.
+    columns = np.asarray(features, dtype=float)
+    deviation = columns.std(axis=0)
+    scaled: NDArray[np.float64] = columns / np.where(deviation > 0, deviation, 1.0)
     fit = LogisticRegression(C=_WEAK_PENALTY, max_iter=1000).fit(scaled, outcomes, sample_weight=weights)
     return float(1.0 / (1.0 + np.exp(-fit.intercept_[0])))
-
-
-def _scale(features: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Features in units of their deviation, not centred, so that 0 still means equal style."""
-    deviation = features.std(axis=0)
-    scaled: NDArray[np.float64] = features / np.where(deviation > 0, deviation, 1.0)
-    return scaled

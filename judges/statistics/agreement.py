@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
 from judges.core.scale import Scale
 
 Correlation = Literal["pearson", "spearman", "kendall_tau_b"]
@@ -55,7 +53,8 @@ def score_agreement(judge: Sequence[float], gold: Sequence[float], scale: Scale)
     """
     if not judge:
         return Agreement({}, dict.fromkeys(SCORE_STATISTICS, "no item has both scores"))
-    from sklearn.metrics import cohen_kappa_score  # late: half a second
+    import numpy as np  # late, with sklearn: half a second, at the end of a run with gold scores
+    from sklearn.metrics import cohen_kappa_score
 
     differences = np.subtract(judge, gold)
     near_judge, near_gold = ([scale.nearest(score) for score in scores] for scores in (judge, gold))
@@ -83,7 +82,13 @@ def verdict_agreement(judge: Sequence[bool], gold: Sequence[bool]) -> Agreement:
     """
     if not judge:
         return Agreement({}, dict.fromkeys(VERDICT_STATISTICS, "no item has both verdicts"))
-    from sklearn.metrics import accuracy_score, cohen_kappa_score, f1_score, precision_score, recall_score  # late
+    from sklearn.metrics import (  # late: as above
+        accuracy_score,
+        cohen_kappa_score,
+        f1_score,
+        precision_score,
+        recall_score,
+    )
 
     values: dict[str, float | str] = {"accuracy": float(accuracy_score(gold, judge))}
     values["precision"] = float(precision_score(gold, judge)) if any(judge) else "the judge never says yes"
@@ -101,7 +106,7 @@ def correlation(kind: Correlation, first: Sequence[float], second: Sequence[floa
     for side in (first, second):
         if len(set(side)) == 1:
             return f"one side gives {side[0]:g} to every item"
-    from scipy import stats  # late: half a second
+    from scipy import stats  # late: half a second, at the end of a run with gold scores
 
     compute = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall_tau_b": stats.kendalltau}[kind]
     return float(compute(first, second).statistic)
@@ -122,7 +127,8 @@ def krippendorff_alpha(
     Source:
         Krippendorff, Content Analysis (2004), chapter 11.
     """
-    import krippendorff  # late: it is wanted at the end of a run
+    import krippendorff  # late: it imports scipy, which the end of a peer evaluation alone needs
+    import numpy as np
 
     cells = np.array([[math.nan if value is None else value for value in row] for row in ratings], dtype=float)
     if cells.size == 0 or not (np.isfinite(cells).sum(axis=0) > 1).any():

@@ -1,0 +1,25 @@
+"""What importing a judge costs: only what asking a model needs. The statistics come when they are called."""
+
+import subprocess
+import sys
+
+MODULES = [
+    "judges.arena.judge",
+    "judges.arena.style",
+    "judges.aspects.panel",
+    "judges.pairwise.prompt",
+    "judges.peers.judge",
+    "judges.rubrics.judge",
+    "judges.statistics.agreement",
+    "judges.statistics.bootstrap",
+    "judges.server.core",
+    "judges.integrations.trl",
+    "judges.integrations.verl",
+]
+LATE = ("numpy", "scipy", "sklearn", "krippendorff", "tiktoken", "datasets", "transformers", "wandb", "atroposlib")
+
+
+def test_import_of_the_judges_loads_no_statistics_and_no_tokenizer() -> None:
+    code = f"import sys, {', '.join(MODULES)}; print(*(name for name in {LATE!r} if name in sys.modules))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert loaded == []
