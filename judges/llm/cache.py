@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from judges.llm import wire
+from judges.llm import completion, wire
 from judges.llm.errors import SettingsError
 from judges.llm.wire import JSON, Choice, Message
 
@@ -121,8 +121,8 @@ class JudgmentCache:
 
     def _get(self, key: str) -> Choice | None:
         row = self._database.execute("SELECT answer FROM answers WHERE key = ?", (key,)).fetchone()
-        return None if row is None else wire.choice_from_json(wire.loads(row[0]))
+        return None if row is None else completion.choice_from_json(wire.loads(row[0]))
 
     def _put(self, key: str, choice: Choice) -> None:
-        answer = wire.dumps(wire.choice_to_json(choice))
+        answer = wire.dumps(completion.choice_to_json(choice))
         self._database.execute("INSERT OR IGNORE INTO answers VALUES (?, ?)", (key, answer))

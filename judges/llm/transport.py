@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import aiohttp
 
-from judges.llm import retry, wire
+from judges.llm import completion, retry, wire
 from judges.llm.errors import EndpointError, FailureKind
 from judges.llm.limits import AdaptiveLimit, RateBudget
 from judges.llm.replicas import Endpoint, Replica, ReplicaSet
@@ -100,7 +100,7 @@ class Transport:
 
     async def _attempt(
         self, body: dict[str, JSON], tokens: int, clock: CallClock, *, urgent: bool
-    ) -> tuple[wire.RequestFields, Endpoint]:
+    ) -> tuple[completion.ChatCompletion, Endpoint]:
         """One attempt under the limits; tells the limit and the replica how it went."""
         asked = time.monotonic()
         await self._budget.spend(tokens)
@@ -128,7 +128,7 @@ class Transport:
             replica.in_flight -= 1
             self.limit.release()
 
-    async def _post(self, replica: Replica, body: dict[str, JSON], timeout_s: float) -> wire.RequestFields:
+    async def _post(self, replica: Replica, body: dict[str, JSON], timeout_s: float) -> completion.ChatCompletion:
         endpoint = replica.endpoint
         if self._session is None:
             self._session = open_session()
@@ -155,8 +155,8 @@ class Transport:
                 retry_after=retry.retry_after_seconds(retry_after),
             )
         try:
-            return wire.parse_completion(data)
-        except wire.NotACompletion as error:
+            return completion.parse_completion(data)
+        except completion.NotACompletion as error:
             answer = wire.shorten(replica.redact(str(error)))
             raise EndpointError(FailureKind.MALFORMED, endpoint=endpoint.shown, status=status, answer=answer) from error
 

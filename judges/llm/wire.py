@@ -1,4 +1,4 @@
-"""JSON on the wire: the encoder, and the parts of a chat completion that this project reads.
+"""JSON on the wire: the encoder, and the types of what is sent to a model and of what it answers.
 
 Lone surrogates (which an escape in a JSON text can make) cannot be encoded as UTF-8; they become U+FFFD here, on the
 way in and on the way out, so that nothing behind this border meets one.
@@ -7,7 +7,6 @@ way in and on the way out, so that nothing behind this border meets one.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +18,6 @@ JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON
 ChoiceState = Literal["ok", "refusal", "empty", "length"]
 
 _EXCERPT_BYTES = 20_000
-_KEPT_TOKENS = "judgegym_tokens"
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
@@ -74,23 +72,6 @@ class Choice:
         if self.finish_reason == "length":
             return "length"
         return "ok" if self.text.strip() else "empty"
-
-
-@dataclass(frozen=True, slots=True)
-class RequestFields:
-    """What is read of a chat completion's body.
-
-    Token counts are 0 where the endpoint gives none; the prompt's token ids are there if it was asked for them.
-    """
-
-    choices: tuple[Choice, ...]
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    prompt_token_ids: tuple[int, ...] | None = None
-
-
-class NotACompletion(ValueError):
-    """A body that is not a chat completion; the message says what is missing."""
 
 
 def message_json(message: Message) -> dict[str, JSON]:
@@ -151,141 +132,6 @@ def lookup(value: JSON, name: str) -> JSON:
         else:
             value = value.get(part) if isinstance(value, Mapping) else None
     return value
-
-
-def parse_completion(data: bytes) -> RequestFields:
-    """The choices and token counts of a `/chat/completions` answer.
-
-    Raises:
-        NotACompletion: the body has not that shape.
-    """
-    try:
-        body = loads(data)
-    except ValueError as error:
-        raise NotACompletion(f"the body is not JSON ({excerpt(data)})") from error
-    choices = body.get("choices") if isinstance(body, Mapping) else None
-    if not isinstance(body, Mapping) or not isinstance(choices, list) or not choices:
-        raise NotACompletion(f"the body has no choices ({excerpt(data)})")
-    usage = body.get("usage")
-    counts = usage if isinstance(usage, Mapping) else {}
-    return RequestFields(
-        choices=tuple(choice_from_json(choice) for choice in choices),
-        prompt_tokens=_count(counts.get("prompt_tokens")),
-        completion_tokens=_count(counts.get("completion_tokens")),
-        prompt_token_ids=_token_ids(body.get("prompt_token_ids")),
-    )
-
-
-def choice_to_json(choice: Choice) -> JSON:
-    """A choice in the shape in which an endpoint sends it, so that `choice_from_json` reads both."""
-    message: JSON = {"content": choice.text, "reasoning": choice.reasoning, "refusal": choice.refusal}
-    sent: dict[str, JSON] = {"message": message, "finish_reason": choice.finish_reason}
-    if choice.tokens is not None:
-        sent[_KEPT_TOKENS] = [_token_to_json(token) for token in choice.tokens]
-    return sent
-
-
-def _token_to_json(token: Token) -> JSON:
-    top: list[JSON] = [{"token": text, "logprob": logprob} for text, logprob in token.top]
-    return {"token": token.text, "top_logprobs": top}
-
-
-def choice_from_json(choice: JSON) -> Choice:
-    """One element of a chat completion's `choices`.
-
-    Raises:
-        NotACompletion: it has not that shape.
-    """
-    message = choice.get("message") if isinstance(choice, Mapping) else None
-    if not isinstance(choice, Mapping) or not isinstance(message, Mapping):
-        raise NotACompletion("a choice has no message")
-    finish = choice.get("finish_reason")
-    return Choice(
-        text=_content(message.get("content")),
-        # vLLM and DeepSeek say `reasoning_content`, OpenRouter and newer vLLM `reasoning`.
-        reasoning=_optional_text(message.get("reasoning_content")) or _optional_text(message.get("reasoning")),
-        finish_reason=finish if isinstance(finish, str) else None,
-        refusal=_optional_text(message.get("refusal")),
-        token_ids=_token_ids(choice.get("token_ids")),
-        logprobs=_logprobs(choice.get("logprobs")),
-        tokens=_kept_tokens(choice.get(_KEPT_TOKENS)) or _tokens(choice.get("logprobs")),
-    )
-
-
-def _content(content: JSON) -> str:
-    """A message's content: a string, or a list of parts of which the text ones count."""
-    if content is None:
-        return ""
-    if isinstance(content, str):
-        return content
-    if isinstance(content, Sequence):
-        parts = [part.get("text") for part in content if isinstance(part, Mapping)]
-        return "".join(part for part in parts if isinstance(part, str))
-    raise NotACompletion(f"a message's content is {type(content).__name__}, not text")
-
-
-def _optional_text(value: JSON) -> str | None:
-    return value if isinstance(value, str) and value else None
-
-
-def _token_ids(value: JSON) -> tuple[int, ...] | None:
-    """Token ids as vLLM gives them: `token_ids` and `prompt_token_ids` (0.10.2 and later, with `return_token_ids`)."""
-    if not isinstance(value, list) or not all(type(each) is int for each in value):
-        return None
-    return tuple(cast("list[int]", value))
-
-
-def _logprobs(value: JSON) -> tuple[float, ...] | None:
-    """The sampled tokens' logprobs of `logprobs.content`; `None` unless there is a number for each."""
-    content = value.get("content") if isinstance(value, Mapping) else None
-    if not isinstance(content, list):
-        return None
-    try:  # asked for forgiveness, not for each type: there are as many entries as tokens
-        numbers = [entry["logprob"] for entry in content]
-        if set(map(type, numbers)) <= {float, int} and all(map(math.isfinite, numbers)):
-            return tuple(map(float, numbers))
-    except (TypeError, KeyError, OverflowError):
-        pass
-    return None
-
-
-def _tokens(value: JSON) -> tuple[Token, ...] | None:
-    """The tokens of `logprobs.content` with their alternatives; `None` if no token has any."""
-    content = value.get("content") if isinstance(value, Mapping) else None
-    if not isinstance(content, list):
-        return None
-    given = any(isinstance(entry, Mapping) and entry.get("top_logprobs") for entry in content)
-    return _kept_tokens(content) if given else None
-
-
-def _kept_tokens(content: JSON) -> tuple[Token, ...] | None:
-    """Tokens with their alternatives; `None` where they are no such list."""
-    if not isinstance(content, list):
-        return None
-    tokens: list[Token] = []
-    for entry in content:
-        text = entry.get("token") if isinstance(entry, Mapping) else None
-        if not isinstance(entry, Mapping) or not isinstance(text, str):
-            return None
-        wanted = any(character.isdigit() for character in text)
-        tokens.append(Token(text, _alternatives(entry.get("top_logprobs")) if wanted else ()))
-    return tuple(tokens)
-
-
-def _alternatives(value: JSON) -> tuple[tuple[str, float], ...]:
-    found: list[tuple[str, float]] = []
-    for each in value if isinstance(value, list) else ():
-        text, logprob = (each.get("token"), each.get("logprob")) if isinstance(each, Mapping) else (None, None)
-        if isinstance(text, str) and isinstance(logprob, float | int) and not isinstance(logprob, bool):
-            try:
-                found.append((text, float(logprob)))
-            except OverflowError:  # a whole number that no float holds
-                continue
-    return tuple(found)
-
-
-def _count(value: JSON) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
 def error_text(data: bytes) -> str:

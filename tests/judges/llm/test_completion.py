@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judges.llm import wire
-from judges.llm.wire import Choice, NotACompletion, RequestFields, Token
+from judges.llm.completion import ChatCompletion, NotACompletion, choice_from_json, choice_to_json, parse_completion
+from judges.llm.wire import Choice, Token
 
 TEXT = st.text() | st.sampled_from(["\ud800", "a\udfffb", "é", "�"])
 JSON = st.recursive(
@@ -23,7 +24,7 @@ def body(**message: Any) -> bytes:
 
 
 def only_choice(data: bytes) -> Choice:
-    (choice,) = wire.parse_completion(data).choices
+    (choice,) = parse_completion(data).choices
     return choice
 
 
@@ -31,7 +32,7 @@ def test_a_whole_completion() -> None:
     choices = [{"message": {"content": text}, "finish_reason": "stop"} for text in ("one", "two")]
     data = json.dumps({"choices": choices, "usage": {"prompt_tokens": 3, "completion_tokens": 4}}).encode()
     expected = (Choice("one", finish_reason="stop"), Choice("two", finish_reason="stop"))
-    assert wire.parse_completion(data) == RequestFields(expected, 3, 4)
+    assert parse_completion(data) == ChatCompletion(expected, 3, 4)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +105,7 @@ def test_reasoning_is_apart_from_the_text(message: dict[str, Any], reasoning: st
 )
 def test_token_counts(usage: Any, counts: tuple[int, int]) -> None:
     data = json.dumps({"choices": [{"message": {"content": "yes"}}], "usage": usage}).encode()
-    parsed = wire.parse_completion(data)
+    parsed = parse_completion(data)
     assert (parsed.prompt_tokens, parsed.completion_tokens) == counts
 
 
@@ -135,13 +136,13 @@ def test_token_counts(usage: Any, counts: tuple[int, int]) -> None:
 )
 def test_what_is_not_a_completion(data: bytes) -> None:
     with pytest.raises(NotACompletion):
-        wire.parse_completion(data)
+        parse_completion(data)
 
 
 @given(JSON | JSON.map(lambda value: {"choices": value}) | JSON.map(lambda value: {"choices": [{"message": value}]}))
 def test_any_json_is_a_completion_or_says_why_not(value: Any) -> None:
     try:
-        parsed = wire.parse_completion(json.dumps(value).encode())
+        parsed = parse_completion(json.dumps(value).encode())
     except NotACompletion as error:
         assert str(error)
     else:
@@ -164,7 +165,7 @@ def test_any_json_is_a_completion_or_says_why_not(value: Any) -> None:
 )
 def test_token_ids(token_ids: Any, expected: tuple[int, ...] | None) -> None:
     choices = [{"message": {"content": "yes"}, "token_ids": token_ids}]
-    parsed = wire.parse_completion(json.dumps({"choices": choices, "prompt_token_ids": token_ids}).encode())
+    parsed = parse_completion(json.dumps({"choices": choices, "prompt_token_ids": token_ids}).encode())
     assert (parsed.prompt_token_ids, parsed.choices[0].token_ids) == (expected, expected)
 
 
@@ -195,7 +196,7 @@ def test_logprobs(logprobs: Any, expected: tuple[float, ...] | None) -> None:
 
 @given(st.builds(Choice, TEXT, *[st.none() | TEXT.filter(bool)] * 3))
 def test_a_choice_survives_being_kept(choice: Choice) -> None:
-    kept = wire.choice_from_json(wire.loads(wire.dumps(wire.choice_to_json(choice))))
+    kept = choice_from_json(wire.loads(wire.dumps(choice_to_json(choice))))
     scrubbed = [
         None if text is None else wire.scrub(text)
         for text in (choice.text, choice.reasoning, choice.finish_reason, choice.refusal)
@@ -276,7 +277,7 @@ TOKENS = st.builds(Token, DIGITS, st.lists(st.tuples(TEXT, LOGPROBS), max_size=3
 
 
 def kept(choice: Choice) -> Choice:
-    return wire.choice_from_json(wire.loads(wire.dumps(wire.choice_to_json(choice))))
+    return choice_from_json(wire.loads(wire.dumps(choice_to_json(choice))))
 
 
 @given(st.lists(TOKENS, max_size=5).filter(lambda tokens: any(token.top for token in tokens)))

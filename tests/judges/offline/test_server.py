@@ -8,7 +8,7 @@ import pytest
 
 from judges.core.calls import NoVerdict
 from judges.core.scale import Scale
-from judges.llm.wire import choice_from_json
+from judges.llm.completion import choice_from_json
 from judges.offline import Faults
 from judges.offline.answers import answer
 from judges.parsing.verdicts import RubricFormat, prometheus_result
