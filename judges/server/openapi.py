@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import cast
+from typing import Any, cast
 
 from pydantic import BaseModel
 
@@ -72,7 +72,7 @@ _ANSWERS: Mapping[str, JSON] = {
 _ANY_OBJECT: JSON = {"type": "object"}
 
 
-def document(mounts: Mapping[str, JudgeMount], adapters: Sequence[Adapter], *, secured: bool) -> JSON:
+def document(mounts: Mapping[str, JudgeMount], adapters: Sequence[Adapter[Any]], *, secured: bool) -> JSON:
     """The OpenAPI 3.1 document.
 
     Args:

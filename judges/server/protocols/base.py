@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -57,14 +57,17 @@ def text_of(conversation: Conversation) -> str:
     return "\n\n".join(f"{turn.role}: {turn.text}" for turn in said)
 
 
-class Adapter(Protocol):
+BodyT = TypeVar("BodyT", bound=BaseModel)
+
+
+class Adapter(Protocol[BodyT]):
     """One protocol."""
 
     name: str
     path: str
-    body: type[BaseModel]
+    body: type[BodyT]
 
-    def items(self, body: BaseModel, raw: Mapping[str, JSON]) -> list[Item]:
+    def items(self, body: BodyT, raw: Mapping[str, JSON]) -> list[Item]:
         """What is to be scored.
 
         Raises:
@@ -72,6 +75,6 @@ class Adapter(Protocol):
         """
 
     def reply(
-        self, body: BaseModel, raw: Mapping[str, JSON], results: Sequence[Sequence[ResponseScore]], *, fallback: float
+        self, body: BodyT, raw: Mapping[str, JSON], results: Sequence[Sequence[ResponseScore]], *, fallback: float
     ) -> ProtocolReply:
         """The answer, a result for each response of each item."""

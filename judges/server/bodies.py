@@ -1,0 +1,59 @@
+"""A request's body: read within a time and a size, parsed as JSON, validated by a model. What fails is `Refused`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TypeVar
+
+from aiohttp import web
+from pydantic import BaseModel, ValidationError
+
+from judges.llm import wire
+from judges.llm.wire import JSON
+from judges.server.errors import Refused
+from judges.server.settings import RewardServerSettings
+
+BodyT = TypeVar("BodyT", bound=BaseModel)
+
+_SHOWN_ERRORS = 5
+
+
+async def read_object(request: web.Request, settings: RewardServerSettings) -> Mapping[str, JSON]:
+    """The JSON object of the body.
+
+    Raises:
+        Refused: it is late, too large, broken, or something else.
+    """
+    try:
+        data = await asyncio.wait_for(request.read(), settings.body_timeout)
+    except asyncio.TimeoutError:
+        said = f"the body did not come within {settings.body_timeout:g} seconds"
+        raise Refused(408, "timeout", said, is_unread=True) from None
+    except web.HTTPRequestEntityTooLarge:
+        said = f"the body is larger than {settings.max_body_mb:g} MB (--max_body_mb)"
+        raise Refused(413, "too_large", said, is_unread=True) from None
+    except web.RequestPayloadError as error:
+        said = "the body could not be read: it ends early, or is not compressed as its Content-Encoding says"
+        raise Refused(400, "malformed", said, is_unread=True) from error
+    try:
+        value = wire.loads(data)  # which reads lone surrogates too: models' texts are cut at tokens
+    except ValueError as error:
+        raise Refused(400, "malformed", f"the body is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise Refused(422, "invalid", f"expected a JSON object, found {type(value).__name__}")
+    return value
+
+
+def validated(model: type[BodyT], raw: Mapping[str, JSON]) -> BodyT:
+    """The object as the model.
+
+    Raises:
+        Refused: it is none; the message names the fields.
+    """
+    try:
+        return model.model_validate(raw)
+    except ValidationError as error:
+        shown = error.errors()[:_SHOWN_ERRORS]
+        said = [f"{'.'.join(map(str, wrong['loc'])) or 'body'}: {wrong['msg']}" for wrong in shown]
+        raise Refused(422, "invalid", "; ".join(said)) from error

@@ -1,0 +1,83 @@
+"""Around every request: who calls, errors as JSON, a request id in each answer, and a line of log."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import uuid
+from collections.abc import Awaitable, Callable
+
+from aiohttp import web
+from aiohttp.typedefs import Middleware
+
+from judges.server.access import Access
+from judges.server.errors import Refused, error_response
+
+logger = logging.getLogger(__name__)
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+REQUEST_ID = "X-Request-Id"
+_LONGEST_REQUEST_ID = 64
+_OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/openapi.json"})
+
+
+def around(access: Access) -> Middleware:
+    """The middleware of a server that these tokens may call."""
+
+    @web.middleware
+    async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
+        started = time.monotonic()
+        request_id = _request_id(request)
+        caller: str | None = None
+        try:
+            caller = _caller(access, request)
+            response = await handler(request)
+        except Refused as refused:
+            response = error_response(refused.code, refused.kind, refused.message, request_id)
+            if refused.is_unread:
+                response.force_close()
+        except web.HTTPException as error:
+            response = error_response(error.status, "http_error", error.reason, request_id)
+            if "Allow" in error.headers:
+                response.headers["Allow"] = error.headers["Allow"]
+        except (ConnectionResetError, asyncio.CancelledError):
+            raise
+        except Exception:  # the application's boundary: the caller gets JSON, the log the trace
+            logger.exception("a request failed", extra={"fields": {"request_id": request_id, "path": request.path}})
+            response = error_response(500, "internal", "the server failed; its log has the request id", request_id)
+        response.headers[REQUEST_ID] = request_id
+        fields = {
+            "request_id": request_id,
+            "caller": caller,
+            "method": request.method,
+            "path": request.path,
+            "code": response.status,
+            "ms": round(1000 * (time.monotonic() - started), 1),
+        }
+        logger.info("request", extra={"fields": fields})
+        return response
+
+    return middleware
+
+
+def _caller(access: Access, request: web.Request) -> str | None:
+    """The name of the caller's token; none where no token is needed.
+
+    Raises:
+        Refused: one is needed and not given.
+    """
+    if access.is_open or request.path in _OPEN_PATHS:
+        return None
+    caller = access.caller(request.headers.get("Authorization"))
+    if caller is None:
+        raise Refused(401, "unauthorized", "expected a known token: Authorization: Bearer …")
+    return caller
+
+
+def _request_id(request: web.Request) -> str:
+    """The caller's own, if it is one that a log can take, or a new one."""
+    given = request.headers.get(REQUEST_ID, "")
+    usable = 0 < len(given) <= _LONGEST_REQUEST_ID and given.isascii() and given.isprintable()
+    return given if usable else uuid.uuid4().hex
