@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from aiohttp import web
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from judges.llm import wire
 from judges.llm.wire import JSON
@@ -54,6 +55,13 @@ def validated(model: type[BodyT], raw: Mapping[str, JSON]) -> BodyT:
     try:
         return model.model_validate(raw)
     except ValidationError as error:
-        shown = error.errors()[:_SHOWN_ERRORS]
-        said = [f"{'.'.join(map(str, wrong['loc'])) or 'body'}: {wrong['msg']}" for wrong in shown]
+        said = [_explained(wrong, model) for wrong in error.errors()[:_SHOWN_ERRORS]]
         raise Refused(422, "invalid", "; ".join(said)) from error
+
+
+def _explained(wrong: ErrorDetails, model: type[BaseModel]) -> str:
+    """One error: where it is and what it is; for a field that the model has not, those that it has."""
+    place = ".".join(map(str, wrong["loc"])) or "body"
+    if wrong["type"] == "extra_forbidden" and len(wrong["loc"]) == 1:
+        return f"{place}: unknown field; expected {', '.join(model.model_fields)}"
+    return f"{place}: {wrong['msg']}"

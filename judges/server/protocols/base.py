@@ -13,7 +13,7 @@ from judges.server.items import Item, ResponseScore
 
 
 class RequestBody(BaseModel):
-    """A request's body; text is text, and what is not known is ignored, since trainers add fields as they grow."""
+    """A trainer's request: text is text, and unknown fields are ignored, since trainers add some as they grow."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
 

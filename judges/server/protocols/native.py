@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from typing_extensions import Self
 
 from judges.aspects.judge import Aspect
 from judges.aspects.prompt import aspects_of
 from judges.llm.wire import JSON
 from judges.server.items import Item, ResponseScore
-from judges.server.protocols.base import Conversation, ProtocolReply, RequestBody, text_of
+from judges.server.protocols.base import Conversation, ProtocolReply, text_of
 
 _LONGEST_SCORE = 9
 
 
-class ScoreBody(RequestBody):
-    """What is to be scored.
+class ScoreBody(BaseModel):
+    """What is to be scored. A field that is not one of these is an error: it is misspelt, and would change the score.
 
     Attributes:
         prompt: what was asked, as text or as messages.
@@ -29,6 +29,8 @@ class ScoreBody(RequestBody):
         baseline: the response to compare with.
         context: what the response was to use; a list is joined with newlines.
     """
+
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     prompt: Conversation = ""
     response: Conversation | None = None

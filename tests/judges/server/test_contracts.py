@@ -175,6 +175,30 @@ async def test_the_aspects_of_a_request() -> None:
     assert "harmfulness" in unknown.json["error"]["message"]
 
 
+async def test_a_misspelt_field_of_the_projects_own_protocol_is_refused() -> None:
+    body = {"prompt": "Q", "response": "A", "refrence": "B"}
+    async with running() as server:
+        refused = await server.post("/v1/score", body)
+        document = await server.get("/openapi.json")
+        asked_for = len(server.judge.requests)
+    assert (refused.status, refused.json["error"]["type"], asked_for) == (422, "invalid", 0)
+    assert refused.json["error"]["message"].startswith("refrence: unknown field; expected prompt, response, ")
+    assert document.json["components"]["schemas"]["ScoreBody"]["additionalProperties"] is False
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/slime", {"prompt": "Q", "response": "A", "label": "B"}),
+        ("/get_reward", {"query": ["QA"], "prompts": ["Q"]}),
+    ],
+)
+async def test_a_field_that_a_trainer_has_added_is_ignored(path: str, body: dict[str, Any]) -> None:
+    async with running() as server:
+        answer = await server.post(path, {**body, "added": 1})
+    assert answer.status == 200
+
+
 async def test_a_peer_and_its_critique() -> None:
     def judge(request: Json, number: int) -> str:
         revised = "YOUR PREVIOUS EVALUATION" in asked(request)
