@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import aiohttp
 
-from environments.command_settings import load_settings
+from environments.command_line.arguments import load_settings
 from environments.metrics import Metrics
 from environments.rollouts.groups import JudgedGroup
 from environments.training.connection import TrainerConnection

@@ -10,10 +10,9 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import shlex
 import signal
 import sys
-from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
@@ -21,7 +20,8 @@ from rich.logging import RichHandler
 
 from environments import offline
 from environments.base import JudgedEnv
-from environments.command_settings import load_settings, program
+from environments.command_line.arguments import command_help, config_lines, load_settings, overview, read_verb
+from environments.command_line.resume import resume_command
 from environments.evaluate import command as evaluate_command
 from environments.evaluate import report
 from environments.failure_guard import NothingSucceeds
@@ -32,22 +32,15 @@ from environments.training.connection import TrainerConnection
 from environments.training.process import process
 from environments.training.rollout_api import RolloutApi
 from environments.training.serve import ServeRun
-from judges.config.sources import LoadedSettings, secrets
+from judges.config.help import help_requested
+from judges.config.sources import LoadedSettings
 from judges.llm.errors import SettingsError, UserError
 from judges.llm.transport import open_session
-from judges.llm.urls import without_credentials
 
 logger = logging.getLogger(__name__)
 
 FAILED, BAD_INPUT = 1, 2
-_LONG_ENOUGH_TO_BE_A_KEY = 8
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-
-VERBS: Mapping[str, str] = {
-    "evaluate": "score a policy and print benchmark numbers",
-    "serve": "judged rollouts into a trainer, over the Atropos rollout API",
-    "process": "judged rollouts into a file",
-}
 
 
 class Stopped(Exception):
@@ -72,10 +65,17 @@ def main(env_type: type[JudgedEnv[Any, Any, Any]], argv: Sequence[str] | None = 
     arguments = list(sys.argv[1:] if argv is None else argv)
     console = report.messages()
     try:
-        verb, rest = _verb(arguments)
+        if arguments[:1] in (["--help"], ["-h"]):
+            report.output().print(overview())
+            return 0
+        verb, rest = read_verb(arguments)
+        detail = help_requested(rest)
+        if detail is not None:
+            report.output().print(command_help(env_type, verb, detail))
+            return 0
         loaded = load_settings(env_type, rest, verb=verb)
-        if loaded.settings.show_config:
-            report.show_config(loaded.lines())
+        if loaded.settings.show_config is not None:
+            report.show_config(config_lines(loaded, verb))
             return 0
         _log_to_terminal(debug=loaded.settings.env.full_debug)
         command = {"evaluate": _evaluate, "serve": _serve, "process": _process}[verb]
@@ -90,19 +90,6 @@ def main(env_type: type[JudgedEnv[Any, Any, Any]], argv: Sequence[str] | None = 
         return 128 + stopped.number
     except KeyboardInterrupt:  # before the event loop took the signal over
         return 128 + signal.SIGINT
-
-
-def _verb(arguments: Sequence[str]) -> tuple[str, Sequence[str]]:
-    """The command's verb and what follows it; prints what there is for `--help`."""
-    verbs = "\n".join(f"  {verb:<10} {what}" for verb, what in VERBS.items())
-    if arguments and arguments[0] in VERBS:
-        return arguments[0], arguments[1:]
-    usage = f"usage: {program()} {'|'.join(VERBS)} [--name=value …]\n\n{verbs}\n\n"
-    if arguments and arguments[0] in ("--help", "-h"):
-        report.output().print(usage + f"{program()} {next(iter(VERBS))} --help lists the settings.")
-        raise SystemExit(0)
-    found = f"found {arguments[0]!r}" if arguments else "found nothing"
-    raise SettingsError(f"expected one of {', '.join(VERBS)} as the first argument, {found}\n{usage.rstrip()}")
 
 
 @asynccontextmanager
@@ -218,29 +205,6 @@ def _name_run(env_type: type[JudgedEnv[Any, Any, Any]], loaded: LoadedSettings[E
     if config.data_dir_to_save_evals is None:
         model = evaluate_command.model_name_of(loaded.settings)
         config.data_dir_to_save_evals = str(runs.new_path(env_type.name, model))
-
-
-def resume_command(loaded: LoadedSettings[EnvSettings[Any]], arguments: Sequence[str]) -> str:
-    """The command that takes the run up: the one that was given, its directory, `--resume`; without secrets."""
-    hidden = list(secrets(loaded.settings))
-    words = [without_credentials(_without(hidden, word)) for word in arguments]
-    directory = str(loaded.settings.env.data_dir_to_save_evals)
-    if not loaded.given("env.data_dir_to_save_evals"):
-        words.append(f"--env.data_dir_to_save_evals={directory}")
-    if "--resume" not in words:
-        words.append("--resume")
-    return shlex.join(["python", sys.argv[0], *words])
-
-
-def _without(hidden: Sequence[str], word: str) -> str:
-    """A word of the command line without the secrets; a short one is looked for only where a whole value stands."""
-    for secret in hidden:
-        flag, equals, value = word.partition("=")
-        if word == secret or value == secret:
-            word = f"{flag}{equals}***" if equals else "***"
-        elif len(secret) >= _LONG_ENOUGH_TO_BE_A_KEY:
-            word = word.replace(secret, "***")
-    return word
 
 
 async def _until_stopped(command: Coroutine[Any, Any, int]) -> int:

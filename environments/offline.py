@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pydantic import TypeAdapter, ValidationError
 
 from environments.settings import BUNDLED_TOKENIZER, ConfigT, EnvSettings
-from judges.config.sources import LoadedSettings, SettingsSource, Values
+from judges.config.reading import SettingsSource
+from judges.config.sources import LoadedSettings
+from judges.config.structure import Values
 from judges.llm.errors import SettingsError
 from judges.offline import StandIn
 
@@ -33,23 +35,23 @@ class StandIns:
         return tuple(name for name, is_one in (("judge", self.judge), ("policy", self.policy)) if is_one)
 
 
-def preset(layers: list[SettingsSource], samples: Mapping[str, str]) -> list[SettingsSource]:
-    """The layers with the one that `--offline` adds below them.
+def with_preset(sources: list[SettingsSource], samples: Mapping[str, str]) -> list[SettingsSource]:
+    """The sources with the one that `--offline` adds below them.
 
     Args:
-        layers: strongest first.
+        sources: strongest first.
         samples: the environment's settings that name its bundled samples.
     """
-    said = next((layer.values["offline"] for layer in layers if "offline" in layer.values), False)
-    if not _is_true(said):
-        return layers
+    given = next((source.values["offline"] for source in sources if "offline" in source.values), False)
+    if not _is_true(given):
+        return sources
     env: Values = {"tokenizer_name": str(BUNDLED_TOKENIZER), **samples}
     openai: Values = {}
-    if not _sets(layers, "env", "judge_base_url"):
+    if not _sets(sources, "env", "judge_base_url"):
         env |= {"judge_base_url": STAND_IN_URL, "judge_model_name": STAND_IN_JUDGE}
-    if not _sets(layers, "openai", "base_url", "replicas"):
+    if not _sets(sources, "openai", "base_url", "replicas"):
         openai |= {"base_url": STAND_IN_URL, "model_name": STAND_IN_POLICY}
-    return [*layers, SettingsSource(LAYER, {"env": env, "openai": openai})]
+    return [*sources, SettingsSource(LAYER, {"env": env, "openai": openai})]
 
 
 def _is_true(value: object) -> bool:
@@ -60,8 +62,8 @@ def _is_true(value: object) -> bool:
         return False
 
 
-def _sets(layers: list[SettingsSource], section: str, *names: str) -> bool:
-    values = [layer.values.get(section) for layer in layers]
+def _sets(sources: list[SettingsSource], section: str, *names: str) -> bool:
+    values = [source.values.get(section) for source in sources]
     return any(value.get(name) for value in values if isinstance(value, dict) for name in names)
 
 

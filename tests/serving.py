@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from environments.base import JudgedEnv
-from environments.command_settings import load_settings
+from environments.command_line.arguments import load_settings
 from environments.metrics import Metrics
 from environments.settings import BUNDLED_TOKENIZER
 from environments.training.connection import TrainerConnection

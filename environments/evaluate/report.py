@@ -38,11 +38,11 @@ def offline_notice(stand_ins: Sequence[str]) -> str:
 
 
 def show_config(lines: Sequence[ConfigLine]) -> None:
-    """Print each setting with its value and its layer."""
+    """Print each setting with its value and its source."""
     console = output()
-    width = max(len(line.name) for line in lines)
+    width = max((len(line.name) for line in lines), default=0)
     for line in lines:
-        console.print(Text(f"{line.name:<{width}}  {line.value}  [{line.layer}]"))
+        console.print(Text(f"{line.name:<{width}}  {line.value}  [{line.source}]"))
 
 
 def show_metrics(title: str, metrics: Metrics, notices: Sequence[str]) -> None:

@@ -1,10 +1,14 @@
-"""Settings of Atropos that have no meaning here. A YAML file written for Atropos may hold them; they are ignored."""
+"""Settings of Atropos that have no meaning here: a file that was written for Atropos may hold them."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
+
+from judges.config.reading import SettingsSource
+from judges.llm.errors import SettingsError
 
 logger = logging.getLogger(__name__)
 
@@ -12,26 +16,52 @@ IGNORED: Mapping[str, str] = {
     "env.batch_size": "the trainer sets it",
     "openai.health_check": "health checks would be completions that somebody pays for",
     "openai.rolling_buffer_length": "metrics are of the whole run",
-    "openai.tokenizer_name": "env.tokenizer_name is the one that is used",
+    "openai.tokenizer_name": "env.tokenizer_name is used instead",
 }
-"""Names of settings that are accepted in a file, and why they have no effect."""
+"""Names of settings that have no effect, and why."""
 
 
-def without_ignored(values: Mapping[str, Any], path: str) -> dict[str, Any]:
-    """The values of a file without the settings that have no meaning here; one warning names those that it holds."""
-    kept = dict(values)
-    found: set[str] = set()
-    for name in IGNORED:
+def refuse_ignored(argv: Sequence[str]) -> None:
+    """Refuse them on the command line, where nobody keeps them for Atropos' sake.
+
+    Raises:
+        SettingsError: one is there.
+    """
+    for word in argv:
+        name = word.partition("=")[0].removeprefix("--")
+        if word.startswith("--") and name in IGNORED:
+            raise _refusal(name, "command line")
+
+
+def without_ignored(source: SettingsSource) -> SettingsSource:
+    """A source without them; one warning names those that a file holds.
+
+    Raises:
+        SettingsError: an environment variable sets one.
+    """
+    values: dict[str, Any] = dict(source.values)
+    found = [name for name in IGNORED if _holds(values, name)]
+    for name in found:
         section, _, field = name.partition(".")
-        servers = kept.get(section)
-        for part in servers if isinstance(servers, list) else [servers]:
-            if isinstance(part, dict) and field in part:
-                found.add(name)
-        kept |= {section: _without(servers, field)} if name in found else {}
+        if source.kind != "file":
+            raise _refusal(name, source.origin(name))
+        values[section] = _without(values[section], field)
     if found:
-        said = "; ".join(f"{name} ({IGNORED[name]})" for name in sorted(found))
-        logger.warning("%s: ignored, since it has no meaning here: %s", path, said)
-    return kept
+        reasons = "; ".join(f"{name} ({IGNORED[name]})" for name in found)
+        logger.warning("%s: ignored, since it has no meaning here: %s", source.name, reasons)
+    return replace(source, values=values)
+
+
+def _refusal(name: str, origin: str) -> SettingsError:
+    return SettingsError(f"--{name} ({origin}): a setting of Atropos without a meaning here: {IGNORED[name]}")
+
+
+def _holds(values: Mapping[str, Any], name: str) -> bool:
+    section, _, field = name.partition(".")
+    servers = values.get(section)
+    return any(
+        isinstance(part, dict) and field in part for part in (servers if isinstance(servers, list) else [servers])
+    )
 
 
 def _without(section: Any, field: str) -> Any:

@@ -13,9 +13,9 @@ from typing_extensions import Self
 from environments.settings.env import ConfigT
 from environments.settings.policy import PolicySettings
 from environments.settings.public import without_secrets
-from environments.settings.verbs import EVALUATE
+from environments.settings.verbs import EVALUATE, Verb, uses
 from judges.config.fields import is_operational, setting
-from judges.config.sources import SourcedSettings
+from judges.config.sources import ShowConfig, SourcedSettings
 from judges.llm import wire
 from judges.llm.wire import JSON
 
@@ -25,18 +25,28 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
 
     help_group: ClassVar[str] = "run"
 
-    env: ConfigT
     openai: PolicySettings
-    config: Path | None = setting(None, "Read settings from this YAML file, with sections `env` and `openai`.")
-    show_config: CliImplicitFlag[bool] = setting(False, "Print each setting with its value and its source, and exit.")
+    env: ConfigT
+    config: Path | None = setting(
+        None, "Read settings from this YAML file, with sections `env` and `openai`.", common=True
+    )
+    show_config: ShowConfig = setting(
+        None,
+        "Print the settings with their values and sources, and exit. changed: only those that are not the default.",
+    )
     limit: int | None = setting(
-        None, "Take only so many rows, chosen by the seed.", verbs=("evaluate", "process"), ge=1
+        None, "Take only so many rows, chosen by the seed.", verbs=("evaluate", "process"), common=True, ge=1
     )
     resume: CliImplicitFlag[bool] = setting(
-        False, "Continue the run in env.data_dir_to_save_evals: ask only for what is not on disk yet.", verbs=EVALUATE
+        False,
+        "Continue the run in env.data_dir_to_save_evals: ask only for what is not on disk yet.",
+        verbs=EVALUATE,
+        common=True,
     )
     offline: CliImplicitFlag[bool] = setting(
-        False, "Use a local stand-in for each endpoint that is not set, and the bundled samples: no key, no network."
+        False,
+        "Use a local stand-in for each endpoint that is not set, and the bundled samples: no key, no network.",
+        common=True,
     )
     latency_ms: float = setting(0.0, "With --offline: let a stand-in take so many milliseconds for an answer.", ge=0)
     faults: dict[str, float] = setting(
@@ -44,6 +54,13 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
     )
 
     _stand_ins: frozenset[str] = frozenset()
+    _verb: Verb = "evaluate"
+
+    def of_verb(self, verb: Verb) -> Self:
+        """These settings for a verb; `evaluate` is assumed otherwise."""
+        settings = self.model_copy()
+        settings._verb = verb
+        return settings
 
     def standing_in(self, roles: Sequence[str], *, env: ConfigT, openai: PolicySettings) -> Self:
         """These settings with the URLs of stand-ins for `judge`, `policy` or both."""
@@ -57,12 +74,12 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
         return tuple(sorted(self._stand_ins))
 
     def public(self) -> dict[str, JSON]:
-        """What `config.yaml` holds: every setting but secrets; it can be given to `--config` again.
+        """What `config.yaml` holds: the verb's settings but for secrets; it can be given to `--config` again.
 
         A stand-in's URL is gone with its run, so it is left out; and so is the name of a key's variable that nobody
         gave, since what is given there may go to any host.
         """
-        env, openai = without_secrets(self.env), without_secrets(self.openai)
+        env, openai = self._section(self.env), self._section(self.openai)
         for model, section, name in ((self.env, env, "judge_api_key_env"), (self.openai, openai, "api_key_env")):
             if name not in model.model_fields_set:
                 del section[name]
@@ -70,15 +87,23 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
             del env["judge_base_url"]
         if "policy" in self._stand_ins:
             del openai["base_url"]
-        sections: dict[str, JSON] = {"env": env, "openai": openai, "limit": self.limit}
+        sections: dict[str, JSON] = {"env": env, "openai": openai}
+        if uses(self._verb, type(self), "limit"):
+            sections["limit"] = self.limit
         if self.offline:
             sections |= {"offline": True, "latency_ms": self.latency_ms, "faults": dict(self.faults)}
         return sections
 
+    def _section(self, section: BaseModel) -> dict[str, JSON]:
+        public = without_secrets(section)
+        return {name: value for name, value in public.items() if uses(self._verb, type(section), name)}
+
     def matters(self) -> dict[str, JSON]:
         """The settings that shape what `evaluate` finds, by dotted name: the ones a resumed run cannot change."""
         public = self.public()
-        names = [f"env.{name}" for name in type(self.env).model_fields if not is_operational(type(self.env), name)]
+        env_type = type(self.env)
+        shaping = [name for name in env_type.model_fields if not is_operational(env_type, name)]
+        names = [f"env.{name}" for name in shaping if uses("evaluate", env_type, name)]
         names += [f"openai.{name}" for name in ("model_name", "extra_body")]
         expanded = [part for name in names for part in _expanded(self.env, name)]
         return {**{name: wire.lookup(public, name) for name in expanded}, "limit": self.limit}

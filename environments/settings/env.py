@@ -20,7 +20,9 @@ class CompletionSettings(BaseModel):
     help_group: ClassVar[str] = "policy"
 
     thinking_mode: bool = setting(
-        False, "Ask the policy to think between <think> and </think>, and treat any other form as a wrong answer."
+        False,
+        "Ask the policy to think between <think> and </think>, and treat any other form as a wrong answer.",
+        common=True,
     )
     thinking_opened_by_template: bool = setting(
         False,
@@ -39,7 +41,7 @@ class CompletionSettings(BaseModel):
         None, "Ask a hosted reasoning model to think at most so many tokens (1024 to 32000).", ge=1024, le=32000
     )
     eval_temperature: float = setting(
-        0.6, "Sample the policy at this temperature in evaluations.", verbs=EVALUATIONS, ge=0
+        0.6, "Sample the policy at this temperature in evaluations.", verbs=EVALUATIONS, ge=0, common=True
     )
     eval_max_tokens: int = setting(
         40960,
@@ -63,7 +65,9 @@ class RunSettings(BaseModel):
 
     help_group: ClassVar[str] = "run"
 
-    seed: int = setting(0, "Derive every random choice from this number, the row's id and the purpose of the choice.")
+    seed: int = setting(
+        0, "Derive every random choice from this number, the row's id and the purpose of the choice.", common=True
+    )
     model_answers: Path | None = setting(
         None, "Judge the answers in this JSONL file (fields uid and answer), and call no policy.", verbs=EVALUATE
     )
@@ -71,6 +75,7 @@ class RunSettings(BaseModel):
         None,
         "Write the evaluation to this directory; if unset, to runs/<environment>--<model>--<time>.",
         verbs=EVALUATIONS,
+        common=True,
     )
     use_wandb: bool = operational(False, "Log metrics to Weights & Biases.", verbs=EVALUATIONS)
     wandb_name: str | None = operational(

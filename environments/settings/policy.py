@@ -40,15 +40,17 @@ class PolicySettings(BaseModel):
     model_config = ConfigDict(extra="forbid")
     help_group: ClassVar[str] = "policy"
 
-    model_name: str = setting("gpt-4.1", "Ask for this model at the policy's endpoint.")
+    model_name: str = setting("gpt-4.1", "Ask for this model at the policy's endpoint.", common=True)
     base_url: str = operational(
-        _HOSTED, "Call the policy at this OpenAI-compatible URL; separate several replicas with commas."
+        _HOSTED, "Call the policy at this OpenAI-compatible URL; separate several replicas with commas.", common=True
     )
     api_key: SecretStr | None = operational(
         None, "Send this API key to the policy. An environment variable keeps it off the command line: see api_key_env."
     )
     api_key_env: str = operational(
-        "OPENAI_API_KEY", "Read the policy's API key from this environment variable, unless the host is this machine."
+        "OPENAI_API_KEY",
+        "Read the policy's API key from this environment variable, unless the host is this machine.",
+        common=True,
     )
     replicas: list[ReplicaSettings] = operational(
         [],

@@ -19,13 +19,13 @@ class RolloutSettings(BaseModel):
     help_group: ClassVar[str] = "rollouts"
 
     group_size: int = operational(
-        4, "Sample so many completions of each prompt; they are trained on together.", verbs=ROLLOUTS, ge=1
+        4, "Sample so many completions of each prompt; they are trained on together.", verbs=ROLLOUTS, ge=1, common=True
     )
     total_steps: int = operational(
-        1000, "Stop after so many training steps (serve) or groups (process).", verbs=ROLLOUTS
+        1000, "Stop after so many training steps (serve) or groups (process).", verbs=ROLLOUTS, common=True
     )
     rollout_temperature: float = operational(
-        1.0, "Sample the policy at this temperature in training.", verbs=ROLLOUTS, ge=0
+        1.0, "Sample the policy at this temperature in training.", verbs=ROLLOUTS, ge=0, common=True
     )
     train_max_tokens: int = operational(
         16384,
@@ -60,6 +60,7 @@ class RolloutSettings(BaseModel):
         None,
         "Write the groups to this JSONL file, too; process takes data/<environment>.jsonl if unset.",
         verbs=ROLLOUTS,
+        common=True,
     )
     max_num_workers: int = operational(
         -1, "Work on at most so many groups at once; -1: max_num_workers_per_node for each server.", verbs=ROLLOUTS
@@ -80,7 +81,7 @@ class TrainerSettings(BaseModel):
     help_group: ClassVar[str] = "trainer"
 
     rollout_server_url: str = operational(
-        "http://localhost:8000", "Send the groups to the rollout API at this URL.", verbs=SERVE
+        "http://localhost:8000", "Send the groups to the rollout API at this URL.", verbs=SERVE, common=True
     )
     inference_weight: float = operational(
         1.0,
@@ -98,7 +99,7 @@ class TrainerSettings(BaseModel):
     )
     max_token_length: int = operational(2048, "Tell the API that a rollout has at most so many tokens.", verbs=SERVE)
     steps_per_eval: int = operational(
-        100, "Evaluate the policy every so many training steps; 0 or less: never.", verbs=SERVE
+        100, "Evaluate the policy every so many training steps; 0 or less: never.", verbs=SERVE, common=True
     )
     max_eval_workers: int = operational(
         16,

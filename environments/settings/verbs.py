@@ -1,8 +1,12 @@
-"""The verbs of an environment, and the groups of them that settings are declared for."""
+"""The verbs of an environment, and which settings each of them uses."""
 
 from __future__ import annotations
 
 from typing import Literal
+
+from pydantic import BaseModel
+
+from judges.config.fields import verbs_of
 
 Verb = Literal["evaluate", "serve", "process"]
 
@@ -11,3 +15,9 @@ EVALUATE: tuple[Verb, ...] = ("evaluate",)
 ROLLOUTS: tuple[Verb, ...] = ("serve", "process")
 EVALUATIONS: tuple[Verb, ...] = ("evaluate", "serve")
 """`serve` evaluates during training, every `steps_per_eval`."""
+
+
+def uses(verb: Verb, model: type[BaseModel], field: str) -> bool:
+    """Whether a verb uses a field of the settings."""
+    verbs = verbs_of(model, field)
+    return not verbs or verb in verbs

@@ -1,7 +1,7 @@
 """How a setting is declared: its default, its range, its description, and what a program needs to know besides.
 
-The extra facts are kept in the field's `json_schema_extra`, so that a setting is declared in one place only:
-whether it is operational, and which commands use it.
+The extra facts are kept in the field's `json_schema_extra`, so that a setting is declared in one place only: whether it
+is operational, which commands use it, and where `--help` lists it.
 """
 
 from __future__ import annotations
@@ -11,12 +11,20 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-_OPERATIONAL = "operational"
-_VERBS = "verbs"
+_OPERATIONAL, _VERBS, _GROUP, _COMMON = "operational", "verbs", "group", "common"
+_GROUP_OF_CLASS = "help_group"
+OTHER_GROUP = "other"
 
 
 def setting(
-    default: Any, description: str, *, operational: bool = False, verbs: Sequence[str] = (), **constraints: Any
+    default: Any,
+    description: str,
+    *,
+    operational: bool = False,
+    verbs: Sequence[str] = (),
+    group: str | None = None,
+    common: bool = False,
+    **constraints: Any,
 ) -> Any:
     """Declare a setting.
 
@@ -25,15 +33,17 @@ def setting(
         description: for `--help`: verb first, unit, range, reason.
         operational: it shapes how a run goes but not what it finds, so that a resumed run may change it.
         verbs: the commands that use it; empty for all.
+        group: where `--help` lists it; by default the `help_group` of the class that declares it.
+        common: `--help` lists it; the others are listed by `--help_all`.
         constraints: those of pydantic's `Field`, such as `ge=1`.
     """
-    extra: dict[str, Any] = {_OPERATIONAL: operational, _VERBS: list(verbs)}
+    extra: dict[str, Any] = {_OPERATIONAL: operational, _VERBS: list(verbs), _GROUP: group, _COMMON: common}
     return Field(default, description=description, json_schema_extra=extra, **constraints)
 
 
-def operational(default: Any, description: str, *, verbs: Sequence[str] = (), **constraints: Any) -> Any:
+def operational(default: Any, description: str, **facts: Any) -> Any:
     """Declare a setting that shapes how a run goes but not what it finds, so that a resumed run may change it."""
-    return setting(default, description, operational=True, verbs=verbs, **constraints)
+    return setting(default, description, operational=True, **facts)
 
 
 def is_operational(model: type[BaseModel], name: str) -> bool:
@@ -41,10 +51,24 @@ def is_operational(model: type[BaseModel], name: str) -> bool:
     return _fact(model, name, _OPERATIONAL) is True
 
 
+def is_common(model: type[BaseModel], name: str) -> bool:
+    """Whether a field is one of the most used."""
+    return _fact(model, name, _COMMON) is True
+
+
 def verbs_of(model: type[BaseModel], name: str) -> tuple[str, ...]:
     """The commands that use a field; empty for all."""
     verbs = _fact(model, name, _VERBS)
     return tuple(verbs) if isinstance(verbs, list) else ()
+
+
+def group_of(model: type[BaseModel], name: str) -> str:
+    """The group in which `--help` lists a field: its own, or that of the class that declares it."""
+    own = _fact(model, name, _GROUP)
+    if isinstance(own, str):
+        return own
+    declaring = next((base for base in model.__mro__ if name in vars(base).get("__annotations__", {})), model)
+    return str(vars(declaring).get(_GROUP_OF_CLASS, OTHER_GROUP))
 
 
 def _fact(model: type[BaseModel], name: str, fact: str) -> object:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import ClassVar
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, Field, JsonValue, SecretStr, field_validator
 
-from judges.config.fields import operational
+from judges.config.fields import operational, setting
 from judges.llm.errors import SettingsError
 from judges.llm.replicas import Endpoint
 from judges.llm.types import ChatSettings
@@ -19,19 +20,25 @@ from judges.llm.usage import Prices
 class JudgeSettings(BaseModel):
     """How the judge is called."""
 
-    judge_model_name: str = Field("claude-sonnet-4-20250514", description="Model that judges.")
+    help_group: ClassVar[str] = "judge"
+
+    judge_model_name: str = setting(
+        "claude-sonnet-4-20250514", "Ask for this model at the judge's endpoint.", common=True
+    )
     judge_base_url: str = operational(
         "https://api.anthropic.com/v1",
-        "OpenAI-compatible endpoint of the judge, without /chat/completions; several replicas with commas between.",
+        "Call the judge at this OpenAI-compatible URL; separate several replicas with commas.",
+        common=True,
     )
     judge_api_key: SecretStr | None = operational(
         None, "The judge's API key. Better kept in an environment variable: see judge_api_key_env."
     )
     judge_api_key_env: str = operational(
         "ANTHROPIC_API_KEY",
-        "Environment variable that holds the judge's API key; demanded only where the host is not loopback.",
+        "Read the judge's API key from this environment variable, unless the host is this machine.",
+        common=True,
     )
-    judge_temperature: float = Field(0.2, ge=0, description="Sampling temperature of the judge.")
+    judge_temperature: float = setting(0.2, "Sample the judge at this temperature.", common=True, ge=0)
     judge_max_tokens: int = Field(4096, ge=0, description="Longest judge answer in tokens; 0 leaves the field out.")
     judge_max_retries: int = operational(3, "Requests after the first one, for a judge call that fails.", ge=0)
     judge_timeout: float = operational(300.0, "Seconds for one attempt of a judge call.", gt=0)
@@ -39,7 +46,10 @@ class JudgeSettings(BaseModel):
         900.0, "Seconds for a judge call with its retries, from its first attempt.", gt=0
     )
     judge_max_concurrency: int = operational(
-        256, "Judge requests in flight; halves when the judge is overloaded.", ge=1
+        256,
+        "Send the judge at most so many requests at once; the limit halves while it is overloaded.",
+        common=True,
+        ge=1,
     )
     judge_requests_per_minute: int | None = operational(None, "Judge requests a minute; no limit if unset.", ge=1)
     judge_tokens_per_minute: int | None = operational(None, "Judge tokens a minute; no limit if unset.", ge=1)

@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
+from judges.config.help import help_page, help_requested
 from judges.config.sources import LoadedSettings, load
 from judges.llm.errors import SettingsError, UserError
 from judges.offline import StandIn
@@ -29,6 +30,7 @@ logger = logging.getLogger(__name__)
 
 PROGRAM = "python -m judges.server"
 BAD_INPUT = 2
+_GROUPS = {"judge": "judge", "server": "server"}
 _BACKLOG = 4096
 
 
@@ -43,11 +45,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
+        detail = help_requested(arguments)
+        if detail is not None:
+            about = "Serve judges over HTTP to trainers."
+            sys.stdout.write(help_page(RewardServerSettings, usage=PROGRAM, about=about, groups=_GROUPS, detail=detail))
+            return 0
         loaded = load(RewardServerSettings, arguments, prog=PROGRAM)
         settings = loaded.settings
-        if settings.show_config:
-            for line in loaded.lines():
-                sys.stdout.write(f"{line.name:<28} {line.value}  [{line.layer}]\n")
+        if settings.show_config is not None:
+            for line in loaded.lines(show=settings.show_config):
+                sys.stdout.write(f"{line.name:<28} {line.value}  [{line.source}]\n")
             return 0
         settings.check_access()
         if not settings.offline and any(loaded.given(name) for name in ("latency_ms", "faults")):

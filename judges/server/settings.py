@@ -14,7 +14,7 @@ from judges.arena.win_rate import ArenaProtocol
 from judges.aspects.judge import SUPPORTED_ASPECTS, Aspect, AspectScoring
 from judges.aspects.prompt import aspects_of
 from judges.config.judge import JudgeSettings
-from judges.config.sources import SourcedSettings
+from judges.config.sources import ShowConfig, SourcedSettings
 from judges.llm import wire
 from judges.llm.errors import SettingsError
 from judges.llm.urls import is_loopback
@@ -73,7 +73,9 @@ class RewardServerSettings(SourcedSettings, JudgeMount):
     """Everything that `python -m judges.server` accepts."""
 
     config: Path | None = Field(None, description="YAML file of these settings.")
-    show_config: CliImplicitFlag[bool] = Field(False, description="Print each setting with its layer, and exit.")
+    show_config: ShowConfig = Field(
+        None, description="Print each setting with its source, and exit. changed: only what differs from the defaults."
+    )
     offline: CliImplicitFlag[bool] = Field(False, description="The judge is a stand-in: no key, no network.")
     latency_ms: float = Field(0.0, ge=0, description="With --offline: how long the stand-in takes to answer.")
     faults: dict[str, float] = Field(default_factory=dict, description="With --offline: the stand-in's faults.")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from environments.base import JudgedEnv
-from environments.command_settings import load_settings
+from environments.command_line.arguments import load_settings
 from environments.completions import Completion, Conversation
 from environments.data.rows import Split
 from environments.metrics import MetricAggregator

@@ -2,28 +2,29 @@ import aiohttp
 import pytest
 
 from environments import offline
-from environments.offline import LAYER, STAND_IN_URL, preset, stand_ins
+from environments.offline import LAYER, STAND_IN_URL, stand_ins, with_preset
 from environments.settings import EnvSettings
 from eval_environments.arena_hard_environment import ArenaHardConfig, ArenaHardEnv
-from judges.config.sources import LoadedSettings, SettingsSource
+from judges.config.reading import SettingsSource
+from judges.config.sources import LoadedSettings
 from judges.llm.errors import SettingsError
 from tests.environments.loading import loaded_from
 
 URL = "http://127.0.0.1:9/v1"
 
 
-def layer(**values: object) -> SettingsSource:
-    return SettingsSource("command line", dict(values))
+def source(**values: object) -> SettingsSource:
+    return SettingsSource("command line", dict(values), "command line")
 
 
-def test_without_the_flag_nothing_is_added() -> None:
-    layers = [layer(env={"seed": 1}), layer(offline=False)]
-    assert preset(layers, {"train_prompt_dataset": "x"}) == layers
+def test_preset_without_the_flag_adds_nothing() -> None:
+    sources = [source(env={"seed": 1}), source(offline=False)]
+    assert with_preset(sources, {"train_prompt_dataset": "x"}) == sources
 
 
-def test_the_preset_is_below_all_other_layers() -> None:
-    given = [layer(offline=True, env={"seed": 1})]
-    *above, added = preset(given, {"train_prompt_dataset": "x"})
+def test_preset_is_below_all_other_sources() -> None:
+    given = [source(offline=True, env={"seed": 1})]
+    *above, added = with_preset(given, {"train_prompt_dataset": "x"})
     assert above == given
     assert added.name == LAYER
     assert added.values["env"]["train_prompt_dataset"] == "x"

@@ -55,7 +55,6 @@ def test_the_system_prompt(arena: Arena, flags: tuple[str, ...], system: str | N
         (("--env.eval_temperature=0.0", "--env.eval_max_tokens=8192"), {"temperature": 0.0, "max_tokens": 8192}),
         (('--openai.extra_body={"top_p": 0.9, "chat_template_kwargs": {"a": [1]}}',),
          {"top_p": 0.9, "chat_template_kwargs": {"a": [1]}}),
-        (("--env.rollout_temperature=0.1", "--env.train_max_tokens=1"), {"temperature": 0.6, "max_tokens": 40960}),
     ],
 )  # fmt: skip
 def test_the_parameters(arena: Arena, flags: tuple[str, ...], fields: Json) -> None:

@@ -134,7 +134,7 @@ def test_another_configuration_cannot_take_a_run_up(arena: Arena, flag: str, set
 @pytest.mark.parametrize(
     "flag",
     ["--env.judge_max_concurrency=3", "--env.max_judge_error_rate=1", "--env.judge_timeout=5", "--env.full_debug=true",
-     "--openai.num_requests_for_eval=3", "--openai.timeout=5", "--env.group_size=2"],
+     "--openai.num_requests_for_eval=3", "--openai.timeout=5"],
 )  # fmt: skip
 def test_how_a_run_goes_may_change(arena: Arena, flag: str) -> None:
     before = arena.evaluate().files.without_run()

@@ -30,19 +30,19 @@ def test_help(argv: list[str]) -> None:
 def test_help_as_a_process(tmp_path: Path) -> None:
     ended = as_process("evaluate", "--help", cwd=tmp_path)
     assert (ended.code, ended.err) == (0, "")
-    assert "--env.eval_max_tokens" in ended.out
+    assert "--env.eval_temperature" in ended.out
 
 
 def shown(*argv: str, env: dict[str, str] | None = None) -> dict[str, tuple[str, str]]:
-    """What `--show_config` says: value and layer by name."""
+    """What `--show_config` says: value and source by name."""
     ended = in_process("evaluate", *argv, "--show_config", env=env)
     assert ended.code == 0, ended.said
     lines = [line.rsplit("  [", 1) for line in ended.out.splitlines()]
-    named = [(text.split(None, 1), layer.removesuffix("]")) for text, layer in lines]
-    return {words[0]: (words[1] if len(words) > 1 else "", layer) for words, layer in named}
+    named = [(text.split(None, 1), source.removesuffix("]")) for text, source in lines]
+    return {words[0]: (words[1] if len(words) > 1 else "", source) for words, source in named}
 
 
-def test_show_config_names_each_value_and_its_layer_and_starts_nothing(
+def test_show_config_names_each_value_and_its_source_and_starts_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -125,7 +125,7 @@ def test_command_line_over_environment_variable_over_file_over_default(arena: Ar
         (("--config=my.yaml",), {"JUDGEGYM_OFFLINE": "false"}),
     ],
 )
-def test_offline_can_be_switched_off_by_a_stronger_layer(
+def test_offline_can_be_switched_off_by_a_stronger_source(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: tuple[str, ...], env: dict[str, str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

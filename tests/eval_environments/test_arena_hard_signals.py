@@ -21,7 +21,7 @@ def resume_command(ended: Ended) -> list[str]:
     """The last line that a stopped command prints, as words."""
     line = ended.err.rstrip().splitlines()[-1]
     words = shlex.split(line)
-    assert words[0] == "python"
+    assert words[0] == sys.executable
     return words[1:]
 
 

@@ -37,7 +37,7 @@ def test_the_table_shows_each_metric_what_is_left_out_and_the_notices(capsys: py
     assert cells == [["eval/rate", "0.1235"], ["eval/count", "7"], [name, "1.0000"], ["eval/whole", "2.0000"]]
 
 
-def test_settings_are_shown_with_their_layer(capsys: pytest.CaptureFixture[str]) -> None:
+def test_settings_are_shown_with_their_source(capsys: pytest.CaptureFixture[str]) -> None:
     report.show_config([ConfigLine("env.a", ODD, "default"), ConfigLine("openai.long_name", "", "my.yaml")])
     assert capsys.readouterr().out == f"env.a             {ODD}  [default]\nopenai.long_name    [my.yaml]\n"
 

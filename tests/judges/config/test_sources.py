@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ConfigDict, JsonValue, SecretStr
 
-from judges.config.sources import MASK, LoadedSettings, SettingsSource, SourcedSettings, load, secrets
+from judges.config.reading import SettingsSource
+from judges.config.sources import MASK, LoadedSettings, SourcedSettings, load
+from judges.config.structure import secrets
 
 KEY = "sk-this-is-secret"
 
@@ -55,7 +57,7 @@ def test_defaults(settings: Load) -> None:
     loaded = settings()
     assert loaded.settings.main.model_dump() == Model().model_dump()
     assert (loaded.settings.limit, loaded.settings.config, loaded.origins) == (None, None, {})
-    assert {line.layer for line in loaded.lines()} == {"default"}
+    assert {line.source for line in loaded.lines()} == {"default"}
 
 
 @pytest.mark.parametrize("flags", [[], ["--other.share=0.25"]])
@@ -70,7 +72,7 @@ VARIABLE = "environment variable JUDGEGYM_MAIN__NUMBER"
 
 
 @pytest.mark.parametrize(
-    ("flags", "env", "yaml", "preset", "number", "layer"),
+    ("flags", "env", "yaml", "preset", "number", "source"),
     [
         ([FLAG], ENV, YAML, True, 2, "command line"),
         ([], ENV, YAML, True, 3, VARIABLE),
@@ -84,20 +86,20 @@ VARIABLE = "environment variable JUDGEGYM_MAIN__NUMBER"
         ([], ENV, None, True, 3, VARIABLE),
     ],
 )
-def test_the_strongest_layer_wins_and_is_named(
-    settings: Load, flags: list[str], env: dict[str, str], yaml: str | None, preset: bool, number: int, layer: str
+def test_strongest_source_wins_and_is_named(
+    settings: Load, flags: list[str], env: dict[str, str], yaml: str | None, preset: bool, number: int, source: str
 ) -> None:
-    def with_preset(layers: list[SettingsSource]) -> list[SettingsSource]:
-        return [*layers, SettingsSource("preset", {"main": {"number": 5}})] if preset else layers
+    def with_preset(sources: list[SettingsSource]) -> list[SettingsSource]:
+        return [*sources, SettingsSource("preset", {"main": {"number": 5}})] if preset else sources
 
     loaded = settings(*flags, env=env, yaml=yaml, reshape=with_preset)
     assert loaded.settings.main.number == number
     (line,) = [line for line in loaded.lines() if line.name == "main.number"]
     assert line.value == str(number)
-    assert line.layer.rpartition("/")[2] == layer
+    assert line.source.rpartition("/")[2] == source
 
 
-def test_layers_of_one_section_add_up(settings: Load) -> None:
+def test_sources_of_one_section_add_up(settings: Load) -> None:
     env = {"JUDGEGYM_MAIN__SHARE": "0.25"}
     loaded = settings("--main.number=2", "--limit", "9", env=env, yaml="main: {names: [a, b]}\nother: {share: 1}")
     main = loaded.settings.main
@@ -142,12 +144,20 @@ def test_an_empty_file_says_nothing(settings: Load, yaml: str) -> None:
     assert set(settings(yaml=yaml).origins) == {"config"}
 
 
-def test_help_lists_the_settings_and_leaves(settings: Load, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as left:
-        settings("--help")
-    assert left.value.code == 0
-    out = capsys.readouterr().out
-    assert "demo [--name=value …]" in out and "--main.number" in out
+def test_lines_that_are_changed_are_those_whose_value_is_not_the_default(settings: Load) -> None:
+    loaded = settings("--main.number=2", "--main.share=0.5", "--limit=9", yaml="other: {number: 7, share: 0.25}")
+    shown = {line.name: (line.value, line.source.rpartition("/")[2]) for line in loaded.lines(show="changed")}
+    del shown["config"]
+    assert shown == {
+        "main.number": ("2", "command line"),
+        "other.share": ("0.25", "settings.yaml"),
+        "limit": ("9", "command line"),
+    }
+
+
+def test_lines_are_of_the_settings_that_the_command_uses(settings: Load) -> None:
+    lines = settings().lines(uses=lambda setting: setting.field == "number")
+    assert [line.name for line in lines] == ["main.number", "other.number"]
 
 
 # ----------------------------------------------------------------------------------------------------------- secrets

@@ -1,4 +1,4 @@
-"""Whatever is wrong with the settings is one error, which names the setting, its layer and what was expected."""
+"""Whatever is wrong with the settings is one error, which names the setting, its source and what was expected."""
 
 from pathlib import Path
 from typing import Any, Literal
@@ -102,7 +102,7 @@ def test_an_unknown_setting(
         ({"env": {"JUDGEGYM_MAIN__BODY": '{"a": 1'}}, ["JUDGEGYM_MAIN__BODY"]),
     ],
 )
-def test_a_wrong_value_names_setting_layer_and_what_was_expected(
+def test_a_wrong_value_names_setting_source_and_what_was_expected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], words: list[str]
 ) -> None:
     message = message_of(tmp_path, monkeypatch, **given)

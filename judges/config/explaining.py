@@ -1,0 +1,91 @@
+"""Messages about settings: each names the setting, its source and what was expected, and none shows a secret."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from typing import cast, get_args, get_origin
+
+from pydantic import BaseModel, SecretStr
+from pydantic_core import ErrorDetails
+
+from judges.config.structure import declared_settings, section_of
+from judges.llm.urls import without_credentials
+
+_LONGEST_VALUE = 100
+
+
+def explain_flag(settings_type: type[BaseModel], message: str, argv: Sequence[str]) -> str:
+    """A command line that could not be read, in one line."""
+    unknown = re.search(r"unrecognized arguments: (.*)", message)
+    unreadable = re.match(r"Parsing error encountered for (\S+):", message)
+    if unreadable is not None:
+        name = unreadable.group(1)
+        given = [value for word in argv for flag, _, value in [word.partition("=")] if flag == f"--{name}"]
+        shown = given and _may_be_shown(settings_type, name.split("."))
+        got = f", got {given[-1][:_LONGEST_VALUE]!r}" if shown else ""
+        return f"--{name} (command line): cannot be read; expected JSON{got}"
+    if unknown is None:
+        return "command line: " + re.sub(r"^error parsing CLI: ", "", message)
+    flag, _, rest = unknown.group(1).partition(" ")
+    name = flag.lstrip("-").partition("=")[0]
+    if not flag.startswith("-"):
+        return f"command line: unexpected argument {flag!r}; settings are given as --name=value"
+    exists = rest and name in _names(settings_type)
+    known = " (a flag of this name exists: does its value begin with a dash?)" if exists else ""
+    return f"command line: unknown flag --{name}{known}{suggestion(settings_type, name)}; --help_all lists all"
+
+
+def explain_value(settings_type: type[BaseModel], error: ErrorDetails, origins: Mapping[str, str]) -> str:
+    """One validation error, in one line."""
+    parts = [str(part) for part in error["loc"]]
+    name = ".".join(parts)
+    prefixes = (".".join(parts[:end]) for end in range(len(parts), 0, -1))
+    given = next((prefix for prefix in prefixes if prefix in origins), name)
+    origin = f" ({origins[given]})" if given in origins else ""
+    if error["type"] == "extra_forbidden":
+        return f"{name}{origin}: unknown setting{suggestion(settings_type, name)}"
+    message = error["msg"].removeprefix("Value error, ")
+    message = message[:1].lower() + message[1:]
+    harmless = isinstance(error["input"], int | float | None) or _may_be_shown(settings_type, parts)
+    if error["type"] in ("missing", "value_error") or not harmless:
+        return f"--{name}{origin}: {message}"
+    return f"--{name}{origin}: {message}, got {_received(error['input'])}"
+
+
+def suggestion(settings_type: type[BaseModel], name: str) -> str:
+    """The setting that was probably meant, for the end of a message; empty if none is near."""
+    close = difflib.get_close_matches(name, _names(settings_type), n=1, cutoff=0.75)
+    return f", did you mean --{close[0]}?" if close else ""
+
+
+def _names(settings_type: type[BaseModel]) -> list[str]:
+    return [setting.name for setting in declared_settings(settings_type)]
+
+
+def _may_be_shown(model: type[BaseModel], parts: Sequence[str]) -> bool:
+    """Whether a value under this name can hold no secret: its field's type has neither a secret nor a model in it."""
+    field = model.model_fields.get(parts[0])
+    if field is None:
+        return False
+    section = section_of(model, parts[0])
+    if section is not None:
+        return len(parts) > 1 and _may_be_shown(section, parts[1:])
+    return not _holds_secrets(field.annotation)
+
+
+def _holds_secrets(annotation: object) -> bool:
+    # Python 3.10 takes `list[int]` for a type, and then refuses it as one.
+    is_class = get_origin(annotation) is None and isinstance(annotation, type)
+    if is_class and issubclass(cast(type, annotation), BaseModel | SecretStr):
+        return True
+    return any(_holds_secrets(argument) for argument in get_args(annotation))
+
+
+def _received(value: object) -> str:
+    """What was received: a plain value as text, of anything that may hold a secret somewhere only its type."""
+    plain = str | int | float | None
+    if isinstance(value, plain) or (isinstance(value, list) and all(isinstance(item, plain) for item in value)):
+        return repr(without_credentials(str(value))[:_LONGEST_VALUE])
+    return f"a {type(value).__name__}"

@@ -1,0 +1,107 @@
+"""`--help`: the settings of a command, in groups; the most used ones, or with `--help_all` every one."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel, SecretStr
+
+from judges.config.fields import group_of, is_common
+from judges.config.structure import DeclaredSetting, declared_settings
+
+HelpDetail = Literal["common", "all"]
+_WIDEST = 100
+_INDENT = 8
+_METAVARS = {int: "INT", float: "NUMBER", bool: "true|false", Path: "PATH", str: "TEXT", SecretStr: "KEY"}
+
+
+def help_requested(argv: Iterable[str]) -> HelpDetail | None:
+    """Which help a command line asks for, if any."""
+    words = set(argv)
+    if words & {"--help_all", "--help-all"}:
+        return "all"
+    return "common" if words & {"--help", "-h"} else None
+
+
+def help_page(
+    settings_type: type[BaseModel],
+    *,
+    usage: str,
+    about: str,
+    groups: Mapping[str, str],
+    detail: HelpDetail = "common",
+    uses: Callable[[DeclaredSetting], bool] = lambda setting: True,
+) -> str:
+    """The help of a command, as wide as the terminal.
+
+    Args:
+        settings_type: its settings.
+        usage: the command, for the first line.
+        about: what the command does.
+        groups: the titles of groups by their names, in order; groups that are not named here follow.
+        detail: the most used settings only, or all, in each group the most used first.
+        uses: which settings the command uses; others are left out.
+    """
+    settings = sorted(filter(uses, declared_settings(settings_type)), key=lambda setting: not _is_common(setting))
+    listed = [setting for setting in settings if detail == "all" or _is_common(setting)]
+    more = len(settings) - len(listed)
+    width = min(shutil.get_terminal_size().columns, _WIDEST)
+    parser = argparse.ArgumentParser(
+        usage=f"{usage} [--name=value …]".replace("%", "%%"),
+        description=about,
+        epilog=f"--help_all lists {more} more settings." if more else None,
+        add_help=False,
+        formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=_INDENT, width=width),
+    )
+    for group in _in_order({group_of(setting.model, setting.field) for setting in listed}, list(groups)):
+        section = parser.add_argument_group(groups.get(group, group))
+        for setting in listed:
+            if group_of(setting.model, setting.field) == group:
+                _add(section, setting)
+    return parser.format_help()
+
+
+def _is_common(setting: DeclaredSetting) -> bool:
+    return is_common(setting.model, setting.field)
+
+
+def _in_order(found: set[str], first: Sequence[str]) -> list[str]:
+    return [name for name in first if name in found] + sorted(found - set(first))
+
+
+def _add(section: Any, setting: DeclaredSetting) -> None:
+    """One setting: its flag, the kind of value that it takes, what it does, and its default if that tells anything."""
+    description = setting.info.description or ""
+    default = setting.info.get_default(call_default_factory=True, validated_data={})
+    if default is True:
+        description += " Default: true."
+    elif isinstance(default, str | int | float | Path) and default is not False and default != "":
+        description += f" Default: {default:g}." if isinstance(default, float) else f" Default: {default}."
+    flag, text = f"--{setting.name}", description.replace("%", "%%")
+    if _is_switch(setting):
+        section.add_argument(flag, action="store_true", help=text)
+    else:
+        section.add_argument(flag, metavar=_metavar(setting.info.annotation), help=text)
+
+
+def _is_switch(setting: DeclaredSetting) -> bool:
+    """Whether the flag needs no value: pydantic-settings knows those by a mark in the type's metadata."""
+    return setting.info.annotation is bool and bool(setting.info.metadata)
+
+
+def _metavar(annotation: Any) -> str:
+    """The kind of value: `INT`, `a|b`, `JSON`, …; with `None` left out, which is said by leaving the flag out."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _metavar(arguments[0])
+    if origin is Literal:
+        return "|".join(map(str, arguments))
+    if origin in (Union, types.UnionType):
+        (kind, *others) = [argument for argument in arguments if argument is not type(None)]
+        return "JSON" if others else _metavar(kind)
+    return _METAVARS.get(annotation, "JSON")

@@ -1,0 +1,111 @@
+"""The sources of settings, read one by one: command line, environment variables, YAML file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel
+from pydantic_settings import BaseSettings, CliSettingsSource, EnvSettingsSource
+from pydantic_settings import SettingsError as ParsingError
+
+from judges.config.explaining import explain_flag, suggestion
+from judges.config.structure import Values
+from judges.llm.errors import SettingsError
+
+ENV_PREFIX = "JUDGEGYM_"
+
+SourceKind = Literal["command line", "environment variable", "file", "preset"]
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsSource:
+    """One source of values.
+
+    Attributes:
+        name: for people: the path of a file, the flag that brings a preset.
+        values: what it says, not validated yet.
+        kind: a preset is what a flag or a command sets unless something else does.
+    """
+
+    name: str
+    values: Values
+    kind: SourceKind = "preset"
+
+    def origin(self, name: str) -> str:
+        """Where the setting of this name comes from, for people."""
+        if self.kind != "environment variable":
+            return self.name
+        return f"{self.name} {ENV_PREFIX}{name.replace('.', '__').upper()}"
+
+
+def read_sources(settings_type: type[BaseSettings], argv: Sequence[str], prog: str) -> list[SettingsSource]:
+    """Command line, environment variables, and the YAML file that either of them names; strongest first.
+
+    Raises:
+        SettingsError: an unknown setting, or a missing or unreadable file.
+    """
+    command_line = SettingsSource("command line", _read_command_line(settings_type, argv, prog), "command line")
+    environment = SettingsSource("environment variable", _read_environment(settings_type), "environment variable")
+    path = command_line.values.get("config") or environment.values.get("config")
+    file = [] if path is None else [SettingsSource(str(path), _read_yaml(Path(path)), "file")]
+    return [command_line, environment, *file]
+
+
+def _read_command_line(settings_type: type[BaseSettings], argv: Sequence[str], prog: str) -> Values:
+    try:
+        source: CliSettingsSource[Any] = CliSettingsSource(settings_type, cli_exit_on_error=False, cli_prog_name=prog)
+        return source(args=_with_switches(settings_type, argv))()
+    except ParsingError as error:
+        raise SettingsError(explain_flag(settings_type, str(error), argv)) from None
+
+
+def _with_switches(settings_type: type[BaseModel], argv: Sequence[str]) -> list[str]:
+    """The command line with `--switch=true` as `--switch`, and `--switch=false` as `--no-switch`."""
+    switches = {name for name, field in settings_type.model_fields.items() if field.annotation is bool}
+    words = []
+    for word in argv:
+        flag, equals, value = word.partition("=")
+        name = flag.removeprefix("--")
+        if equals and name in switches and value.lower() in ("true", "false", "1", "0"):
+            word = f"--{name}" if value.lower() in ("true", "1") else f"--no-{name}"
+        words.append("--show_config=all" if word == "--show_config" else word)
+    return words
+
+
+def _read_environment(settings_type: type[BaseSettings]) -> Values:
+    named = [name for name in os.environ if name.upper().startswith(ENV_PREFIX)]
+    for name in named:
+        section = name.upper().removeprefix(ENV_PREFIX).partition("__")[0].lower()
+        if section not in settings_type.model_fields:
+            raise SettingsError(f"environment variable {name}: unknown setting{suggestion(settings_type, section)}")
+    try:
+        return EnvSettingsSource(settings_type)()
+    except ParsingError as error:
+        why = f"{error} ({error.__cause__})" if error.__cause__ is not None else str(error)
+        raise SettingsError(f"environment variables ({', '.join(sorted(named))}): {why}") from None
+
+
+def _read_yaml(path: Path) -> Values:
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"--config: {path} cannot be read: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise SettingsError(f"--config: {path} is not a YAML file: {' '.join(str(error).split())}") from None
+    if not isinstance(values, dict | None):
+        raise SettingsError(f"--config: {path} holds a {type(values).__name__}; expected sections such as `env:`")
+    _check_names(values or {}, path)
+    return {name: value for name, value in (values or {}).items() if value is not None}  # a section may be empty
+
+
+def _check_names(values: Values, path: Path, prefix: str = "") -> None:
+    for name, value in values.items():
+        if not isinstance(name, str):
+            raise SettingsError(f"{prefix}{name!r} ({path}): unknown setting: a name is text")
+        if isinstance(value, dict):
+            _check_names(value, path, f"{prefix}{name}.")

@@ -1,0 +1,71 @@
+"""The command that resumes a run: what was given, the interpreter in use, no secrets."""
+
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from environments.command_line.resume import resume_command
+from tests.environments.loading import loaded_from
+
+KEY = "sk-very-secret"
+ONE = "http://127.0.0.1:1/v1"
+
+
+@pytest.fixture
+def _as_a_script(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["eval_environments/my env.py", "evaluate"])
+
+
+RUN = "--env.data_dir_to_save_evals=runs/x"
+
+
+@pytest.mark.usefixtures("_as_a_script")
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ([RUN], [RUN, "--resume"]),
+        ([RUN, "--resume"], [RUN, "--resume"]),
+        (["--resume", RUN], ["--resume", RUN]),
+        (["--env.data_dir_to_save_evals", "a b/$x"], ["--env.data_dir_to_save_evals", "a b/$x", "--resume"]),
+        ([RUN, "--env.custom_system_prompt=It's `x`"], [RUN, "--env.custom_system_prompt=It's `x`", "--resume"]),
+        ([RUN, f"--env.judge_api_key={KEY}"], [RUN, "--env.judge_api_key=***", "--resume"]),
+        ([RUN, "--env.judge_api_key", KEY], [RUN, "--env.judge_api_key", "***", "--resume"]),
+        ([f"--openai.api_key={KEY}", RUN], ["--openai.api_key=***", RUN, "--resume"]),
+        (["--openai.api_key=e", RUN], ["--openai.api_key=***", RUN, "--resume"]),
+        (
+            ["--openai.api_key", "EMPTY", RUN, "--openai.model_name=EMPTY-1"],
+            ["--openai.api_key", "***", RUN, "--openai.model_name=EMPTY-1", "--resume"],
+        ),
+        (
+            [RUN, f"--env.judge_base_url=http://user:{KEY}@127.0.0.1:9/v1"],
+            [RUN, "--env.judge_base_url=http://127.0.0.1:9/v1", "--resume"],
+        ),
+    ],
+)
+def test_resume_command_is_the_given_one_with_directory_and_flag(given: list[str], expected: list[str]) -> None:
+    command = resume_command(loaded_from(*given), ["evaluate", *given])
+    assert shlex.split(command) == [sys.executable, "eval_environments/my env.py", "evaluate", *expected]
+
+
+@pytest.mark.usefixtures("_as_a_script")
+@pytest.mark.parametrize(
+    "given",
+    [
+        f'--openai.replicas=[{{"base_url": "{ONE}", "api_key": "{KEY}"}}]',
+        f'--env={{"judge_api_key": "{KEY}"}}',
+        f'--openai={{"api_key": "{KEY}"}}',
+        f"--openai.base_url={ONE},http://{KEY}@127.0.0.1:9/v1",
+    ],
+)
+def test_resume_command_of_nested_secrets_shows_none(given: str) -> None:
+    assert KEY not in resume_command(loaded_from(given, RUN), ["evaluate", given, RUN])
+
+
+@pytest.mark.usefixtures("_as_a_script")
+def test_resume_command_of_a_run_without_a_given_directory_names_it(tmp_path: Path) -> None:
+    loaded = loaded_from("--limit=1")
+    loaded.settings.env.data_dir_to_save_evals = "runs/settled later"
+    words = shlex.split(resume_command(loaded, ["evaluate", "--limit=1"]))
+    assert words[2:] == ["evaluate", "--limit=1", "--env.data_dir_to_save_evals=runs/settled later", "--resume"]

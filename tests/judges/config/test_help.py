@@ -1,0 +1,96 @@
+"""`--help`: which settings it lists, in which order, and how it describes them."""
+
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import pytest
+from pydantic import BaseModel, Field, SecretStr
+from pydantic_settings import CliImplicitFlag
+
+from judges.config.fields import setting
+from judges.config.help import help_page, help_requested
+from judges.config.sources import SourcedSettings
+
+
+class Model(BaseModel):
+    help_group: ClassVar[str] = "model"
+
+    rare: int = setting(1, "Count 100 % of something.")
+    often: float = setting(2.0, "Weigh it.", common=True)
+    kind: Literal["a", "b"] = setting("a", "Choose.", group="choice", common=True)
+
+
+class Demo(SourcedSettings):
+    main: Model
+    path: Path | None = Field(None, description="Read it.")
+    key: SecretStr | None = Field(None, description="Unlock it.")
+    body: dict[str, Any] = Field(default_factory=dict, description="Add it.")
+    on: bool = Field(True, description="Do it.")
+    quick: CliImplicitFlag[bool] = Field(False, description="Do it quickly.")
+
+
+GROUPS = {"choice": "what to choose", "model": "the model", "other": "anything else"}
+
+
+def page(**options: Any) -> str:
+    return help_page(Demo, usage="demo", about="Show.", groups=GROUPS, **options)
+
+
+def flags(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.startswith("  --")]
+
+
+@pytest.mark.parametrize(
+    ("argv", "expected"),
+    [
+        ([], None),
+        (["--limit=1"], None),
+        (["--limit=1", "--help"], "common"),
+        (["-h"], "common"),
+        (["--help_all"], "all"),
+        (["--help-all", "--help"], "all"),
+    ],
+)
+def test_help_that_is_asked_for(argv: list[str], expected: str | None) -> None:
+    assert help_requested(argv) == expected
+
+
+def test_help_lists_the_most_used_settings_and_says_how_many_more_there_are() -> None:
+    assert flags(page()) == ["--main.kind a|b", "--main.often NUMBER"]
+    assert "--help_all lists 7 more settings." in page()
+
+
+def test_help_all_lists_every_setting_by_group_the_most_used_first() -> None:
+    everything = page(detail="all")
+    assert flags(everything) == [
+        "--main.kind a|b",
+        "--main.often NUMBER",
+        "--main.rare INT",
+        "--config PATH",
+        "--path PATH",
+        "--key KEY",
+        "--body JSON",
+        "--on true|false",
+        "--quick",
+    ]
+    titles = [line for line in everything.splitlines() if line in {f"{title}:" for title in GROUPS.values()}]
+    assert titles == ["what to choose:", "the model:", "anything else:"]
+    assert "more settings" not in everything
+
+
+def test_help_says_what_a_setting_does_and_its_default() -> None:
+    everything = page(detail="all")
+    for words in ("Count 100 % of something. Default: 1.", "Weigh it. Default: 2.", "Choose. Default: a.", "Do it."):
+        assert words in everything
+    assert "Do it. Default: true." in everything and "Do it quickly.\n" in everything
+
+
+def test_help_leaves_out_what_the_command_does_not_use() -> None:
+    assert flags(page(uses=lambda declared: declared.field == "often")) == ["--main.often NUMBER"]
+
+
+@pytest.mark.parametrize("columns", ["60", "80", "200"])
+def test_help_is_as_wide_as_the_terminal_up_to_what_reads_well(columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setitem(Demo.model_fields, "path", Field(None, description="word " * 60))
+    assert max(map(len, page(detail="all").splitlines())) <= min(int(columns), 100)
