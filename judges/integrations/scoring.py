@@ -45,8 +45,11 @@ class Scoring(Protocol):
         """A result for each response of a `POST /v1/score` body; a failure is a result. Never raises for a judge.
 
         Raises:
-            ValueError: the request cannot be meant (a missing baseline, a rubric of another scale, …).
+            ValueError: the request cannot be judged (a missing baseline, a rubric of another scale, …).
         """
+
+    async def close(self) -> None:
+        """Close what belongs to this event loop."""
 
 
 class ServerScoring:
@@ -180,9 +183,7 @@ def _result(result: ResponseScore) -> Result:
     return Result(result.score, result.status, result.explanation, result.components)
 
 
-def scoring(
-    url: str | None, judge: JudgeMount | None, *, token: str | None, mount: str, timeout_s: float
-) -> ServerScoring | InProcessScoring:
+def scoring(url: str | None, judge: JudgeMount | None, *, token: str | None, mount: str, timeout_s: float) -> Scoring:
     """The server at `url`, or `judge` in process.
 
     Raises:

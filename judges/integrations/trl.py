@@ -14,7 +14,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, cast
 
-from judges.integrations.scoring import InProcessScoring, Result, Scoring, ServerScoring, scoring
+from judges.integrations.scoring import Result, Scoring, scoring
 from judges.llm.wire import JSON
 from judges.server.settings import JudgeMount
 
@@ -89,7 +89,7 @@ def judge_reward(
 
 async def close(reward: RewardFunction) -> None:
     """Close the session of a reward function in this event loop."""
-    source = cast("ServerScoring | InProcessScoring", reward.source)  # type: ignore[attr-defined]  # set above
+    source = cast(Scoring, reward.source)  # type: ignore[attr-defined]  # set above
     await source.close()
 
 
@@ -144,4 +144,4 @@ def _log(results: Sequence[Result], columns: Mapping[str, object], name: str) ->
         )
 
 
-__all__ = ["COLUMNS", "RewardFunction", "Scoring", "close", "judge_reward"]
+__all__ = ["COLUMNS", "RewardFunction", "close", "judge_reward"]

@@ -18,7 +18,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from judges.integrations.scoring import InProcessScoring, ServerScoring, scoring
+from judges.integrations.scoring import Scoring, scoring
 from judges.llm import wire
 from judges.llm.errors import JudgeGymError
 from judges.llm.wire import JSON
@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 DEFAULT_URL = "http://127.0.0.1:8400"
 _FIELDS = ("rubric", "aspects", "baseline", "context")
 
-_SOURCES: dict[bytes, ServerScoring | InProcessScoring] = {}
+_SOURCES: dict[bytes, Scoring] = {}
 
 
 async def compute_score(
@@ -84,7 +84,7 @@ async def close() -> None:
 
 def _source(
     url: str | None, judge: Mapping[str, JSON] | None, *, token: str | None, mount: str, timeout_s: float
-) -> ServerScoring | InProcessScoring:
+) -> Scoring:
     """What scores for these arguments: one for all samples, since verl gives them anew with each."""
     if judge is None and url is None:
         url = DEFAULT_URL

@@ -1,7 +1,7 @@
-"""The judgment cache: answers that were paid for once, on disk, for several processes.
+"""The judgment cache: answers of a model in an SQLite file, shared by runs and processes.
 
-A SQLite file in WAL mode. The key covers everything that shapes an answer; failures never get here, and an answer that
-holds no verdict is not kept either (the judge says what is worth keeping), since asking again may give one.
+The key covers everything that shapes an answer. Failures are not stored, and answers without a verdict neither (the
+judge decides), since asking again may give one. The file is in WAL mode.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from judges.llm.wire import JSON, Choice, Message
 logger = logging.getLogger(__name__)
 
 PROTOCOL_VERSION = 1
-"""Raised when the same request would be read or built in another way."""
+"""Increase it when the same request would be built, or its answer read, in another way: old entries then miss."""
 
 _BUSY_TIMEOUT_S = 30.0
 _LOCK_POLL_S = 0.01
@@ -52,7 +52,7 @@ def request_key(identity: str, messages: Sequence[Message], parameters: Mapping[
 
 
 def _use_wal(database: sqlite3.Connection) -> None:
-    """Switch to WAL mode; waits for a process that creates the file, since this one PRAGMA knows no busy time-out."""
+    """Switch to WAL mode. Poll while another process creates the file: this PRAGMA ignores the busy time-out."""
     until = time.monotonic() + _BUSY_TIMEOUT_S
     while True:
         try:
@@ -67,15 +67,14 @@ def _use_wal(database: sqlite3.Connection) -> None:
 class JudgmentCache:
     """Answers by key.
 
-    All database work happens on one thread of its own, so that waiting for another process's lock never holds up the
-    event loop.
+    All database work runs on one thread of its own, so that a lock held by another process never blocks the event loop.
     """
 
     def __init__(self, path: Path) -> None:
         """Open or create the file.
 
         Raises:
-            SettingsError: the file cannot be opened, or is something else.
+            SettingsError: the file cannot be opened, or is no cache.
         """
         self.path = path
         self._has_failed = False
@@ -95,7 +94,7 @@ class JudgmentCache:
         return database
 
     async def get(self, key: str) -> Choice | None:
-        """The answer kept under `key`; none if the file has become unusable, which is logged once."""
+        """The answer stored under `key`; `None` if there is none, or if reading fails, which is logged once."""
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, self._get, key)
         except sqlite3.Error as error:
@@ -103,7 +102,7 @@ class JudgmentCache:
             return None
 
     async def put(self, key: str, choice: Choice) -> None:
-        """Keep an answer; the first one wins, so that repeats see one answer whoever wrote it."""
+        """Store an answer. The first one stays, so that all processes read the same one."""
         try:
             await asyncio.get_running_loop().run_in_executor(self._thread, self._put, key, choice)
         except sqlite3.Error as error:  # a full disk must not lose the answer that was just paid for

@@ -1,7 +1,7 @@
 """The chat client: OpenAI-compatible `/chat/completions`, for judges and policies alike.
 
-One shared HTTP session, one encoder, one HTTP retry layer, one limit. A call either returns an answer or raises
-`EndpointError`; what a refusal, a truncated or a missing verdict means is the caller's business (`Choice.state`).
+One HTTP session, one encoder, one HTTP retry layer and one concurrency limit for each client. A call returns an answer
+or raises `EndpointError`. The caller decides what a refusal or a truncated answer means (`Choice.state`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Parameter = Literal["default"]
 class ChatClient:
     """Calls one model.
 
-    Use as an async context manager, or call `close`. A session may be shared: then it is not closed here.
+    Use as an async context manager, or call `close`. A session that is passed in is shared and stays open.
     """
 
     def __init__(
@@ -43,11 +43,11 @@ class ChatClient:
         cache: JudgmentCache | None = None,
         session: aiohttp.ClientSession | None = None,
     ) -> None:
-        """Open nothing yet.
+        """Prepare the client; the session is opened by the first request.
 
         Args:
             settings: the model and how to call it.
-            cache: where answers are kept; for judges only, since a policy's samples must be independent.
+            cache: where answers are stored; for judges only, since a policy's samples must be independent.
             session: a session to share with other clients.
 
         Raises:
@@ -74,11 +74,11 @@ class ChatClient:
         await self.close()
 
     async def close(self) -> None:
-        """Close the session, if it is this client's own; calls under way fail."""
+        """Close the session, if it is this client's own; calls in flight fail."""
         await self._transport.close()
 
     def rescale(self, share: float) -> None:
-        """Use a share, from 0 to 1, of the settings' concurrency, at least one request."""
+        """Limit the requests in flight to a share (0 to 1) of the settings' concurrency, at least one."""
         self._transport.limit.rescale(max(1, int(self.settings.max_concurrency * share)))
 
     async def chat(
@@ -97,14 +97,13 @@ class ChatClient:
 
         Args:
             messages: the conversation.
-            n: how many completions. An endpoint that ignores `n` gets as many requests at once.
-            temperature: instead of the settings'; `None` leaves it out.
-            max_tokens: instead of the settings'; 0 leaves it out.
-            vote: which of several independent answers to the same conversation this is; identical calls with different
-                votes never share an answer.
-            seed: of the sampling, for endpoints that take one; left out once this one has refused it.
-            extra: further fields of the body, over the settings' `extra_body`.
-            keep: whether the cache may keep a choice; all whole ones if not given.
+            n: number of completions. An endpoint that ignores `n` is sent `n` requests at once.
+            temperature: overrides the settings; `None` leaves it out.
+            max_tokens: overrides the settings; 0 leaves it out.
+            vote: index of this answer among several independent ones; calls with different votes never share an answer.
+            seed: sampling seed; left out once the endpoint has refused it.
+            extra: further fields of the body; they override the settings' `extra_body`.
+            keep: whether the cache may store a choice; by default all that are whole.
 
         Returns:
             The answer, with exactly `n` choices.
@@ -150,19 +149,19 @@ class ChatClient:
             return _answer([await self._request(messages, parameters)], 1)
         key = request_key(self._identity, messages, parameters, vote)
         if not greedy:
-            return await self._kept_or_asked(key, messages, parameters, keep)
-        # The cache is looked into within the flight: between a look and a flight of its own, another's may end.
-        answer, shared = await self._flights.run(key, lambda: self._kept_or_asked(key, messages, parameters, keep))
+            return await self._cached_or_asked(key, messages, parameters, keep)
+        # Read the cache within the flight: another flight may end between reading it and starting one.
+        answer, shared = await self._flights.run(key, lambda: self._cached_or_asked(key, messages, parameters, keep))
         return ChatAnswer(answer.choices, latency_s=answer.latency_s, cached=True) if shared else answer
 
-    async def _kept_or_asked(
+    async def _cached_or_asked(
         self,
         key: str,
         messages: Sequence[Message],
         parameters: dict[str, JSON],
         keep: Callable[[Choice], bool] | None,
     ) -> ChatAnswer:
-        """The answer from the cache, or else from the model, and then kept if it is worth it."""
+        """The answer from the cache, or else from the model; then it is stored if `keep` allows."""
         if self._cache is not None and (kept := await self._cache.get(key)) is not None:
             return ChatAnswer((kept,), cached=True)
         answer = _answer([await self._request(messages, parameters)], 1)
@@ -181,7 +180,7 @@ class ChatClient:
         return _answer([reply, *await self._fan_out(messages, parameters, missing, first=n - missing)], n)
 
     async def _request(self, messages: Sequence[Message], parameters: Mapping[str, JSON]) -> HttpReply:
-        """One request; an endpoint that refuses a seed is asked without one, then and ever after."""
+        """Send one request. After an endpoint has refused a seed, send this and all later ones without it."""
         without = {name: value for name, value in parameters.items() if name != "seed"}
         if self._seed_is_refused:
             parameters = without
@@ -193,19 +192,19 @@ class ChatClient:
                 raise
             refused = error
         reply = await self._transport.request(messages, without)
-        self._seed_is_refused = True  # and not before: the word may have stood in the message for another reason
+        self._seed_is_refused = True  # only now: "seed" may have been in the message for another reason
         logger.info("%s takes no seed: it is left out", self.settings.endpoints[0].shown)
         return dataclasses.replace(reply, attempts=reply.attempts + refused.attempts)
 
     async def _fan_out(
         self, messages: Sequence[Message], parameters: Mapping[str, JSON], count: int, *, first: int = 0
     ) -> Sequence[HttpReply]:
-        """Send `count` requests at once; the call fails with the first of those that fail after their retries.
+        """Send `count` requests at once; raise the first error of those that fail after their retries.
 
         Each has a seed of its own: the same request with the same seed is the same completion.
         """
         requests = [self._request(messages, _with_seed(parameters, first + number)) for number in range(count)]
-        # All are waited for, so that none is under way after the call has failed.
+        # Wait for all, so that none is in flight after the call has failed.
         outcomes = await asyncio.gather(*requests, return_exceptions=True)
         replies: list[HttpReply] = []
         for outcome in outcomes:
@@ -216,13 +215,13 @@ class ChatClient:
 
 
 def _with_seed(parameters: Mapping[str, JSON], number: int) -> Mapping[str, JSON]:
-    """The parameters with the seed of one of several requests, if they have a seed."""
+    """The parameters of one of several requests: with a seed of its own, if they have one."""
     seed = parameters.get("seed")
     return {**parameters, "seed": seed + number} if isinstance(seed, int) else parameters
 
 
 def _answer(replies: Sequence[HttpReply], n: int) -> ChatAnswer:
-    """Replies that ran at once as one answer of `n` choices; its latency is the longest."""
+    """Replies to requests that ran at once, as one answer of `n` choices; its latency is the longest of theirs."""
     choices = tuple(choice for reply in replies for choice in reply.choices)
     return ChatAnswer(
         choices[:n],

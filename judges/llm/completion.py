@@ -19,9 +19,9 @@ _KEPT_TOKENS = "judgegym_tokens"
 
 @dataclass(frozen=True, slots=True)
 class ChatCompletion:
-    """What is read of a chat completion.
+    """The parts of a chat completion that are used.
 
-    Token counts are 0 where the endpoint gives none; the prompt's token ids are there if it was asked for them.
+    Token counts are 0 if the endpoint returns none; the prompt's token ids are present if requested and returned.
     """
 
     choices: tuple[Choice, ...]
@@ -38,7 +38,7 @@ def parse_completion(data: bytes) -> ChatCompletion:
     """The choices and token counts of a `/chat/completions` answer.
 
     Raises:
-        NotACompletion: the body has not that shape.
+        NotACompletion: the body has another shape.
     """
     try:
         body = wire.loads(data)
@@ -58,7 +58,7 @@ def parse_completion(data: bytes) -> ChatCompletion:
 
 
 def choice_to_json(choice: Choice) -> JSON:
-    """A choice in the shape in which an endpoint sends it, so that `choice_from_json` reads both."""
+    """A choice in the shape in which an endpoint sends it, so that `choice_from_json` reads it back."""
     message: JSON = {"content": choice.text, "reasoning": choice.reasoning, "refusal": choice.refusal}
     sent: dict[str, JSON] = {"message": message, "finish_reason": choice.finish_reason}
     if choice.tokens is not None:
@@ -75,7 +75,7 @@ def choice_from_json(choice: JSON) -> Choice:
     """One element of a chat completion's `choices`.
 
     Raises:
-        NotACompletion: it has not that shape.
+        NotACompletion: it has another shape.
     """
     message = choice.get("message") if isinstance(choice, Mapping) else None
     if not isinstance(choice, Mapping) or not isinstance(message, Mapping):
@@ -83,7 +83,7 @@ def choice_from_json(choice: JSON) -> Choice:
     finish = choice.get("finish_reason")
     return Choice(
         text=_content(message.get("content")),
-        # vLLM and DeepSeek say `reasoning_content`, OpenRouter and newer vLLM `reasoning`.
+        # `reasoning_content`: vLLM, DeepSeek; `reasoning`: OpenRouter, newer vLLM.
         reasoning=_optional_text(message.get("reasoning_content")) or _optional_text(message.get("reasoning")),
         finish_reason=finish if isinstance(finish, str) else None,
         refusal=_optional_text(message.get("refusal")),
@@ -111,7 +111,7 @@ def _optional_text(value: JSON) -> str | None:
 
 def _token_ids(value: JSON) -> tuple[int, ...] | None:
     """Token ids as vLLM gives them: `token_ids` and `prompt_token_ids` (0.10.2 and later, with `return_token_ids`)."""
-    if not isinstance(value, list) or not all(type(each) is int for each in value):
+    if not isinstance(value, list) or not all(type(token) is int for token in value):
         return None
     return tuple(cast("list[int]", value))
 
@@ -121,7 +121,7 @@ def _logprobs(value: JSON) -> tuple[float, ...] | None:
     content = value.get("content") if isinstance(value, Mapping) else None
     if not isinstance(content, list):
         return None
-    try:  # asked for forgiveness, not for each type: there are as many entries as tokens
+    try:  # one check for all entries: there are as many as tokens
         numbers = [entry["logprob"] for entry in content]
         if set(map(type, numbers)) <= {float, int} and all(map(math.isfinite, numbers)):
             return tuple(map(float, numbers))
@@ -155,12 +155,12 @@ def _kept_tokens(content: JSON) -> tuple[Token, ...] | None:
 
 def _alternatives(value: JSON) -> tuple[tuple[str, float], ...]:
     found: list[tuple[str, float]] = []
-    for each in value if isinstance(value, list) else ():
-        text, logprob = (each.get("token"), each.get("logprob")) if isinstance(each, Mapping) else (None, None)
+    for entry in value if isinstance(value, list) else ():
+        text, logprob = (entry.get("token"), entry.get("logprob")) if isinstance(entry, Mapping) else (None, None)
         if isinstance(text, str) and isinstance(logprob, float | int) and not isinstance(logprob, bool):
             try:
                 found.append((text, float(logprob)))
-            except OverflowError:  # a whole number that no float holds
+            except OverflowError:  # an integer beyond the range of floats
                 continue
     return tuple(found)
 

@@ -1,8 +1,8 @@
-"""The project's errors: a flat vocabulary, each named after the boundary that was crossed.
+"""The project's errors.
 
-`UserError`s are the caller's to mend (a setting, a file, a run directory): the command line prints their message and
-exits with code 2. `EndpointError` is an endpoint's: a call that never succeeded. What an endpoint's failure means for
-a judgment is decided by the judges (`judges.core.judgment.Status`), never by turning it into a number.
+`UserError`s are for the user to correct (a setting, a file, a run directory): the command line prints the message and
+exits with code 2. `EndpointError` is a call to an endpoint that never succeeded. The judges decide what that means for
+a judgment (`judges.core.judgment.Status`); it is never turned into a number.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from judges.llm.usage import Usage
 
 
 class JudgeGymError(Exception):
-    """Base of every error that this project raises on purpose."""
+    """Base class of all errors that this project raises."""
 
 
 class UserError(JudgeGymError):
-    """Something that the person at the keyboard can mend; the message says what, where and what was expected."""
+    """The user can correct it; the message says what, where and what was expected."""
 
 
 class SettingsError(UserError):
@@ -36,11 +36,11 @@ class FailureKind(str, Enum):
     """Why an attempt at an endpoint failed."""
 
     CONNECTION = "connection"
-    """No answer at all: refused, reset, name not resolved, closed half way."""
+    """No answer: connection refused, reset or closed early, or name not resolved."""
     TIMEOUT = "timeout"
-    """No answer within the time of one attempt."""
+    """No answer within the time-out of one attempt."""
     OVERLOADED = "overloaded"
-    """HTTP 429 or 503: asked to come back later."""
+    """HTTP 429, 503 or 529: the endpoint is busy."""
     SERVER = "server"
     """HTTP 408, 409 or another 5xx."""
     MALFORMED = "malformed"
@@ -48,7 +48,7 @@ class FailureKind(str, Enum):
     EMPTY = "empty"
     """A chat completion with neither content nor refusal."""
     REJECTED = "rejected"
-    """Another 4xx: the request itself is wrong, and would be again."""
+    """Another 4xx: the request is wrong, and a retry would fail the same way."""
 
     @property
     def retryable(self) -> bool:
@@ -63,10 +63,10 @@ class EndpointError(JudgeGymError):
         kind: what happened to the last attempt.
         endpoint: the URL that was called, without credentials.
         status: HTTP status of the last answer, `None` if there was none.
-        answer: what the endpoint last said (at most 500 characters), or the exception's own words.
+        answer: the endpoint's last message (at most 500 characters), or that of the exception.
         attempts: how many requests were sent.
         retry_after: seconds that the endpoint asked to wait, if it did.
-        usage: what was paid all the same, for answers that held nothing.
+        usage: tokens and cost of answers without content, which are paid for all the same.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Several endpoints that serve the same model: fewest in flight first; one that fails is rested and tried again."""
+"""Several endpoints of one model: requests go to the least busy one; a failing one is paused, ever longer."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pydantic import SecretStr
 
 from judges.llm.urls import is_loopback, without_credentials
 
-_FIRST_REST_S = 1.0
-_LONGEST_REST_S = 30.0
+_FIRST_PAUSE_S = 1.0
+_LONGEST_PAUSE_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +22,8 @@ class Endpoint:
 
     Attributes:
         base_url: up to and without `/chat/completions`, such as `http://localhost:8000/v1`.
-        model: the name that the endpoint knows the model by.
-        api_key: the bearer token, if it wants one.
+        model: the model's name at the endpoint.
+        api_key: the bearer token, if it needs one.
     """
 
     base_url: str
@@ -44,25 +44,25 @@ class Endpoint:
 
 @dataclass(slots=True)
 class Replica:
-    """An endpoint and how it fares."""
+    """An endpoint, its load and its recent failures."""
 
     endpoint: Endpoint
     in_flight: int = 0
     failures_in_a_row: int = 0
-    resting_until: float = float("-inf")
+    paused_until: float = float("-inf")
     failed_at: float = float("-inf")
     headers: dict[str, str] = field(default_factory=dict, repr=False)
     proxy: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        """Build the request headers and look the proxy up, once."""
+        """Build the request headers and look up the proxy once, not for every request."""
         self.proxy = environment_proxy(self.endpoint.url)
         self.headers = {"Content-Type": "application/json"}
         if self.endpoint.api_key is not None:
             self.headers["Authorization"] = f"Bearer {self.endpoint.api_key.get_secret_value()}"
 
     def redact(self, text: str) -> str:
-        """`text` without the endpoint's key and passwords, which endpoints and libraries repeat in their errors."""
+        """`text` without the endpoint's key and passwords; endpoints and libraries repeat them in their errors."""
         key = self.endpoint.api_key.get_secret_value() if self.endpoint.api_key is not None else ""
         for secret in (key, _credentials(self.endpoint.base_url), _credentials(self.proxy or "")):
             if secret:
@@ -70,24 +70,26 @@ class Replica:
         return without_credentials(text)
 
     def succeeded(self) -> None:
-        """Tell of an answer."""
+        """Report an answer."""
         self.failures_in_a_row = 0
-        self.resting_until = float("-inf")
+        self.paused_until = float("-inf")
 
     def failed(self, retry_after: float | None, begun: float = float("inf")) -> None:
-        """Tell of a failure that another replica might not have; rests it for as long as it asked, or ever longer.
+        """Report a failure that another replica might not have, and pause the replica.
+
+        The pause is what the endpoint asked for, or doubles with each failure in a row, up to half a minute.
 
         Args:
-            retry_after: seconds that it asked to wait.
-            begun: when the request began (monotonic clock). All those that were under way at the last failure failed
-                of the same thing, which counts once.
+            retry_after: seconds that the endpoint asked to wait.
+            begun: when the request began (monotonic clock). Requests that were in flight at the last failure have the
+                same cause, which counts once.
         """
         if begun <= self.failed_at and retry_after is None:
             return
         self.failed_at = time.monotonic()
-        rest = min(_LONGEST_REST_S, _FIRST_REST_S * 2**self.failures_in_a_row)
+        pause = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**self.failures_in_a_row)
         self.failures_in_a_row = min(self.failures_in_a_row + 1, 10)
-        self.resting_until = time.monotonic() + max(rest, retry_after or 0.0)
+        self.paused_until = time.monotonic() + max(pause, retry_after or 0.0)
 
 
 class ReplicaSet:
@@ -104,23 +106,23 @@ class ReplicaSet:
         self.replicas = tuple(Replica(endpoint) for endpoint in endpoints)
 
     def pick(self) -> Replica:
-        """The replica with the fewest calls in flight among those awake; if all rest, the one that wakes first."""
+        """The least busy replica that is not paused; if all are paused, the one whose pause ends first."""
         if len(self.replicas) == 1:
             return self.replicas[0]
         now = time.monotonic()
-        return min(self.replicas, key=lambda replica: (max(0.0, replica.resting_until - now), replica.in_flight))
+        return min(self.replicas, key=lambda replica: (max(0.0, replica.paused_until - now), replica.in_flight))
 
 
 def environment_proxy(url: str) -> str | None:
-    """The proxy that the environment (`HTTP_PROXY`, `HTTPS_PROXY`, `NO_PROXY`) names for a URL."""
+    """The proxy for a URL by the environment variables `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY`."""
     parts = urlsplit(url)
     proxy = getproxies().get(parts.scheme)
-    # Almost nobody who sets HTTP_PROXY means this machine's own servers, and few think of NO_PROXY.
+    # Never proxy loopback: HTTP_PROXY is not meant for servers on this machine, and NO_PROXY is often forgotten.
     if proxy is None or is_loopback(url) or proxy_bypass(parts.netloc.rpartition("@")[2]):
         return None
     return proxy
 
 
 def _credentials(url: str) -> str:
-    """The `user:password` of a URL, which a proxy's may have without a scheme."""
+    """The `user:password` of a URL; the URL of a proxy may lack a scheme."""
     return (url.partition("://")[2] or url).partition("/")[0].rpartition("@")[0]

@@ -25,16 +25,16 @@ _SERVER_STATUSES = frozenset({408, 409})
 
 
 def classify_status(status: int) -> FailureKind:
-    """The kind of failure that an HTTP status other than 2xx is."""
+    """The kind of failure of an HTTP status other than 2xx."""
     if status in (429, 503, 529):  # 529: Anthropic's "overloaded"
         return FailureKind.OVERLOADED
     return FailureKind.SERVER if status >= 500 or status in _SERVER_STATUSES else FailureKind.REJECTED
 
 
 def classify_exception(error: BaseException) -> FailureKind:
-    """The kind of failure that an exception of the HTTP client is.
+    """The kind of failure of an exception of the HTTP client.
 
-    A `ValueError` (a URL, a header or a host name that cannot be sent) would be the same again.
+    A `ValueError` (a URL, a header or a host name that cannot be sent) is final: a retry would raise it again.
     """
     if isinstance(error, (asyncio.TimeoutError, TimeoutError)):
         return FailureKind.TIMEOUT
@@ -42,7 +42,7 @@ def classify_exception(error: BaseException) -> FailureKind:
 
 
 def retry_after_seconds(header: str | None, *, now: float | None = None) -> float | None:
-    """Seconds to wait that a `Retry-After` header asks for (RFC 9110, section 10.2.3).
+    """Seconds to wait by a `Retry-After` header (RFC 9110, section 10.2.3).
 
     Args:
         header: the header's value: a number of seconds (fractions are accepted) or an HTTP date.
@@ -68,36 +68,36 @@ def _http_date(text: str) -> float | None:
     try:
         moment = email.utils.parsedate_to_datetime(text)
         return (moment if moment.tzinfo is not None else moment.replace(tzinfo=timezone.utc)).timestamp()
-    except (ValueError, OverflowError, TypeError, IndexError):  # the parser raises each of them on some text
+    except (ValueError, OverflowError, TypeError, IndexError):  # the parser raises all of these on malformed dates
         return None
 
 
 @dataclass(slots=True)
 class CallClock:
-    """The time of a call since its first attempt began; waiting for a place or a rate budget does not count."""
+    """The time of a call since its first attempt began, without waiting for a slot or a rate budget."""
 
     started: float | None = None
     waited: float = 0.0
 
     def start(self) -> None:
-        """Begin, unless already begun."""
+        """Start the clock, unless it is running."""
         if self.started is None:
             self.started = time.monotonic()
 
     @property
     def elapsed(self) -> float:
-        """Seconds since the first attempt began, without those spent waiting to be let in."""
+        """Seconds since the first attempt began, without those spent waiting for admission."""
         return 0.0 if self.started is None else time.monotonic() - self.started - self.waited
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often and how long a call is tried.
+    """How often and for how long a call is retried.
 
     Attributes:
         max_retries: requests after the first one.
         delay_s: upper bound of the first pause; it doubles with each further one, up to a minute.
-        deadline_s: a call's whole time; a pause that would reach beyond it ends the call at once.
+        deadline_s: seconds for the whole call; a pause that would pass it ends the call at once.
     """
 
     max_retries: int

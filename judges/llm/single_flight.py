@@ -1,4 +1,4 @@
-"""Identical calls under way at once share one answer."""
+"""Identical calls in flight at the same time share one answer."""
 
 from __future__ import annotations
 
@@ -10,47 +10,47 @@ T = TypeVar("T")
 
 
 class _Abandoned(Exception):
-    """The caller that led a call was cancelled; another one may lead."""
+    """The caller that ran the call was cancelled; another one may run it."""
 
 
 class SingleFlight(Generic[T]):
-    """Runs one call for all that ask for the same key at the same time.
+    """Runs one call for all callers that ask for the same key at the same time.
 
-    A failure is shared like an answer. If the caller that started the call is cancelled, another one takes over.
+    They share a failure as well. If the caller that runs the call is cancelled, another one runs it anew.
     """
 
     def __init__(self) -> None:
-        """Start with nothing under way."""
-        self._under_way: dict[str, asyncio.Future[T]] = {}
+        """Start with no call in flight."""
+        self._in_flight: dict[str, asyncio.Future[T]] = {}
 
     async def run(self, key: str, call: Callable[[], Awaitable[T]]) -> tuple[T, bool]:
-        """The answer of `call`, or of an identical one under way.
+        """The answer of `call`, or of an identical one in flight.
 
         Returns:
             The answer, and whether it was another caller's.
         """
-        while (running := self._under_way.get(key)) is not None:
+        while (running := self._in_flight.get(key)) is not None:
             try:
                 return await asyncio.shield(running), True
             except _Abandoned:
                 continue
-        leading: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._under_way[key] = leading
+        own: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._in_flight[key] = own
         try:
             answer = await call()
         except asyncio.CancelledError:
-            _fail(leading, _Abandoned())
+            _fail(own, _Abandoned())
             raise
-        except Exception as error:  # not swallowed: handed to everyone who shares the call
-            _fail(leading, error)
+        except Exception as error:  # any error: it is passed to all who share the call, and raised
+            _fail(own, error)
             raise
         else:
-            leading.set_result(answer)
+            own.set_result(answer)
             return answer, False
         finally:
-            del self._under_way[key]
+            del self._in_flight[key]
 
 
 def _fail(future: asyncio.Future[T], error: Exception) -> None:
     future.set_exception(error)
-    future.exception()  # marked as seen: there may be nobody else
+    future.exception()  # mark as retrieved: there may be no other caller

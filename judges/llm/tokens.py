@@ -1,4 +1,4 @@
-"""How many tokens a text is, about: for token budgets and for comparing lengths, never for billing."""
+"""Approximate token counts, for rate budgets and for comparing lengths; never for billing."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _BYTES_PER_TOKEN = 4
 def count_tokens(text: str) -> int:
     """Tokens of `text` by tiktoken's `cl100k_base`; without its table, a quarter of the UTF-8 bytes, rounded up.
 
-    The table is downloaded at first use. Where that fails, the estimate is used for the whole process and the log
-    says so once: the two agree within a few tens of per cent on English, and a ratio of lengths hardly changes.
+    The table is downloaded at first use. If that fails, the process uses the estimate and logs it once: the two agree
+    within a few tens of per cent on English, and ratios of lengths hardly differ.
     """
     encoding = _encoding()
     if encoding is None:
@@ -29,10 +29,10 @@ def count_tokens(text: str) -> int:
 
 @lru_cache(maxsize=1)
 def _encoding() -> tiktoken.Encoding | None:
-    import tiktoken  # late: most runs never count a token
+    import tiktoken  # late: only rate budgets and style control count tokens
 
     try:
         return tiktoken.get_encoding(_ENCODING)
-    except Exception as error:  # noqa: BLE001  # whatever the download raised: no table must never stop a run
+    except Exception as error:  # noqa: BLE001  # whatever the download raises: a run goes on without the table
         logger.warning("tiktoken's table is not available (%s): token counts are UTF-8 bytes / 4", type(error).__name__)
         return None

@@ -1,7 +1,6 @@
-"""One request to a model, until it is answered or final: replicas, limits, budgets and the retry loop.
+"""One request to a model with its retries: replicas, concurrency limit, rate budgets and the retry loop.
 
-Raises `EndpointError` and nothing else; everything that an endpoint can do wrong is classified here or in
-`judges.llm.retry`.
+Raises `EndpointError` and nothing else: each failure of an endpoint is classified here or in `judges.llm.retry`.
 """
 
 from __future__ import annotations
@@ -25,17 +24,17 @@ from judges.llm.wire import JSON, Choice, Message
 
 
 def open_session() -> aiohttp.ClientSession:
-    """An HTTP session for chat clients: no limit of its own, no cookies.
+    """An HTTP session for chat clients: no connection limit of its own, no cookies.
 
-    The environment's proxies are honoured by each replica (`Replica.proxy`): the session's own `trust_env` would look
-    them up, and read `~/.netrc`, on a thread for every single request.
+    Proxies of the environment are taken from each replica (`Replica.proxy`): with `trust_env` the session would look
+    them up, and read `~/.netrc`, on a thread for every request.
     """
     return aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), cookie_jar=aiohttp.DummyCookieJar())
 
 
 @dataclass(frozen=True, slots=True)
 class HttpReply:
-    """What came back: at least one choice, the call's usage, seconds with all pauses, requests sent."""
+    """The answer to one request: at least one choice, usage, seconds with all pauses, and attempts."""
 
     choices: tuple[Choice, ...]
     usage: Usage
@@ -48,7 +47,7 @@ class Transport:
     """Sends requests to the replicas of one model."""
 
     def __init__(self, settings: ChatSettings, meter: Meter, session: aiohttp.ClientSession | None) -> None:
-        """Open nothing yet; a session that is given is shared and never closed here."""
+        """Prepare; the session is opened by the first request, unless one is passed in, which stays open."""
         self.settings = settings
         self.meter = meter
         self.limit = AdaptiveLimit(settings.max_concurrency)
@@ -65,7 +64,7 @@ class Transport:
             self._session = None
 
     async def request(self, messages: Sequence[Message], parameters: Mapping[str, JSON]) -> HttpReply:
-        """One request with its retries.
+        """Send one request, with its retries.
 
         Raises:
             EndpointError: no attempt succeeded.
@@ -84,7 +83,7 @@ class Transport:
                 with attempt:
                     attempts += 1
                     parsed, endpoint = await self._attempt(body, tokens, clock, urgent=attempts > 1)
-                    # An empty answer is tried again, and was paid for all the same.
+                    # An empty answer is retried, and paid for all the same.
                     paid += self.settings.prices.usage(parsed.prompt_tokens, parsed.completion_tokens)
                     if all(choice.state == "empty" for choice in parsed.choices):
                         raise EndpointError(
@@ -101,7 +100,7 @@ class Transport:
     async def _attempt(
         self, body: dict[str, JSON], tokens: int, clock: CallClock, *, urgent: bool
     ) -> tuple[completion.ChatCompletion, Endpoint]:
-        """One attempt under the limits; tells the limit and the replica how it went."""
+        """Make one attempt under the limits, and report its outcome to the limit and the replica."""
         asked = time.monotonic()
         await self._budget.spend(tokens)
         admitted = await self.limit.acquire(urgent=urgent)
@@ -161,7 +160,7 @@ class Transport:
             raise EndpointError(FailureKind.MALFORMED, endpoint=endpoint.shown, status=status, answer=answer) from error
 
     def _expected_tokens(self, messages: Sequence[Message], parameters: Mapping[str, JSON]) -> int:
-        """Prompt tokens, counted, and completion tokens: the mean so far; before any is known, the longest allowed."""
+        """Counted prompt tokens plus the mean of completion tokens so far; before there is one, `max_tokens`."""
         prompt = sum(count_tokens(message["content"]) for message in messages)
         longest = parameters.get("max_tokens")
         if self.meter.answered:

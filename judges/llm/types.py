@@ -1,4 +1,4 @@
-"""What flows in and out of the chat client."""
+"""The settings of a chat client and the answer to a call."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from judges.llm.wire import JSON, Choice
 
 @dataclass(frozen=True, slots=True)
 class ChatSettings:
-    """What a client knows of its model.
+    """A model, and how to call it.
 
     Attributes:
         endpoints: the replicas that serve it, one or more.
@@ -26,9 +26,9 @@ class ChatSettings:
         max_concurrency: requests in flight.
         requests_per_minute: rate budget; `None` for none.
         tokens_per_minute: rate budget; `None` for none.
-        n_is_ignored: the endpoint answers one choice whatever `n` says; found out by itself otherwise.
+        n_is_ignored: the endpoint returns one choice whatever `n` is; detected at the first such answer if not set.
         prices: US dollars for a million tokens.
-        identity: what stands for the endpoint in the cache's key; its first base URL by default.
+        identity: the endpoint's name in the cache's key; its first base URL by default.
     """
 
     endpoints: tuple[Endpoint, ...]
@@ -56,8 +56,8 @@ class ChatAnswer:
         usage: tokens and cost; all zero if the answer was paid for before (`cached`).
         latency_s: seconds from the first attempt to the answer, pauses included.
         attempts: requests sent.
-        cached: the answer came from the cache, or from an identical call under way.
-        prompt_token_ids: the prompt's tokens, where the endpoint was asked for them and gives them.
+        cached: the answer came from the cache, or from an identical call in flight.
+        prompt_token_ids: the prompt's tokens, if requested and returned.
     """
 
     choices: tuple[Choice, ...]

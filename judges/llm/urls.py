@@ -1,4 +1,4 @@
-"""Endpoint URLs: what makes one, and what of it may be shown."""
+"""Endpoint URLs: splitting, validation, and removal of credentials."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def without_credentials(text: str) -> str:
 
 
 def split_urls(value: str) -> list[str]:
-    """The base URLs of a setting that may name several, with commas between."""
+    """The base URLs of a comma-separated setting."""
     return [url.strip() for url in value.split(",") if url.strip()]
 
 
@@ -39,7 +39,7 @@ def _is_url(url: str) -> bool:
     try:
         parts = urlsplit(url)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 0) >= 0
-    except ValueError:  # a port that is no number, or none that there is
+    except ValueError:  # a port that is no number or out of range
         return False
 
 
@@ -49,5 +49,5 @@ def is_loopback(url: str) -> bool:
 
 
 def same_host(first: str, second: str) -> bool:
-    """Whether all URLs of two settings have one host."""
+    """Whether all URLs of two settings have the same host."""
     return len({urlsplit(url).hostname for url in split_urls(first) + split_urls(second)}) == 1

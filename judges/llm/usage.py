@@ -1,4 +1,4 @@
-"""Token usage and cost, counted apart for each client (policy and judge)."""
+"""Token usage and cost, counted separately for each client (policy and judge)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Usage:
     cost: float = 0.0
 
     def __add__(self, other: Usage) -> Usage:
-        """Both together."""
+        """The sum of both."""
         return Usage(
             self.prompt_tokens + other.prompt_tokens,
             self.completion_tokens + other.completion_tokens,
@@ -36,7 +36,7 @@ class Prices:
     output: float = 0.0
 
     def usage(self, prompt_tokens: int, completion_tokens: int) -> Usage:
-        """The usage of one answer, priced."""
+        """The usage of one answer with its price."""
         cost = (prompt_tokens * self.input + completion_tokens * self.output) / 1_000_000
         return Usage(prompt_tokens, completion_tokens, cost)
 
@@ -46,7 +46,7 @@ class Meter:
     """Running totals of one client.
 
     Attributes:
-        answered: requests that an endpoint answered, each counted once whatever its retries.
+        answered: requests that were answered; a request counts once, whatever its retries.
         usage: tokens and cost of all answers that were paid for.
     """
 

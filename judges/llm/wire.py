@@ -1,7 +1,7 @@
 """JSON on the wire: the encoder, and the types of what is sent to a model and of what it answers.
 
-Lone surrogates (which an escape in a JSON text can make) cannot be encoded as UTF-8; they become U+FFFD here, on the
-way in and on the way out, so that nothing behind this border meets one.
+Lone surrogates (an escape in JSON can make one) cannot be encoded as UTF-8. They are replaced by U+FFFD here, in
+what is read and in what is sent, so that no other module has to handle them.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Token:
 
     Attributes:
         text: as the endpoint gives it.
-        top: the likeliest tokens at its place with their logprobs; kept for tokens that hold a digit alone, since there
-            are hundreds of the others and scores are what they are wanted for.
+        top: the likeliest tokens at its position with their logprobs; kept only for tokens with a digit, since they
+            serve to compute expected scores.
     """
 
     text: str
@@ -48,12 +48,12 @@ class Choice:
 
     Attributes:
         text: the content, empty if the endpoint sent none.
-        reasoning: reasoning that the endpoint returned apart from the content.
+        reasoning: reasoning that the endpoint returned in a field of its own.
         finish_reason: `stop`, `length`, `content_filter`, … as sent.
-        refusal: the endpoint's own refusal, where it says so apart from the content.
-        token_ids: the sampled tokens, where the endpoint was asked for them and gives them.
-        logprobs: one for each sampled token, where the endpoint was asked for them and gives them.
-        tokens: the text in tokens, where the endpoint was asked for their alternatives and gives them.
+        refusal: the refusal, if the endpoint returned one in a field of its own.
+        token_ids: the sampled tokens, if requested and returned.
+        logprobs: one for each sampled token, if requested and returned.
+        tokens: the text in tokens with their alternatives, if requested and returned.
     """
 
     text: str
@@ -66,7 +66,7 @@ class Choice:
 
     @property
     def state(self) -> ChoiceState:
-        """`ok`, or what came instead of a whole answer."""
+        """`ok`, or why this is not a whole answer."""
         if self.refusal is not None or self.finish_reason == "content_filter":
             return "refusal"
         if self.finish_reason == "length":
@@ -96,7 +96,7 @@ def scrub_all(value: JSON) -> JSON:
 
 
 def dumps(value: JSON) -> bytes:
-    """UTF-8 JSON, keys in their own order."""
+    """UTF-8 JSON, keys in the order of insertion."""
     try:
         return orjson.dumps(value)
     except TypeError:
@@ -117,7 +117,7 @@ def loads(data: bytes | str) -> JSON:
     try:
         return cast(JSON, orjson.loads(data))
     except orjson.JSONDecodeError:
-        # orjson refuses escaped lone surrogates, which the standard library reads; NaN and Infinity it reads too.
+        # The standard library reads what orjson refuses: escaped lone surrogates, NaN and Infinity.
         try:
             return scrub_all(cast(JSON, json.loads(data)))
         except RecursionError:
@@ -125,7 +125,7 @@ def loads(data: bytes | str) -> JSON:
 
 
 def lookup(value: JSON, name: str) -> JSON:
-    """The value under a dotted name (in a list, a place from 0), `None` if there is none."""
+    """The value at a dotted path (in a list, an index from 0); `None` if there is none."""
     for part in name.split("."):
         if isinstance(value, list) and part.isdecimal():
             value = value[int(part)] if int(part) < len(value) else None
@@ -135,9 +135,9 @@ def lookup(value: JSON, name: str) -> JSON:
 
 
 def error_text(data: bytes) -> str:
-    """What an error body says, for people: the OpenAI-style message if there is one, else its text.
+    """The message of an error body: the OpenAI-style one if there is one, else the text.
 
-    Not shortened yet: a secret has to be found whole before anything is cut.
+    Not shortened: secrets are removed first, and a part of one would not be found.
     """
     try:
         body = loads(data)
@@ -149,7 +149,7 @@ def error_text(data: bytes) -> str:
 
 
 def excerpt(data: bytes) -> str:
-    """A body's text as one line, as far as it can matter in a message."""
+    """The beginning of a body's text, as one line."""
     return " ".join(data[:_EXCERPT_BYTES].decode("utf-8", "replace").split()) or "empty body"
 
 

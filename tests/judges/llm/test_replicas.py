@@ -107,12 +107,12 @@ def test_rests_grow_up_to_half_a_minute_and_begin_anew(monkeypatch: pytest.Monke
 
     def rest(retry_after: float | None = None) -> float:
         replica.failed(retry_after)
-        return replica.resting_until - 1000.0
+        return replica.paused_until - 1000.0
 
     assert [rest() for _ in range(7)] == [1, 2, 4, 8, 16, 30, 30]
     assert [rest(90.0), rest(0.5)] == [90, 30]
     replica.succeeded()
-    assert replica.resting_until < 1000.0
+    assert replica.paused_until < 1000.0
     assert rest() == 1
 
 
