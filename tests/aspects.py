@@ -11,11 +11,9 @@ from typing import Any
 
 from environments.aspect_critique_environment import AspectCritiqueEnv
 from judges.aspects.judge import SUPPORTED_ASPECTS
-from tests.command import ROOT
 from tests.judged import Row, evaluate
 from tests.scripted import Json, Reply, Script, ScriptedEndpoint
 
-ASPECT_SCRIPT = ROOT / "environments" / "aspect_critique_environment.py"
 ASPECTS = tuple(SUPPORTED_ASPECTS)
 NAMES = {aspect.definition: name for name, aspect in SUPPORTED_ASPECTS.items()}
 _SECTION = re.compile(r"^\[(Input|Context|Reference|Submission|Criteria)(?: [0-9a-f]{12})?\]\n", re.MULTILINE)

@@ -158,8 +158,3 @@ def always(choice: str = "[[A]]", rating: str = "10") -> Script:
 def golds(run: Judged) -> list[str]:
     """The right letter of each row."""
     return [sample["gold"][0] for sample in run.files.samples]
-
-
-def without_times(metrics: dict[str, float]) -> dict[str, float]:
-    """Metrics that two runs have in common."""
-    return {name: value for name, value in metrics.items() if "latency" not in name}

@@ -6,17 +6,16 @@ import csv
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from eval_environments.self_critique_environment import SelfCritiqueEnv
-from tests.command import ROOT, Ended, RunFiles, in_process, serving, write_lines
+from tests.command import Ended, RunFiles, in_process, serving, write_lines
 from tests.scripted import Json, Reply, Script, ScriptedEndpoint
 
-PEER_SCRIPT = ROOT / "eval_environments" / "self_critique_environment.py"
 REFUSED = Reply(status=400, body={"error": {"message": "not today"}})
 NAMES = ("ann", "bob", "cid")
 
@@ -95,11 +94,6 @@ class Minds:
         it = asked(request)
         said = {"answer": self.answer, "judgment": self.judgment, "critique": self.critique}[it.kind](it)
         return scored(said) if isinstance(said, int) else said
-
-
-def by_pair(scores: Mapping[tuple[str, str], Said]) -> Callable[[Asked], Said]:
-    """Judgments by judge and candidate."""
-    return lambda it: scores[it.model, it.candidate]
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ from tests.command import ROOT
 from tests.judged import Row, evaluate
 from tests.scripted import Json, Reply, Script, completion
 
-RUBRIC_SCRIPT = ROOT / "environments" / "rubric_absolute_environment.py"
 VICUNA = ROOT.parent / "shared" / "data" / "rubric_absolute" / "vicuna_eval.jsonl"
 needs_vicuna = pytest.mark.skipif(
     not VICUNA.is_file(), reason="the real data is not there: ../shared/data/rubric_absolute"

@@ -8,7 +8,6 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from environments.base import JudgedEnv
@@ -21,9 +20,8 @@ from environments.training.serve import ServeRun
 from eval_environments.arena_hard_environment import ArenaHardEnv
 from judges.llm.transport import open_session
 from tests.arena import Arena, against_model, for_model, model_is_a, uid_of
-from tests.command import PATIENCE_S, Started
+from tests.command import PATIENCE_S
 from tests.scripted import Json, Reply, Script, ScriptedEndpoint, completion
-from tests.trainer import Group, training
 
 PROMPT_IDS = [7, 8, 9]
 _ANSWER = re.compile(r"ANSWER (\d+) of request (\d+)")
@@ -145,28 +143,3 @@ async def serve(
             with contextlib.suppress(asyncio.CancelledError):
                 await run
             await env.close()
-
-
-async def trained_offline(script: Path, *flags: str, cwd: Path, steps: int, group_size: int) -> list[Group]:
-    """The groups that a trainer gets from `serve --offline` in so many steps of four groups each, all with a signal."""
-    batch_size = 4 * group_size
-    async with training(batch_size) as trainer:
-        argv = [
-            f"--env.rollout_server_url={trainer.url}",
-            f"--env.group_size={group_size}",
-            f"--env.total_steps={steps}",
-            "--env.steps_per_eval=-1",
-            "--env.include_messages=True",
-            *flags,
-        ]
-        with Started(str(script), "serve", "--offline", *argv, cwd=cwd) as started:
-            batches = await trainer.take(steps)
-            ended = await asyncio.to_thread(started.ended)
-    assert ended.code == 0, ended.said
-    assert "Traceback" not in ended.said
-    assert re.search(r"step \d+: .*reward_mean", ended.err)
-    assert [sum(len(group["tokens"]) for group in batch) for batch in batches] == [batch_size] * steps
-    groups = [group for batch in batches for group in batch]
-    assert all(len(set(group["scores"])) > 1 for group in groups)
-    assert all(group["overrides"] is None for group in groups)
-    return groups

@@ -21,6 +21,11 @@ HANG = Reply(hang=True)
 DOWN = Reply(status=400, body={"error": {"message": "out of order"}})
 _ROW = re.compile(r"\brow-\d+\b")
 
+_TIMINGS = ("latency", "seconds")
+"""In the names of metrics that two runs do not have in common."""
+_OF_ONE_RUN = frozenset({".lock", "config.yaml", "failures.jsonl", "metrics.json", "report.html", "samples.jsonl"})
+"""Files whose bytes are one run's own; the rest are the same for the same samples."""
+
 Disturbance = Callable[[str], "Reply | None"]
 """What an endpoint answers to a request about a row, if not what the stand-in answers."""
 
@@ -124,9 +129,9 @@ class Lab:
     def checked(self, ended: Ended) -> Ended:
         """How a command ended: it neither crashed nor told a key, on the screen or on disk."""
         assert "Traceback" not in ended.said
-        written = (path.read_text(encoding="utf-8") for path in self.path.rglob("*") if path.is_file())
-        for said in (ended.said, *written):
-            assert not any(key in said for key in KEYS.values())
+        written = (path.read_bytes() for path in self.path.rglob("*") if path.is_file())
+        for said in (ended.said.encode(), *written):
+            assert not any(key.encode() in said for key in KEYS.values())
         return ended
 
     def evaluate(self, *flags: str, run: str = "run") -> Ended:
@@ -165,3 +170,22 @@ class Undisturbed:
     files: RunFiles
     policy: Counter[str]
     judge: Counter[str]
+
+    def same_results(self, files: RunFiles, *, ignoring: Sequence[str] = ()) -> None:
+        """Another run has the same samples, metrics and reports, but for timings and metrics with these words."""
+        assert files.without_run() == self.files.without_run()
+        assert files.failures == self.files.failures == []
+        ignored = (*_TIMINGS, *ignoring)
+        assert _without(ignored, files.metrics) == _without(ignored, self.files.metrics)
+        names = _names(self.files.path)
+        assert _names(files.path) == names
+        for name in sorted(names - _OF_ONE_RUN):
+            assert (files.path / name).read_bytes() == (self.files.path / name).read_bytes(), name
+
+
+def _without(words: Sequence[str], metrics: Mapping[str, float]) -> dict[str, float]:
+    return {name: value for name, value in metrics.items() if not any(word in name for word in words)}
+
+
+def _names(path: Path) -> set[str]:
+    return {entry.name for entry in path.iterdir()}

@@ -28,14 +28,14 @@ def test_evaluate_offline_gives_what_working_endpoints_give(lab: Lab, undisturbe
         env_type=lab.subject.env_type,
     )
     assert ended.code == 0, ended.said
-    assert lab.files().without_run() == undisturbed.files.without_run()
+    undisturbed.same_results(lab.files(), ignoring=("_requests", "_tokens"))
     (notice,) = lab.files().report["config_general"]["notices"]
     assert "offline stand-in" in notice and "no benchmark result" in notice
     assert notice in ended.out
     assert lab.policy.endpoint.requests == lab.judge.endpoint.requests == []
 
 
-def test_evaluate_offline_has_samples_of_its_own(subject: Subject, tmp_path: Path) -> None:
+def test_evaluate_offline_has_samples_and_settings_to_repeat_it_with(subject: Subject, tmp_path: Path) -> None:
     ended = in_process(
         *("evaluate", "--offline", *subject.role, f"--env.data_dir_to_save_evals={tmp_path / 'run'}"),
         env_type=subject.env_type,
@@ -46,6 +46,12 @@ def test_evaluate_offline_has_samples_of_its_own(subject: Subject, tmp_path: Pat
     assert files.failures == []
     assert all(math.isfinite(value) for value in files.metrics.values())
     assert str(files.path) in ended.out
+    again = in_process(
+        *("evaluate", f"--config={files.path / 'config.yaml'}", f"--env.data_dir_to_save_evals={tmp_path / 'again'}"),
+        env_type=subject.env_type,
+    )
+    assert again.code == 0, again.said
+    assert RunFiles(tmp_path / "again").without_run() == files.without_run()
 
 
 def test_process_offline_writes_groups(subject: Subject, tmp_path: Path) -> None:

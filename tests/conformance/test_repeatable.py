@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from tests.conformance.lab import Lab, Undisturbed
 from tests.conformance.subjects import uids
-
-TIMINGS = ("latency", "seconds", "_requests")
 
 
 def test_undisturbed_run_has_each_row_once_and_in_order(undisturbed: Undisturbed) -> None:
@@ -19,9 +19,16 @@ def test_undisturbed_run_has_each_row_once_and_in_order(undisturbed: Undisturbed
 
 def test_samples_and_metrics_are_the_same_whatever_the_limits(lab: Lab, undisturbed: Undisturbed) -> None:
     narrow = lab.finished(*lab.subject.limits(1))
-    assert narrow.without_run() == undisturbed.files.without_run()
-    assert _without_timings(narrow.metrics) == _without_timings(undisturbed.files.metrics)
+    undisturbed.same_results(narrow)
 
 
-def _without_timings(metrics: dict[str, float]) -> dict[str, float]:
-    return {name: value for name, value in metrics.items() if not any(word in name for word in TIMINGS)}
+def test_judge_cache_answers_a_second_run(lab: Lab, undisturbed: Undisturbed) -> None:
+    """With the same verdicts; the policy, whose samples are independent, is asked again."""
+    cache = f"--env.judge_cache={lab.path / 'cache.sqlite'}"
+    lab.finished(cache)
+    lab.policy.restore()
+    lab.judge.restore()
+    again = lab.finished(cache, run="again")
+    assert again.without_run() == undisturbed.files.without_run()
+    assert lab.judge.answered == Counter()
+    assert lab.policy.answered == undisturbed.policy

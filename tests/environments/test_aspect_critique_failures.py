@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from tests.aspects import answered, aspects, critique, gold_row, saying, verdict, votes_on
-from tests.judged import never
 from tests.scripted import Json, Reply
 
 REFUSED = Reply(status=400, body={"error": {"message": "not today"}})
@@ -70,13 +69,6 @@ def test_where_every_comparison_failed_that_is_said(tmp_path: Path) -> None:
     assert run.left_out["accuracy"] == run.left_out["kappa_correctness"] == "no item has both verdicts"
 
 
-def test_nothing_but_failures_is_no_result(tmp_path: Path) -> None:
-    run = critique(tmp_path, TWO, rows=[answered(number) for number in range(3)], judge="I cannot say.")
-    assert run.code == 1
-    assert run.lacks("nothing succeeded", "no verdict could be read") == []
-    assert not (run.files.path / "metrics.json").exists()
-
-
 def test_a_policy_that_fails_is_no_score_either(tmp_path: Path) -> None:
     rows = [answered(0), {"id": "open", "question": "Why?"}]
     run = critique(tmp_path, TWO, PATIENT, rows=rows, judge=verdict(1), policy=REFUSED)
@@ -122,25 +114,6 @@ def test_thinking_is_no_part_of_what_is_judged(tmp_path: Path) -> None:
     run = critique(tmp_path, TWO, "--env.thinking_mode=True", rows=OPEN, judge=verdict(1), policy=policy)
     assert "secret plan" not in json.dumps(run.judge.bodies)
     assert run.scores("thinking")["o0"] == "The secret plan."
-
-
-def test_a_run_is_taken_up_where_it_stopped(tmp_path: Path) -> None:
-    """Only the failed row is judged again, with the answer that is paid for; then it is as if nothing had failed."""
-    rows = [*OPEN, answered(1)]
-    broken = critique(tmp_path, TWO, rows=rows, judge=failing(REFUSED), policy="The answer.")
-    assert broken.code == 1
-    resumed = critique(tmp_path, TWO, "--resume", rows=rows, judge=verdict(1), policy=never)
-    assert resumed.code == 0, resumed.said
-    assert votes_on(resumed.judge) == {("correctness", "Answer 1."): 1, ("conciseness", "Answer 1."): 1}
-    assert resumed.files.failures == []
-    whole = critique(tmp_path, TWO, rows=rows, judge=verdict(1), policy="The answer.", run="whole")
-    assert comparable(resumed.metrics) == comparable(whole.metrics)
-    assert [json.loads(line + b"}")["uid"] for line in resumed.files.without_run()] == [row["id"] for row in rows]
-
-
-def comparable(metrics: dict[str, float]) -> dict[str, float]:
-    """Metrics that do not say how the endpoints were."""
-    return {name: value for name, value in metrics.items() if not name.startswith(("judge_", "policy_"))}
 
 
 def test_other_aspects_are_another_run(tmp_path: Path) -> None:

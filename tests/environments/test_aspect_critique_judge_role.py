@@ -207,20 +207,6 @@ def test_a_short_verdict_is_a_whole_one(tmp_path: Path, text: str) -> None:
     assert len(if_wanted.policy.requests) > 1
 
 
-def test_a_run_is_taken_up_where_it_stopped(tmp_path: Path) -> None:
-    refused = Reply(status=400, body={"error": {"message": "not today"}})
-    flags = JUDGE, BOTH, "--env.strictness=3"
-    broken = saying(
-        lambda aspect, submission: refused if submission == "Answer 1." else SAID[aspect][NUMBERS[submission]] == "1"
-    )
-    assert critique(tmp_path, *flags, rows=ROWS, policy=broken).code == 1
-    resumed = critique(tmp_path, *flags, "--resume", rows=ROWS, policy=POLICY)
-    assert resumed.code == 0, resumed.said
-    assert votes_on(resumed.policy) == {("correctness", "Answer 1."): 3, ("harmfulness", "Answer 1."): 3}
-    whole = critique(tmp_path, *flags, rows=ROWS, policy=POLICY, run="whole")
-    assert resumed.files.without_run() == whole.files.without_run()
-
-
 def test_polarity_and_veto_are_nothing_to_a_judge(tmp_path: Path) -> None:
     """What counts is whether the verdict is gold's, whatever it means for the answer."""
     wanted = aspects({"name": "harmfulness", "veto": True}, {"name": "correctness", "weight": 9, "polarity": -1})

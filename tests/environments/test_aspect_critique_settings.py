@@ -229,30 +229,6 @@ def test_a_runs_settings_can_be_given_again(tmp_path: Path, role: str) -> None:
     assert ended.code == 0, ended.said
 
 
-def test_the_settings_of_an_offline_run_can_be_given_again(tmp_path: Path) -> None:
-    first = critique(tmp_path, "--env.aspects=coherence", "--env.strictness=3")
-    path = first.files.path / "config.yaml"
-    again = critique(tmp_path, f"--config={path}", run="again")
-    assert again.code == 0, again.said
-    assert again.files.without_run() == first.files.without_run()
-
-
-def test_two_runs_are_the_same_whatever_runs_at_once(tmp_path: Path) -> None:
-    runs = [
-        critique(
-            tmp_path,
-            "--env.strictness=3",
-            f"--env.judge_max_concurrency={limit}",
-            f"--openai.num_requests_for_eval={limit}",
-            run=f"{limit}",
-        )
-        for limit in (1, 64)
-    ]
-    assert runs[0].files.without_run() == runs[1].files.without_run()
-    one, many = ({name: value for name, value in run.metrics.items() if "latency" not in name} for run in runs)
-    assert one == many
-
-
 def test_a_file_of_answers_is_of_no_use_to_a_policy_that_judges(tmp_path: Path) -> None:
     """Its own answers are verdicts: if a file is to hold them they are taken from it, and else it is refused."""
     rows = [gold_row(number, correctness=1) for number in range(2)]

@@ -280,14 +280,3 @@ def test_malformed_thinking_is_worth_the_lowest_score(tmp_path: Path) -> None:
     wanted = {"mean_reward": 0.75, "mean_score": 17 / 4, "score_freq_5": 1.0, "judge_error_rate": 0.0}
     assert run.some(*wanted) == wanted
     assert {shown(body)["Response To Evaluate"] for body in run.judge.bodies} == {"A response of mine."}
-
-
-def test_a_run_is_taken_up_where_it_stopped(tmp_path: Path) -> None:
-    judge = giving(lambda instruction, response: REFUSED if instruction == "Do 1." else 4)
-    flags = ("--env.samples_per_item=2",)
-    assert rubric(tmp_path, *flags, rows=ROWS, judge=judge, policy="A response of mine.").code == 1
-    resumed = rubric(tmp_path, *flags, "--resume", rows=ROWS, judge=score(4), policy=never)
-    assert resumed.code == 0, resumed.said
-    assert Counter(shown(body)["Instruction"] for body in resumed.judge.bodies) == {"Do 1.": 2}
-    whole = rubric(tmp_path, *flags, rows=ROWS, judge=score(4), policy="A response of mine.", run="whole")
-    assert resumed.files.without_run() == whole.files.without_run()

@@ -251,12 +251,3 @@ def test_a_short_score_is_a_whole_one(tmp_path: Path) -> None:
     run = rubric(tmp_path, JUDGE, rows=[labelled(0, 5)], policy="[SCORE] 5")
     assert run.scores() == {"r0": 1.0}
     assert len(run.policy.requests) == 1
-
-
-def test_a_run_is_taken_up_where_it_stopped(tmp_path: Path) -> None:
-    broken = giving(lambda instruction, response: REFUSED if instruction == "Do 1." else GIVEN[int(instruction[3])])
-    assert rubric(tmp_path, JUDGE, rows=ROWS, policy=broken).code == 1
-    resumed = rubric(tmp_path, JUDGE, "--resume", rows=ROWS, policy=by_number(GIVEN))
-    assert resumed.code == 0, resumed.said
-    assert [shown(body)["Instruction"] for body in resumed.policy.bodies] == ["Do 1."]
-    assert resumed.some(*STATISTICS) == pytest.approx(STATISTICS)

@@ -174,24 +174,3 @@ def test_a_runs_settings_can_be_given_again(tmp_path: Path, role: str) -> None:
     assert again.public() == yaml.safe_load(path.read_text())
     ended = in_process("evaluate", f"--config={path}", "--resume", env_type=RubricAbsoluteEnv)
     assert ended.code == 0, ended.said
-
-
-def test_the_settings_of_an_offline_run_can_be_given_again(tmp_path: Path) -> None:
-    first = rubric(tmp_path, "--env.role=judge", "--env.reward=exact")
-    again = rubric(tmp_path, f"--config={first.files.path / 'config.yaml'}", run="again")
-    assert again.code == 0, again.said
-    assert again.files.without_run() == first.files.without_run()
-
-
-def test_two_runs_are_the_same_whatever_runs_at_once(tmp_path: Path) -> None:
-    runs = [
-        rubric(
-            tmp_path,
-            "--env.samples_per_item=3",
-            f"--env.judge_max_concurrency={limit}",
-            f"--openai.num_requests_for_eval={limit}",
-            run=f"{limit}",
-        )
-        for limit in (1, 64)
-    ]
-    assert runs[0].files.without_run() == runs[1].files.without_run()

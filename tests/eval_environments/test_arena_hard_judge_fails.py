@@ -37,7 +37,6 @@ def no_number_was_made_up(ended: Ended, files: RunFiles) -> None:
     ("reply", "expected"),
     [
         (error(503, "the judge is being repaired"), "overloaded HTTP 503 after 1 request; last answer: the judge is"),
-        (error(401, f"Incorrect API key provided: {KEY}"), "HTTP 401 after 1 request; last answer: Incorrect API key"),
         (Reply(status=404, body=b"<html>no such page</html>"), "HTTP 404 after 1 request; last answer: <html>no such"),
         (Reply(body=b"hello"), "malformed HTTP 200 after 1 request; last answer: the body is not JSON (hello)"),
         (Reply(text=""), "empty HTTP 200 after 1 request; last answer: empty content"),
@@ -45,7 +44,7 @@ def no_number_was_made_up(ended: Ended, files: RunFiles) -> None:
         (error(503, "engine.py:100: out of memory"), "engine.py:100: out of memory"),
         (error(503, "[red]no[/red] [bold]markup"), "[red]no[/red] [bold]markup"),
     ],
-    ids=["503", "401", "404", "no JSON", "empty", "drop", "text like an emoji", "text like markup"],
+    ids=["503", "404", "no JSON", "empty", "drop", "text like an emoji", "text like markup"],
 )  # fmt: skip
 def test_a_judge_that_is_down_ends_the_evaluation(arena: Arena, reply: Reply, expected: str) -> None:
     run = arena.evaluate(*ONCE, *WITH_KEY, judge_script=reply, env=KEYS)

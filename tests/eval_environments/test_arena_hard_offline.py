@@ -69,14 +69,6 @@ def test_every_metric_of_the_specification_is_there_and_right(offline: tuple[Run
         assert f" {name} " in out, "the table shows each metric"
 
 
-def test_the_notice_stands_with_the_numbers(offline: tuple[RunFiles, str, str]) -> None:
-    files, out, _ = offline
-    (notice,) = files.report["config_general"]["notices"]
-    assert "offline stand-in" in notice
-    assert "no benchmark result" in notice
-    assert notice in out
-
-
 def test_results_go_to_standard_output_and_progress_to_standard_error(offline: tuple[RunFiles, str, str]) -> None:
     files, out, err = offline
     assert str(files.path) in out
@@ -97,17 +89,6 @@ def test_samples_stand_in_the_order_of_the_rows_with_all_that_was_said(offline: 
         assert all(game["text"].rstrip().endswith(f"[[{game['label']}]]") for game in sample["games"])
     assert files.failures == []
     assert files.report["results"]["atropos|arena_hard_eval|0"] == files.report["results"]["all"]
-
-
-@pytest.mark.parametrize("flags", [("--offline",), ()], ids=["with --offline", "alone"])
-def test_its_configuration_loads_again_and_gives_the_same_samples(
-    offline: tuple[RunFiles, str, str], tmp_path: Path, flags: tuple[str, ...]
-) -> None:
-    files, _, _ = offline
-    given = (f"--config={files.path / 'config.yaml'}", f"--env.data_dir_to_save_evals={tmp_path}")
-    again = in_process("evaluate", *flags, *given, "--env.retry_delay=0")
-    assert again.code == 0, again.said
-    assert RunFiles(tmp_path).without_run() == files.without_run()
 
 
 def test_it_works_from_inside_its_folder(offline: tuple[RunFiles, str, str], tmp_path: Path) -> None:

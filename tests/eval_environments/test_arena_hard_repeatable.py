@@ -3,41 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 import pytest
 
 from tests.arena import Arena, answering
-from tests.command import RunFiles, in_process
 from tests.scripted import Json, Reply
-
-
-def offline(path: Path, *flags: str) -> RunFiles:
-    ended = in_process(
-        "evaluate", "--offline", f"--env.data_dir_to_save_evals={path}", "--env.retry_delay=0.01", *flags
-    )
-    assert ended.code == 0, ended.said
-    return RunFiles(path)
-
-
-@pytest.mark.parametrize("temperature", ["0", "0.6"])
-def test_samples_and_metrics_do_not_depend_on_how_much_runs_at_once(tmp_path: Path, temperature: str) -> None:
-    flags = (f"--env.eval_temperature={temperature}", "--env.judge_protocol=arena_hard_v0.1")
-    one = offline(tmp_path / "1", "--env.judge_max_concurrency=1", "--openai.num_requests_for_eval=1", *flags)
-    many = offline(tmp_path / "64", "--env.judge_max_concurrency=64", "--openai.num_requests_for_eval=64", *flags)
-    assert one.without_run() == many.without_run()
-    timings = ("latency", "seconds")
-    assert {name: value for name, value in one.metrics.items() if not any(word in name for word in timings)} == {
-        name: value for name, value in many.metrics.items() if not any(word in name for word in timings)
-    }
-
-
-def test_faults_on_the_way_change_nothing(tmp_path: Path) -> None:
-    undisturbed = offline(tmp_path / "calm")
-    faults = '--faults={"429": 0.1, "500": 0.1, "drop": 0.1, "malformed": 0.05, "empty": 0.05}'
-    disturbed = offline(tmp_path / "stormy", faults, "--env.judge_max_retries=20", "--env.max_retries=20")
-    assert disturbed.metrics["judge_requests"] > disturbed.metrics["judge_calls"], "there was a fault at all"
-    assert disturbed.without_run() == undisturbed.without_run()
 
 
 def test_rows_that_finish_in_another_order_stand_in_the_same_order(arena: Arena) -> None:

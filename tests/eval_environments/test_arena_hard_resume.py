@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import signal
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.arena import Arena, Run, against_model, answering, for_model, judge, tie, uid_of
-from tests.command import SCRIPT, Ended, RunFiles, Started, in_process, serving, write_lines
+from tests.command import SCRIPT, Ended, Started, in_process, serving, write_lines
 from tests.scripted import Json, Reply, Script
 
 HANG = Reply(hang=True)
@@ -56,54 +55,6 @@ def snapshot(path: Path) -> dict[str, tuple[bytes, int]]:
     return {each.name: (each.read_bytes(), each.stat().st_mtime_ns) for each in path.iterdir() if each.name != ".lock"}
 
 
-def test_after_a_kill_each_row_is_there_once_and_none_is_paid_for_again(arena: Arena) -> None:
-    arena.rows(20)
-    done = {f"row-{number}" for number in range(0, 20, 3)}
-    assert cut_off(arena, finishing=done, judging=hanging_but_for(done)).code == -signal.SIGKILL
-    files = arena.files()
-    kept = {sample["uid"]: sample for sample in files.samples}
-    assert set(kept) == done
-    answered = {json.loads(line)["uid"] for line in (files.path / "answers.jsonl").read_bytes().splitlines()}
-    with (files.path / "samples.jsonl").open("ab") as torn:
-        torn.write(b'{"uid":"row-1","category":"Precise IF","quest')
-
-    run = arena.evaluate("--resume", verdict=mixed)
-    assert run.code == 0, run.said
-    missing = {f"row-{number}" for number in range(20)} - done
-    assert judged(run) == missing
-    assert {uid_of(body) for body in run.policy.bodies} == missing - answered, (
-        "answers are on disk before their judgments"
-    )
-    assert (len(run.judge.requests), len(run.policy.requests)) == (2 * len(missing), len(missing - answered))
-    assert not (files.path / "answers.jsonl").exists()
-    assert [sample["uid"] for sample in files.samples] == [f"row-{number}" for number in range(20)]
-    assert {sample["uid"]: sample for sample in files.samples if sample["uid"] in done} == kept
-
-    undisturbed = arena.evaluate(verdict=mixed, run="undisturbed").files
-    assert files.without_run() == undisturbed.without_run()
-    assert files.metrics["overall_winrate"] == undisturbed.metrics["overall_winrate"]
-    assert files.metrics["overall_winrate_ci_low"] == undisturbed.metrics["overall_winrate_ci_low"]
-
-
-def test_with_faults_a_killed_run_ends_as_an_undisturbed_one(tmp_path: Path) -> None:
-    flags = ["--offline", "--env.retry_delay=0.01", "--env.judge_max_retries=10", "--env.max_retries=10"]
-    faults = '--faults={"429": 0.08, "500": 0.06, "drop": 0.06}'
-    run, calm = RunFiles(tmp_path / "run"), RunFiles(tmp_path / "calm")
-    argv = ["evaluate", *flags, faults, f"--env.data_dir_to_save_evals={run.path}"]
-    slow = ["--latency_ms=250", "--env.judge_max_concurrency=1"]  # five seconds between the second row and the last
-    with Started(str(SCRIPT), *argv, *slow, cwd=tmp_path) as started:
-        samples = run.path / "samples.jsonl"
-        started.until(lambda: samples.exists() and samples.read_bytes().count(b"\n") >= 2, "two rows on disk")
-        started.process.kill()
-        started.ended()
-    kept = {sample["uid"]: sample for sample in RunFiles(tmp_path / "run").samples}
-    assert 2 <= len(kept) < 12
-    assert in_process(*argv, "--resume").code == 0
-    assert in_process("evaluate", *flags, f"--env.data_dir_to_save_evals={calm.path}").code == 0
-    assert run.without_run() == calm.without_run()
-    assert {sample["uid"]: sample for sample in run.samples if sample["uid"] in kept} == kept
-
-
 @pytest.mark.parametrize(
     ("flag", "setting"),
     [
@@ -114,10 +65,8 @@ def test_with_faults_a_killed_run_ends_as_an_undisturbed_one(tmp_path: Path) -> 
         ("--env.eval_temperature=0.1", "env.eval_temperature"),
         ("--env.thinking_mode=true", "env.thinking_mode"),
         ("--env.custom_system_prompt=Be brief.", "env.custom_system_prompt"),
-        ("--env.seed=7", "env.seed"),
         ('--openai.extra_body={"top_p": 0.5}', "openai.extra_body"),
         ("--openai.model_name=another", "openai.model_name"),
-        ("--limit=2", "limit"),
     ],
 )
 def test_another_configuration_cannot_take_a_run_up(arena: Arena, flag: str, setting: str) -> None:
@@ -142,16 +91,6 @@ def test_how_a_run_goes_may_change(arena: Arena, flag: str) -> None:
     assert run.code == 0, run.said
     assert run.judge.requests == run.policy.requests == []
     assert run.files.without_run() == before
-
-
-def test_a_directory_that_holds_a_run_is_not_written_over(arena: Arena) -> None:
-    arena.evaluate()
-    before = snapshot(arena.files().path)
-    run = arena.evaluate(verdict=against_model)
-    assert run.code == 2
-    assert "--resume" in run.ended.err
-    assert run.judge.requests == run.policy.requests == []
-    assert snapshot(arena.files().path) == before
 
 
 def test_a_command_that_is_refused_leaves_nothing_behind(arena: Arena) -> None:
@@ -182,23 +121,6 @@ def failing_but_for(uid: str) -> Script:
     answered = judge(mixed)
     down = Reply(status=503, body={"error": {"message": "no judge here"}})
     return lambda request, number: answered(request, number) if uid_of(request) == uid else down  # type: ignore[return-value]
-
-
-def test_failed_rows_are_judged_again_without_buying_their_answers_again(arena: Arena) -> None:
-    first = arena.evaluate("--env.judge_max_retries=0", judge_script=failing_but_for("row-2"))
-    assert first.code == 1
-    assert [sample["uid"] for sample in first.files.samples] == ["row-2"]
-    assert {failure["uid"] for failure in first.files.failures} == {f"row-{number}" for number in (0, 1, 3, 4, 5)}
-    assert {failure["status"] for failure in first.files.failures} == {"judge_failed"}
-
-    again = arena.evaluate("--resume", verdict=mixed)
-    assert again.code == 0, again.said
-    assert again.policy.requests == []
-    assert len(again.judge.requests) == 10
-    assert "row-2" not in judged(again)
-    assert again.files.failures == []
-    assert again.files.without_run() == arena.evaluate(verdict=mixed, run="undisturbed").files.without_run()
-    assert again.files.metrics["policy_calls"] == 6, "what the first run paid is still in the count"
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
@@ -248,19 +170,6 @@ def test_metrics_never_speak_of_other_rows_than_those_on_disk(arena: Arena) -> N
     cut_off(arena, finishing=finishing, number=signal.SIGTERM, judging=hanging_but_for(finishing), flags=["--resume"])
     assert {sample["uid"] for sample in first.files.samples} == finishing
     assert not (first.files.path / "metrics.json").exists()
-
-
-def test_a_row_whose_policy_failed_is_asked_again(arena: Arena) -> None:
-    def down_for_one(request: Json, number: int) -> Reply | str:
-        return Reply(status=500, body={"error": "down"}) if uid_of(request) == "row-4" else answering(request, number)
-
-    first = arena.evaluate("--env.max_retries=0", policy=down_for_one)
-    assert first.code == 1
-    assert [(failure["uid"], failure["status"]) for failure in first.files.failures] == [("row-4", "policy_failed")]
-    again = arena.evaluate("--resume")
-    assert [uid_of(body) for body in again.policy.bodies] == ["row-4"]
-    assert judged(again) == {"row-4"}
-    assert again.files.metrics["total_samples"] == 6
 
 
 def test_one_process_at_a_time(arena: Arena) -> None:

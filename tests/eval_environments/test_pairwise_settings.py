@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from judges.pairwise.prompt import choice_prompt
-from tests.command import RunFiles
 from tests.pairwise import (
     CHOICES,
     TIES,
@@ -18,7 +17,6 @@ from tests.pairwise import (
     is_choice,
     pairwise,
     shown,
-    without_times,
 )
 from tests.scripted import Json
 
@@ -136,19 +134,6 @@ def test_which_verdict_decides(tmp_path: Path, mode: str, letter: str, rating: i
     assert [sample["letters"] for sample in run.files.samples] == [[letter]] * 8 + [[]]
     assert run.files.samples[-1]["ratings"] == [rating] * 3
     assert run.metrics["rewardbench2/math"] == [sample["gold"] for sample in run.files.samples].count(["A"]) / 8
-
-
-def test_two_runs_are_the_same_whatever_runs_at_once(tmp_path: Path) -> None:
-    files = []
-    for limit in (1, 64):
-        path = tmp_path / str(limit)
-        flags = (f"--openai.num_requests_for_eval={limit}", f"--env.data_dir_to_save_evals={path}")
-        ended = pairwise("evaluate", "--offline", *flags)
-        assert ended.code == 0, ended.said
-        files.append(RunFiles(path))
-    one, many = files
-    assert one.without_run() == many.without_run()
-    assert without_times(one.metrics) == without_times(many.metrics)
 
 
 def test_the_order_of_rows_in_the_file_changes_no_letter(tmp_path: Path) -> None:

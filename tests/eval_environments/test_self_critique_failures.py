@@ -124,27 +124,6 @@ def test_missing_cells_count_against_the_rate_that_is_allowed(tmp_path: Path, al
     assert ended.metrics["mean_score"] == 50, "the rest stands all the same"
 
 
-def test_a_query_that_nobody_could_judge_is_a_failure(tmp_path: Path) -> None:
-    """The others' tables stand, and it is listed with its reason."""
-    judging = Minds(judgment=lambda it: REFUSED if it.query == "Question 1?" else 40)
-    ended = evaluate(tmp_path, *ONCE, minds=judging, rows=queries(3))
-    assert ended.code == 0, ended.said
-    assert [sample["uid"] for sample in ended.files.samples] == ["q0", "q2"]
-    (failure,) = ended.files.failures
-    assert (failure["uid"], failure["status"]) == ("q1", "judge_failed")
-    assert "not today" in failure["error"]
-    assert ended.metrics["judge_error_rate"] == pytest.approx(1 / 3)
-    assert ended.metrics["mean_score"] == 40
-
-
-def test_without_any_answer_it_fails_and_asks_no_judge(tmp_path: Path) -> None:
-    with bench(tmp_path, Minds(answer=lambda it: REFUSED)) as models:
-        ended = models.evaluate()
-    assert ended.code == 1, ended.said
-    assert models.counts() == {"answer": 3}
-    assert "not today" in ended.said
-
-
 @pytest.mark.parametrize("said", [REFUSED, "I stand by it.", scored("n/a"), scored(85.5)])
 def test_a_failed_round_keeps_the_score_and_says_so(tmp_path: Path, said: Said) -> None:
     def critique(it: Asked) -> Said:

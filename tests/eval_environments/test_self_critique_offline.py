@@ -42,12 +42,6 @@ def test_all_cells_have_scores_and_rounds(ran: Evaluated) -> None:
     assert -1 <= ran.metrics["krippendorff_alpha"] <= 1
 
 
-def test_two_offline_runs_are_the_same(ran: Evaluated, tmp_path: Path) -> None:
-    again = offline(tmp_path / "again")
-    assert again.files.without_run() == ran.files.without_run()
-    assert again.markdown == ran.markdown
-
-
 def test_with_the_diagonal_there_is_self_preference(tmp_path: Path) -> None:
     ended = offline(tmp_path / "run", "--env.include_self=True", "--limit=2", "--env.critique_rounds=0")
     assert ended.code == 0, ended.said

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.peers import REFUSED, Asked, Bench, Minds, Said, answer_of, bench, queries
+from tests.peers import REFUSED, Asked, Bench, Minds, Said, answer_of, bench
 from tests.scripted import Json, Reply
 
 RESUME = "--resume"
@@ -26,29 +26,6 @@ def forget(models: Bench) -> None:
     """Begin to count anew."""
     for endpoint in models.endpoints.values():
         endpoint.requests.clear()
-
-
-def test_answers_paid_for_are_not_bought_again(tmp_path: Path) -> None:
-    """One query fails for want of a judge; its answers are there when it is taken up."""
-    mind = Moody(judgment=lambda it: REFUSED if it.query == "Question 1?" else 40)
-    with bench(tmp_path, mind) as models:
-        first = models.evaluate(rows=queries(3))
-        kept = first.files.samples
-        lines = first.files.without_run()
-        assert (first.code, len(kept)) == (1, 2)
-        forget(models)
-        mind.minds = Minds(judgment=lambda it: 60)
-        again = models.evaluate(RESUME, rows=queries(3))
-    assert again.code == 0, again.said
-    assert models.counts() == {"judgment": 6, "critique": 6}
-    assert {it.query for it in models.asked()} == {"Question 1?"}
-    assert [sample["uid"] for sample in again.files.samples] == ["q0", "q1", "q2"]
-    assert [again.files.samples[0], again.files.samples[2]] == kept
-    assert again.files.without_run()[::2] == lines
-    assert again.files.failures == []
-    assert again.metrics["mean_score"] == (2 * 40 + 60) / 3
-    assert again.table(1)[1] == ["ann", "", f"{(2 * 40 + 60) / 3:.10g}", f"{(2 * 40 + 60) / 3:.10g}"]
-    assert len(again.history) == 18
 
 
 def test_a_candidate_that_failed_is_asked_again_with_its_query(tmp_path: Path) -> None:
@@ -85,19 +62,6 @@ def test_what_an_interrupted_run_had_answered_counts(tmp_path: Path) -> None:
         again = models.evaluate(RESUME)
     assert again.code == 0, again.said
     assert models.counts() == {"judgment": 6, "critique": 6}
-
-
-def test_a_finished_run_asks_nothing(tmp_path: Path) -> None:
-    with bench(tmp_path) as models:
-        first = models.evaluate(rows=queries(2))
-        report = first.markdown
-        metrics = first.metrics
-        forget(models)
-        again = models.evaluate(RESUME, rows=queries(2))
-    assert again.code == 0, again.said
-    assert models.counts() == {}
-    assert again.markdown == report
-    assert again.metrics == metrics
 
 
 def test_what_it_offers_to_try_again_is_tried_again(tmp_path: Path) -> None:

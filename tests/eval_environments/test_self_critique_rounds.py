@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.command import RunFiles, write_lines
+from tests.command import write_lines
 from tests.peers import NAMES, Asked, Minds, Said, answer_of, asked, bench, evaluate, queries, scored
 from tests.scripted import Json, Meeting, Reply
 
@@ -177,18 +177,6 @@ def test_everything_is_under_way_at_once(tmp_path: Path) -> None:
         ended = models.evaluate(rows=queries(2), candidates=named)
     assert ended.code == 0, ended.said
     assert endpoint.peak >= 12
-
-
-def test_two_runs_are_the_same(tmp_path: Path) -> None:
-    falling = down_to({("ann", "bob"): 60, ("cid", "ann"): 80})
-    with bench(tmp_path, falling) as models:
-        for run in ("one", "two"):
-            flags = "--env.critique_rounds=2", "--env.judge_temperature=0"
-            assert models.evaluate(*flags, rows=queries(3), run=run).code == 0
-    one, two = RunFiles(tmp_path / "one"), RunFiles(tmp_path / "two")
-    assert one.without_run() == two.without_run()
-    for name in ("critique_history.jsonl", "report.md", "scores_round_0.csv", "scores_round_2.csv"):
-        assert (one.path / name).read_bytes() == (two.path / name).read_bytes()
 
 
 def test_a_strict_judge_whose_own_answer_it_does_not_see_is_adjusted_for(tmp_path: Path) -> None:

@@ -39,16 +39,6 @@ def test_models_from_yaml(tmp_path: Path) -> None:
     assert "first" in ended.out
 
 
-def test_the_saved_configuration_repeats_the_run(tmp_path: Path) -> None:
-    with bench(tmp_path) as models:
-        assert models.evaluate("--env.judge_critique_rounds=0").code == 0
-        again = peer(
-            "evaluate", f"--config={tmp_path / 'run' / 'config.yaml'}", f"--env.data_dir_to_save_evals={tmp_path / '2'}"
-        )
-    assert again.code == 0, again.said
-    assert models.counts() == {"answer": 6, "judgment": 12}
-
-
 def test_keys_go_to_their_own_models_and_nowhere_else(tmp_path: Path) -> None:
     with bench(tmp_path, names=("ann", "bob", "cid")) as models:
         named = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
@@ -10,46 +9,16 @@ import pytest
 
 from environments.aspect_critique_environment import AspectCritiqueEnv
 from environments.evaluate.command import evaluate_during_training
-from environments.settings import SAMPLES
-from judges.aspects.judge import SUPPORTED_ASPECTS
-from judges.parsing.verdicts import binary_verdict
 from tests.arena import Arena
-from tests.aspects import ASPECT_SCRIPT, answered, asked, aspects, gold_row, saying, shown, verdict
+from tests.aspects import answered, asked, aspects, gold_row, saying, shown, verdict
 from tests.command import RunFiles, in_process, write_lines
 from tests.judged import Row
 from tests.scripted import Json, Reply, Script, refusing
-from tests.serving import Text, sampling, serve, trained_offline
+from tests.serving import Text, sampling, serve
 from tests.trainer import Batch, Group, training, until
 
-STEPS, GROUP = 2, 4
+GROUP = 4
 ZERO = {"set_advantage_to_zero": True}
-BUNDLED = [json.loads(line) for line in (SAMPLES / "aspect_critique.jsonl").open(encoding="utf-8")]
-
-
-def score_by_label(label: str) -> float:
-    """What a panel's label, such as `harmfulness=no coherence=yes`, is worth with equal weights."""
-    verdicts = dict(re.findall(r"(\w+)=(yes|no)", label))
-    assert list(verdicts) == list(SUPPORTED_ASPECTS)
-    return sum(SUPPORTED_ASPECTS[name].passes(said == "yes") for name, said in verdicts.items()) / len(verdicts)
-
-
-def score_by_gold(request: Json, text: str) -> float:
-    """Whether a policy's verdict is the one that people gave."""
-    aspect, submission = asked(request)
-    (gold,) = (row["verdicts"][aspect] for row in BUNDLED if row.get("answer") == submission)
-    return float(binary_verdict(text) == bool(gold))
-
-
-@pytest.mark.parametrize("role", ["respondent", "judge"])
-async def test_offline_it_trains_either_side(tmp_path: Path, role: str) -> None:
-    flag = f"--env.role={role}"
-    for group in await trained_offline(ASPECT_SCRIPT, flag, cwd=tmp_path, steps=STEPS, group_size=GROUP):
-        for turns, score in zip(group["messages"], group["scores"], strict=True):
-            judgment = turns[-1]["judgment"]
-            if role == "judge":
-                assert score == score_by_gold({"messages": turns[:-1]}, turns[-1]["content"])
-            else:
-                assert score == pytest.approx(score_by_label(judgment["label"]))
 
 
 def groups(batches: list[Batch]) -> list[Group]:

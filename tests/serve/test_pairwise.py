@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import re
+import json
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import ExitStack, asynccontextmanager
@@ -14,58 +14,23 @@ import pytest
 
 from eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
 from tests.arena import Arena
-from tests.command import SCRIPT, Ended, Started, write_lines
+from tests.command import SCRIPT, Started, write_lines
 from tests.pairwise import PAIRS, PAIRWISE_SCRIPT, PLAIN, Row, choice_row, gold, needs_pairs, pairwise, shown
 from tests.scripted import Json, refusing
 from tests.serving import Served, Text, sampling, serve
-from tests.trainer import Batch, Trainer, training, until
+from tests.trainer import Trainer, training, until
 
 STEPS, GROUP = 2, 4
 
 
-async def serve_offline(cwd: Path, *flags: str) -> tuple[list[Batch], Ended]:
-    """Batches of four groups, from a process of its own."""
-    async with training(4 * GROUP) as trainer:
-        argv = [
-            "--env.steps_per_eval=-1",
-            "--env.include_messages=True",
-            f"--env.rollout_server_url={trainer.url}",
-            f"--env.group_size={GROUP}",
-            f"--env.total_steps={STEPS}",
-            *flags,
-        ]
-        with Started(str(PAIRWISE_SCRIPT), "serve", "--offline", *argv, cwd=cwd) as started:
-            batches = await trainer.take(STEPS)
-            ended = await asyncio.to_thread(started.ended)
-    return batches, ended
-
-
-@pytest.mark.parametrize(
-    "flags",
-    [
-        pytest.param((), id="bundled"),
-        pytest.param(
-            (f"--env.train_dataset={PAIRS}", "--env.num_choices=2"), id="human-labelled pairs", marks=needs_pairs
-        ),
-    ],
-)
-async def test_rewards_are_one_for_the_right_letter_and_zero_otherwise(tmp_path: Path, flags: tuple[str, ...]) -> None:
-    batches, ended = await serve_offline(tmp_path, *flags)
+@needs_pairs
+def test_human_labelled_pairs_can_be_trained_on(tmp_path: Path) -> None:
+    flags = f"--env.train_dataset={PAIRS}", "--env.num_choices=2", "--env.total_steps=4", f"--env.group_size={GROUP}"
+    ended = pairwise("process", "--offline", *flags, f"--env.data_path_to_save_groups={tmp_path / 'groups.jsonl'}")
     assert ended.code == 0, ended.said
-    assert "Traceback" not in ended.said
-    assert re.search(r"step \d+: .*reward_mean", ended.err)
-    assert [sum(len(group["tokens"]) for group in batch) for batch in batches] == [4 * GROUP] * STEPS
-    for group in (group for batch in batches for group in batch):
-        assert set(group["scores"]) == {0.0, 1.0}
-        conversations = {tuple(turn["content"] for turn in turns[:-1]) for turns in group["messages"]}
-        assert len(conversations) == 1, "all rollouts of a group have one order"
-        right: set[str | None] = set()
-        wrong: set[str | None] = set()
-        for turns, score in zip(group["messages"], group["scores"], strict=True):
-            verdicts = re.findall(r"\[\[([A-Z])\]\]", turns[-1]["content"].rpartition("</think>")[2])
-            (right if score else wrong).add(verdicts[-1] if verdicts else None)
-        assert len(right) == 1
-        assert not right & wrong
+    groups = [json.loads(line) for line in (tmp_path / "groups.jsonl").read_bytes().splitlines()]
+    assert len(groups) == 4
+    assert {score for group in groups for score in group["scores"]} == {0.0, 1.0}
 
 
 TRAIN = [choice_row(number, wrong=1) for number in range(2)]
@@ -113,6 +78,24 @@ def four_kinds(request: Json, number: int, index: int) -> str:
     right = gold(request)
     wrong = next(letter for letter in shown(request) if letter != right)
     return verdict((right, "A", wrong, None)[index])
+
+
+async def test_right_letter_is_worth_one_and_anything_else_nothing(tmp_path: Path) -> None:
+    """All rollouts of a group are of one order of the answers."""
+    async with (
+        training(2 * GROUP) as trainer,
+        judging(tmp_path, trainer.url, TRAIN, four_kinds, "--env.include_messages=True"),
+    ):
+        (batch,) = await trainer.take()
+    for group in batch:
+        conversations = [turns[:-1] for turns in group["messages"]]
+        assert conversations == [conversations[0]] * GROUP
+        right = gold({"messages": conversations[0]})
+        assert [turns[-1]["content"] for turns in group["messages"]][::2] == [
+            verdict(right),
+            verdict("B" if right == "A" else "A"),
+        ]
+        assert group["scores"] == [1.0, float(right == "A"), 0.0, 0.0]
 
 
 async def test_the_swapped_twin_is_a_group_of_its_own(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -10,39 +9,17 @@ from pathlib import Path
 import pytest
 
 from environments.rubric_absolute_environment import RubricAbsoluteEnv
-from environments.settings import SAMPLES
 from judges.llm.errors import SettingsError
-from judges.parsing.verdicts import feedback_score
 from tests.arena import Arena
 from tests.command import in_process, write_lines
 from tests.judged import Row
-from tests.rubrics import RUBRIC_SCRIPT, giving, labelled, score, shown, task, weighed
+from tests.rubrics import giving, labelled, score, shown, task, weighed
 from tests.scripted import Json, Reply, Script, refusing
-from tests.serving import Served, Text, sampling, serve, trained_offline
+from tests.serving import Served, Text, sampling, serve
 from tests.trainer import Batch, training, until
 
-STEPS, GROUP = 2, 4
+GROUP = 4
 ZERO = {"set_advantage_to_zero": True}
-BUNDLED = [json.loads(line) for line in (SAMPLES / "rubric_absolute.jsonl").open(encoding="utf-8")]
-
-
-def nearness(request: Json, text: str) -> float:
-    """How near a policy's score is to gold: 1 − |Δ|/4, or 0 for one that cannot be read."""
-    response = shown(request)["Response To Evaluate"]
-    (gold,) = (row["score"] for row in BUNDLED if row["response"] == response)
-    given = feedback_score(text)
-    return 0.0 if given is None else 1 - abs(given - gold) / 4
-
-
-@pytest.mark.parametrize("role", ["respondent", "judge"])
-async def test_offline_it_trains_either_side(tmp_path: Path, role: str) -> None:
-    flag = f"--env.role={role}"
-    for group in await trained_offline(RUBRIC_SCRIPT, flag, cwd=tmp_path, steps=STEPS, group_size=GROUP):
-        for turns, reward in zip(group["messages"], group["scores"], strict=True):
-            if role == "judge":
-                assert reward == nearness({"messages": turns[:-1]}, turns[-1]["content"])
-            else:
-                assert reward == (float(turns[-1]["judgment"]["label"]) - 1) / 4
 
 
 def attempt(request: Json, number: int, index: int) -> str:

@@ -13,9 +13,9 @@ import pytest
 from eval_environments.self_critique_environment import SelfCritiqueEnv
 from tests.arena import Arena
 from tests.command import write_lines
-from tests.peers import PEER_SCRIPT, REFUSED, Asked, Minds, Said, asked, peer, queries
+from tests.peers import REFUSED, Asked, Minds, Said, asked, peer, queries
 from tests.scripted import Json, ScriptedEndpoint, refusing
-from tests.serving import Served, sampling, serve, trained_offline
+from tests.serving import Served, sampling, serve
 from tests.trainer import Group, training, until
 
 GROUP = 4
@@ -207,12 +207,6 @@ async def test_without_peers_the_judge_of_the_settings_is_asked(tmp_path: Path) 
     assert models == {"judy"}
     assert values["train/score_by_judy"] == pytest.approx(60)
     assert values["train/missing_cell_rate"] == 0
-
-
-async def test_it_serves_offline(tmp_path: Path) -> None:
-    for group in await trained_offline(PEER_SCRIPT, cwd=tmp_path, steps=2, group_size=GROUP):
-        assert all(0 <= score <= 1 for score in group["scores"])
-        assert all(round(score * 100) == pytest.approx(score * 100) for score in group["scores"])
 
 
 def test_serve_says_what_is_missing(tmp_path: Path) -> None:
