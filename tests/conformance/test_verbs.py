@@ -1,0 +1,42 @@
+"""A setting that a verb does not use is refused where it was set on purpose, and the message says where it belongs."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from tests.conformance.lab import Lab
+from tests.conformance.subjects import Verb
+
+# The setting as a flag and as a variable, the verb that does not use it, and one that does.
+FOREIGN: list[tuple[str, str, Verb, Verb]] = [
+    ("env.group_size", "4", "evaluate", "serve"),
+    ("env.rollout_server_url", "http://127.0.0.1:9", "evaluate", "serve"),
+    ("limit", "3", "serve", "evaluate"),
+    ("env.max_judge_error_rate", "0.5", "process", "evaluate"),
+]
+
+
+def refused(lab: Lab, *argv: str, words: list[str], **env: str) -> None:
+    """The command ends with 2 and these words, before anything is asked or written."""
+    ended = lab.command(*argv, **env)
+    assert ended.code == 2, ended.said
+    said = " ".join(ended.err.split())
+    assert [word for word in words if word not in said] == [], said
+    assert lab.policy.endpoint.requests == lab.judge.endpoint.requests == []
+    assert not lab.files().path.exists()
+
+
+@pytest.mark.parametrize(("setting", "value", "verb", "other"), FOREIGN)
+def test_setting_of_another_verb_is_refused(lab: Lab, setting: str, value: str, verb: Verb, other: Verb) -> None:
+    flag, variable = f"--{setting}={value}", f"JUDGEGYM_{setting.upper().replace('.', '__')}"
+    argv = [verb, *lab.data, *lab.subject.role]
+    refused(lab, *argv, flag, words=[f"--{setting}", verb, other])
+    refused(lab, *argv, words=[variable, verb, other], **{variable: value})
+
+
+def test_file_may_hold_settings_of_several_verbs(lab: Lab) -> None:
+    path = lab.path / "several.yaml"
+    path.write_text(yaml.safe_dump({"env": {"group_size": 4, "total_steps": 7}}), encoding="utf-8")
+    ended = lab.evaluate(f"--config={path}")
+    assert ended.code == 0, ended.said
