@@ -21,7 +21,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from environments import cli
-from environments.evaluate import command as evaluate_command
+from environments.evaluate import evaluation
 from eval_environments.arena_hard_environment import ArenaHardEnv
 
 
@@ -36,8 +36,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
     seconds: list[float] = []
-    loop = evaluate_command.finish_rows
-    evaluate_command.finish_rows = timed(loop, seconds)
+    loop = evaluation.finish_rows
+    evaluation.finish_rows = timed(loop, seconds)
     rows = len(Path(arguments.prompts).read_bytes().splitlines())
     bound = (2 * rows * arguments.latency_ms / arguments.limit + arguments.latency_ms) / 1000
     for number in range(arguments.rounds):

@@ -17,16 +17,17 @@ import logging
 import socket
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import aiohttp
 
+from environments.clients import Clients
 from environments.command_line.arguments import load_settings
+from environments.completions import Completion
 from environments.metrics import Metrics
-from environments.rollouts.groups import JudgedGroup
 from environments.training.connection import TrainerConnection
 from environments.training.rollout_api import RolloutApi
 from environments.training.serve import ServeRun
@@ -43,24 +44,24 @@ BATCH = 128
 
 
 class SequentialArena(ArenaHardEnv):
-    """The same judgments, each call awaited before the next one is made."""
+    """The same judgments, each call of a group awaited before the next one is made."""
 
-    async def roll_out(self, task: ArenaHardTask) -> JudgedGroup[ArenaDetail]:
-        conversation = self.conversations(task)[0]
-        rollouts, run = await self.source.sample(conversation, self.config.group_size)
-        judgments = []
-        for rollout in rollouts:
+    def open_judges(self) -> None:
+        super().open_judges()
+        self._locks: dict[str, asyncio.Lock] = {}
+
+    async def judge(self, task: ArenaHardTask, completions: Sequence[Completion]) -> Judgment[ArenaDetail]:
+        (completion,) = completions
+        async with self._locks.setdefault(task.uid, asyncio.Lock()):
             labels = []
-            for a, b in ((rollout.completion.answer, task.baseline), (task.baseline, rollout.completion.answer)):
+            for a, b in ((completion.answer, task.baseline), (task.baseline, completion.answer)):
                 messages = game_messages(task.question, a, b, protocol="three_way")
-                call = await ask(self.judge_client, messages, arena_label, purpose="game")
+                call = await ask(self.clients.judge, messages, arena_label, name="game")
                 labels.append(arena_label(call.text))
-            first, second = labels
-            assert first is not None and second is not None
-            score = row_reward(row_entries(first, second, strong_weight=1))
-            judgments.append(Judgment[ArenaDetail](score, Status.OK, label=row_outcome(first, second)))
-        rewards = tuple(judgment.score for judgment in judgments)
-        return JudgedGroup(conversation, tuple(rollouts), tuple(judgments), rewards, run)
+        first, second = labels
+        assert first is not None and second is not None
+        score = row_reward(row_entries(first, second, strong_weight=1))
+        return Judgment[ArenaDetail](score, Status.OK, label=row_outcome(first, second))
 
 
 @contextlib.asynccontextmanager
@@ -131,7 +132,7 @@ async def measure(env_type: type[ArenaHardEnv], steps: int, options: argparse.Na
             "--env.ensure_scores_are_not_same=False",
         ]
         settings = load_settings(env_type, argv, verb="serve").settings
-        env = env_type(settings, session)
+        env = env_type(settings, Clients(settings, session), verb="serve")
 
         async def no_evaluation(step: int) -> Metrics:
             return Metrics({}, {})

@@ -10,7 +10,6 @@ import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated
 
@@ -29,7 +28,6 @@ from environments.completions import (
     default_thinking_prompt,
     system_messages,
     system_text,
-    why_unreadable,
 )
 from environments.data.aspect_rows import AspectTask, read_answers, read_gold
 from environments.data.rows import Split, load_rows
@@ -97,17 +95,14 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
     """Yes/no questions about an answer: the policy's (or one that exists already), or put to the policy."""
 
     name = "aspect_critique"
-    config_type = AspectCritiqueConfig
-    detail_type = PanelDetail
     headline = ("mean_reward", "reward")
     offline_samples = {"train_dataset": str(SAMPLES / "aspect_critique.jsonl")}
 
-    @cached_property
-    def panel(self) -> SelfCritique[..., PanelDetail]:
+    def open_judges(self) -> None:
         """The judge of answers, and of its own judgment if it is to critique that."""
         config = self.config
-        panel = AspectPanel(self.judge_client, config.aspects, config.votes, scoring=config.scoring)
-        return SelfCritique(panel, config.judge_critique_rounds)
+        panel = AspectPanel(self.clients.judge, config.aspects, config.votes, scoring=config.scoring)
+        self.panel = SelfCritique(panel, config.judge_critique_rounds)
 
     def tasks(self, split: Split) -> Sequence[AspectTask]:
         """Rows with a question or an answer; as judge, a task for each gold verdict on the aspects."""
@@ -118,7 +113,7 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
         rows = load_rows(source, split=hub_split)
         if config.role == "respondent":
             tasks = read_answers(rows, config.aspects)
-            return self._with_question(tasks, source) if split == "train" or self.in_training else tasks
+            return self._with_question(tasks, source) if split == "train" or self.verb == "serve" else tasks
         tasks = read_gold(rows, config.aspects)
         if not tasks:
             names = ", ".join(aspect.name for aspect in config.aspects)
@@ -139,7 +134,7 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
 
     def dataset_answer(self, task: AspectTask) -> str | None:
         """The row's own answer, unless the policy is to judge it or is in training."""
-        return None if self.in_training or task.aspect is not None else task.answer
+        return None if self.verb == "serve" or task.aspect is not None else task.answer
 
     def conversations(self, task: AspectTask) -> list[Conversation]:
         """The question, with its context; as judge, the judge's prompt, as often as there are votes."""
@@ -160,14 +155,12 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
         if task.aspect is not None:
             return self._compared(task, task.aspect, completions)
         (completion,) = completions
-        if completion.thinking_fault is not None:
-            return Judgment(None, Status.INVALID_COMPLETION, explanation=completion.thinking_fault)
         return await self.panel.judge(
             submission=completion.answer, question=task.asked, context=task.context, reference=task.reference
         )
 
     def _compared(self, task: AspectTask, aspect: Aspect, completions: Sequence[Completion]) -> Judgment[PanelDetail]:
-        votes = [cast_vote(each.answer, why_unreadable(each)) for each in completions]
+        votes = [cast_vote(completion.answer, completion.unreadable) for completion in completions]
         strictness = min(self.config.strictness, len(completions))  # in training, each completion is a vote of its own
         verdict = count_votes(aspect, votes, AspectSettings(strictness))
         gold = task.golds[aspect.name]
@@ -176,19 +169,14 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
             return Judgment(None, Status.INVALID_COMPLETION, explanation="no readable majority", detail=detail)
         return Judgment(float(verdict.yes == gold), Status.OK, "yes" if verdict.yes else "no", detail=detail)
 
-    def reward(self, judgment: Judgment[PanelDetail]) -> float:
-        """The combined score from 0 to 1 (`judges.aspects.panel`); as judge, 1.0 for the gold verdict, else 0.0."""
-        assert judgment.score is not None  # only judgments with a score get here
-        return judgment.score
-
-    def observe(self, metrics: MetricAggregator, task: AspectTask, sample: Sample[PanelDetail]) -> None:
+    def record_metrics(self, metrics: MetricAggregator, task: AspectTask, sample: Sample[PanelDetail]) -> None:
         """Rewards; each aspect's pass rate, score before polarity, agreement and votes."""
         metrics.mean("mean_reward", sample.score or 0.0, interval=True)
         if task.category is not None:
             metrics.mean(f"mean_reward_{slug(task.category)}", sample.score or 0.0)
         detail = sample.judgment.detail if sample.judgment is not None else None
         if task.aspect is not None:
-            _observe_votes(metrics, detail.aspects if detail is not None else ())
+            _record_votes(metrics, detail.aspects if detail is not None else ())
             return
         metrics.rate("veto_rate", detail is not None and detail.vetoed_by is not None)
         by_name = {each.aspect: each for each in detail.aspects} if detail is not None else {}
@@ -199,7 +187,7 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
             metrics.rate(f"pass_rate_{slug(aspect.name)}", aspect.passes(yes), interval=True)
             if verdict is not None:
                 metrics.rate(f"score_{slug(aspect.name)}", yes)
-        _observe_votes(metrics, tuple(by_name.values()))
+        _record_votes(metrics, tuple(by_name.values()))
 
     def summarise(self, metrics: MetricAggregator, rows: Sequence[tuple[AspectTask, Sample[PanelDetail]]]) -> None:
         """How far the judge (which may be the policy) agrees with gold, over all its verdicts and for each aspect."""
@@ -215,7 +203,7 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
         if self.config.judge_critique_rounds:
             _take_agreement(metrics, [replace(each, yes=each.before) for each in used], "_before_critique")
 
-    def observe_failure(self, metrics: MetricAggregator, task: AspectTask, sample: Sample[PanelDetail]) -> None:
+    def record_failure(self, metrics: MetricAggregator, task: AspectTask, sample: Sample[PanelDetail]) -> None:
         """A verdict that is not there, where there is one to compare it with."""
         missing = len(self._compared_with_gold(task, sample))
         if missing:
@@ -223,7 +211,7 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
 
     def _compared_with_gold(self, task: AspectTask, sample: Sample[PanelDetail]) -> list[Compared]:
         """Each verdict of a row beside its gold verdict; none on a policy's answer, which nobody has a verdict on."""
-        if task.aspect is None and (self.answer_of(task) is not None or self.dataset_answer(task) is None):
+        if task.aspect is None and (self.config.model_answers is not None or self.dataset_answer(task) is None):
             return []
         judgment = sample.judgment
         detail = judgment.detail if judgment is not None else None
@@ -244,7 +232,7 @@ def _take_agreement(metrics: MetricAggregator, compared: Sequence[Compared], suf
     metrics.take(verdict_agreement(judge, gold), suffix)
 
 
-def _observe_votes(metrics: MetricAggregator, verdicts: Sequence[AspectDetail]) -> None:
+def _record_votes(metrics: MetricAggregator, verdicts: Sequence[AspectDetail]) -> None:
     """How far the votes of each aspect agree, how many there were, and how many had no verdict."""
     for each in verdicts:
         if each.agreement is not None:

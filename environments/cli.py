@@ -13,23 +13,26 @@ import logging
 import signal
 import sys
 from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from typing import Any
 
 from rich.logging import RichHandler
 
 from environments import offline
 from environments.base import JudgedEnv
+from environments.clients import Clients
 from environments.command_line.arguments import command_help, config_lines, load_settings, overview, read_verb
 from environments.command_line.resume import resume_command
 from environments.evaluate import command as evaluate_command
 from environments.evaluate import report
-from environments.failure_guard import NothingSucceeds
+from environments.evaluate.evaluation import Evaluation
 from environments.metrics import Metrics
 from environments.runs import directory as runs
+from environments.runs.failure_guard import NothingSucceeds
 from environments.settings import EnvSettings
+from environments.settings.verbs import Verb
 from environments.training.connection import TrainerConnection
-from environments.training.process import process
+from environments.training.process import ProcessRun
 from environments.training.rollout_api import RolloutApi
 from environments.training.serve import ServeRun
 from judges.config.help import help_requested
@@ -94,17 +97,14 @@ def main(env_type: type[JudgedEnv[Any, Any, Any]], argv: Sequence[str] | None = 
 
 @asynccontextmanager
 async def _opened(
-    env_type: type[JudgedEnv[Any, Any, Any]], loaded: LoadedSettings[EnvSettings[Any]]
+    env_type: type[JudgedEnv[Any, Any, Any]], loaded: LoadedSettings[EnvSettings[Any]], verb: Verb
 ) -> AsyncIterator[JudgedEnv[Any, Any, Any]]:
     """The environment, with its stand-ins and the process's one HTTP session."""
-    which = offline.stand_ins(loaded)
+    # A stand-in's port is another one in each run, its answers are not.
+    identity = offline.LAYER if offline.stand_ins(loaded).judge else ""
     async with offline.running(loaded) as settings, open_session() as session:
-        # A stand-in's port is another one in each run, its answers are not.
-        env = env_type(settings, session, judge_identity=offline.LAYER if which.judge else "")
-        try:
-            yield env
-        finally:
-            await env.close()
+        with closing(Clients(settings, session, judge_identity=identity)) as clients:
+            yield env_type(settings, clients, verb=verb)
 
 
 async def _evaluate(
@@ -115,19 +115,19 @@ async def _evaluate(
         raise SettingsError("--resume: which run? Name its directory with --env.data_dir_to_save_evals")
     _name_run(env_type, loaded)
     console = report.messages()
-    async with _opened(env_type, loaded) as env:
+    async with _opened(env_type, loaded, "evaluate") as env:
         with _interruptible():
-            tasks = env.eval_tasks()
+            evaluation = Evaluation.of(env)
         _spare_the_collector()
         try:
-            evaluated = await evaluate_command.evaluate(env, tasks, standing_in=offline.stand_ins(loaded).names)
+            result = await evaluate_command.evaluate(evaluation)
         except asyncio.CancelledError:
             console.print(f"stopped; what is finished is kept. To resume:\n  {resume_command(loaded, arguments)}")
             raise
-    if evaluated.problem is None:
-        report.output().print(f"The run is in {evaluated.path}")
+    if result.problem is None:
+        report.output().print(f"The run is in {result.path}")
         return 0
-    console.print(f"{evaluated.problem}\nThe run is in {evaluated.path}. To try again what failed:")
+    console.print(f"{result.problem}\nThe run is in {result.path}. To try again what failed:")
     console.print(f"  {resume_command(loaded, arguments)}")
     return FAILED
 
@@ -143,21 +143,17 @@ async def _serve(
             "take a larger group, or --env.ensure_scores_are_not_same=False"
         )
     _name_run(env_type, loaded)
-    standing_in = offline.stand_ins(loaded).names
-    async with _opened(env_type, loaded) as env:
-        membership = TrainerConnection(
-            RolloutApi(config.rollout_server_url, env.session), config, config.wandb_name or env_type.name
-        )
-        _ = env.source  # what is wrong with it is said before the first call
-        if config.use_wandb or config.token_source == "retokenize":
-            _ = env.retokenizer.tokenizer
+    async with _opened(env_type, loaded, "serve") as env:
+        api = RolloutApi(config.rollout_server_url, env.clients.session)
+        connection = TrainerConnection(api, config, config.wandb_name or env_type.name)
 
         async def evaluate(step: int) -> Metrics:
-            return await evaluate_command.evaluate_during_training(env, eval_tasks, step, standing_in=standing_in)
+            assert evaluation is not None  # asked for only where steps_per_eval > 0
+            return await evaluate_command.evaluate_during_training(evaluation, step)
 
         with _interruptible():
-            serving = ServeRun(env, membership, evaluate)
-            eval_tasks = env.eval_tasks() if config.steps_per_eval > 0 else []
+            serving = ServeRun(env, connection, evaluate)
+            evaluation = Evaluation.of(env) if config.steps_per_eval > 0 else None
         _spare_the_collector()
         await serving.run()
     return 0
@@ -167,10 +163,12 @@ async def _process(
     env_type: type[JudgedEnv[Any, Any, Any]], loaded: LoadedSettings[EnvSettings[Any]], arguments: Sequence[str]
 ) -> int:
     """`process`, from settings to exit code."""
-    standing_in = offline.stand_ins(loaded).names
-    async with _opened(env_type, loaded) as env:
-        processed = await process(env)
-    notices = [report.offline_notice(standing_in)] if standing_in else []
+    async with _opened(env_type, loaded, "process") as env:
+        with _interruptible():
+            processing = ProcessRun(env)
+        processed = await processing.run()
+        stand_ins = env.settings.stand_ins
+    notices = [report.offline_notice(stand_ins)] if stand_ins else []
     report.show_metrics(f"{env_type.name}: {processed.groups} groups", processed.metrics, notices)
     wanted = loaded.settings.env.total_steps
     if processed.groups < wanted:

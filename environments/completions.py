@@ -38,6 +38,11 @@ class Completion:
         """Whether the format is as asked for."""
         return self.thinking_fault is None
 
+    @property
+    def unreadable(self) -> str | None:
+        """Why no verdict may be read in it: malformed thinking, or a text that was cut off and may end in a quote."""
+        return "cut off" if self.finish_reason == "length" else self.thinking_fault
+
 
 def system_text(config: EnvConfig, thinking_prompt: str) -> str:
     """The thinking prompt (in thinking mode), then the custom system prompt; empty without either."""
@@ -56,14 +61,6 @@ def system_messages(config: EnvConfig, thinking_prompt: str) -> list[Message]:
 def default_thinking_prompt() -> str:
     """The prompt for thinking that assistants get unless an environment has its own."""
     return prompts.load("thinking_assistant")
-
-
-def why_unreadable(completion: Completion) -> str | None:
-    """Why no verdict may be read in a policy's completion: malformed thinking, or a text that was cut off.
-
-    A text that was cut off may end in a verdict that it only quotes.
-    """
-    return "cut off" if completion.finish_reason == "length" else completion.thinking_fault
 
 
 def read_completion(choice: Choice, config: EnvConfig) -> Completion:

@@ -10,7 +10,6 @@ import signal
 import statistics
 import sys
 from collections.abc import Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -28,7 +27,6 @@ from environments.completions import (
     default_thinking_prompt,
     system_messages,
     system_text,
-    why_unreadable,
 )
 from environments.data.rows import Split, load_rows
 from environments.data.rubric_rows import RubricTask, read_rubric_rows
@@ -107,8 +105,6 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
     """A response by a rubric: the policy's, scored by a judge, or the row's, scored by the policy."""
 
     name = "rubric_absolute"
-    config_type = RubricAbsoluteConfig
-    detail_type = RubricDetail
     headline = ("mean_reward", "reward")
     offline_samples = {
         "train_dataset": str(SAMPLES / "rubric_absolute.jsonl"),
@@ -120,8 +116,7 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
         """The lowest score; as judge, no agreement at all."""
         return 0.0 if self.config.role == "judge" else float(self.config.scale_min)
 
-    @cached_property
-    def rubric_judge(self) -> SelfCritique[..., RubricDetail]:
+    def open_judges(self) -> None:
         """The judge of responses, and of its own judgment if it is to critique that."""
         config = self.config
         settings = RubricSettings(
@@ -133,7 +128,7 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
             seed=config.seed,
             system_prompt=config.judge_prompt,
         )
-        return SelfCritique(RubricJudge(self.judge_client, settings), config.judge_critique_rounds)
+        self.rubric_judge = SelfCritique(RubricJudge(self.clients.judge, settings), config.judge_critique_rounds)
 
     def tasks(self, split: Split) -> Sequence[RubricTask]:
         """Rows with their rubrics; as judge, those that have a response and a gold score."""
@@ -161,7 +156,7 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
 
     @property
     def _scores_responses(self) -> bool:
-        return self.config.score_responses and not self.in_training
+        return self.config.score_responses and self.verb != "serve"
 
     def conversations(self, task: RubricTask) -> list[Conversation]:
         """The instruction as it is; as judge, the judge's prompt, as often as there are judgments of an item."""
@@ -186,8 +181,6 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
         if self.config.role == "judge":
             return self._compared(task, completions)
         (completion,) = completions
-        if completion.thinking_fault is not None:
-            return Judgment(None, Status.INVALID_COMPLETION, explanation=completion.thinking_fault)
         return await self.rubric_judge.judge(
             instruction=task.question, response=completion.answer, rubric=task.rubric, reference=task.reference
         )
@@ -207,7 +200,7 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
 
     def _own_score(self, completion: Completion) -> RubricScore:
         config, text = self.config, completion.answer
-        score = read_score(text, config.output_format, config.scale) if why_unreadable(completion) is None else None
+        score = read_score(text, config.output_format, config.scale)
         # The text stands in the sample already, as the policy's answer.
         return RubricScore(score, None, "", is_strict_feedback(text, config.output_format, config.scale))
 
@@ -216,7 +209,7 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
         assert judgment.score is not None  # only judgments with a score get here
         return judgment.score if self.config.role == "judge" else self.config.scale.unit(judgment.score)
 
-    def observe(self, metrics: MetricAggregator, task: RubricTask, sample: Sample[RubricDetail]) -> None:
+    def record_metrics(self, metrics: MetricAggregator, task: RubricTask, sample: Sample[RubricDetail]) -> None:
         """Rewards overall and by category, the distribution of the scores, formats and spread."""
         config, detail = self.config, sample.judgment.detail if sample.judgment is not None else None
         worth = self.invalid_completion_score if sample.score is None else sample.score
@@ -263,7 +256,7 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
                 hits = sum((scale.nearest(given), scale.nearest(gold)) == (level, gold_level) for given, gold in pairs)
                 metrics.count(f"confusion_gold_{gold_level}_judge_{level}", hits)
 
-    def observe_failure(self, metrics: MetricAggregator, task: RubricTask, sample: Sample[RubricDetail]) -> None:
+    def record_failure(self, metrics: MetricAggregator, task: RubricTask, sample: Sample[RubricDetail]) -> None:
         """A score that is not there, where there is one to compare it with."""
         if self._scores_responses:
             metrics.count("n_failed")

@@ -10,7 +10,6 @@ import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 if __name__ == "__main__":  # run as a script, from whichever folder: the packages stand beside this one
@@ -27,7 +26,7 @@ from environments.records import Sample
 from environments.settings import SAMPLES, EnvConfig
 from judges.arena.judge import ArenaDetail, ArenaHardJudge, ArenaProtocol, row_entries
 from judges.arena.style import style_controlled_win_rate, style_difference, style_of
-from judges.core.judgment import Judgment, Status
+from judges.core.judgment import Judgment
 from judges.core.self_critique import SelfCritique
 from judges.llm.errors import DataError
 from judges.llm.wire import Message
@@ -70,8 +69,6 @@ class ArenaHardEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, ArenaDetail]):
     """A policy's answer against a baseline's, judged in both orders."""
 
     name = "arena_hard"
-    config_type = ArenaHardConfig
-    detail_type = ArenaDetail
     headline = ("overall_winrate", "win rate")
     invalid_completion_score = -1.0
     offline_samples = {
@@ -81,12 +78,11 @@ class ArenaHardEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, ArenaDetail]):
 
     prompts_without_baseline = 0
 
-    @cached_property
-    def arena(self) -> SelfCritique[..., ArenaDetail]:
+    def open_judges(self) -> None:
         """The judge of both games, and of its own judgment if it is to critique that."""
         config = self.config
-        judge = ArenaHardJudge(self.judge_client, protocol=config.judge_protocol, reask=config.judge_reask)
-        return SelfCritique(judge, config.judge_critique_rounds)
+        judge = ArenaHardJudge(self.clients.judge, protocol=config.judge_protocol, reask=config.judge_reask)
+        self.arena = SelfCritique(judge, config.judge_critique_rounds)
 
     def tasks(self, split: Split) -> Sequence[ArenaHardTask]:
         """Prompts that have a baseline; the others are reported in one line."""
@@ -121,16 +117,9 @@ class ArenaHardEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, ArenaDetail]):
         return [[*system, Message(role="user", content=task.question)]]
 
     async def judge(self, task: ArenaHardTask, completions: Sequence[Completion]) -> Judgment[ArenaDetail]:
-        """Both games at once; malformed thinking is not shown to the judge."""
+        """Both games at once."""
         (completion,) = completions
-        if completion.thinking_fault is not None:
-            return Judgment(None, Status.INVALID_COMPLETION, explanation=completion.thinking_fault)
         return await self.arena.judge(question=task.question, answer=completion.answer, baseline=task.baseline)
-
-    def reward(self, judgment: Judgment[ArenaDetail]) -> float:
-        """From −1 (both games lost) to 1 (both won)."""
-        assert judgment.score is not None  # only judgments with a score get here
-        return judgment.score
 
     def summarise(self, metrics: MetricAggregator, rows: Sequence[tuple[ArenaHardTask, Sample[ArenaDetail]]]) -> None:
         """The prompts that could not be used, and the win rate at equal style."""
@@ -149,7 +138,7 @@ class ArenaHardEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, ArenaDetail]):
         else:
             metrics.number("style_controlled_winrate", rate)
 
-    def observe(self, metrics: MetricAggregator, task: ArenaHardTask, sample: Sample[ArenaDetail]) -> None:
+    def record_metrics(self, metrics: MetricAggregator, task: ArenaHardTask, sample: Sample[ArenaDetail]) -> None:
         """Entries to win rates, overall and by category; outcomes to counts and rates."""
         detail, entries = detail_of(sample), entries_of(sample)
         won, of = sum(entries), float(len(entries))
@@ -160,7 +149,7 @@ class ArenaHardEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, ArenaDetail]):
             metrics.count(f"{each}_count", outcome == each)
             metrics.rate(f"{each}_rate", outcome == each)
         if detail is not None:
-            observe_positions(metrics, detail)
+            record_positions(metrics, detail)
         if task.category is not None:
             metrics.ratio(f"winrate_{slug(task.category)}", won, of)
 
@@ -176,7 +165,7 @@ def entries_of(sample: Sample[ArenaDetail]) -> Sequence[float]:
     return detail.entries if detail is not None else TWO_LOST_GAMES
 
 
-def observe_positions(metrics: MetricAggregator, detail: ArenaDetail) -> None:
+def record_positions(metrics: MetricAggregator, detail: ArenaDetail) -> None:
     """How far the two orders agree, and what being shown first is worth (0 for a judge without position bias)."""
     first, second = detail.games
     assert first.label is not None and second.label is not None  # a detail with entries has both verdicts

@@ -27,14 +27,13 @@ from environments.data.preferences import Preference, read_preferences
 from environments.data.rows import Split, load_rows
 from environments.metrics import MetricAggregator, slug
 from environments.records import Sample
-from environments.rollouts.groups import DropReason, JudgedGroup
 from environments.settings import SAMPLES, EnvConfig, TextOrFile, comma_separated
 from eval_environments.pairwise_metrics import (
     PairwiseDetail,
     SwapVotes,
-    observe_choice,
-    observe_ties,
     official_scores,
+    record_choice,
+    record_ties,
 )
 from judges import prompts
 from judges.config.fields import operational
@@ -87,8 +86,6 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
     """The policy judges: the best of N answers by letter, tied ones by ratings."""
 
     name = "pairwise_judgement"
-    config_type = PairwiseConfig
-    detail_type = PairwiseDetail
     headline = ("percent_correct", "correct")
     offline_samples = {
         "eval_dataset": str(SAMPLES / "pairwise.jsonl"),
@@ -162,7 +159,7 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
         return Judgment(score, Status.OK, label=label, detail=detail)
 
     def _read(self, task: PairTask, completions: Sequence[Completion]) -> PairwiseDetail:
-        texts = [completion.answer if completion.valid else "" for completion in completions]
+        texts = [completion.answer for completion in completions]
         official = self.config.parse_mode == "official"
         if task.mode == "ties":
             by_them = tuple(rating_official(text) for text in texts)
@@ -182,30 +179,25 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
             "choice", gold=tuple(each.gold for each in orders), letters=letters, official_letters=by_them_letters
         )
 
-    def reward(self, judgment: Judgment[PairwiseDetail]) -> float:
-        """1.0 for the right letter, else 0.0."""
-        assert judgment.score is not None  # only judgments with a score get here
-        return judgment.score
-
-    def drop_reason(self, group: JudgedGroup[PairwiseDetail]) -> DropReason | None:
+    def drop_reason(self, judgments: Sequence[Judgment[PairwiseDetail]]) -> str | None:
         """Rows that are too hard or too easy, by the share of the group that was right."""
-        right = [judgment.score == 1.0 for judgment in group.judgments]  # not the rewards: bad thinking may cost more
+        right = [judgment.score == 1.0 for judgment in judgments]  # not the rewards: bad thinking may cost more
         share = sum(right) / len(right)
         return None if self.config.min_pass_rate <= share <= self.config.max_pass_rate else "pass_rate"
 
-    def observe(self, metrics: MetricAggregator, task: PairTask, sample: Sample[PairwiseDetail]) -> None:
+    def record_metrics(self, metrics: MetricAggregator, task: PairTask, sample: Sample[PairwiseDetail]) -> None:
         """Accuracy overall and by category; formats, letters and ratings. A policy that failed was wrong."""
         score = sample.score or 0.0
         metrics.mean("percent_correct", score, interval=True)
         detail = sample.judgment.detail if sample.judgment is not None else None
         if detail is not None and detail.mode == "choice":
-            observe_choice(metrics, detail, task.letters)
+            record_choice(metrics, detail, task.letters)
             if metrics.prefix == "train" and self.config.swap_consistency:
                 share = self._swaps.add(task, detail.letters[0])
                 if share is not None:
                     metrics.mean("swap_consistency_rate", share)
         elif detail is not None:
-            observe_ties(metrics, detail)
+            record_ties(metrics, detail)
         if task.category is not None:
             metrics.mean(f"percent_correct_{slug(task.category)}", score)
 

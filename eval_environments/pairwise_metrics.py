@@ -38,7 +38,7 @@ class PairwiseDetail:
     truncated: bool = False
 
 
-def observe_choice(metrics: MetricAggregator, detail: PairwiseDetail, letters: str) -> None:
+def record_choice(metrics: MetricAggregator, detail: PairwiseDetail, letters: str) -> None:
     """Formats, letters and A-bias of one choice; with both orders, whether they agree."""
     for gold, letter in zip(detail.gold, detail.letters, strict=True):
         metrics.rate("choice_format_compliance_rate", letter is not None)
@@ -63,7 +63,7 @@ def _chosen(detail: PairwiseDetail, order: int, letters: str) -> int | None:
     return place if order == 0 else len(letters) - 1 - place
 
 
-def observe_ties(metrics: MetricAggregator, detail: PairwiseDetail) -> None:
+def record_ties(metrics: MetricAggregator, detail: PairwiseDetail) -> None:
     """Formats and distribution of the ratings of one row."""
     for value, official in zip(detail.ratings, detail.official_ratings, strict=True):
         metrics.rate("ties_format_compliance_rate", value is not None)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from environments.base import JudgedEnv
+from environments.clients import Clients
 from environments.command_line.arguments import load_settings
 from environments.metrics import Metrics
 from environments.settings import BUNDLED_TOKENIZER
@@ -83,7 +84,7 @@ class Served:
     """A `serve` that runs, and its endpoints."""
 
     env: JudgedEnv[Any, Any, Any]
-    membership: TrainerConnection
+    connection: TrainerConnection
     serving: ServeRun
     run: asyncio.Task[None]
     policy: ScriptedEndpoint
@@ -132,14 +133,15 @@ async def serve(
             *flags,
         ]
         settings: Any = load_settings(env_type, argv, verb="serve").settings
-        env = env_type(settings, session)
-        membership = TrainerConnection(RolloutApi(api, session), settings.env, env.name)
-        serving = ServeRun(env, membership, evaluate)
+        clients = Clients(settings, session)
+        env = env_type(settings, clients, verb="serve")
+        connection = TrainerConnection(RolloutApi(api, session), settings.env, env.name)
+        serving = ServeRun(env, connection, evaluate)
         run = asyncio.create_task(serving.run())
         try:
-            yield Served(env, membership, serving, run, answering, judging_)
+            yield Served(env, connection, serving, run, answering, judging_)
         finally:
             run.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await run
-            await env.close()
+            clients.close()

@@ -10,16 +10,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from environments.data.rows import Task
-from environments.failure_guard import HOPELESS_AFTER, NothingSucceeds
 from environments.records import Sample, SampleReader
-from environments.runs.directory import EarlierLines, RunDirectory
+from environments.runs.directory import ANSWERS, FAILURES, SAMPLES, EarlierLines, RunDirectory
+from environments.runs.failure_guard import HOPELESS_AFTER, NothingSucceeds
 from judges.llm.errors import RunDirectoryError
 
 DetailT = TypeVar("DetailT")
 TaskT = TypeVar("TaskT", bound=Task)
+
+Finish: TypeAlias = Callable[
+    [TaskT, "Sample[DetailT] | None", Callable[[Sample[DetailT]], None]], Awaitable[Sample[DetailT]]
+]
+"""Finishes a row, given what an earlier run left of it, and whom to tell of the policy's answers."""
 
 
 @dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
@@ -78,56 +83,58 @@ def read_earlier(
 
 async def finish_rows(
     tasks: Sequence[TaskT],
-    finish: Callable[[TaskT], Awaitable[Sample[DetailT]]],
+    finish: Finish[TaskT, DetailT],
     *,
+    earlier: EarlierRun[DetailT],
     run: RunDirectory,
     in_flight: int,
-    finished: Callable[[Sample[DetailT]], None],
-    any_finished_before: bool = False,
+    finished: Callable[[TaskT, Sample[DetailT]], None],
 ) -> list[Sample[DetailT]]:
-    """Finish all rows.
+    """Finish the rows that an earlier run has not.
 
     Args:
-        tasks: the rows.
-        finish: finishes one; a failure is a sample too, not an exception.
+        tasks: all rows.
+        finish: finishes one, as `RowRunner.finish` does; a failure is a sample too, not an exception.
+        earlier: what an earlier run brings.
         run: where samples go.
         in_flight: how many rows are under way at once; the endpoints have limits of their own.
-        finished: told of each sample, in order of arrival.
-        any_finished_before: whether an earlier run had finished rows.
+        finished: told of each new sample, in order of arrival.
 
     Returns:
-        The samples, in the order of `tasks`.
+        The samples of all rows, in the order of `tasks`.
 
     Raises:
         NothingSucceeds: ten rows failed before one was finished, and so did all that were under way with them. What
             there is, is on disk.
     """
+    missing = [task for task in tasks if task.uid not in earlier.finished]
     done: dict[str, Sample[DetailT]] = {}
     failures = handled = 0
-    any_finished = any_finished_before
-    rows = iter(tasks)
+    is_hopeless = False
+    rows = iter(missing)
 
-    def looks_hopeless() -> bool:
-        return not any_finished and failures >= HOPELESS_AFTER
+    def answered(sample: Sample[DetailT]) -> None:
+        run.append(ANSWERS, sample.to_line())
 
     async def worker() -> None:
-        nonlocal failures, handled, any_finished
+        nonlocal failures, handled, is_hopeless
         for task in rows:
-            sample = await finish(task)
+            sample = await finish(task, earlier.failed.get(task.uid), answered)
             done[task.uid] = sample
             handled += 1
-            (run.append_sample if sample.finished else run.append_failure)(sample.to_line())
+            run.append(SAMPLES if sample.finished else FAILURES, sample.to_line())
             failures += not sample.finished
-            any_finished = any_finished or sample.finished
-            finished(sample)
-            if looks_hopeless():
+            finished(task, sample)
+            is_hopeless = not earlier.finished and failures == handled >= min(HOPELESS_AFTER, len(missing))
+            if is_hopeless:
                 return  # no further rows; those under way may still show otherwise
 
-    while handled < len(tasks):
-        await _all_of(worker() for _ in range(min(in_flight, len(tasks) - handled)))
-        if looks_hopeless() or (failures == len(tasks) and not any_finished):
+    while handled < len(missing):
+        await _all_of(worker() for _ in range(min(in_flight, len(missing) - handled)))
+        if is_hopeless:
             raise NothingSucceeds(next(reversed(done.values())).error or "no row has a score")
-    return [done[task.uid] for task in tasks]
+    samples = {**done, **earlier.finished}
+    return [samples[task.uid] for task in tasks]
 
 
 async def _all_of(workers: Iterable[Coroutine[None, None, None]]) -> None:
@@ -136,6 +143,6 @@ async def _all_of(workers: Iterable[Coroutine[None, None, None]]) -> None:
     try:
         await asyncio.gather(*running)
     finally:
-        for each in running:
-            each.cancel()
+        for task in running:
+            task.cancel()
         await asyncio.gather(*running, return_exceptions=True)

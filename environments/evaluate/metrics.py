@@ -18,7 +18,7 @@ MISSING_CELLS = "missing_cell_rate"
 """Of environments with several judges and candidates: scores that are not there, over those that should be."""
 
 
-def observe_all(metrics: MetricAggregator, samples: Sequence[Sample[Any]], *, thinking_mode: bool) -> None:
+def record_shared(metrics: MetricAggregator, samples: Sequence[Sample[Any]], *, thinking_mode: bool) -> None:
     """Add the shared metrics of one evaluation; the denominator of an error rate is every selected row."""
     metrics.count("total_samples", sum(sample.finished for sample in samples))
     metrics.count("selected_rows", len(samples))
@@ -38,12 +38,12 @@ def observe_all(metrics: MetricAggregator, samples: Sequence[Sample[Any]], *, th
             metrics.mean("thinking_length_chars", len(completion.thinking))
     for sample in samples:
         if sample.judgment is not None and sample.judgment.critique is not None:
-            observe_critique(metrics, sample.judgment)
+            record_critique(metrics, sample.judgment)
     _calls(metrics, "judge", [run for sample in samples for run in (sample.run.judge_calls or {}).values()])
     _calls(metrics, "policy", [run for sample in samples for run in sample.run.policy_calls])
 
 
-def observe_critique(metrics: MetricAggregator, judgment: Judgment[Any]) -> None:
+def record_critique(metrics: MetricAggregator, judgment: Judgment[Any]) -> None:
     """What self-critique did to one judgment: whether and how far its score changed, and how its rounds went.
 
     Changes are after − before, in the judge's own unit.

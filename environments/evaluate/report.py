@@ -85,22 +85,6 @@ def show_table(table: Table) -> None:
     console.print(drawn)
 
 
-@dataclass(frozen=True, slots=True)
-class Tally:
-    """What the progress display says besides how many rows are done."""
-
-    headline: str
-    failures: int
-    judge_cost: float
-
-    @property
-    def text(self) -> str:
-        """One line, without what there is nothing to say of."""
-        parts = [self.headline, f"{self.failures} failed" if self.failures else ""]
-        parts.append(f"judge ${self.judge_cost:.2f}" if self.judge_cost else "")
-        return ", ".join(part for part in parts if part)
-
-
 class ProgressDisplay:
     """A progress bar on a terminal; elsewhere a line at each tenth of the way."""
 
@@ -141,13 +125,26 @@ class ProgressDisplay:
         if self._bar is not None:
             self._bar.update(self._row, completed=done)
 
-    def advance(self, tally: Tally) -> None:
-        """One more row is done."""
+    def advance(self, words: str, headline: float | None, failures: int, judge_cost: float) -> None:
+        """One more row is done.
+
+        Args:
+            words: what the headline metric is.
+            headline: its value so far, if it has one.
+            failures: rows that failed so far.
+            judge_cost: US dollars so far.
+        """
         self._done += 1
         seconds = time.monotonic() - self._started
         rate = f"{(self._done - self._begun_with) / seconds:.1f} rows/s" if seconds > 0 else ""
+        parts = [
+            "" if headline is None else f"{words} {headline:.3f}",
+            f"{failures} failed" if failures else "",
+            f"judge ${judge_cost:.2f}" if judge_cost else "",
+        ]
+        tally = ", ".join(part for part in parts if part)
         if self._bar is not None:
-            self._bar.update(self._row, completed=self._done, rate=rate, tally=tally.text)
+            self._bar.update(self._row, completed=self._done, rate=rate, tally=tally)
         elif self._done * _PLAIN_STEPS // self._total > (self._done - 1) * _PLAIN_STEPS // self._total:
-            said = (f"{self._done}/{self._total} rows", rate, tally.text)
+            said = (f"{self._done}/{self._total} rows", rate, tally)
             self._console.print(", ".join(part for part in said if part))

@@ -1,156 +1,205 @@
-"""A task to a scored group: G rollouts sampled in one request, judged at once, scored by one rule.
+"""The one way of a row to a scored group, for `serve`, `process` and Atropos alike.
 
-What happens to a rollout without a judgment is settled here: it is judged again; if that fails too, it gets the mean of
-the others and no advantage; with fewer than two scored rollouts the group is dropped and counted.
+Sample the group, judge it, record it, drop it or hand it to a sink. Guarantees: each group is recorded once, as taken
+by the sink or as dropped with a reason; what one verb drops, the others drop.
 """
 
 from __future__ import annotations
 
 import asyncio
-import math
-from collections.abc import Awaitable, Callable, Sequence
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Literal, TypeVar
+from functools import cached_property
+from typing import Any, Generic, Literal, Protocol
 
-from environments.completions import Conversation
-from environments.rollouts.sources import Rollout, lengths
-from judges.core.judgment import CallRun, Judgment, Status
+from environments.base import DetailT, JudgedEnv
+from environments.data.rows import TaskT
+from environments.judging import judge_completions, sample_of
+from environments.metrics import MetricAggregator
+from environments.records import SampleRun
+from environments.rollouts.judged_group import GroupScores, JudgedGroup, longest
+from environments.rollouts.rollout import NoTokens, Rollout, RolloutSource
+from environments.rollouts.scored_group import scored_group
+from environments.runs.failure_guard import FailureGuard, is_retryable, why_unsampled, why_unscored
+from environments.settings import EnvConfig
+from judges.core.judgment import Judgment, Status
+from judges.llm.errors import EndpointError
 from judges.llm.wire import JSON
 
-DetailT = TypeVar("DetailT")
+logger = logging.getLogger(__name__)
 
-DropReason = Literal["policy_failed", "judge_failed", "no_signal", "too_long", "timed_out", "refused", "pass_rate"]
-_ROUNDING = 1e-9
-ZERO_ADVANTAGE = "set_advantage_to_zero"
+Outcome = Literal["sent", "dropped", "failed", "retry"]
+"""sent: the sink has it. dropped: of no use. failed: no policy or no judge. retry: no policy, which may pass."""
 
-
-@dataclass(frozen=True, slots=True)
-class GroupScores:
-    """The scores of a group: finite numbers; `substituted` are those that stand in for a failed judgment."""
-
-    values: tuple[float, ...]
-    substituted: tuple[bool, ...]
-
-    @property
-    def equal(self) -> bool:
-        """Whether the group has no signal; numbers that differ by rounding alone are none."""
-        return max(self.values) - min(self.values) <= _ROUNDING
+RecordRollout = Callable[[MetricAggregator, int], None]
+"""Adds an environment's own metrics of the rollout of a number."""
 
 
-@dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
-class JudgedGroup(Generic[DetailT]):
-    """The rollouts of one conversation with their judgments.
+class Recorder(Protocol):
+    """What counts groups."""
 
-    Attributes:
-        conversation: what the policy was asked.
-        rollouts: what it wrote, as it was sampled.
-        judgments: one for each rollout.
-        rewards: what each judgment is worth; `None` where the judge failed.
-        policy_run: the sampling's latency and usage.
-    """
+    def record_group(self, group: JudgedGroup[Any], scores: GroupScores | None, record_rollout: RecordRollout) -> None:
+        """A group was judged, sent or not."""
 
-    conversation: Conversation
-    rollouts: tuple[Rollout, ...]
-    judgments: tuple[Judgment[DetailT], ...]
-    rewards: tuple[float | None, ...]
-    policy_run: CallRun
+    def record_sent(self, sequences: int) -> None:
+        """The sink has taken a group."""
 
-    @property
-    def scores(self) -> GroupScores | None:
-        """The group's scores; `None` if fewer than two rollouts (or the one there is) have one."""
-        return fill_in(self.rewards)
+    def record_dropped(self, reason: str) -> None:
+        """A group goes nowhere."""
+
+
+@dataclass(frozen=True)  # no slots: cached properties need a dictionary
+class ScoredGroup:
+    """A group that is of use, for a sink."""
+
+    group: JudgedGroup[Any]
+    scores: GroupScores
+    config: EnvConfig
+
+    @cached_property
+    def data(self) -> Mapping[str, JSON]:
+        """As the rollout API takes it."""
+        config = self.config
+        return scored_group(
+            self.group,
+            self.scores,
+            temperature=config.rollout_temperature,
+            include_messages=config.include_messages,
+        )
+
+
+Sink = Callable[[ScoredGroup], Awaitable["str | None"]]
+"""Takes a group; returns why it refuses it, if it does."""
+
+
+class GroupPipeline(Generic[TaskT, DetailT]):
+    """Rows to groups in a sink."""
+
+    def __init__(
+        self,
+        env: JudgedEnv[Any, TaskT, DetailT],
+        source: RolloutSource,
+        recorder: Recorder,
+        *,
+        tries_for_each_row: int = 1,
+    ) -> None:
+        """Roll out nothing yet.
+
+        Args:
+            env: the environment.
+            source: where rollouts come from.
+            recorder: told of each group.
+            tries_for_each_row: how often a row is tried whose policy failed for a reason that may pass.
+        """
+        self.env = env
+        self.max_token_len = -1
+        """Groups with a sequence of so many tokens are dropped; ≤ 0: none are."""
+        self._source = source
+        self._recorder = recorder
+        self._guard = FailureGuard()
+        self._tries_for_each_row = tries_for_each_row
+        self._tries: Counter[str] = Counter()
+
+    async def run(self, task: TaskT, sink: Sink) -> Outcome:
+        """One group, from its row to the sink.
+
+        Raises:
+            NothingSucceeds: an endpoint refused the first ten groups, as it would the next.
+        """
+        limit = self.env.config.worker_timeout
+        try:
+            group = await asyncio.wait_for(self.roll_out(task), limit if limit > 0 else None)
+        except asyncio.TimeoutError:
+            return self._drop("timed_out", f"group {task.uid!r} took longer than env.worker_timeout")
+        except (EndpointError, NoTokens) as error:
+            return self._policy_failed(task, error)
+        self._tries.pop(task.uid, None)
+        scores = group.scores
+        self._record(task, group, scores)
+        if scores is None:
+            said = f"group {task.uid!r} is dropped, its judge failed: {why_unscored(group.judgments)}"
+            return self._drop("judge_failed", said, outcome="failed")
+        reason = self.drop_reason(group, scores)
+        if reason is not None:
+            return self._drop(reason, f"group {task.uid!r} is dropped: {reason}")
+        refusal = await sink(ScoredGroup(group, scores, self.env.config))
+        if refusal is not None:
+            return self._drop("refused", f"group {task.uid!r} is refused: {refusal}")
+        self._recorder.record_sent(len(group.rollouts))
+        return "sent"
+
+    async def roll_out(self, task: TaskT) -> JudgedGroup[DetailT]:
+        """`group_size` completions of the task's first conversation in one request, judged at once.
+
+        Raises:
+            EndpointError: the policy never answered.
+            NoTokens: it answered without the tokens that it was asked for.
+        """
+        env = self.env
+        conversation = env.conversations(task)[0]
+        rollouts, policy_run = await self._source.sample(conversation, env.config.group_size)
+        judgments = await judge_group(rollouts, lambda rollout: judge_completions(env, task, [rollout.completion]))
+        return JudgedGroup(conversation, tuple(rollouts), tuple(judgments), rewards_of(env, judgments), policy_run)
+
+    def drop_reason(self, group: JudgedGroup[DetailT], scores: GroupScores) -> str | None:
+        """Why a group with scores is of no use to a trainer, if it is of none."""
+        if self.env.config.ensure_scores_are_not_same and scores.equal:
+            return "no_signal"
+        if (reason := self.env.drop_reason(group.judgments)) is not None:
+            return reason
+        return "too_long" if 0 < self.max_token_len <= longest(group) else None
+
+    def _record(self, task: TaskT, group: JudgedGroup[DetailT], scores: GroupScores | None) -> None:
+        def record_rollout(metrics: MetricAggregator, number: int) -> None:
+            completions = (group.rollouts[number].completion,)
+            sample = sample_of(self.env, task, completions, group.judgments[number], SampleRun(0.0))
+            self.env.record_metrics(metrics, task, sample)
+
+        self._recorder.record_group(group, scores, record_rollout)
+        self._guard.record_judged(group.judgments, has_scores=scores is not None)
+
+    def _policy_failed(self, task: TaskT, error: EndpointError | NoTokens) -> Outcome:
+        """Have the row tried again if that may help, for a while; a row that is refused would be refused again."""
+        self._guard.record_unsampled(error)
+        self._tries[task.uid] += 1
+        if is_retryable(error) and self._tries[task.uid] < self._tries_for_each_row:
+            logger.warning("group %r is tried again: %s", task.uid, why_unsampled(error))
+            return "retry"
+        del self._tries[task.uid]
+        return self._drop("policy_failed", f"group {task.uid!r} is given up: {why_unsampled(error)}", outcome="failed")
+
+    def _drop(self, reason: str, what: str, *, outcome: Outcome = "dropped") -> Outcome:
+        self._recorder.record_dropped(reason)
+        logger.log(logging.DEBUG if reason == "no_signal" else logging.WARNING, "%s", what)
+        return outcome
+
+
+def rewards_of(env: JudgedEnv[Any, Any, DetailT], judgments: Sequence[Judgment[DetailT]]) -> tuple[float | None, ...]:
+    """What each judgment of a group is worth; `None` where the judge failed."""
+    rewards = iter(env.rewards([judgment for judgment in judgments if judgment.status is Status.OK]))
+    invalid = env.config.invalid_thinking_reward
+    return tuple(
+        next(rewards)
+        if judgment.status is Status.OK
+        else invalid
+        if judgment.status is Status.INVALID_COMPLETION
+        else None
+        for judgment in judgments
+    )
 
 
 async def judge_group(
-    rollouts: Sequence[Rollout],
-    judge: Callable[[Rollout], Awaitable[Judgment[DetailT]]],
+    rollouts: Sequence[Rollout], judge: Callable[[Rollout], Awaitable[Judgment[DetailT]]]
 ) -> list[Judgment[DetailT]]:
     """Judge all rollouts at once; those whose judge failed, once more."""
 
-    async def one(rollout: Rollout) -> Judgment[DetailT]:
+    async def judge_twice(rollout: Rollout) -> Judgment[DetailT]:
         judgment = await judge(rollout)
         if judgment.status in (Status.JUDGE_FAILED, Status.UNPARSABLE):
             again = await judge(rollout)
             return replace(again, calls=(*judgment.calls, *again.calls))  # both were paid for
         return judgment
 
-    return list(await asyncio.gather(*(one(rollout) for rollout in rollouts)))
-
-
-def fill_in(rewards: Sequence[float | None]) -> GroupScores | None:
-    """Scores from rewards: a missing one becomes the mean of the others.
-
-    Returns:
-        `None` if fewer than two rewards are there (fewer than one in a group of one).
-
-    Raises:
-        ValueError: a reward is not finite: the rollout API takes such a score and then fails the trainer's next batch.
-    """
-    there = [reward for reward in rewards if reward is not None]
-    if not all(math.isfinite(reward) for reward in there):
-        raise ValueError(f"a reward is not a finite number: {rewards}")
-    if not there or len(there) < min(2, len(rewards)):
-        return None
-    # Equal rewards have themselves as their mean, whatever rounding would make of it: the group has no signal.
-    mean = there[0] if len(set(there)) == 1 else math.fsum(there) / len(there)
-    return GroupScores(
-        tuple(mean if reward is None else float(reward) for reward in rewards),
-        tuple(reward is None for reward in rewards),
-    )
-
-
-def scored_group(
-    group: JudgedGroup[Any], scores: GroupScores, *, temperature: float, include_messages: bool
-) -> dict[str, JSON]:
-    """The group as the rollout API takes it.
-
-    Keys: `tokens`, `masks` (G lists each, as long as one another), `scores` (G finite numbers), `inference_logprobs`
-    where the source has them, `overrides` (one object for each rollout) where a score stands in for a failed judgment,
-    `messages` with each judgment's explanation where they are asked for, `generation_params`. `group_overrides` is left
-    out: Atropos calls `.get` on it.
-
-    Source:
-        atroposlib 0.4.0, `api/server.py` (ScoredData) and `example_trainer/data.py`.
-    """
-    sequences = [rollout.sequence for rollout in group.rollouts]
-    data: dict[str, JSON] = {
-        "tokens": [sequence.tokens for sequence in sequences],
-        "masks": [sequence.mask for sequence in sequences],
-        "scores": list(scores.values),
-        "generation_params": {"temperature": temperature},
-    }
-    logprobs = [sequence.inference_logprobs for sequence in sequences]
-    if all(each is not None for each in logprobs):
-        data["inference_logprobs"] = [each for each in logprobs if each is not None]
-    if any(scores.substituted):
-        data["overrides"] = [{ZERO_ADVANTAGE: True} if substituted else {} for substituted in scores.substituted]
-    if include_messages:
-        data["messages"] = [
-            _messages(group.conversation, rollout, judgment, score)
-            for rollout, judgment, score in zip(group.rollouts, group.judgments, scores.values, strict=True)
-        ]
-    return data
-
-
-def _messages(
-    conversation: Conversation, rollout: Rollout, judgment: Judgment[Any], score: float
-) -> list[dict[str, JSON]]:
-    turns: list[dict[str, JSON]] = [
-        {"role": message["role"], "content": message["content"]} for message in conversation
-    ]
-    answer: dict[str, JSON] = {
-        "role": "assistant",
-        "content": rollout.text,
-        "reward": score,
-        "judgment": {
-            "status": judgment.status.value,
-            "label": judgment.label,
-            "explanation": judgment.explanation,
-        },
-    }
-    return [*turns, answer]
-
-
-def longest(group: JudgedGroup[Any]) -> int:
-    """The longest sequence of a group, prompt included, in tokens."""
-    return max(len(rollout.sequence.prompt) for rollout in group.rollouts) + max(lengths(group.rollouts))
+    return list(await asyncio.gather(*(judge_twice(rollout) for rollout in rollouts)))

@@ -1,4 +1,4 @@
-"""Rollouts as they were sampled: text, token ids and logprobs, and where the tokens come from.
+"""Where rollouts come from.
 
 Three sources, in this order: a chat endpoint that returns what it sampled (vLLM 0.10.2 and later), Atropos' token-level
 servers, and the chat template over the text, which has no logprobs and may differ from what was sampled.
@@ -7,17 +7,19 @@ servers, and the chat template over the text, which has no logprobs and may diff
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from collections.abc import Mapping
+from typing import Any, Literal
 
-from environments.completions import Completion, Conversation, read_completion
+import aiohttp
+
+from environments.completions import Conversation, read_completion
 from environments.rollouts.retokenize import Retokenizer
+from environments.rollouts.rollout import NoTokens, Rollout, RolloutSource
 from environments.rollouts.sequences import TokenSequence
-from environments.settings import EnvConfig
+from environments.settings import EnvConfig, EnvSettings
 from judges.core.judgment import CallRun
 from judges.llm.client import ChatClient
-from judges.llm.errors import EndpointError, FailureKind, JudgeGymError
+from judges.llm.errors import EndpointError, FailureKind, SettingsError
 from judges.llm.types import ChatAnswer
 from judges.llm.wire import JSON, Choice
 
@@ -26,29 +28,23 @@ logger = logging.getLogger(__name__)
 _WITH_TOKENS: Mapping[str, JSON] = {"return_token_ids": True, "logprobs": True}
 
 
-class NoTokens(JudgeGymError):
-    """An endpoint that was to return the sampled tokens did not."""
+def open_source(settings: EnvSettings[Any], session: aiohttp.ClientSession, retokenizer: Retokenizer) -> RolloutSource:
+    """The source that `token_source` and `server_type` ask for.
 
+    Raises:
+        SettingsError: an API key is missing, or the two settings do not fit together.
+    """
+    config, openai = settings.env, settings.openai
+    is_token_server = openai.server_type != "openai"
+    if config.token_source == "token_server" and not is_token_server:
+        raise SettingsError("--env.token_source: token_server needs --openai.server_type=vllm, sglang or trl")
+    if config.token_source == "token_server" or (config.token_source == "auto" and is_token_server):
+        from environments.rollouts.token_server import TokenServer  # late: atroposlib takes seconds to import
 
-@dataclass(frozen=True, slots=True)
-class Rollout:
-    """One completion of a group: what was judged, what is trained on, and the assistant's turn as text."""
-
-    completion: Completion
-    sequence: TokenSequence
-    text: str
-
-
-class RolloutSource(Protocol):
-    """Where rollouts come from."""
-
-    async def sample(self, conversation: Conversation, n: int) -> tuple[list[Rollout], CallRun]:
-        """`n` rollouts of one conversation.
-
-        Raises:
-            EndpointError: the policy never answered.
-            NoTokens: it answered without the tokens that it was asked for.
-        """
+        return TokenServer(openai, config, retokenizer)
+    chat_settings = openai.chat_settings(config, max_concurrency=openai.num_max_requests_at_once)
+    settled = None if config.token_source == "auto" else config.token_source
+    return ChatSource(ChatClient(chat_settings, session=session), config, retokenizer, settled=settled)
 
 
 class ChatSource:
@@ -71,6 +67,10 @@ class ChatSource:
         self._config = config
         self._retokenizer = retokenizer
         self._settled = settled
+
+    def rescale(self, share: float) -> None:
+        """See `RolloutSource`."""
+        self._client.rescale(share)
 
     async def sample(self, conversation: Conversation, n: int) -> tuple[list[Rollout], CallRun]:
         """See `RolloutSource`."""
@@ -149,8 +149,3 @@ def assistant_text(choice: Choice) -> str:
 def really_stopped(finish_reason: str | None) -> bool:
     """Whether the model ended its turn, as opposed to being cut off; endpoints that say nothing are believed to."""
     return finish_reason in (None, "stop", "eos", "end_turn")
-
-
-def lengths(rollouts: Sequence[Rollout]) -> list[int]:
-    """Completion lengths in tokens."""
-    return [len(rollout.sequence.completion) for rollout in rollouts]

@@ -133,19 +133,8 @@ class RunDirectory:
                 f"--resume needs the same one:\n  " + "\n  ".join(differences)
             )
 
-    def append_sample(self, line: bytes) -> None:
-        """Add a finished row; it is the operating system's before this returns."""
-        self._append(SAMPLES, line)
-
-    def append_failure(self, line: bytes) -> None:
-        """Add a failed row."""
-        self._append(FAILURES, line)
-
-    def append_answer(self, line: bytes) -> None:
-        """Add a row that the policy has answered and nobody has judged."""
-        self._append(ANSWERS, line)
-
-    def _append(self, name: str, line: bytes) -> None:
+    def append(self, name: str, line: bytes) -> None:
+        """Add a row to one of the run's files; it is the operating system's before this returns."""
         if name not in self._files:
             self._files[name] = (self.path / name).open("ab", buffering=0)
         self._files[name].write(line)

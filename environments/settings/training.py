@@ -97,7 +97,12 @@ class TrainerSettings(BaseModel):
         "Queue at most so many batches at the API, so that the policy does not outrun them; 0: no limit.",
         verbs=SERVE,
     )
-    max_token_length: int = operational(2048, "Tell the API that a rollout has at most so many tokens.", verbs=SERVE)
+    max_token_length: int = operational(
+        2048,
+        "Tell the API that a rollout has at most so many tokens (serve); drop groups with a longer one, if this is set "
+        "(process; serve drops what the trainer says is too long).",
+        verbs=ROLLOUTS,
+    )
     steps_per_eval: int = operational(
         100, "Evaluate the policy every so many training steps; 0 or less: never.", verbs=SERVE, common=True
     )

@@ -8,7 +8,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from environments.metrics import Metrics
-from environments.rollouts.groups import GroupScores, JudgedGroup
+from environments.rollouts.judged_group import GroupScores, JudgedGroup
 from environments.settings import EnvConfig
 from judges.llm.wire import JSON
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from environments.evaluate.metrics import observe_critique
+from environments.evaluate.metrics import record_critique
 from environments.metrics import MetricAggregator, Metrics
-from environments.rollouts.groups import DropReason, GroupScores, JudgedGroup
-from environments.rollouts.sources import lengths
+from environments.rollouts.groups import RecordRollout
+from environments.rollouts.judged_group import GroupScores, JudgedGroup
+from environments.rollouts.rollout import lengths
 from judges.core.judgment import Status
 
 _FAILED = (Status.JUDGE_FAILED, Status.UNPARSABLE)
@@ -45,19 +46,17 @@ class TrainingMetrics:
         """Start empty; `config` is logged with every flush, under `config/`."""
         self._config = config
         self._total_judgments = 0
-        self._total_dropped: Counter[DropReason] = Counter()
+        self._total_dropped: Counter[str] = Counter()
         self._window = _Window()
         self._own = MetricAggregator("train", rounds=0)
 
-    def judged(
-        self, group: JudgedGroup[Any], scores: GroupScores | None, observe: Callable[[MetricAggregator, int], None]
-    ) -> None:
+    def record_group(self, group: JudgedGroup[Any], scores: GroupScores | None, record_rollout: RecordRollout) -> None:
         """Count a judged group, sent or not.
 
         Args:
             group: the group.
             scores: its scores, if it has any.
-            observe: adds the environment's own metrics for the rollout of that number.
+            record_rollout: adds the environment's own metrics for the rollout of that number.
         """
         window = self._window
         window.groups += 1
@@ -70,9 +69,9 @@ class TrainingMetrics:
             window.judge_latencies += [run.latency_s for run in asked]
             window.judge_cost += sum(call.run.usage.cost for call in judgment.calls)
             if judgment.status not in _FAILED:
-                observe(self._own, number)
+                record_rollout(self._own, number)
             if judgment.critique is not None:
-                observe_critique(self._own, judgment)
+                record_critique(self._own, judgment)
         for length, reward in zip(lengths(group.rollouts), group.rewards, strict=True):
             window.lengths.append(length)
             if reward is not None:
@@ -81,11 +80,11 @@ class TrainingMetrics:
         if scores is not None and scores.equal:
             window.no_signal += 1
 
-    def sent(self, sequences: int) -> None:
-        """Count a group that the rollout API has taken."""
+    def record_sent(self, sequences: int) -> None:
+        """Count a group that the sink has taken."""
         self._window.sequences += sequences
 
-    def dropped(self, reason: DropReason) -> None:
+    def record_dropped(self, reason: str) -> None:
         """Count a group that was not sent."""
         self._total_dropped[reason] += 1
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from environments.rollouts.groups import ZERO_ADVANTAGE
+from environments.rollouts.scored_group import ZERO_ADVANTAGE
 from judges.llm import wire
 from judges.llm.wire import JSON
 

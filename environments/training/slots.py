@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
-from environments.settings import EnvConfig
+from environments.settings import EnvConfig, EnvSettings
 from environments.training.rollout_api import ApiStatus, Trainer
+from judges.llm.urls import split_urls
+
+
+def worker_slots(settings: EnvSettings[Any]) -> int:
+    """Groups that may be under way at once."""
+    config, openai = settings.env, settings.openai
+    if config.max_num_workers != -1:
+        return int(config.max_num_workers)
+    return int(config.max_num_workers_per_node) * (len(openai.replicas) or len(split_urls(openai.base_url)))
 
 
 def available_slots(

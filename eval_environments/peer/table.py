@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from judges.core.judgment import CritiqueRound, Judgment
@@ -71,3 +72,14 @@ def cell_of(judge: str, candidate: str, judgment: Judgment[PeerDetail]) -> PeerC
         reasoning=judgment.explanation,
         rounds=() if critique is None else critique.rounds,
     )
+
+
+def cells_of(judgment: Judgment[PeerTable] | None) -> Sequence[PeerCell]:
+    """The cells of a query's judgment, if there is one."""
+    return () if judgment is None or judgment.detail is None else judgment.detail.cells
+
+
+def answers_of(judgment: Judgment[PeerTable] | None) -> dict[str, PeerAnswer]:
+    """The answers that a query's judgment holds, by candidate."""
+    answers = () if judgment is None or judgment.detail is None else judgment.detail.answers
+    return {answer.candidate: answer for answer in answers if answer.answer is not None}

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from environments.completions import Completion
-from environments.rollouts.groups import JudgedGroup
+from environments.rollouts.judged_group import JudgedGroup
+from environments.rollouts.rollout import Rollout
 from environments.rollouts.sequences import TokenSequence
-from environments.rollouts.sources import Rollout
 from judges.core.judgment import CallRun, JudgeCall, Judgment, Status
 from judges.llm.usage import Usage
 from judges.llm.wire import Message

@@ -9,10 +9,9 @@ import pytest
 from environments.data.pairs import PairTask
 from environments.metrics import MetricAggregator
 from environments.records import Sample, SampleRun
-from environments.rollouts.groups import JudgedGroup
 from eval_environments.pairwise_judgement_environment import PairwiseConfig, PairwiseJudgementEnv
-from eval_environments.pairwise_metrics import PairwiseDetail, SwapVotes, observe_choice, observe_ties, official_scores
-from judges.core.judgment import CallRun, Judgment, Status
+from eval_environments.pairwise_metrics import PairwiseDetail, SwapVotes, official_scores, record_choice, record_ties
+from judges.core.judgment import Judgment, Status
 
 WHOLE = ("Factuality", "Precise IF", "Math", "Safety", "Focus")
 
@@ -29,9 +28,9 @@ def observed(*details: PairwiseDetail, letters: str = "ABCD") -> dict[str, float
     metrics = MetricAggregator("eval", rounds=0)
     for detail in details:
         if detail.mode == "choice":
-            observe_choice(metrics, detail, letters)
+            record_choice(metrics, detail, letters)
         else:
-            observe_ties(metrics, detail)
+            record_ties(metrics, detail)
     return {name.removeprefix("eval/"): value for name, value in metrics.result().values.items()}
 
 
@@ -226,6 +225,5 @@ def test_a_pass_rate_is_a_share_whatever_bad_thinking_costs(least: float, most: 
     """One of four is right; the others' thinking is malformed, at a reward of -1."""
     right = Judgment(1.0, Status.OK, detail=choice("A", "A"))
     wrong = Judgment(None, Status.INVALID_COMPLETION, detail=choice("A", None))
-    group = JudgedGroup((), (), (right, wrong, wrong, wrong), (1.0, -1.0, -1.0, -1.0), CallRun())
     env = SimpleNamespace(config=PairwiseConfig(min_pass_rate=least, max_pass_rate=most))
-    assert PairwiseJudgementEnv.drop_reason(env, group) == reason
+    assert PairwiseJudgementEnv.drop_reason(env, (right, wrong, wrong, wrong)) == reason

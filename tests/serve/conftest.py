@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from environments.training import connection as membership
+from environments.training import connection
 from environments.training import serve as serving
 from tests.arena import Arena
 
@@ -16,5 +16,5 @@ def arena(tmp_path: Path) -> Arena:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ask the rollout API for news, and a failing policy again, a hundred times a second; in this process only."""
-    monkeypatch.setattr(membership, "_POLL_S", 0.01)
+    monkeypatch.setattr(connection, "_POLL_S", 0.01)
     monkeypatch.setattr(serving, "_AFTER_FAILURE_S", 0.01)

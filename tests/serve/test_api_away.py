@@ -91,7 +91,7 @@ async def test_an_api_that_is_killed_and_started_again(arena: Arena) -> None:
         await trainer.register(8)
         (first,) = await trainer.take()
         real.kill()
-        await until(lambda: not served.membership.joined.is_set(), "the loss is noticed")
+        await until(lambda: not served.connection.joined.is_set(), "the loss is noticed")
         posted = len(api.asked("/scored_data"))
         joined = len(api.asked("/register-env"))
         begun = len(served.policy.requests)
@@ -103,7 +103,7 @@ async def test_an_api_that_is_killed_and_started_again(arena: Arena) -> None:
         (second,) = await trainer.take()
         (third,) = await trainer.take()
         assert len(api.asked("/register-env")) > joined
-        assert served.membership.registration.env_id == 0
+        assert served.connection.registration.env_id == 0
         assert not served.run.done()
     found = numbers(first) + numbers(second) + numbers(third)
     assert len(found) == len(set(found)) == 6
@@ -125,7 +125,7 @@ async def test_groups_that_wait_for_the_api_survive_its_restart(arena: Arena) ->
         async with serve(arena, api.url, *FLAGS, judge=held(judged)) as served:
             await served.judge.arrived(2 * 8)
             real.kill()
-            await until(lambda: not served.membership.joined.is_set(), "the loss is noticed")
+            await until(lambda: not served.connection.joined.is_set(), "the loss is noticed")
             judged.set()
             await until(lambda: served.judge.in_flight == 0, "all is judged")
             await real.start()

@@ -9,6 +9,7 @@ import pytest
 
 from environments.aspect_critique_environment import AspectCritiqueEnv
 from environments.evaluate.command import evaluate_during_training
+from environments.evaluate.evaluation import Evaluation
 from tests.arena import Arena
 from tests.aspects import answered, asked, aspects, gold_row, saying, shown, verdict
 from tests.command import RunFiles, in_process, write_lines
@@ -188,7 +189,7 @@ async def test_an_evaluation_beside_the_training_is_of_the_policy_in_training(tm
             judge=saying(lambda aspect, submission: submission.startswith("Attempt")),
             env_type=AspectCritiqueEnv,
         ) as served:
-            metrics = await evaluate_during_training(served.env, served.env.eval_tasks(), 1, standing_in=())
+            metrics = await evaluate_during_training(Evaluation.of(served.env), 1)
     answers = {sample["model_answer"] for sample in RunFiles(tmp_path / "run" / "step-1").samples}
     assert answers == {"Attempt 0 at it."}
     assert metrics.values["eval/mean_reward"] == 1.0

@@ -38,9 +38,9 @@ async def test_the_second_run_begins_with_what_the_first_had_not_sent(arena: Are
     keeping = {"checkpoint_dir": str(tmp_path / "kept"), "save_checkpoint_interval": 1}
     async with training(8, **keeping) as trainer, serve(arena, trainer.url, *FLAGS) as served:
         first = await trainer.take(2)
-        await until(lambda: served.membership.status.step == 2, "the step is known")
+        await until(lambda: served.connection.status.step == 2, "the step is known")
         await served.policy.arrived(6)
-        await until(lambda: served.membership.status.own_queue == 2, "the third batch is queued")
+        await until(lambda: served.connection.status.own_queue == 2, "the third batch is queued")
     assert saved(tmp_path / "kept")["step-2"] == []
     assert sorted(uids(first)) == sorted(order(0, 4))
 
@@ -65,7 +65,7 @@ async def test_rows_under_way_come_first_after_a_restart(arena: Arena, tmp_path:
         serve(arena, trainer.url, *FLAGS, room_beside_it, judge=never_for_one) as served,
     ):
         first = await trainer.take()
-        await until(lambda: served.membership.status.step == 1, "the step is known")
+        await until(lambda: served.connection.status.step == 1, "the step is known")
     unfinished = saved(tmp_path / "kept")["step-1"]
     sent = {uid_of(body) for body in served.policy.bodies} - set(unfinished)
     assert stuck in unfinished

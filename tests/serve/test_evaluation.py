@@ -44,8 +44,8 @@ async def test_whether_groups_begin_meanwhile(arena: Arena, handling: str) -> No
         if handling == "NONE":
             await served.policy.arrived(4)
         for _ in range(10):
-            before = served.membership.status
-            await until(lambda known=before: served.membership.status is not known, "news of the trainer")
+            before = served.connection.status
+            await until(lambda known=before: served.connection.status is not known, "news of the trainer")
         assert len(served.policy.requests) == (4 if handling == "NONE" else 2)
         release.set()
         await served.policy.arrived(4)

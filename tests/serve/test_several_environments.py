@@ -67,14 +67,14 @@ async def test_an_environment_that_comes_later_gets_its_share(arena: Arena) -> N
     async with training(8) as trainer, serve(arena, trainer.url, "--env.inference_weight=3") as first:
         await trainer.take()
         async with serve(arena, trainer.url, "--env.inference_weight=1", "--env.seed=1") as second:
-            await until(second.membership.joined.is_set, "the second joins")
+            await until(second.connection.joined.is_set, "the second joins")
 
             async def comes() -> bool:
                 await trainer.poll()
                 return any(group["env_id"] == 1 for batch in trainer.batches for group in batch)
 
             await until(comes, "a group of the second")
-            await until(lambda: first.membership.status.weight == 0.75, "the first knows")
-            assert second.membership.status.weight == 0.25
-        await until(lambda: first.membership.status.weight == 1.0, "the second has left")
+            await until(lambda: first.connection.status.weight == 0.75, "the first knows")
+            assert second.connection.status.weight == 0.25
+        await until(lambda: first.connection.status.weight == 1.0, "the second has left")
         await trainer.take(4)

@@ -60,8 +60,8 @@ async def test_a_signal_during_a_group(arena: Arena, number: signal.Signals, cod
         release.set()
         async with serve(arena, trainer.url) as served:
             await trainer.take(2)
-            assert served.membership.registration.env_id == 1
-            assert served.membership.status.weight == 1.0, "the first has left its share"
+            assert served.connection.registration.env_id == 1
+            assert served.connection.status.weight == 1.0, "the first has left its share"
 
 
 async def test_a_signal_while_it_waits_for_a_trainer(arena: Arena) -> None:

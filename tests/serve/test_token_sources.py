@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from transformers import AutoTokenizer
 
-from environments.failure_guard import HOPELESS_AFTER, NothingSucceeds
+from environments.runs.failure_guard import HOPELESS_AFTER, NothingSucceeds
 from environments.settings import BUNDLED_TOKENIZER
 from tests.arena import Arena
 from tests.scripted import Json, Recorded, Reply, completion

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from environments.evaluate.loop import EarlierRun, finish_rows, read_earlier
-from environments.failure_guard import NothingSucceeds
 from environments.records import Sample, SampleReader
 from environments.runs.directory import EarlierLines, RunDirectory
+from environments.runs.failure_guard import NothingSucceeds
 from judges.arena.judge import ArenaDetail
 from judges.llm.errors import RunDirectoryError
 from tests.environments.samples_of import sample
@@ -28,6 +28,7 @@ class Row:
 
 Finish = Callable[[Row], Awaitable[Sample[Any]]]
 ROWS = [Row(f"row-{number}") for number in range(30)]
+EARLIER = Row("earlier")
 
 
 @pytest.fixture
@@ -47,10 +48,18 @@ async def finish_all(
 ) -> tuple[list[Sample[Any]], list[str]]:
     """The samples, and the ids in the order in which they were told of."""
     told: list[str] = []
+
+    async def finish_row(task: Row, earlier: Sample[Any] | None, answered: object) -> Sample[Any]:
+        return await finish(task)
+
     samples = await finish_rows(
-        rows, finish, run=run, in_flight=in_flight, finished=lambda each: told.append(each.uid),
-        any_finished_before=before,
-    )  # fmt: skip
+        [EARLIER, *rows] if before else rows,
+        finish_row,
+        earlier=EarlierRun({EARLIER.uid: sample(EARLIER.uid)} if before else {}, {}),
+        run=run,
+        in_flight=in_flight,
+        finished=lambda task, finished: told.append(finished.uid),
+    )
     return samples, told
 
 
@@ -95,9 +104,14 @@ async def test_as_many_rows_as_allowed_are_under_way_and_never_more(run: RunDire
 
 async def test_a_sample_is_on_disk_before_it_is_told_of(run: RunDirectory) -> None:
     seen: list[bool] = []
-    await finish_rows(
-        ROWS, at_once, run=run, in_flight=4, finished=lambda each: seen.append(on_disk(run)[-1] == each.uid)
-    )
+
+    async def finish(task: Row, earlier: Sample[Any] | None, answered: object) -> Sample[Any]:
+        return sample(task.uid)
+
+    def finished(task: Row, finished: Sample[Any]) -> None:
+        seen.append(on_disk(run)[-1] == finished.uid)
+
+    await finish_rows(ROWS, finish, earlier=EarlierRun({}, {}), run=run, in_flight=4, finished=finished)
     assert seen == [True] * 30
 
 
@@ -150,8 +164,9 @@ async def test_a_run_that_had_finished_rows_is_not_given_up(run: RunDirectory) -
     async def fails(task: Row) -> Sample[Any]:
         return sample(task.uid, "judge_failed")
 
-    samples, _ = await finish_all(run, fails, before=True)
-    assert len(samples) == 30
+    samples, told = await finish_all(run, fails, before=True)
+    assert [each.uid for each in samples] == ["earlier", *(row.uid for row in ROWS)]
+    assert len(told) == 30
 
 
 async def test_no_rows_are_no_samples(run: RunDirectory) -> None:

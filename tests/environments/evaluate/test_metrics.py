@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from environments.completions import Completion
-from environments.evaluate.metrics import failure_notices, observe_all, too_many_failures
+from environments.evaluate.metrics import failure_notices, record_shared, too_many_failures
 from environments.metrics import MetricAggregator, Metrics
 from environments.records import Sample, SampleRun
 from judges.core.judgment import CallRun
@@ -15,7 +15,7 @@ from tests.environments.samples_of import sample
 
 def observed(samples: list[Sample[Any]], *, thinking_mode: bool = False) -> Metrics:
     metrics = MetricAggregator("eval")
-    observe_all(metrics, samples, thinking_mode=thinking_mode)
+    record_shared(metrics, samples, thinking_mode=thinking_mode)
     return metrics.result()
 
 

@@ -4,7 +4,7 @@ import sys
 import pytest
 
 from environments.evaluate import report
-from environments.evaluate.report import ProgressDisplay, Tally
+from environments.evaluate.report import ProgressDisplay
 from environments.metrics import Metrics
 from judges.config.sources import ConfigLine
 
@@ -49,23 +49,33 @@ def test_the_notice_of_stand_ins() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tally", "text"),
+    ("headline", "failures", "cost", "text"),
     [
-        (Tally("win rate 0.500", 2, 0.126), "win rate 0.500, 2 failed, judge $0.13"),
-        (Tally("win rate 0.500", 0, 0.0), "win rate 0.500"),
-        (Tally("", 1, 0.0), "1 failed"),
-        (Tally("", 0, 0.0), ""),
+        (0.5, 2, 0.126, "win rate 0.500, 2 failed, judge $0.13"),
+        (0.5, 0, 0.0, "win rate 0.500"),
+        (None, 1, 0.0, "1 failed"),
+        (None, 0, 0.0, ""),
     ],
 )
-def test_a_tally_says_what_there_is_to_say(tally: Tally, text: str) -> None:
-    assert tally.text == text
+def test_a_line_of_progress_says_what_there_is_to_say(
+    headline: float | None, failures: int, cost: float, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (line,) = steps(1, 0, capsys, headline, failures, cost)
+    assert line.partition("rows/s")[2].removeprefix(", ") == text
 
 
-def steps(total: int, done: int, capsys: pytest.CaptureFixture[str], tally: Tally | None = None) -> list[str]:
+def steps(
+    total: int,
+    done: int,
+    capsys: pytest.CaptureFixture[str],
+    headline: float | None = 1.0,
+    failures: int = 0,
+    cost: float = 0.0,
+) -> list[str]:
     with ProgressDisplay(total) as display:
         display.begin_with(done)
         for _ in range(total - done):
-            display.advance(tally or Tally("win rate 1.000", 0, 0.0))
+            display.advance("win rate", headline, failures, cost)
     captured = capsys.readouterr()
     assert captured.out == "", "progress is no result"
     return captured.err.splitlines()
@@ -90,11 +100,6 @@ def test_without_a_terminal_there_is_a_line_at_each_tenth(
     assert all(line.endswith("rows/s, win rate 1.000") for line in lines)
 
 
-def test_a_line_ends_with_the_last_thing_there_is_to_say(capsys: pytest.CaptureFixture[str]) -> None:
-    (line,) = steps(1, 0, capsys, Tally("", 0, 0.0))
-    assert line.endswith("rows/s")
-
-
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
@@ -107,7 +112,7 @@ def test_on_a_terminal_there_is_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     with ProgressDisplay(3) as display:
         display.begin_with(1)
-        display.advance(Tally("win rate 0.250", 1, 0.0))
+        display.advance("win rate", 0.25, 1, 0.0)
     shown = terminal.getvalue()
     assert "2/3" in shown
     assert "win rate 0.250, 1 failed" in shown

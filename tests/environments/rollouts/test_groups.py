@@ -12,8 +12,10 @@ from atroposlib.api.server import ScoredData
 from hypothesis import given
 from hypothesis import strategies as st
 
-from environments.rollouts.groups import GroupScores, fill_in, judge_group, longest, scored_group
-from environments.rollouts.sources import Rollout
+from environments.rollouts.groups import judge_group
+from environments.rollouts.judged_group import GroupScores, fill_in, longest
+from environments.rollouts.rollout import Rollout
+from environments.rollouts.scored_group import scored_group
 from judges.core.judgment import Judgment, Status
 from tests.environments.rollouts_of import PROMPT, group, judgment, rollout
 from tests.scripted import Meeting

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from environments.completions import Conversation
 from environments.rollouts.retokenize import Retokenizer
+from environments.rollouts.rollout import NoTokens
 from environments.rollouts.sequences import TokenSequence
-from environments.rollouts.sources import ChatSource, NoTokens
+from environments.rollouts.sources import ChatSource
 from environments.settings import BUNDLED_TOKENIZER, EnvConfig, PolicySettings
 from judges.llm.client import ChatClient
 from judges.llm.errors import EndpointError

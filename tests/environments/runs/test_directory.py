@@ -36,12 +36,12 @@ def begin(path: Path, *, resume: bool = False, **changed: Any) -> tuple[RunDirec
 def test_a_run_from_its_beginning(tmp_path: Path) -> None:
     run, before = begin(tmp_path / "deep" / "run")
     assert before == EarlierLines([], [], [])
-    run.append_sample(b'{"uid":"a"}\n')
+    run.append("samples.jsonl", b'{"uid":"a"}\n')
     assert (run.path / "samples.jsonl").read_bytes() == b'{"uid":"a"}\n', "on disk at once"
-    run.append_failure(b'{"uid":"b"}\n')
-    run.append_sample(b'{"uid":"c"}\n')
+    run.append("failures.jsonl", b'{"uid":"b"}\n')
+    run.append("samples.jsonl", b'{"uid":"c"}\n')
     run.rewrite([b'{"uid":"c"}\n', b'{"uid":"a"}\n'], [])
-    run.append_sample(b'{"uid":"d"}\n')
+    run.append("samples.jsonl", b'{"uid":"d"}\n')
     run.write_metrics({"results": {"all": {}}})
     run.close()
     assert sorted(path.name for path in run.path.iterdir()) == [
@@ -54,8 +54,8 @@ def test_a_run_from_its_beginning(tmp_path: Path) -> None:
 
 def test_what_is_there_is_given_back_when_it_is_taken_up(tmp_path: Path) -> None:
     run, _ = begin(tmp_path)
-    run.append_sample('{"uid":"a","text":"\u2028\u0085 é"}\n'.encode())
-    run.append_failure(b'{"uid":"b"}\n')
+    run.append("samples.jsonl", '{"uid":"a","text":"\u2028\u0085 é"}\n'.encode())
+    run.append("failures.jsonl", b'{"uid":"b"}\n')
     run.close()
     run, before = begin(tmp_path, resume=True)
     assert before == EarlierLines([{"uid": "a", "text": "\u2028\u0085 é"}], [{"uid": "b"}], [])
@@ -129,7 +129,7 @@ def test_a_torn_last_line_is_cut_off(tmp_path: Path, name: str, torn: bytes) -> 
     (tmp_path / name).write_bytes(b'{"uid":"a"}\n' + torn)
     run, before = begin(tmp_path, resume=True)
     assert (before.samples if name == "samples.jsonl" else before.failures) == [{"uid": "a"}]
-    (run.append_sample if name == "samples.jsonl" else run.append_failure)(b'{"uid":"c"}\n')
+    run.append(name, b'{"uid":"c"}\n')
     run.close()
     assert (tmp_path / name).read_bytes() == b'{"uid":"a"}\n{"uid":"c"}\n'
 

@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 
 from environments.settings import EnvConfig
-from environments.training import connection as membership
+from environments.training import connection
 from environments.training.connection import TrainerConnection, check_group_size
 from environments.training.rollout_api import RolloutApi
 from judges.llm.errors import SettingsError
@@ -66,7 +66,7 @@ class Api:
 
 @pytest.fixture(autouse=True)
 def quick_polls(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(membership, "_POLL_S", 0.01)
+    monkeypatch.setattr(connection, "_POLL_S", 0.01)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from environments.metrics import MetricAggregator, Metrics
-from environments.rollouts.groups import JudgedGroup
+from environments.rollouts.judged_group import JudgedGroup
 from environments.training.metrics import TrainingMetrics
 from judges.core.judgment import Status
 from tests.environments.rollouts_of import group, judgment
@@ -27,7 +27,7 @@ def metrics_of(*groups: JudgedGroup[Any], max_token_len: int = -1) -> Metrics:
 def collected(groups: Sequence[JudgedGroup[Any]], metrics: TrainingMetrics | None = None) -> TrainingMetrics:
     metrics = metrics or TrainingMetrics(config={"thinking_mode": 1.0})
     for each in groups:
-        metrics.judged(each, each.scores, lambda own, number: own.count("observed"))
+        metrics.record_group(each, each.scores, lambda own, number: own.count("observed"))
     return metrics
 
 
@@ -104,10 +104,10 @@ def test_what_the_judge_failed_at_is_an_error_and_no_observation() -> None:
 
 def test_groups_that_were_dropped_are_counted_for_good() -> None:
     metrics = collected([group([1.0, 1.0])])
-    metrics.dropped("no_signal")
-    metrics.dropped("policy_failed")
+    metrics.record_dropped("no_signal")
+    metrics.record_dropped("policy_failed")
     metrics.flush(max_token_len=-1)
-    metrics.dropped("no_signal")
+    metrics.record_dropped("no_signal")
     found = metrics.flush(max_token_len=-1).values
     dropped = {name: value for name, value in found.items() if "dropped" in name}
     assert dropped == {"train/groups_dropped_no_signal": 2, "train/groups_dropped_policy_failed": 1}
@@ -115,7 +115,7 @@ def test_groups_that_were_dropped_are_counted_for_good() -> None:
 
 def test_each_flush_begins_anew_but_for_the_totals() -> None:
     metrics = collected([group([1.0, -1.0], [10, 20], cost=1.0)])
-    metrics.sent(2)
+    metrics.record_sent(2)
     assert metrics.flush(max_token_len=-1).values["train/sequences_per_second"] > 0
     collected([group([0.5, 0.0], [40, 50])], metrics)
     found = metrics.flush(max_token_len=-1).values
@@ -155,7 +155,7 @@ def test_what_the_environment_observes_is_not_a_number() -> None:
         own.mean("odd", math.nan)
 
     judged = group([1.0, 0.0])
-    metrics.judged(judged, judged.scores, observe)
+    metrics.record_group(judged, judged.scores, observe)
     found = metrics.flush(max_token_len=-1)
     assert "train/odd" not in found.values
     assert "train/odd" in found.left_out

@@ -5,10 +5,10 @@ Guarantees: a run in which anything has worked never gives up by itself, however
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from environments.rollouts.groups import JudgedGroup
-from environments.rollouts.sources import NoTokens
+from judges.core.judgment import Judgment
 from judges.llm.errors import EndpointError, JudgeGymError
 
 HOPELESS_AFTER = 10
@@ -31,38 +31,44 @@ class FailureGuard:
         self._any_success = False
         self._refused = 0
 
-    def sampled(self, error: EndpointError | NoTokens) -> None:
+    def record_unsampled(self, error: JudgeGymError) -> None:
         """Note a group that could not be sampled.
 
         Raises:
             NothingSucceeds: it was one too many.
         """
-        if isinstance(error, NoTokens) or not error.kind.retryable:
-            self._note_refusal(why_unsampled(error))
+        if not is_retryable(error):
+            self._record_refusal(why_unsampled(error))
 
-    def judged(self, group: JudgedGroup[Any]) -> None:
+    def record_judged(self, judgments: Sequence[Judgment[Any]], *, has_scores: bool) -> None:
         """Note a group that was judged, well or not.
 
         Raises:
             NothingSucceeds: its judge refused it, and it was one too many.
         """
-        calls = [call for judgment in group.judgments for call in judgment.calls]
-        if group.scores is None and calls and all(call.rejected for call in calls):
-            self._note_refusal(calls[-1].error or "the judge refuses")
-        elif group.scores is not None:
+        calls = [call for judgment in judgments for call in judgment.calls]
+        if has_scores:
             self._any_success = True
+        elif calls and all(call.rejected for call in calls):
+            self._record_refusal(calls[-1].error or "the judge refuses")
 
-    def _note_refusal(self, why: str) -> None:
+    def _record_refusal(self, why: str) -> None:
         self._refused += 1
         if not self._any_success and self._refused >= HOPELESS_AFTER:
             raise NothingSucceeds(why)
 
 
-def why_unsampled(error: EndpointError | NoTokens) -> str:
+def is_retryable(error: JudgeGymError) -> bool:
+    """Whether sampling that failed may work later."""
+    return isinstance(error, EndpointError) and error.kind.retryable
+
+
+def why_unsampled(error: JudgeGymError) -> str:
     """What went wrong with a group's completions."""
     return f"the policy at {error}" if isinstance(error, EndpointError) else f"the policy: {error}"
 
 
-def why_unscored(group: JudgedGroup[Any]) -> str:
+def why_unscored(judgments: Sequence[Judgment[Any]]) -> str:
     """What went wrong with the first judgment of a group that failed."""
-    return next((each.explanation for each in group.judgments if each.score is None and each.explanation), "no reason")
+    failed = (judgment for judgment in judgments if judgment.score is None and judgment.explanation)
+    return next((judgment.explanation for judgment in failed), "no reason")

@@ -1,0 +1,191 @@
+"""One evaluation: its rows, what finishes them, and what becomes of them in a run directory."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic
+
+from environments.base import DetailT, JudgedEnv
+from environments.data.rows import TaskT, select
+from environments.evaluate import metrics as evaluation_metrics
+from environments.evaluate import report
+from environments.evaluate.loop import EarlierRun, finish_rows, read_earlier
+from environments.evaluate.row import RowRunner
+from environments.metrics import MetricAggregator, Metrics
+from environments.records import Sample, SampleReader
+from environments.runs.directory import RunDirectory
+from environments.runs.failure_guard import NothingSucceeds
+from judges.core.judgment import Status
+from judges.llm.errors import DataError
+from judges.llm.wire import JSON
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationResult:
+    """How an evaluation ended.
+
+    Attributes:
+        path: the run directory.
+        metrics: empty if it was given up.
+        problem: why the command must fail, `None` if it need not.
+        notices: what a reader of the numbers must know.
+        tables: an environment's own, to be shown.
+    """
+
+    path: Path
+    metrics: Metrics
+    problem: str | None
+    notices: tuple[str, ...]
+    tables: Sequence[report.Table] = ()
+
+
+@dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
+class Evaluation(Generic[TaskT, DetailT]):
+    """The rows to evaluate, and what finishes them."""
+
+    env: JudgedEnv[Any, TaskT, DetailT]
+    runner: RowRunner[TaskT, DetailT]
+    tasks: Sequence[TaskT]
+
+    @classmethod
+    def of(cls, env: JudgedEnv[Any, TaskT, DetailT]) -> Evaluation[TaskT, DetailT]:
+        """The evaluation of all rows, or of those that `--limit` chooses.
+
+        Raises:
+            DataError: the rows or the answers to judge cannot be loaded, or there are none.
+            SettingsError: an endpoint that is needed is missing, or its API key is.
+        """
+        tasks = select(env.tasks("eval"), limit=env.settings.limit, seed=env.config.seed)
+        if not tasks:
+            raise DataError("there is no row to evaluate")
+        runner = env.row_runner() or RowRunner(env)
+        runner.prepare(tasks)
+        return cls(env, runner, tasks)
+
+    @property
+    def title(self) -> str:
+        """What is evaluated, and who judges it."""
+        judge = "" if self.env.config.policy_is_judge else f", judged by {self.runner.judge_name}"
+        return f"{self.env.name}: {self.runner.subject}{judge}"
+
+    async def run(self, path: Path, *, in_flight: int, display: report.ProgressDisplay | None) -> EvaluationResult:
+        """Evaluate into a run directory.
+
+        Args:
+            path: the directory.
+            in_flight: rows under way at once.
+            display: shows the progress, if there is somebody to look.
+
+        Raises:
+            RunDirectoryError: the run directory cannot be used.
+        """
+        env, tasks, settings, started = self.env, self.tasks, self.env.settings, time.time()
+        run, before = RunDirectory.open(
+            path, config=settings.public(), matters=settings.matters(), resume=settings.resume
+        )
+        try:
+            reader = SampleReader[DetailT](env.detail_type)
+            earlier = read_earlier(
+                before, reader, tasks, is_complete=self.runner.is_complete, held=self.runner.answers_held
+            )
+            if earlier.finished or earlier.failed:
+                logger.info("resuming %s: %d rows are finished", run.path, len(earlier.finished))
+            if len(earlier.finished) < len(tasks):
+                run.drop_metrics()
+            try:
+                samples = await self._finish(earlier, run, in_flight, display)
+            except NothingSucceeds as error:
+                given_up = f"nothing succeeded, so the evaluation was given up: {error}"
+                return EvaluationResult(path, Metrics({}, {}), given_up, ())
+            run.rewrite(
+                (sample.to_line() for sample in samples if sample.finished),
+                (sample.to_line() for sample in samples if not sample.finished),
+            )
+            metrics = compute_metrics(env, tasks, samples)
+            problem = evaluation_metrics.too_many_failures(metrics, samples, env.config.max_judge_error_rate)
+            if problem is not None and not any(sample.status == Status.OK.value for sample in samples):
+                return EvaluationResult(path, Metrics({}, {}), f"nothing succeeded: {problem}", ())
+            notices = [report.offline_notice(settings.stand_ins)] if settings.stand_ins else []
+            rows = [(task, sample) for task, sample in zip(tasks, samples, strict=True) if sample.finished]
+            tables = self.runner.write_report(path, rows)
+            run.write_metrics(self._metrics_file(metrics, started, notices))
+        finally:
+            run.close()
+        said = (*evaluation_metrics.failure_notices(samples, path), *notices)
+        return EvaluationResult(path, metrics, problem, said, tables)
+
+    async def _finish(
+        self, earlier: EarlierRun[DetailT], run: RunDirectory, in_flight: int, display: report.ProgressDisplay | None
+    ) -> list[Sample[DetailT]]:
+        env, failures = self.env, 0
+        live = MetricAggregator("live")
+        headline, words = env.headline
+
+        def finished(task: TaskT, sample: Sample[DetailT]) -> None:
+            nonlocal failures
+            failures += not sample.finished
+            if _counts(env, sample):
+                env.record_metrics(live, task, sample)
+            if display is not None:
+                display.advance(words, live.current(headline), failures, env.clients.judge_cost)
+
+        for task in self.tasks:
+            if task.uid in earlier.finished:  # a failed one is asked again, and counted then
+                env.record_metrics(live, task, earlier.finished[task.uid])
+        if display is not None:
+            display.begin_with(len(earlier.finished))
+        return await finish_rows(
+            self.tasks, self.runner.finish, earlier=earlier, run=run, in_flight=in_flight, finished=finished
+        )
+
+    def _metrics_file(self, metrics: Metrics, started: float, notices: Sequence[str]) -> Mapping[str, JSON]:
+        """The skeleton that Atropos writes (`config_general`, `results`), and what was left out and why."""
+        config = self.env.config
+        sampling: dict[str, JSON] = {}  # as far as this run sampled anything
+        if self.runner.asks_policy:
+            sampling |= {"temperature": config.eval_temperature, "max_tokens": config.eval_max_tokens}
+        if not config.policy_is_judge:
+            sampling |= {"judge_temperature": config.judge_temperature, "judge_max_tokens": config.judge_max_tokens}
+        general: dict[str, JSON] = {
+            "model_name": self.runner.subject,
+            "total_evaluation_time_seconds": str(time.time() - started),
+            "generation_parameters": sampling,
+            "judge_model_name": self.runner.judge_name,
+            "seed": config.seed,
+            "notices": list(notices),
+            "left_out": dict(metrics.left_out),
+        }
+        values: dict[str, JSON] = dict(metrics.values)
+        return {"config_general": general, "results": {f"atropos|{self.env.name}_eval|0": values, "all": values}}
+
+
+def compute_metrics(
+    env: JudgedEnv[Any, TaskT, DetailT], tasks: Sequence[TaskT], samples: Sequence[Sample[DetailT]]
+) -> Metrics:
+    """All metrics of an evaluation, from its samples in the order of the rows."""
+    metrics = MetricAggregator("eval", seed=env.config.seed)
+    rows = [(task, sample) for task, sample in zip(tasks, samples, strict=True) if _counts(env, sample)]
+    for task, sample in rows:
+        env.record_metrics(metrics, task, sample)
+    for task, sample in zip(tasks, samples, strict=True):
+        if not _counts(env, sample):
+            env.record_failure(metrics, task, sample)
+    if rows:
+        env.summarise(metrics, rows)
+    evaluation_metrics.record_shared(metrics, samples, thinking_mode=env.config.thinking_mode)
+    return metrics.result()
+
+
+def _counts(env: JudgedEnv[Any, Any, Any], sample: Sample[Any]) -> bool:
+    """Whether a row is in the denominator of the environment's own metrics.
+
+    A policy that is the judge and never answered was wrong.
+    """
+    is_wrong = env.config.policy_is_judge and sample.status == evaluation_metrics.POLICY_FAILED
+    return sample.finished or is_wrong

@@ -1,0 +1,84 @@
+"""A judged group: the rollouts of one conversation with their judgments, and the scores that these come to.
+
+What happens to a rollout without a judgment is settled here: it gets the mean of the others and no advantage; with
+fewer than two scored rollouts the group has no scores.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from environments.completions import Conversation
+from environments.rollouts.rollout import Rollout, lengths
+from judges.core.judgment import CallRun, Judgment
+
+DetailT = TypeVar("DetailT")
+
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class GroupScores:
+    """The scores of a group: finite numbers; `substituted` are those that stand in for a failed judgment."""
+
+    values: tuple[float, ...]
+    substituted: tuple[bool, ...]
+
+    @property
+    def equal(self) -> bool:
+        """Whether the group has no signal; numbers that differ by rounding alone are none."""
+        return max(self.values) - min(self.values) <= _ROUNDING
+
+
+@dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
+class JudgedGroup(Generic[DetailT]):
+    """The rollouts of one conversation with their judgments.
+
+    Attributes:
+        conversation: what the policy was asked.
+        rollouts: what it wrote, as it was sampled.
+        judgments: one for each rollout.
+        rewards: what each judgment is worth; `None` where the judge failed.
+        policy_run: the sampling's latency and usage.
+    """
+
+    conversation: Conversation
+    rollouts: tuple[Rollout, ...]
+    judgments: tuple[Judgment[DetailT], ...]
+    rewards: tuple[float | None, ...]
+    policy_run: CallRun
+
+    @property
+    def scores(self) -> GroupScores | None:
+        """The group's scores; `None` if fewer than two rollouts (or the one there is) have one."""
+        return fill_in(self.rewards)
+
+
+def fill_in(rewards: Sequence[float | None]) -> GroupScores | None:
+    """Scores from rewards: a missing one becomes the mean of the others.
+
+    Returns:
+        `None` if fewer than two rewards are there (fewer than one in a group of one).
+
+    Raises:
+        ValueError: a reward is not finite: the rollout API takes such a score and then fails the trainer's next batch.
+    """
+    there = [reward for reward in rewards if reward is not None]
+    if not all(math.isfinite(reward) for reward in there):
+        raise ValueError(f"a reward is not a finite number: {rewards}")
+    if not there or len(there) < min(2, len(rewards)):
+        return None
+    # Equal rewards have themselves as their mean, whatever rounding would make of it: the group has no signal.
+    mean = there[0] if len(set(there)) == 1 else math.fsum(there) / len(there)
+    return GroupScores(
+        tuple(mean if reward is None else float(reward) for reward in rewards),
+        tuple(reward is None for reward in rewards),
+    )
+
+
+def longest(group: JudgedGroup[Any]) -> int:
+    """The longest sequence of a group, prompt included, in tokens."""
+    return max(len(rollout.sequence.prompt) for rollout in group.rollouts) + max(lengths(group.rollouts))

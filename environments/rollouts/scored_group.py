@@ -1,0 +1,65 @@
+"""A judged group as the rollout API takes it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from environments.completions import Conversation
+from environments.rollouts.judged_group import GroupScores, JudgedGroup
+from environments.rollouts.rollout import Rollout
+from judges.core.judgment import Judgment
+from judges.llm.wire import JSON
+
+ZERO_ADVANTAGE = "set_advantage_to_zero"
+
+
+def scored_group(
+    group: JudgedGroup[Any], scores: GroupScores, *, temperature: float, include_messages: bool
+) -> dict[str, JSON]:
+    """The group as the rollout API takes it.
+
+    Keys: `tokens`, `masks` (G lists each, as long as one another), `scores` (G finite numbers), `inference_logprobs`
+    where the source has them, `overrides` (one object for each rollout) where a score stands in for a failed judgment,
+    `messages` with each judgment's explanation where they are asked for, `generation_params`. `group_overrides` is left
+    out: Atropos calls `.get` on it.
+
+    Source:
+        atroposlib 0.4.0, `api/server.py` (ScoredData) and `example_trainer/data.py`.
+    """
+    sequences = [rollout.sequence for rollout in group.rollouts]
+    data: dict[str, JSON] = {
+        "tokens": [sequence.tokens for sequence in sequences],
+        "masks": [sequence.mask for sequence in sequences],
+        "scores": list(scores.values),
+        "generation_params": {"temperature": temperature},
+    }
+    logprobs = [sequence.inference_logprobs for sequence in sequences]
+    if None not in logprobs:
+        data["inference_logprobs"] = logprobs
+    if any(scores.substituted):
+        data["overrides"] = [{ZERO_ADVANTAGE: True} if substituted else {} for substituted in scores.substituted]
+    if include_messages:
+        data["messages"] = [
+            _messages(group.conversation, rollout, judgment, score)
+            for rollout, judgment, score in zip(group.rollouts, group.judgments, scores.values, strict=True)
+        ]
+    return data
+
+
+def _messages(
+    conversation: Conversation, rollout: Rollout, judgment: Judgment[Any], score: float
+) -> list[dict[str, JSON]]:
+    turns: list[dict[str, JSON]] = [
+        {"role": message["role"], "content": message["content"]} for message in conversation
+    ]
+    answer: dict[str, JSON] = {
+        "role": "assistant",
+        "content": rollout.text,
+        "reward": score,
+        "judgment": {
+            "status": judgment.status.value,
+            "label": judgment.label,
+            "explanation": judgment.explanation,
+        },
+    }
+    return [*turns, answer]

@@ -1,0 +1,114 @@
+"""One row of an evaluation: from its conversations to its sample."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from environments.completions import Completion
+from environments.evaluate.evaluation import Evaluation
+from environments.evaluate.row import RowRunner
+from environments.records import Sample, SampleRun
+from judges.core.judgment import CallRun, Judgment, Status
+from tests.environments.words import Word, opened, speaking
+from tests.scripted import Json, Meeting, Reply
+
+
+async def finish(env: Any, word: Word, earlier: Sample[Any] | None = None) -> Sample[Any]:
+    return await RowRunner(env).finish(word, earlier, lambda sample: None)
+
+
+async def test_a_row_goes_from_its_conversations_to_its_sample() -> None:
+    async with opened(speaking) as (env, endpoint):
+        sample = await finish(env, Word("abc", "letters"))
+    assert (sample.uid, sample.category, sample.question) == ("abc", "letters", "Say abc, forwards and backwards.")
+    assert [each.answer for each in sample.completions] == ["abc", "cba"], "in the order of the conversations"
+    assert (sample.score, sample.status, sample.finished) == (1.0, "ok", True)
+    assert len(sample.run.policy_calls) == len(endpoint.requests) == 2
+    assert sample.run.judge_calls == {"compare": CallRun(0.0, 1)}
+    assert sample.run.seconds > 0
+
+
+async def test_all_conversations_of_a_row_run_at_once() -> None:
+    meeting = Meeting(2)
+
+    async def waiting(request: Json, number: int) -> str:
+        await meeting.wait()
+        return speaking(request, number)
+
+    async with opened(waiting) as (env, _):
+        assert (await finish(env, Word("abc"))).score == 1.0
+
+
+async def test_new_answers_are_told_of_before_they_are_judged() -> None:
+    told: list[Sample[Any]] = []
+    async with opened(speaking) as (env, _):
+        judged = await RowRunner(env).finish(Word("abc"), None, told.append)
+        await RowRunner(env).finish(Word("abc"), judged, told.append)
+    (answered,) = told
+    assert (answered.completions, answered.judgment, answered.status) == (judged.completions, None, "not_judged")
+
+
+async def test_completions_that_an_earlier_run_paid_for_are_used_again() -> None:
+    runs = (CallRun(1.0, 3), CallRun(2.0, 1))
+    completions = (Completion("ab"), Completion("ba"))
+    failed = Judgment[Any](None, Status.JUDGE_FAILED)
+    earlier = Sample("abc", None, "?", completions, failed, None, SampleRun(9.0, runs))
+    async with opened(Reply(status=500)) as (env, endpoint):
+        sample = await finish(env, Word("abc"), earlier)
+    assert endpoint.requests == []
+    assert (sample.completions, sample.run.policy_calls, sample.score) == (completions, runs, 1.0)
+
+
+async def test_a_row_whose_policy_failed_before_is_asked_again() -> None:
+    earlier = Sample[Any]("abc", None, "?", (), None, None, SampleRun(9.0), policy_error="down")
+    async with opened(speaking) as (env, endpoint):
+        sample = await finish(env, Word("abc"), earlier)
+    assert len(endpoint.requests) == 2
+    assert sample.score == 1.0
+
+
+async def test_a_policy_that_never_answers_is_a_failed_row() -> None:
+    async with opened(Reply(status=400, body={"error": {"message": "no such model"}})) as (env, endpoint):
+        sample = await finish(env, Word("abc"))
+    assert (sample.status, sample.score, sample.judgment, sample.completions) == ("policy_failed", None, None, ())
+    assert not sample.finished
+    assert sample.error is not None
+    assert endpoint.base_url in sample.error
+    assert "no such model" in sample.error
+
+
+async def test_the_wrong_format_is_worth_the_score_for_it_and_is_not_judged() -> None:
+    async with opened("no tags at all", "--env.thinking_mode=true") as (env, _):
+        sample = await finish(env, Word("abc"))
+    assert (sample.status, sample.score, sample.finished) == ("invalid_completion", -1.0, True)
+    assert sample.judgment == Judgment(None, Status.INVALID_COMPLETION, explanation="no_open_tag")
+
+
+@pytest.mark.parametrize("fault", [{"finish_reason": "length"}, {"thinking_fault": "no_close_tag"}])
+async def test_where_the_policy_is_the_judge_no_verdict_is_read_in_a_broken_completion(
+    fault: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    completions = (Completion("ab"), replace(Completion("ba"), **fault))
+    earlier = Sample[Any]("abc", None, "?", completions, None, None, SampleRun(9.0))
+    async with opened(speaking) as (env, _):
+        monkeypatch.setattr(type(env.config), "policy_is_judge", True)
+        sample = await finish(env, Word("abc"), earlier)
+    assert sample.judgment is not None
+    assert (sample.judgment.detail.forwards, sample.judgment.detail.backwards) == ("ab", "")
+    assert sample.completions == completions, "the sample has what the policy wrote"
+
+
+async def test_an_evaluation_is_of_all_rows_or_of_those_that_the_limit_chooses() -> None:
+    async with opened(speaking) as (env, _):
+        assert [task.uid for task in Evaluation.of(env).tasks] == [f"eval-{number}" for number in range(8)]
+    async with opened(speaking, "--limit=3") as (env, _):
+        assert len(Evaluation.of(env).tasks) == 3
+
+
+async def test_enough_rows_are_under_way_to_fill_both_endpoints() -> None:
+    flags = ("--env.judge_max_concurrency=5", "--openai.num_requests_for_eval=7")
+    async with opened(speaking, *flags) as (env, _):
+        assert RowRunner(env).rows_in_flight >= 12
