@@ -1,1 +1,1 @@
-"""Python shims for trainers that call a function: over the reward server, or with the judge in process."""
+"""Reward functions for trainers that call Python: through the reward server, or with the judge in this process."""

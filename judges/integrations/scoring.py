@@ -1,7 +1,6 @@
-"""Where a shim's scores come from: a reward server over HTTP, or the same core in this process.
+"""The source of a reward function's scores: a reward server over HTTP, or the same core in this process.
 
-Trainers call from whatever event loop they please, sometimes from a new one each time, so what belongs to a loop (the
-session, the core) is kept by loop.
+Trainers call from any event loop, some from a new one each time. Therefore sessions and cores are stored by loop.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ from judges.server.settings import JudgeMount
 logger = logging.getLogger(__name__)
 
 PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0)
-"""Before each further try at a reward server that cannot be reached or is full."""
+"""Seconds before each retry of a reward server that cannot be reached or is full."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One response's result as a trainer needs it; `score` is `None` for a failed judge."""
+    """The result of one response; `score` is `None` for a failed judge."""
 
     score: float | None
     status: str
@@ -42,27 +41,27 @@ class Scoring(Protocol):
     """Scores requests of the native protocol."""
 
     async def score(self, request: Mapping[str, JSON]) -> list[Result]:
-        """A result for each response of a `POST /v1/score` body; a failure is a result. Never raises for a judge.
+        """A result for each response of a `POST /v1/score` body. A failed judge is a result, not an error.
 
         Raises:
             ValueError: the request cannot be judged (a missing baseline, a rubric of another scale, …).
         """
 
     async def close(self) -> None:
-        """Close what belongs to this event loop."""
+        """Close the session or the core of this event loop."""
 
 
 class ServerScoring:
-    """A reward server; one session for each event loop."""
+    """Scores of a reward server, with a session for each event loop."""
 
     def __init__(self, url: str, *, token: str | None = None, judge: str = "", timeout_s: float = 150.0) -> None:
-        """Score at `url`.
+        """Score through the server at `url`.
 
         Args:
             url: of the server, such as `http://127.0.0.1:8400`.
-            token: a bearer token, if the server wants one.
+            token: a bearer token, if the server needs one.
             judge: the name of a mounted judge; the root's if empty.
-            timeout_s: seconds for one try; more than the server's deadline.
+            timeout_s: seconds for one attempt; more than the server's deadline.
         """
         self._url = f"{url.rstrip('/')}{f'/{judge}' if judge else ''}/v1/score"
         self._headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {token}"} if token else {})}
@@ -72,7 +71,7 @@ class ServerScoring:
         )
 
     async def score(self, request: Mapping[str, JSON]) -> list[Result]:
-        """See `Scoring`. A server that cannot be reached, or is full, is tried again after each of `PAUSES_S`."""
+        """See `Scoring`. Retry a server that cannot be reached or is full, after each of `PAUSES_S`."""
         responses = request.get("responses")
         count = len(responses) if isinstance(responses, Sequence) else 1
         said = ""
@@ -112,14 +111,14 @@ class ServerScoring:
 
 
 class InProcessScoring:
-    """The judge itself, in this process; one core for each event loop."""
+    """Scores of a judge in this process, with a core for each event loop."""
 
     def __init__(self, judge: JudgeMount, *, deadline_s: float = 900.0) -> None:
         """Score with `judge`, configured as in the server.
 
         Args:
             judge: the judge.
-            deadline_s: seconds within which a score must be there.
+            deadline_s: seconds for a score.
         """
         self._judge = judge
         self._deadline_s = deadline_s
@@ -133,19 +132,19 @@ class InProcessScoring:
         try:
             results = await core.score("", items)
         except Unusable:
-            raise  # a ValueError: the request's fault
+            raise  # a ValueError: the request is wrong
         except Overloaded:
             results = [[failure("too many judgments are under way")] * len(item.responses) for item in items]
-        return [_result(each) for of_item in results for each in of_item]
+        return [_result(result) for of_item in results for result in of_item]
 
     async def _core(self) -> Core:
         loop = asyncio.get_running_loop()
         if loop not in self._cores:
             core = Core({"": self._judge}, deadline_s=self._deadline_s, max_pending=100_000)
-            self._cores[loop] = core  # before it is open: whoever comes meanwhile must not open another
+            self._cores[loop] = core  # before it is open, so that no concurrent call opens another
             try:
                 await core.__aenter__()
-            except BaseException:  # raised on; the next one must not find a core that is closed
+            except BaseException:  # any error: forget the core, which is not open, and raise
                 del self._cores[loop]
                 raise
         return self._cores[loop]
@@ -162,7 +161,7 @@ def _results(body: JSON) -> list[Result]:
         raise ValueError("expected an object")
     several = body.get("results")
     found = several if isinstance(several, Sequence) else [body]
-    return [_of_json(cast("Mapping[str, JSON]", each)) for each in found]
+    return [_of_json(cast("Mapping[str, JSON]", result)) for result in found]
 
 
 def _of_json(result: Mapping[str, JSON]) -> Result:
@@ -184,7 +183,7 @@ def _result(result: ResponseScore) -> Result:
 
 
 def scoring(url: str | None, judge: JudgeMount | None, *, token: str | None, mount: str, timeout_s: float) -> Scoring:
-    """The server at `url`, or `judge` in process.
+    """Scores of the server at `url`, or of `judge` in this process.
 
     Raises:
         ValueError: neither or both are given.

@@ -27,11 +27,11 @@ COLUMNS: Mapping[str, str] = {
     "baseline": "baseline",
     "context": "context",
 }
-"""Dataset columns that a judge is shown, and what they are called there."""
+"""Dataset columns that are sent to the judge, and their fields in the request."""
 
 
 class RewardFunction(Protocol):
-    """What TRL calls, once a batch."""
+    """A reward function as TRL calls it, once for each batch."""
 
     __name__: str
 
@@ -58,8 +58,8 @@ def judge_reward(
         judge: a judge to run in this process.
         token: the server's bearer token.
         mount: the name of a judge at the server; the root's if empty.
-        group_relative: judge consecutive completions of one prompt by one another (arena_hard, choice).
-        timeout_s: seconds for one try at the server.
+        group_relative: compare consecutive completions of one prompt with each other (arena_hard, choice).
+        timeout_s: seconds for one attempt at the server.
         name: the function's name, under which TRL logs it.
 
     Raises:
@@ -83,7 +83,7 @@ def judge_reward(
         return [result.score for result in results]
 
     reward.__name__ = name
-    reward.source = source  # type: ignore[attr-defined]  # so that who made it can close it
+    reward.source = source  # type: ignore[attr-defined]  # for `close`
     return reward
 
 
@@ -94,7 +94,7 @@ async def close(reward: RewardFunction) -> None:
 
 
 def _groups(prompts: Sequence[Conversation]) -> list[list[int]]:
-    """The places of consecutive completions of one prompt."""
+    """The indices of consecutive completions of one prompt."""
     groups: list[list[int]] = []
     for place, prompt in enumerate(prompts):
         if groups and prompts[groups[-1][0]] == prompt:
@@ -122,18 +122,18 @@ def _request(
 
 
 def _json(conversation: Conversation) -> JSON:
-    """A conversation as the server reads it; of messages, role and content alone."""
+    """A conversation as the server reads it: text, or messages with role and content only."""
     if isinstance(conversation, str):
         return conversation
     turns = [{"role": str(turn.get("role", "")), "content": turn.get("content")} for turn in conversation]
-    # A completion of one turn is its text: who said it is known.
+    # A completion of one assistant turn is sent as text.
     if len(turns) == 1 and turns[0]["role"] == "assistant" and isinstance(turns[0]["content"], str):
         return turns[0]["content"]
     return cast(JSON, turns)
 
 
 def _log(results: Sequence[Result], columns: Mapping[str, object], name: str) -> None:
-    """What the judge said, into TRL's own log of completions and metrics where it offers them."""
+    """Log explanations, statuses and the share of failures through TRL, where it passes loggers."""
     extra, metric = columns.get("log_extra"), columns.get("log_metric")
     if callable(extra):
         extra(f"{name}_explanation", [result.explanation for result in results])

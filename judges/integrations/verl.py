@@ -5,9 +5,8 @@
     +custom_reward_function.reward_kwargs.url=http://127.0.0.1:8400
 
 (on newer versions under `reward.custom_reward_function`). In place of `url`, `reward_kwargs.judge` takes a judge's
-settings (`judge.judge=rubric`, `judge.judge_model_name=…`) and runs it in verl's own process. Every sample has the same
-keys, as verl wants it, and nothing is raised for a judge: verl would turn that into a reward of 0 that nobody can tell
-from a bad answer.
+settings (`judge.judge=rubric`, `judge.judge_model_name=…`) and runs it in verl's process. Every sample has the same
+keys, as verl requires. No error is raised for a failed judge: verl would record a reward of 0, as for a bad answer.
 
 Source: verl, January 2026, its custom reward functions.
 """
@@ -51,16 +50,16 @@ async def compute_score(
     Args:
         data_source: the dataset's name; not shown to the judge.
         solution_str: the response.
-        ground_truth: the reference, if it is text that is not empty.
-        extra_info: the row's own fields: `question` or `prompt`, `rubric`, `aspects`, `baseline`, `context`,
+        ground_truth: the reference; ignored if empty or no text.
+        extra_info: fields of the row: `question` or `prompt`, `rubric`, `aspects`, `baseline`, `context`,
             `reference`.
         url: of the reward server; `DEFAULT_URL` if there is no `judge` either.
         judge: settings of a judge that runs in this process, named as in the server; instead of `url`.
         token: the server's bearer token.
         mount: the name of a judge there; the root's if empty.
-        fallback_score: what a failed judge is worth.
-        timeout_s: seconds for one try at the server.
-        kwargs: what verl adds from version to version; ignored.
+        fallback_score: the score for a failed judge.
+        timeout_s: seconds for one attempt at the server.
+        kwargs: further arguments of verl; ignored.
 
     Returns:
         `score` (0 to 1, or the fallback) and `judge_failed` (0 or 1).
@@ -68,7 +67,7 @@ async def compute_score(
     try:
         source = _source(url, _settings(judge), token=token, mount=mount, timeout_s=timeout_s)
         (result,) = await source.score(_request(solution_str, ground_truth, extra_info or {}))
-    except (ValueError, JudgeGymError):  # of the request or the settings: verl must have its keys all the same
+    except (ValueError, JudgeGymError):  # of the request or the settings: verl needs the same keys for every sample
         logger.exception("no score for a sample of %s", data_source)
         return {"score": fallback_score, "judge_failed": 1.0}
     if result.score is None:
@@ -77,7 +76,7 @@ async def compute_score(
 
 
 async def close() -> None:
-    """Close this event loop's sessions, for those who want to leave none behind."""
+    """Close the sessions of this event loop."""
     for source in _SOURCES.values():
         await source.close()
 
@@ -85,7 +84,7 @@ async def close() -> None:
 def _source(
     url: str | None, judge: Mapping[str, JSON] | None, *, token: str | None, mount: str, timeout_s: float
 ) -> Scoring:
-    """What scores for these arguments: one for all samples, since verl gives them anew with each."""
+    """The source of scores for these arguments, shared by all samples: verl passes them with each."""
     if judge is None and url is None:
         url = DEFAULT_URL
     key = wire.dumps([url, judge, token, mount, timeout_s])
@@ -112,11 +111,11 @@ def _request(response: str, ground_truth: object, info: Mapping[str, object]) ->
 
 
 def _plain(value: object) -> JSON:
-    """A value of a data frame or a configuration as JSON: arrays as lists, a struct without the fields it lacks."""
+    """A value of a data frame or a configuration as JSON: arrays as lists, structs without null fields."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, Mapping):
-        return {str(name): _plain(each) for name, each in value.items() if each is not None}
+        return {str(name): _plain(item) for name, item in value.items() if item is not None}
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        return [_plain(each) for each in value]
+        return [_plain(item) for item in value]
     return value if isinstance(value, bool | int | float | str) else None

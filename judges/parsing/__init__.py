@@ -1,1 +1,1 @@
-"""Text to verdicts. A parser returns a value or `None`; it never guesses and never raises."""
+"""Parsers of judges' texts. A parser returns a value or `None`; it never guesses and never raises."""

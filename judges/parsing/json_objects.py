@@ -1,6 +1,6 @@
-"""JSON objects in a judge's prose: between code fences, braces and quotation marks that have nothing to do with them.
+"""Finds the JSON objects in a judge's text, among prose, code fences and stray braces and quotation marks.
 
-Guarantees: never raises; reads only the end of a long text, so that no text takes more than a moment.
+Guarantees: never raises; reads only the end of a long text, so that the time is bounded.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from typing import cast
 from judges.llm.wire import JSON
 
 LOOKED_AT = 20_000
-"""How many characters at the end of a text are read; a verdict stands at the end, and is shorter than this."""
+"""Characters at the end of a text that are read: a verdict is at the end, and shorter."""
 
 _QUOTES = "\"'\u2018\u2019\u201c\u201d"
-_DECODER = json.JSONDecoder(strict=False)  # judges write line breaks into strings as they are
+_DECODER = json.JSONDecoder(strict=False)  # accepts line breaks within strings, which judges do not escape
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectMatch:
-    """An object of a text.
+    """A JSON object in a text.
 
     Attributes:
-        fields: its fields; names in lower case.
-        before: the text ahead of it, as far as it is read.
-        gap: the end of that which is behind the object before it.
-        prose: the text behind it that is in no other object.
+        fields: its fields, with names in lower case.
+        before: the text before it, as far as it is read.
+        gap: the part of `before` that follows the previous object.
+        prose: the text after it that is in no other object.
     """
 
     fields: Mapping[str, JSON]
@@ -37,17 +37,17 @@ class ObjectMatch:
     prose: str
 
     def is_contested(self, name: str) -> bool:
-        """Whether the object may be one that a broken one only quotes.
+        """Whether the object may be a quotation, and the verdict a malformed object after it.
 
-        So it is if `name` stands behind it with a value, in quotation marks of any kind or without any behind a brace,
-        or a brace that nothing there has opened. Nothing that stands only before an object contests it.
+        True if the text after it has `name` with a value, in quotation marks of any kind or without any after a brace,
+        or a closing brace without an opening one. Text before the object does not contest it.
         """
         quoted = rf"[{_QUOTES}]{re.escape(name)}[{_QUOTES}]\s*:\s*\S"
         bare = rf"\{{[^{{}}]*\b{re.escape(name)}\s*:\s*\S"
         if re.search(f"{quoted}|{bare}", self.prose, re.IGNORECASE) is not None:
             return True
         gap, prose = self.gap.rstrip(), self.prose.lstrip()
-        while gap.endswith("{") and prose.startswith("}"):  # some models double the braces
+        while gap.endswith("{") and prose.startswith("}"):  # doubled braces, which some models write
             gap, prose = gap[:-1].rstrip(), prose[1:].lstrip()
         return _closes_more_than_it_opens(prose)
 
@@ -85,6 +85,6 @@ def last_first(text: str) -> Iterator[ObjectMatch]:
 
 
 def prose_before(text: str, name: str) -> str:
-    """What stands ahead of the last object that has a field of that name, code fence aside; all of it if none has."""
+    """The text before the last object with a field `name`, without its code fence; the whole text if there is none."""
     found = next((found for found in last_first(text) if name in found.fields), None)
     return re.sub(r"```\w*\s*$", "", text if found is None else found.before).strip()

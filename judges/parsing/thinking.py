@@ -31,13 +31,13 @@ ThinkingFault = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Thinking:
-    """A completion, split.
+    """A completion, split into thinking and answer.
 
     Attributes:
         valid: the format is right and the answer is not empty.
         thinking: the text between the tags, stripped; empty if the completion is invalid.
         answer: the text after `</think>`, stripped; the whole text, stripped, if the completion is invalid.
-        reason: what is wrong, `None` when valid.
+        reason: what is wrong; `None` if valid.
     """
 
     valid: bool
@@ -88,11 +88,11 @@ def _fault(text: str, opens: int, closes: int, opened_by_template: bool) -> Thin
 
 
 def after_thinking(text: str) -> str:
-    """A judge's own text: what follows its thinking, where a verdict may stand.
+    """The part of a judge's text that may hold a verdict: what follows its thinking.
 
-    Lenient, because a judge's format is not under test: the text after the last `</think>`; nothing if thinking was
-    begun and never ended; otherwise all of it. Tags are matched in any case. Template tokens at the very end, which
-    some endpoints leave there, are cut off.
+    Lenient, because a judge's format is not under test: the text after the last `</think>`; nothing if the text begins
+    with thinking that never ends; otherwise all of it. Tags match in any case. Template tokens at the very end, which
+    some endpoints leave there, are removed.
     """
     folded = _ascii_lower(text)
     end = folded.rfind(CLOSE)
@@ -102,10 +102,10 @@ def after_thinking(text: str) -> str:
 
 
 def last_verdict(text: str, parse: Callable[[str], T | None]) -> T | None:
-    """What `parse` reads in a judge's own text, if it stands outside its thinking.
+    """What `parse` finds in a judge's text outside of its thinking.
 
-    A `<think>` within the judge's own text may be thinking that was never ended, or a word about tags. Where there is a
-    verdict ahead of it, and reading on gives another one, nothing says which of them counts: there is none.
+    A `<think>` after the beginning may start thinking that never ends, or only mention the tag. If there is a verdict
+    before it, and another one with the text after it, they are ambiguous: there is no verdict.
     """
     own = after_thinking(text)
     verdict = parse(own)

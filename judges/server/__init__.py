@@ -1,1 +1,1 @@
-"""The reward server: every judge of this project behind HTTP, for any trainer."""
+"""The reward server: all judges over HTTP, for any trainer."""

@@ -1,4 +1,4 @@
-"""Who may call: bearer tokens, compared in constant time, each with a name that the log may show."""
+"""Bearer tokens: compared in constant time, each with a name for the log."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ _SCHEME = "bearer"
 
 
 class Access:
-    """The tokens; without any, everybody may call."""
+    """The known tokens. Without any, all requests are allowed."""
 
     def __init__(self, tokens: Mapping[str, SecretStr]) -> None:
-        """Take the tokens by name."""
+        """Accept these tokens, by name."""
         self._tokens = {name: token.get_secret_value().encode() for name, token in tokens.items()}
 
     @property
     def is_open(self) -> bool:
-        """Whether no token is needed."""
+        """Whether requests need no token."""
         return not self._tokens
 
     def caller(self, authorization: str | None) -> str | None:
-        """The name of the token in an `Authorization` header; `None` if it holds none that is known.
+        """The name of the token in an `Authorization` header; `None` if it has no known token.
 
-        Every token is compared, so that the time says nothing of them.
+        All tokens are compared, so that the time taken reveals nothing about them.
         """
         scheme, _, given = (authorization or "").partition(" ")
         presented = given.strip().encode("utf-8", "surrogateescape") if scheme.lower() == _SCHEME else b""

@@ -1,4 +1,4 @@
-"""The HTTP application: its routes, and a handler for each."""
+"""The HTTP application: the routes and their handlers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _CALLER_LEFT = 499
 
 @dataclass(slots=True)
 class Service:
-    """What the handlers share."""
+    """State shared by the handlers."""
 
     settings: RewardServerSettings
     mounts: Mapping[str, JudgeMount]
@@ -42,7 +42,7 @@ class Service:
 
 
 def application(service: Service) -> web.Application:
-    """The server's routes."""
+    """The application with its routes."""
     limit = int(service.settings.max_body_mb * 1024 * 1024)
     app = web.Application(middlewares=[around(service.access)], client_max_size=limit)
     app.router.add_get("/", page.handler)
@@ -62,7 +62,7 @@ def application(service: Service) -> web.Application:
 
 
 def _scoring(service: Service, mount: str, adapter: Adapter[Any]) -> Handler:
-    """A handler that scores through one protocol."""
+    """The handler of one protocol for one judge."""
 
     async def score(request: web.Request) -> web.StreamResponse:
         started, code = time.monotonic(), 500
@@ -130,14 +130,14 @@ def _recent(service: Service) -> Handler:
     async def recent(request: web.Request) -> web.StreamResponse:
         shown: list[JSON] = [
             {
-                "at": each.at,
-                "judge": each.mount or service.mounts[""].judge,
-                "prompt": each.prompt,
-                "response": each.response,
-                "seconds": each.seconds,
-                "result": result_json(each.result),
+                "at": judgment.at,
+                "judge": judgment.mount or service.mounts[""].judge,
+                "prompt": judgment.prompt,
+                "response": judgment.response,
+                "seconds": judgment.seconds,
+                "result": result_json(judgment.result),
             }
-            for each in reversed(service.core.recent)
+            for judgment in reversed(service.core.recent)
         ]
         return json_response({"judgments": shown})
 

@@ -1,4 +1,4 @@
-"""A request's body: read within a time and a size, parsed as JSON, validated by a model. What fails is `Refused`."""
+"""Request bodies: read with limits of time and size, parsed as JSON, validated by a model; errors are `Refused`."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _SHOWN_ERRORS = 5
 
 
 async def read_object(request: web.Request, settings: RewardServerSettings) -> Mapping[str, JSON]:
-    """The JSON object of the body.
+    """The body as a JSON object.
 
     Raises:
-        Refused: it is late, too large, broken, or something else.
+        Refused: it is late, too large, incomplete, or no JSON object.
     """
     try:
         data = await asyncio.wait_for(request.read(), settings.body_timeout)
@@ -38,7 +38,7 @@ async def read_object(request: web.Request, settings: RewardServerSettings) -> M
         said = "the body could not be read: it ends early, or is not compressed as its Content-Encoding says"
         raise Refused(400, "malformed", said, is_unread=True) from error
     try:
-        value = wire.loads(data)  # which reads lone surrogates too: models' texts are cut at tokens
+        value = wire.loads(data)  # accepts lone surrogates: trainers cut texts at tokens
     except ValueError as error:
         raise Refused(400, "malformed", f"the body is not JSON: {error}") from error
     if not isinstance(value, dict):
@@ -47,10 +47,10 @@ async def read_object(request: web.Request, settings: RewardServerSettings) -> M
 
 
 def validated(model: type[BodyT], raw: Mapping[str, JSON]) -> BodyT:
-    """The object as the model.
+    """The object as an instance of `model`.
 
     Raises:
-        Refused: it is none; the message names the fields.
+        Refused: it is not valid; the message names the fields.
     """
     try:
         return model.model_validate(raw)
@@ -60,7 +60,7 @@ def validated(model: type[BodyT], raw: Mapping[str, JSON]) -> BodyT:
 
 
 def _explained(wrong: ErrorDetails, model: type[BaseModel]) -> str:
-    """One error: where it is and what it is; for a field that the model has not, those that it has."""
+    """One validation error: field and reason; for an unknown field, the known ones."""
     place = ".".join(map(str, wrong["loc"])) or "body"
     if wrong["type"] == "extra_forbidden" and len(wrong["loc"]) == 1:
         return f"{place}: unknown field; expected {', '.join(model.model_fields)}"

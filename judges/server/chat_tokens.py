@@ -1,4 +1,4 @@
-"""A chat template's tokens taken out of a text: what trainers send that keep special tokens."""
+"""Removes chat-template tokens from prompts and responses of trainers that do not skip special tokens."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 from judges.parsing.template_tokens import TEMPLATE_TOKEN, without_trailing_tokens
 
-# ChatML (Qwen, …), Llama 3 and Gemma: each turn's role and text.
+# Role and text of a turn: ChatML (Qwen and others), Llama 3, Gemma.
 _TURNS = (
     re.compile(r"<\|im_start\|>(?P<role>\w+)\n(?P<text>.*?)(?:<\|im_end\|>|\Z)", re.DOTALL),
     re.compile(r"<\|start_header_id\|>(?P<role>\w+)<\|end_header_id\|>\n\n(?P<text>.*?)(?:<\|eot_id\|>|\Z)", re.DOTALL),
@@ -15,7 +15,7 @@ _TURNS = (
 
 
 def plain_prompt(text: str) -> str:
-    """A prompt as people read it: the user's turn; with several turns, each with its role; else without the tokens."""
+    """The text of the user's turn; of several turns, all with their roles; without turns, the text without tokens."""
     for pattern in _TURNS:
         turns = [(found["role"], found["text"].strip()) for found in pattern.finditer(text)]
         said = [(role, words) for role, words in turns if words]
@@ -28,5 +28,5 @@ def plain_prompt(text: str) -> str:
 
 
 def plain_response(text: str) -> str:
-    """A response without the tokens at its end; what stands within it is its own."""
+    """A response without the tokens at its end; tokens within it may be part of the answer, and stay."""
     return without_trailing_tokens(text).strip()

@@ -1,6 +1,6 @@
-"""`python -m judges.server`: settings, the stand-in if it is asked for, the server, and how it stops.
+"""`python -m judges.server`: load the settings, start the stand-in (`--offline`), serve, and stop on a signal.
 
-Exit codes: 0 after SIGTERM or Ctrl-C, with what was under way answered; 2 for something to mend in settings.
+Exit codes: 0 after SIGTERM or Ctrl-C, when the requests in flight are answered; 2 for an error in the settings.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not settings.offline and any(loaded.given(name) for name in ("latency_ms", "faults")):
             raise SettingsError("--latency_ms, --faults: the stand-in's settings, without --offline there is none")
         if settings.workers > 1 and not workers.is_worker():
-            settings.judges()  # what is wrong is said once, and not by each worker
+            settings.judges()  # report errors once, not by each worker
             return workers.supervise(settings, arguments)
         _log()
         asyncio.run(_serve(loaded))
@@ -70,14 +70,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         sys.stderr.write(f"--host, --port: {error.strerror or error}\n")
         return BAD_INPUT
-    except KeyboardInterrupt:  # before the event loop took the signal over
+    except KeyboardInterrupt:  # before the event loop handles the signal
         return 0
     return 0
 
 
 @asynccontextmanager
 async def service_of(loaded: LoadedSettings[RewardServerSettings]) -> AsyncIterator[Service]:
-    """The service of these settings, with its stand-in if it is to have one.
+    """The service for these settings, with the stand-in if they ask for it.
 
     Raises:
         SettingsError: a judge's settings are wrong.
@@ -98,7 +98,7 @@ async def service_of(loaded: LoadedSettings[RewardServerSettings]) -> AsyncItera
 
 @asynccontextmanager
 async def _judges(loaded: LoadedSettings[RewardServerSettings]) -> AsyncIterator[tuple[dict[str, JudgeMount], str]]:
-    """The judges; offline, all of them are the stand-in, whatever endpoint the settings name."""
+    """The judges; with `--offline` all of them call the stand-in, whatever endpoint the settings name."""
     settings, mounts = loaded.settings, loaded.settings.judges()
     if not settings.offline:
         yield mounts, ""
@@ -113,7 +113,7 @@ async def _judges(loaded: LoadedSettings[RewardServerSettings]) -> AsyncIterator
 
 
 async def _serve(loaded: LoadedSettings[RewardServerSettings]) -> None:
-    """Listen until a signal comes; then take no more, and answer what is under way."""
+    """Listen until a signal comes; then refuse new requests and answer those in flight."""
     settings = loaded.settings
     async with service_of(loaded) as service:
         stopped = asyncio.Event()
@@ -128,7 +128,7 @@ async def _serve(loaded: LoadedSettings[RewardServerSettings]) -> None:
             await site.start()
             host, port = runner.addresses[0][:2]
             gc.collect()
-            gc.freeze()  # the libraries' objects live until the end: the collector need not walk them again and again
+            gc.freeze()  # exclude the imported libraries' objects from collections: they live until the end
             sys.stdout.write(f"judges.server listens at http://{f'[{host}]' if ':' in host else host}:{port}\n")
             sys.stdout.flush()
             await stopped.wait()

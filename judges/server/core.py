@@ -1,8 +1,8 @@
-"""The scoring core: what every protocol, and the shims in process, score through.
+"""The scoring core, used by all protocols and by the functions that judge in process.
 
-Guarantees: an answer within the deadline, a failure where there is none by then; equal items under way are judged once;
-no more judgments under way or waiting than allowed; a judgment that outlives its request goes on, so that the request
-that the trainer sends next finds it (or, in the cache, its verdicts).
+Guarantees: a result within the deadline, which is a failure if the judge has not answered; equal items in flight are
+judged once; a limit on pending judgments; a judgment that outlives its request goes on, so that a repeated request
+finds its result (or, in the cache, its verdicts).
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _SHOWN = 4000
 
 
 class Overloaded(Exception):
-    """So many judgments are under way that no more are taken."""
+    """The limit of pending judgments is reached."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recent:
-    """A judgment for the page: long texts are cut."""
+    """A finished judgment for the page, with long texts cut."""
 
     at: float
     mount: str
@@ -51,7 +51,7 @@ class Recent:
 
 
 Observer = Callable[[str, ResponseScore], None]
-"""Told of each judged response: the judge's name and the result."""
+"""Called for each judged response with the judge's name and the result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class _Mounted:
 
 
 class Core:
-    """All judges of one process, on one HTTP session. Use as an async context manager."""
+    """All judges of a process, with one HTTP session. Use as an async context manager."""
 
     def __init__(
         self,
@@ -72,14 +72,14 @@ class Core:
         observe: Observer = lambda mount, result: None,
         judge_identity: str = "",
     ) -> None:
-        """Open nothing yet.
+        """Prepare; the session and the caches are opened on entry.
 
         Args:
             mounts: the judges by name.
-            deadline_s: seconds within which `score` answers.
-            max_pending: judgments that may be under way or waiting.
-            observe: told of each judged response.
-            judge_identity: what stands for the judges' endpoint in the cache's key, if not its URL.
+            deadline_s: seconds within which `score` returns.
+            max_pending: most judgments in flight or waiting.
+            observe: called for each judged response.
+            judge_identity: name of the judges' endpoint in the cache's key; its URL by default.
         """
         self._settings = mounts
         self._deadline_s = deadline_s
@@ -88,7 +88,7 @@ class Core:
         self._identity = judge_identity
         self._stack = AsyncExitStack()
         self._mounted: dict[str, _Mounted] = {}
-        self._under_way: dict[str, asyncio.Task[list[ResponseScore]]] = {}
+        self._in_flight: dict[str, asyncio.Task[list[ResponseScore]]] = {}
         self.pending = 0
         self.recent: deque[Recent] = deque(maxlen=REMEMBERED)
 
@@ -102,7 +102,7 @@ class Core:
         try:
             for name, mount in self._settings.items():
                 self._mounted[name] = self._open(name, mount, session)
-        except BaseException:  # raised on, without an open session
+        except BaseException:  # any error: close the session, then raise it
             await self._stack.aclose()
             raise
         return self
@@ -121,37 +121,37 @@ class Core:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Give up what is still under way, and close."""
-        for task in self._under_way.values():
+        """Cancel the judgments in flight, and close."""
+        for task in self._in_flight.values():
             task.cancel()
-        await asyncio.gather(*self._under_way.values(), return_exceptions=True)
+        await asyncio.gather(*self._in_flight.values(), return_exceptions=True)
         await self._stack.aclose()
 
     @property
     def full(self) -> bool:
-        """Whether no more judgments are taken."""
+        """Whether the limit of pending judgments is reached."""
         return self.pending >= self._max_pending
 
     async def score(self, mount: str, items: Sequence[Item], *, spent_s: float = 0.0) -> list[list[ResponseScore]]:
-        """Score items, all at once.
+        """Score all items at the same time.
 
         Args:
             mount: the judge's name.
             items: what to score.
-            spent_s: seconds of the deadline that the request has taken already.
+            spent_s: seconds of the deadline that have passed.
 
         Returns:
-            For each item a result for each response. What is not there within the deadline is a failure.
+            For each item, a result for each response; a failure for those without one within the deadline.
 
         Raises:
-            Unusable: an item lacks something; no judge was asked.
-            Overloaded: too much is under way; no judge was asked.
+            Unusable: an item lacks something that its judge needs; no judge was called.
+            Overloaded: too many judgments are pending; no judge was called.
         """
         scorer = self._mounted[mount].scorer
         for item in items:
             scorer.check(item)
         keys = [item.key(mount) for item in items]
-        fresh = {key for key in keys if key not in self._under_way}
+        fresh = {key for key in keys if key not in self._in_flight}
         if fresh and self.pending + len(fresh) > self._max_pending:
             raise Overloaded
         tasks = [self._task(key, mount, item) for key, item in zip(keys, items, strict=True)]
@@ -160,22 +160,22 @@ class Core:
         return [_result(task, item) for task, item in zip(tasks, items, strict=True)]
 
     def _task(self, key: str, mount: str, item: Item) -> asyncio.Task[list[ResponseScore]]:
-        if key not in self._under_way:
+        if key not in self._in_flight:
             task = asyncio.create_task(self._judge(mount, item))
-            self._under_way[key] = task
+            self._in_flight[key] = task
             self.pending += 1
             task.add_done_callback(lambda _: self._ended(key))
-        return self._under_way[key]
+        return self._in_flight[key]
 
     def _ended(self, key: str) -> None:
-        del self._under_way[key]
+        del self._in_flight[key]
         self.pending -= 1
 
     async def _judge(self, mount: str, item: Item) -> list[ResponseScore]:
         started = time.monotonic()
         try:
             results = await self._mounted[mount].scorer.score(item)
-        except Exception as error:  # a request's boundary: whatever a judge raises is one request's failure
+        except Exception as error:  # boundary of a request: any error of a judge fails this request alone
             logger.exception("a judgment failed")
             results = [failure(f"{type(error).__name__}: {error}")] * len(item.responses)
         seconds = time.monotonic() - started

@@ -1,4 +1,4 @@
-"""Requests that are refused, and every error as one shape of JSON: a type, a message and the request's id."""
+"""Error responses: JSON with a type, a message and the request id."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _RETRY_AFTER_S = "1"
 
 
 class Refused(Exception):
-    """A request that gets an error: its status code, its type and what is wrong."""
+    """Answer the request with an error: status code, type and message."""
 
     def __init__(self, code: int, kind: str, message: str, *, is_unread: bool = False) -> None:
-        """Say why, and whether some of the body is left that nobody will read."""
+        """Describe the error; with `is_unread` a part of the body stays unread, so that the connection must close."""
         super().__init__(message)
         self.code, self.kind, self.message, self.is_unread = code, kind, message, is_unread
 
@@ -25,7 +25,7 @@ def json_response(value: JSON, code: int = 200) -> web.Response:
 
 
 def error_response(code: int, kind: str, message: str, request_id: str) -> web.Response:
-    """An error, with the headers that its status code wants."""
+    """An error response with the headers of its status code."""
     response = json_response({"error": {"type": kind, "message": message, "request_id": request_id}}, code)
     if code == 503:
         response.headers["Retry-After"] = _RETRY_AFTER_S

@@ -1,4 +1,4 @@
-"""What is scored and what comes of it: the two types that every protocol speaks to the core in."""
+"""The input and output of the scoring core: an item to score, and the score of a response."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class Item:
     """One prompt with the responses to it.
 
     Attributes:
-        prompt: what was asked; empty if there is nothing to say of it.
-        responses: one, or several that a group-relative judge compares.
-        reference: a response that gets the highest score.
-        rubric: by what to judge, as text.
-        levels: what each score of the rubric means.
-        aspects: yes/no questions, in place of the judge's own.
+        prompt: the prompt; empty if unknown.
+        responses: one response, or several that a group-relative judge compares.
+        reference: a response that deserves the highest score.
+        rubric: the criteria, as text.
+        levels: the description of each score of the rubric.
+        aspects: yes/no questions that replace the judge's own.
         baseline: the response to compare with.
-        context: what the response was to use.
+        context: the text that the response should be based on.
     """
 
     prompt: str
@@ -38,7 +38,7 @@ class Item:
     context: str | None = None
 
     def key(self, mount: str) -> str:
-        """A digest: equal items at the same judge have the same."""
+        """A digest, the same for equal items at the same judge."""
         aspects = None if self.aspects is None else [aspect.model_dump() for aspect in self.aspects]
         parts = [mount, self.prompt, self.responses, self.reference, self.rubric, self.levels, aspects]
         shape = orjson.dumps([*parts, self.baseline, self.context])
@@ -47,17 +47,17 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class ResponseScore:
-    """What became of one response.
+    """The result for one response.
 
     Attributes:
         score: the reward from 0 to 1; `None` exactly when `status` is not `ok`.
-        status: as of a judgment.
-        label: the verdict in the judge's own terms.
-        explanation: the judge's reasons; for a failure, what went wrong.
-        components: numbers that the score is made of, such as `raw` (in the judge's own unit) or an aspect's verdict.
-        usage: tokens and cost of this request; zero for what the cache answered.
+        status: status of the judgment.
+        label: the verdict in the judge's terms.
+        explanation: the judge's reasons; for a failure, the error.
+        components: numbers from which the score is computed: `raw` (in the judge's unit), an aspect's verdict, ….
+        usage: tokens and cost of this request; zero for calls answered by the cache.
         judge_calls: calls to the judge.
-        cached: every call was answered from the cache.
+        cached: the cache answered all calls.
     """
 
     score: float | None
@@ -76,28 +76,30 @@ class ResponseScore:
 
 
 def failure(explanation: str, status: str = Status.JUDGE_FAILED.value) -> ResponseScore:
-    """A response without a score."""
+    """The result of a response without a score."""
     return ResponseScore(None, status, explanation=explanation)
 
 
 def response_score(
     judgments: Sequence[Judgment[object]], score: float | None, components: Mapping[str, float]
 ) -> ResponseScore:
-    """One response's result from the judgments that it rests on; the first one speaks for it.
+    """The result of one response from its judgments.
+
+    Status and explanation are those of the first judgment that failed; if none did, of the first.
 
     Args:
         judgments: at least one.
         score: from 0 to 1; `None` if a judgment failed.
-        components: what the score is made of.
+        components: numbers from which the score is computed.
     """
     calls = [call for judgment in judgments for call in judgment.calls]
     failed = next((judgment for judgment in judgments if judgment.score is None), None)
-    speaker = failed or judgments[0]
+    leading = failed or judgments[0]
     return ResponseScore(
         score=score if failed is None else None,
-        status=speaker.status.value,
-        label=speaker.label if len(judgments) == 1 else None,
-        explanation="\n\n".join(dict.fromkeys(each.explanation for each in judgments if each.explanation))
+        status=leading.status.value,
+        label=leading.label if len(judgments) == 1 else None,
+        explanation="\n\n".join(dict.fromkeys(judgment.explanation for judgment in judgments if judgment.explanation))
         if failed is None
         else failed.explanation,
         components=components if failed is None else {},

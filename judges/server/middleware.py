@@ -1,4 +1,4 @@
-"""Around every request: who calls, errors as JSON, a request id in each answer, and a line of log."""
+"""Middleware of all requests: authentication, errors as JSON, a request id in each response, a log line."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/openapi.json"})
 
 
 def around(access: Access) -> Middleware:
-    """The middleware of a server that these tokens may call."""
+    """The middleware of a server that accepts these tokens."""
 
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -44,7 +44,7 @@ def around(access: Access) -> Middleware:
                 response.headers["Allow"] = error.headers["Allow"]
         except (ConnectionResetError, asyncio.CancelledError):
             raise
-        except Exception:  # the application's boundary: the caller gets JSON, the log the trace
+        except Exception:  # boundary of the application: the caller gets JSON, the log the traceback
             logger.exception("a request failed", extra={"fields": {"request_id": request_id, "path": request.path}})
             response = error_response(500, "internal", "the server failed; its log has the request id", request_id)
         response.headers[REQUEST_ID] = request_id
@@ -63,10 +63,10 @@ def around(access: Access) -> Middleware:
 
 
 def _caller(access: Access, request: web.Request) -> str | None:
-    """The name of the caller's token; none where no token is needed.
+    """The name of the caller's token; `None` where no token is needed.
 
     Raises:
-        Refused: one is needed and not given.
+        Refused: a token is needed, and no known one is given.
     """
     if access.is_open or request.path in _OPEN_PATHS:
         return None
@@ -77,7 +77,7 @@ def _caller(access: Access, request: web.Request) -> str | None:
 
 
 def _request_id(request: web.Request) -> str:
-    """The caller's own, if it is one that a log can take, or a new one."""
+    """The caller's request id if it is short and printable, else a new one."""
     given = request.headers.get(REQUEST_ID, "")
     usable = 0 < len(given) <= _LONGEST_REQUEST_ID and given.isascii() and given.isprintable()
     return given if usable else uuid.uuid4().hex

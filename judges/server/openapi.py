@@ -1,4 +1,4 @@
-"""`/openapi.json`: what the server serves, from the same models that validate it."""
+"""`/openapi.json`: the server's routes, with schemas from the models that validate the requests."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def _operation(
 
 
 def _schema(model: type[BaseModel], schemas: dict[str, JSON]) -> JSON:
-    """A reference to the model's schema, which is added with those that it needs."""
+    """A reference to the model's schema; adds the schema, and those that it refers to, to `schemas`."""
     schema = cast("dict[str, JSON]", model.model_json_schema(ref_template=_REF))
     schemas.update(cast("dict[str, JSON]", schema.pop("$defs", {})))
     schemas[model.__name__] = schema

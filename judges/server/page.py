@@ -1,4 +1,4 @@
-"""The page at `/`: paste a prompt and a response, see the judgment and the last hundred."""
+"""The page at `/`: judge a prompt and a response, and see the last hundred judgments."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _POLICY = (
 
 
 async def handler(request: web.Request) -> web.StreamResponse:
-    """The page; it holds no data and asks for everything with the token that is typed into it."""
+    """The page. It contains no data: it requests them with the token that the user enters."""
     headers = {"Content-Security-Policy": _POLICY, "X-Content-Type-Options": "nosniff"}
     return web.Response(text=_html(), content_type="text/html", headers=headers)
 

@@ -1,9 +1,10 @@
-"""The reward server on Ray Serve: replicas that scale with the queue, the same routes.
+"""The reward server on Ray Serve: the same routes, with replicas that scale with the queue.
 
     pip install 'judgegym[ray]'
     serve run judges.server.ray_app:app config=configs/reward_server_rubric.yaml
 
-Each replica has a core of its own: equal judgments are joined within a replica, and the judgment cache joins them all.
+Each replica has its own core: equal judgments in flight are shared within a replica, finished ones
+through the judgment cache.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from judges.config.sources import load
 from judges.server.settings import RewardServerSettings
 
 _TARGET_ONGOING = 256
-"""Requests that a replica has under way before Ray starts another: they wait for judges, not for the processor."""
+"""Requests in flight in a replica before Ray starts another: they wait for judges, not for the processor."""
 _MOST_REPLICAS = 8
 _OF_ONE_HOP = frozenset({"connection", "content-length", "date", "host", "server", "transfer-encoding"})
 
@@ -29,21 +30,21 @@ def app(arguments: dict[str, str]) -> Any:
         SettingsError: a setting is wrong.
     """
     import aiohttp.web
-    from ray import serve  # the extra `ray`; late, since nobody else needs it
+    from ray import serve  # late: the extra `ray`
 
     from judges.server.app import application
     from judges.server.command import service_of
 
     most = int(arguments.pop("max_replicas", _MOST_REPLICAS))
     argv = [f"--{name}={value}" for name, value in arguments.items()]
-    load(RewardServerSettings, argv, prog="serve run").settings.judges()  # what is wrong is said before any replica
+    load(RewardServerSettings, argv, prog="serve run").settings.judges()  # report errors before any replica starts
 
     @serve.deployment(
         max_ongoing_requests=4 * _TARGET_ONGOING,
         autoscaling_config={"min_replicas": 1, "max_replicas": most, "target_ongoing_requests": _TARGET_ONGOING},
     )
     class RewardServer:
-        """One replica: the application on a free port of loopback, behind Ray's proxy."""
+        """One replica: the application on a free loopback port, behind Ray's proxy."""
 
         async def _open(self) -> None:
             loaded = load(RewardServerSettings, argv, prog="serve run")

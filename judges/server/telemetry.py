@@ -1,4 +1,4 @@
-"""What the server counts (Prometheus) and writes (a line of JSON for each request)."""
+"""Prometheus metrics, and log records as lines of JSON."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 
 
 
 class Telemetry:
-    """The metrics of one process; with several workers `exposition` adds up those of all."""
+    """The metrics of one process; with several workers `exposition` sums over all."""
 
     def __init__(self, pending: Callable[[], int]) -> None:
         """Start at zero.
 
         Args:
-            pending: how many judgments are under way or waiting.
+            pending: returns the number of judgments in flight or waiting.
         """
         registry = CollectorRegistry()
         self._registry = registry
@@ -46,7 +46,7 @@ class Telemetry:
         )
 
     def judged(self, judge: str, result: ResponseScore) -> None:
-        """Count a response."""
+        """Count a judged response."""
         self._responses.labels(judge, result.status).inc()
         self._calls.labels(judge).inc(result.judge_calls)
         self._cost.labels(judge).inc(result.usage.cost)
@@ -56,7 +56,7 @@ class Telemetry:
             self._cached.labels(judge).inc()
 
     def requested(self, judge: str, protocol: str, code: int, seconds: float) -> None:
-        """Count a request."""
+        """Count a request and its latency."""
         self._requests.labels(judge, protocol, str(code)).inc()
         self._seconds.labels(judge, protocol).observe(seconds)
         self._in_flight.set(self._pending())
@@ -72,10 +72,10 @@ class Telemetry:
 
 
 class JsonLines(logging.Formatter):
-    """A record as one line of JSON: time, level, logger, message and the record's own fields."""
+    """Formats a record as one line of JSON: time, level, logger, message and its `fields`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line."""
+        """The line of a record."""
         line: dict[str, object] = {
             "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z",
             "level": record.levelname.lower(),

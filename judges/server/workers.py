@@ -1,4 +1,4 @@
-"""`--workers N`: N processes that share one port (SO_REUSEPORT), and the one that watches over them."""
+"""`--workers N`: a supervisor and N worker processes that share a port (SO_REUSEPORT)."""
 
 from __future__ import annotations
 
@@ -21,47 +21,47 @@ logger = logging.getLogger(__name__)
 _WORKER = "JUDGES_SERVER_WORKER"
 _POLL_S = 0.2
 _QUICK_S = 5.0
-"""A worker that ends sooner than this would only do so again."""
+"""A worker that ends sooner than this is not restarted: it would end again."""
 
 
 def is_worker() -> bool:
-    """Whether this process is one of several."""
+    """Whether this process is a worker."""
     return _WORKER in os.environ
 
 
 def supervise(settings: RewardServerSettings, arguments: Sequence[str]) -> int:
-    """Run the workers until a signal comes; one that dies is replaced, unless it died as it began.
+    """Run the workers until a signal comes; restart one that dies, unless it died at its start.
 
     Args:
-        settings: how many, and where they listen.
-        arguments: the command line, which is each worker's too.
+        settings: number of workers, host and port.
+        arguments: the command line, passed on to the workers.
 
     Returns:
         The exit code.
 
     Raises:
-        OSError: the address cannot be listened at.
+        OSError: the address cannot be bound.
     """
     with tempfile.TemporaryDirectory() as counters, _reserved(settings) as port:
         command = [sys.executable, "-m", "judges.server", *arguments, f"--port={port}"]
         environment = {**os.environ, _WORKER: "1", MULTIPROCESS: counters}
         stopping: list[int] = []
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda received, _: stopping.append(received))
+        for stop_signal in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(stop_signal, lambda received, _: stopping.append(received))
         started = time.monotonic()
-        # A session of their own, so that Ctrl-C reaches them through us alone, once.
+        # In sessions of their own: Ctrl-C must reach the workers once, through the supervisor.
         running = [subprocess.Popen(command, env=environment, start_new_session=True) for _ in range(settings.workers)]
         code = 0
         while not stopping and code == 0:
             time.sleep(_POLL_S)
-            for place, worker in enumerate(running):
+            for number, worker in enumerate(running):
                 if worker.poll() is None or stopping:
                     continue
                 if time.monotonic() - started < _QUICK_S:
                     code = worker.returncode or 1
                     break
                 sys.stderr.write(f"a worker ended with code {worker.returncode}: it is replaced\n")
-                running[place] = subprocess.Popen(command, env=environment, start_new_session=True)
+                running[number] = subprocess.Popen(command, env=environment, start_new_session=True)
         for worker in running:
             worker.send_signal(signal.SIGTERM)
         for worker in running:
@@ -71,10 +71,10 @@ def supervise(settings: RewardServerSettings, arguments: Sequence[str]) -> int:
 
 @contextmanager
 def _reserved(settings: RewardServerSettings) -> Iterator[int]:
-    """A port that is ours for as long as the context lasts: bound, and never listened at.
+    """A port that is bound, but not listened at, while the context lasts, so that no other program takes it.
 
     Raises:
-        OSError: it cannot be had.
+        OSError: it cannot be bound.
     """
     with socket.socket(socket.AF_INET6 if ":" in settings.host else socket.AF_INET, socket.SOCK_STREAM) as held:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)

@@ -1,1 +1,1 @@
-"""Agreement and bootstrap intervals."""
+"""Agreement statistics and bootstrap intervals."""

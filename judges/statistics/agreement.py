@@ -1,7 +1,7 @@
-"""How far judges agree: with gold labels, and with one another.
+"""Agreement of judges with gold labels and with each other.
 
-The statistics are those of scipy, scikit-learn and krippendorff. One that is not defined for its input (one pair, a
-judge that always says the same) is left out with a reason: it is never 0 and never NaN.
+The statistics are computed by scipy, scikit-learn and krippendorff. A statistic that is not defined for its input (one
+pair, a judge with constant verdicts) is left out with a reason: it is never 0 and never NaN.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ VERDICT_STATISTICS = ("accuracy", "precision", "recall", "f1", "kappa")
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Statistics by name: those that are defined, and why the others are not."""
+    """Defined statistics by name, and for each undefined one the reason."""
 
     values: Mapping[str, float]
     undefined: Mapping[str, str]
@@ -46,7 +46,7 @@ def score_agreement(judge: Sequence[float], gold: Sequence[float], scale: Scale)
     Args:
         judge: the judge's scores.
         gold: as many gold scores.
-        scale: its levels are kappa's labels, whether they occur or not.
+        scale: its levels are the labels of kappa, including those that do not occur.
 
     Source:
         Cohen, Weighted kappa (1968), with quadratic weights; Kendall's tau-b, which corrects for ties.
@@ -76,7 +76,7 @@ def score_agreement(judge: Sequence[float], gold: Sequence[float], scale: Scale)
 
 
 def verdict_agreement(judge: Sequence[bool], gold: Sequence[bool]) -> Agreement:
-    """A critic's yes/no verdicts against gold verdicts of the same items.
+    """A judge's yes/no verdicts against gold verdicts of the same items.
 
     `accuracy`, `precision`, `recall` and `f1` (of yes; 0 to 1) and Cohen's `kappa`.
     """
@@ -100,7 +100,7 @@ def verdict_agreement(judge: Sequence[bool], gold: Sequence[bool]) -> Agreement:
 
 
 def correlation(kind: Correlation, first: Sequence[float], second: Sequence[float]) -> float | str:
-    """A correlation from −1 to 1, or why there is none: fewer than two items, or one side gives all the same."""
+    """A correlation from −1 to 1, or why it is undefined: fewer than two items, or one side is constant."""
     if len(first) < 2:
         return "fewer than two items"
     for side in (first, second):
@@ -115,14 +115,14 @@ def correlation(kind: Correlation, first: Sequence[float], second: Sequence[floa
 def krippendorff_alpha(
     ratings: Sequence[Sequence[float | None]], *, level: Literal["nominal", "ordinal", "interval"] = "interval"
 ) -> float | str:
-    """Krippendorff's alpha: 1 full agreement, 0 that of chance.
+    """Krippendorff's alpha: 1 is full agreement, 0 agreement by chance.
 
     Args:
         ratings: for each judge, a rating of each item or `None`.
-        level: of measurement.
+        level: level of measurement.
 
     Returns:
-        Alpha, or why there is none.
+        Alpha, or why it is undefined.
 
     Source:
         Krippendorff, Content Analysis (2004), chapter 11.
@@ -140,13 +140,13 @@ def krippendorff_alpha(
 
 
 def rank_correlation(first: Sequence[float | None], second: Sequence[float | None]) -> float | str:
-    """Spearman's correlation over the items that both judges rated, or why there is none."""
+    """Spearman's correlation over the items that both judges rated, or why it is undefined."""
     pairs = [(one, other) for one, other in zip(first, second, strict=True) if one is not None and other is not None]
     return correlation("spearman", [one for one, _ in pairs], [other for _, other in pairs])
 
 
 def _agreement(values: Mapping[str, float | str]) -> Agreement:
-    """What is a finite number, and the reasons for what is not."""
+    """The finite values, and the reasons for the others."""
     found = {name: value for name, value in values.items() if isinstance(value, float) and math.isfinite(value)}
     reasons = {
         name: value if isinstance(value, str) else f"not a finite number ({value})"

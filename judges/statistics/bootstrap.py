@@ -26,21 +26,21 @@ def ratio_interval(
 ) -> Interval:
     """An interval for sum(numerators) / sum(denominators), by resampling rows with replacement.
 
-    A mean is the ratio whose denominators are all 1. With one row the interval is that row's own ratio twice: it says
-    nothing of the uncertainty.
+    A mean is the ratio with denominators of 1. With one row both bounds are that row's ratio, which says nothing about
+    the uncertainty.
 
     Args:
         numerators: one for each row.
         denominators: one for each row, each > 0.
-        rounds: how often the rows are drawn anew.
-        seed: makes the interval a function of its arguments.
-        level: the share of rounds between the bounds.
+        rounds: number of resamples.
+        seed: seed of the resampling.
+        level: coverage: the share of rounds between the bounds.
 
     Returns:
         The (1 − level)/2 and (1 + level)/2 quantiles over the rounds.
 
     Raises:
-        ValueError: there are no rows.
+        ValueError: there is no row.
 
     Source:
         Efron and Tibshirani, An Introduction to the Bootstrap (1993), section 13.3.

@@ -1,7 +1,7 @@
 """Every parser of a judge's text, a module for each kind of verdict.
 
-Rules that all of them keep: a parser returns a value or `None`; it never guesses, never clamps and never raises; it
-reads only the judge's own text after its thinking; the last verdict wins; what it returns stands in the text.
+Rules of all parsers: return a value or `None`; never guess, clamp or raise; read only the judge's own text after its
+thinking; the last verdict wins; what is returned was written in the text.
 """
 
 from judges.parsing.verdicts.arena import ARENA_LABELS, ArenaLabel, arena_label

@@ -12,10 +12,10 @@ _YES_NO = {"1": True, "yes": True, "true": True, "0": False, "no": False, "false
 def binary_verdict(text: str) -> bool | None:
     """The verdict of an aspect's judge: that of the last JSON object `{"reason", "verdict"}` with a `verdict`.
 
-    1/0, "1"/"0", true/false and "yes"/"no" in any case are verdicts; 0.7, 2, −1, null and everything else is none.
+    1/0, "1"/"0", true/false and "yes"/"no" in any case are verdicts; 0.7, 2, −1, null and all other values are not.
 
     Returns:
-        `True` for yes; `None` also where a verdict in no object stands behind the object: it may be a quotation.
+        `True` for yes; `None` also if a verdict outside of an object follows: the object may be a quotation.
     """
     return last_verdict(text, _verdict)
 
@@ -28,7 +28,7 @@ def _verdict(own: str) -> bool | None:
 
 
 def yes_or_no(value: JSON) -> bool | None:
-    """A verdict as a value of JSON: 1/0, true/false, "1"/"0", "yes"/"no" or "true"/"false" in any case."""
+    """A verdict given as a JSON value: 1/0, true/false, "1"/"0", "yes"/"no" or "true"/"false" in any case."""
     if isinstance(value, str):
         return _YES_NO.get(value.strip().lower())
     return bool(value) if isinstance(value, bool | int | float) and value in (0, 1) else None

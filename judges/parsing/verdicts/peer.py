@@ -11,7 +11,7 @@ from judges.parsing.thinking import last_verdict
 
 
 class ScoreObject(NamedTuple):
-    """A peer's score, and the reason that it gave."""
+    """A peer's score and its reason."""
 
     score: int
     reasoning: str | None
@@ -21,13 +21,13 @@ _SCORE_IN_WORDS = re.compile(r"(-?[0-9]{1,9})(?:\.0+)? ?(?:%|(?:/|out of) ?([0-9
 
 
 def score_object(text: str, scale: tuple[int, int] = (0, 100)) -> ScoreObject | None:
-    """The score of a peer: that of the last JSON object `{"reasoning", "score"}` whose score can be used.
+    """The score of a peer: that of the last JSON object `{"reasoning", "score"}` whose score is usable.
 
-    85, 85.0, "85", "85/100", "85 out of 100" and (of 0 to 100) "85%" are 85; 85.5, 150, -5, true, null and "n/a" are no
-    score.
+    85, 85.0, "85", "85/100", "85 out of 100" and (of 0 to 100) "85%" are 85; 85.5, 150, -5, true, null and "n/a" are
+    not usable.
 
     Returns:
-        `None` also where a score in no object stands behind the object: it may be a quotation.
+        `None` also if a score outside of an object follows: the object may be a quotation.
     """
     return last_verdict(text, lambda own: _last_usable(own, scale))
 

@@ -6,8 +6,8 @@ import re
 
 from judges.parsing.thinking import last_verdict
 
-# A number at the very end, alone or as "7/10" or "7 out of 10", perhaps in markdown, brackets or with a final stop.
-# What stands before it must not make it part of another number, of a sign, of a range or of a scale.
+# A number at the very end, alone or as "7/10" or "7 out of 10", optionally in markdown or brackets, with a final stop.
+# The text before it must not make it part of another number, a negative number, a range or a scale.
 _SLASHES = r"/\u2044\u2215\uff0f"
 _DASHES = r"\-\u2010-\u2015\u2212"
 _RATING = re.compile(
@@ -16,7 +16,7 @@ _RATING = re.compile(
 )
 _NOT_ALONE = re.compile(rf"(?:[0-9] ?[{_DASHES}]|[0-9] (?:to|or|and)|[{_SLASHES}]|\b(?:of|scale))[ (\[*_`]*\Z")
 _OFFICIAL_RATING = re.compile(r"\b([1-9]|10)\b\s*\Z")
-_LOOKED_AT = 1000  # characters at the end in which a rating and what stands before it must stand
+_LOOKED_AT = 1000  # characters at the end that are read
 
 
 def rating(text: str) -> int | None:

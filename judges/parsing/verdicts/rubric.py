@@ -14,9 +14,9 @@ _LONGEST_SCORE_LINE = 100
 
 
 def feedback_score(text: str, scale: tuple[int, int] = (1, 5)) -> int | None:
-    """The score of a rubric's judge: what stands on the line behind the last `[SCORE]`.
+    """The score of a rubric's judge: the rest of the line after the last `[SCORE]`.
 
-    That must be one integer of the scale and nothing else, perhaps in (), [] or markdown, with "/5" or "out of 5" (the
+    It must be one integer of the scale and nothing else, optionally in (), [] or markdown, with "/5" or "out of 5" (the
     highest score of the scale) or a final stop. "4.5", "3-4", "3 or 4", and "0" or "10" of 1 to 5 are no score.
 
     Args:
@@ -27,7 +27,7 @@ def feedback_score(text: str, scale: tuple[int, int] = (1, 5)) -> int | None:
 
 
 def prometheus_result(text: str, scale: tuple[int, int] = (1, 5)) -> int | None:
-    """As `feedback_score`, behind the last `[RESULT]`: the format that Prometheus judges are trained in.
+    """As `feedback_score`, after the last `[RESULT]`: the format that Prometheus judges are trained on.
 
     Source:
         Kim et al., Prometheus: Inducing Fine-grained Evaluation Capability in Language Models (2023).
@@ -51,29 +51,29 @@ def _behind_tag(tag: str, own: str, scale: tuple[int, int]) -> int | None:
     return value if low <= value <= high else None
 
 
-# A tag in bold takes its asterisks with it; the last ones may be those at the end of the score's line.
+# The asterisks of a tag in bold belong to the tag.
 _FEEDBACK = re.compile(r"(\*\*)?(?:\[FEEDBACK\]|^[ \t]*Feedback:)(?(1)(?:\*\*)?)", re.IGNORECASE | re.MULTILINE)
 _SCORE_TAGS = re.compile(r"(?:\*\*)?\[(?:SCORE|RESULT)\]", re.IGNORECASE)
 
 
 def feedback_text(text: str) -> str | None:
-    """What a rubric's judge wrote in words: between `[FEEDBACK]` (or `Feedback:`) and the last `[SCORE]` (`[RESULT]`).
+    """The feedback of a rubric's judge: between `[FEEDBACK]` (or `Feedback:`) and the last `[SCORE]` (or `[RESULT]`).
 
-    The last `[FEEDBACK]` before that score begins it; without one, the text begins it; without a score, the text ends
-    it. With neither, or if there are no words, there is no feedback.
+    It starts after the last `[FEEDBACK]` before that score, or at the start of the text; without a score it extends to
+    the end. `None` if there is neither tag, or no text.
     """
     span = _feedback_span(after_thinking(text))
     return None if span is None else span[1].strip(" \t\r\n") or None
 
 
 def before_feedback(text: str) -> str:
-    """What a rubric's judge wrote ahead of its last feedback, such as a critique of an earlier one."""
+    """The text of a rubric's judge before its last feedback, such as a critique of an earlier one."""
     span = _feedback_span(after_thinking(text))
     return "" if span is None else span[0].strip(" \t\r\n")
 
 
 def _feedback_span(own: str) -> tuple[str, str] | None:
-    """The text ahead of the feedback's tag, and the text from there to the score's."""
+    """The text before the feedback's tag, and the text from there to the score's tag."""
     scores = list(_SCORE_TAGS.finditer(own))
     until = own[: scores[-1].start()] if scores else own
     begins = list(_FEEDBACK.finditer(until))
@@ -83,7 +83,7 @@ def _feedback_span(own: str) -> tuple[str, str] | None:
 
 
 def is_strict_feedback(text: str, output_format: RubricFormat, scale: tuple[int, int] = (1, 5)) -> bool:
-    """Whether a judge kept to its format to the letter: feedback and score, once each, bare, and nothing else."""
+    """Whether the text is exactly of the format: feedback and score, once each, without markup or other text."""
     begins, tag = ("[FEEDBACK]", "[SCORE]") if output_format == "feedback_score" else ("Feedback:", "[RESULT]")
     opening, begin, body = after_thinking(text).strip().partition(begins)
     words, _, score = body.partition(tag)

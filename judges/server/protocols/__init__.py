@@ -1,1 +1,1 @@
-"""The protocols in which trainers ask for rewards: each an adapter, from its body to items and back to its answer."""
+"""Protocols of trainers: an adapter for each, from a request body to items and from results to a response body."""

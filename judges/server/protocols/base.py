@@ -1,4 +1,4 @@
-"""What an adapter is, and what several of them need."""
+"""The interface of an adapter, and the types that several adapters share."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class RequestBody(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class ProtocolReply:
-    """An answer: its JSON and headers of its own."""
+    """A response: JSON body and additional headers."""
 
     body: JSON
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
 class ChatTurn(BaseModel):
-    """One message of a conversation; only its text counts."""
+    """A message of a conversation, of which only the text is used."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
 
@@ -36,7 +36,7 @@ class ChatTurn(BaseModel):
 
     @property
     def text(self) -> str:
-        """Its text, that of its parts joined."""
+        """The text; of several parts, their texts joined."""
         if isinstance(self.content, list):
             parts = (part.get("text") for part in self.content)
             return "".join(part for part in parts if isinstance(part, str))
@@ -47,7 +47,7 @@ Conversation: TypeAlias = str | list[ChatTurn]
 
 
 def text_of(conversation: Conversation) -> str:
-    """A conversation as one text: the user's turn alone; with several turns, each with its role."""
+    """A conversation as one text: the only user turn, or all turns with their roles."""
     if isinstance(conversation, str):
         return conversation
     said = [turn for turn in conversation if turn.text]
@@ -61,20 +61,20 @@ BodyT = TypeVar("BodyT", bound=BaseModel)
 
 
 class Adapter(Protocol[BodyT]):
-    """One protocol."""
+    """One protocol: name, path, body model, and both conversions."""
 
     name: str
     path: str
     body: type[BodyT]
 
     def items(self, body: BodyT, raw: Mapping[str, JSON]) -> list[Item]:
-        """What is to be scored.
+        """The items to score.
 
         Raises:
-            ValueError: the body cannot be meant; the message says why.
+            ValueError: the body is not usable; the message says why.
         """
 
     def reply(
         self, body: BodyT, raw: Mapping[str, JSON], results: Sequence[Sequence[ResponseScore]], *, fallback: float
     ) -> ProtocolReply:
-        """The answer, a result for each response of each item."""
+        """The response body for the results: one for each response of each item."""

@@ -1,4 +1,4 @@
-"""The project's own protocol, `POST /v1/score`: one response, or several that may be judged by one another."""
+"""The project's own protocol, `POST /v1/score`: one response, or several that may be compared with each other."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _LONGEST_SCORE = 9
 
 
 class ScoreBody(BaseModel):
-    """What is to be scored. A field that is not one of these is an error: it is misspelt, and would change the score.
+    """A request for scores. An unknown field is an error: it is misspelt, and leaving it out would change the score.
 
     Attributes:
-        prompt: what was asked, as text or as messages.
-        response: what is judged; or
-        responses: several responses to the one prompt.
-        reference: a response that gets the highest score.
-        rubric: by what to judge: text, or an object of `criteria` and `score1_description` ….
+        prompt: the prompt, as text or as messages.
+        response: the response to judge; or
+        responses: several responses to the prompt.
+        reference: a response that deserves the highest score.
+        rubric: the criteria: text, or an object of `criteria` and `score1_description`, ….
         aspects: names, or objects of name, definition, polarity, weight and veto.
         baseline: the response to compare with.
-        context: what the response was to use; a list is joined with newlines.
+        context: the text that the response should be based on; a list is joined with newlines.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -54,10 +54,10 @@ class ScoreBody(BaseModel):
 
 
 def rubric_of(value: str | Mapping[str, str] | None) -> tuple[str | None, tuple[tuple[int, str], ...]]:
-    """A rubric's question and its levels, from text or from an object.
+    """The criteria and levels of a rubric, from text or from an object.
 
     Raises:
-        ValueError: an object has no criteria, or a level that is no number.
+        ValueError: the object has no criteria, or a level that is no number.
     """
     if value is None or isinstance(value, str):
         return value or None, ()
@@ -89,7 +89,7 @@ class Native:
         context = "\n".join(body.context) if isinstance(body.context, list) else body.context
         item = Item(
             prompt=text_of(body.prompt),
-            responses=tuple(text_of(each) for each in responses),
+            responses=tuple(text_of(response) for response in responses),
             reference=body.reference or None,
             rubric=rubric,
             levels=levels,
@@ -102,14 +102,14 @@ class Native:
     def reply(
         self, body: ScoreBody, raw: Mapping[str, JSON], results: Sequence[Sequence[ResponseScore]], *, fallback: float
     ) -> ProtocolReply:
-        """The result of the one response, or `results` of several."""
+        """The result of one response, or `results` of several."""
         if body.responses is not None:
-            return ProtocolReply({"results": [result_json(each) for each in (results[0] if results else ())]})
+            return ProtocolReply({"results": [result_json(result) for result in (results[0] if results else ())]})
         return ProtocolReply(result_json(results[0][0]))
 
 
 def result_json(result: ResponseScore) -> dict[str, JSON]:
-    """One result."""
+    """A result as JSON."""
     return {
         "score": result.score,
         "status": result.status,

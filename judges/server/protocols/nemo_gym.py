@@ -1,6 +1,6 @@
 """NeMo Gym's resources server: `/seed_session`, `/verify`, `/aggregate_metrics`, `/reverify_mode`.
 
-A failed judge is answered with `_ng_failure_class`: the collector leaves such a row out and tries it again.
+A failed judge is reported by `_ng_failure_class`: the collector leaves such a row out and tries it again.
 
 Source: NeMo Gym 0.5.
 """
@@ -23,7 +23,7 @@ FAILURE = "_ng_failure_class"
 
 
 class CreateParams(BaseModel):
-    """What the policy was asked."""
+    """The request that was sent to the policy."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
 
@@ -31,7 +31,7 @@ class CreateParams(BaseModel):
 
 
 class OutputItem(BaseModel):
-    """One item of a response: a message, or something that is not judged, such as reasoning or a tool call."""
+    """An item of a response: a message, or reasoning or a tool call, which are not judged."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
 
@@ -41,7 +41,7 @@ class OutputItem(BaseModel):
 
 
 class Response(BaseModel):
-    """What the policy answered."""
+    """The response of the policy."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
 
@@ -49,7 +49,7 @@ class Response(BaseModel):
 
 
 class VerifyBody(RequestBody):
-    """A rollout to be verified, with the row's own fields beside it."""
+    """A rollout to verify, with the fields of its dataset row."""
 
     responses_create_params: CreateParams
     response: Response
@@ -66,16 +66,16 @@ class Verify:
     body = VerifyBody
 
     def items(self, body: VerifyBody, raw: Mapping[str, JSON]) -> list[Item]:
-        """The text of the answer's last message, to the row's question or else to the input.
+        """The last message's text as the response; the row's question, else the input, as the prompt.
 
         Raises:
-            ValueError: the answer could not echo the row.
+            ValueError: the row cannot be echoed as JSON.
         """
         try:
             wire.dumps(raw)
         except (TypeError, RecursionError) as error:
             raise ValueError(f"the row cannot be echoed: {type(error).__name__}: {error}") from error
-        messages = [each for each in body.response.output if each.type == "message" and each.role == "assistant"]
+        messages = [item for item in body.response.output if item.type == "message" and item.role == "assistant"]
         answer = ChatTurn(role="assistant", content=messages[-1].content).text if messages else ""
         rubric, levels = rubric_of(body.rubric)
         prompt = body.question if body.question is not None else text_of(body.responses_create_params.input)
@@ -84,7 +84,7 @@ class Verify:
     def reply(
         self, body: VerifyBody, raw: Mapping[str, JSON], results: Sequence[Sequence[ResponseScore]], *, fallback: float
     ) -> ProtocolReply:
-        """The request echoed, with the reward and its components; or with the failure's class."""
+        """The request's fields with the reward and its components, or with the failure's class."""
         result = results[0][0]
         echo = dict(raw)
         if result.score is None:
@@ -95,15 +95,15 @@ class Verify:
 
 
 class AggregateBody(RequestBody):
-    """Verified rollouts."""
+    """Verified rollouts, to be aggregated."""
 
     verify_responses: list[dict[str, object]]
 
 
 def aggregate(body: AggregateBody) -> dict[str, JSON]:
-    """The mean reward and the mean of each component over the rollouts that were judged, and how many were not."""
-    judged = [each for each in body.verify_responses if FAILURE not in each]
-    rewards = [reward for each in judged if (reward := _number(each.get("reward"))) is not None]
+    """Means of the reward and of each component over the judged rollouts, and the number of failed ones."""
+    judged = [rollout for rollout in body.verify_responses if FAILURE not in rollout]
+    rewards = [reward for rollout in judged if (reward := _number(rollout.get("reward"))) is not None]
     metrics: dict[str, JSON] = {
         "num_responses": len(body.verify_responses),
         "num_failed": len(body.verify_responses) - len(judged),
@@ -111,8 +111,8 @@ def aggregate(body: AggregateBody) -> dict[str, JSON]:
     if rewards:
         metrics["mean_reward"] = statistics.mean(rewards)
     by_name: dict[str, list[float]] = {}
-    for each in judged:
-        components = each.get("reward_components")
+    for rollout in judged:
+        components = rollout.get("reward_components")
         for name, value in components.items() if isinstance(components, Mapping) else ():
             if (number := _number(value)) is not None:
                 by_name.setdefault(str(name), []).append(number)

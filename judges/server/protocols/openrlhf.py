@@ -1,6 +1,6 @@
 """OpenRLHF's remote reward: `POST /get_reward`.
 
-A missing reward ends its training run, so a number always goes out: for a failed judge the fallback, flagged in
+A missing reward would end its training run: for a failed judge the fallback is sent, flagged in
 `extra_logs.judge_failed`.
 
 Source: OpenRLHF 0.11, its remote reward model client.
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 class RewardBody(RequestBody):
-    """Parallel lists: prompt and response in one text, the prompts, and labels (references) or null."""
+    """Parallel lists: prompt with response, prompt, and label (a reference) or null."""
 
     query: list[str] = Field(max_length=4096)
     prompts: list[str] = Field(default_factory=list)
@@ -49,17 +49,17 @@ class OpenRLHF:
     body = RewardBody
 
     def items(self, body: RewardBody, raw: Mapping[str, JSON]) -> list[Item]:
-        """The response is the query without its prompt; a label is a reference, or has reference and rubric."""
+        """An item for each query: the response is the query without its prompt."""
         labels = body.labels or [None] * len(body.query)
-        return [_item(*each) for each in zip(body.query, body.prompts, labels, strict=True)]
+        return [_item(*row) for row in zip(body.query, body.prompts, labels, strict=True)]
 
     def reply(
         self, body: RewardBody, raw: Mapping[str, JSON], results: Sequence[Sequence[ResponseScore]], *, fallback: float
     ) -> ProtocolReply:
-        """Rewards and scores in the order of the queries."""
-        flat = [each for of_item in results for each in of_item]
-        rewards: list[JSON] = [fallback if each.score is None else each.score for each in flat]
-        failed: list[JSON] = [float(each.failed) for each in flat]
+        """Rewards in the order of the queries."""
+        flat = [result for of_item in results for result in of_item]
+        rewards: list[JSON] = [fallback if result.score is None else result.score for result in flat]
+        failed: list[JSON] = [float(result.failed) for result in flat]
         return ProtocolReply({"rewards": rewards, "scores": rewards, "extra_logs": {"judge_failed": failed}})
 
 
@@ -77,10 +77,10 @@ def _item(query: str, prompt: str, label: object) -> Item:
 
 
 def of_label(label: object) -> tuple[str | None, str | None, tuple[tuple[int, str], ...]]:
-    """A label's reference, rubric and levels: text is a reference, unless it is a JSON object with these fields.
+    """Reference, rubric and levels of a label: text is a reference, unless it is a JSON object with these fields.
 
     Raises:
-        ValueError: an object's rubric is none.
+        ValueError: the object's rubric is neither text nor an object.
     """
     fields: object = label
     if isinstance(label, str):

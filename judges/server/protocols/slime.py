@@ -1,6 +1,6 @@
 """slime's remote reward model: `POST /slime`, answered by a bare number.
 
-There is no place for a failure in it: the fallback goes out, and the header `X-Judge-Failed` says so.
+The protocol cannot report a failure: for a failed judge the fallback is sent, with the header `X-Judge-Failed`.
 
 Source: slime, `--rm-type remote_rm`.
 """
@@ -42,6 +42,6 @@ class Slime:
     def reply(
         self, body: SlimeBody, raw: Mapping[str, JSON], results: Sequence[Sequence[ResponseScore]], *, fallback: float
     ) -> ProtocolReply:
-        """The score itself."""
+        """The score as a number."""
         score = results[0][0].score
         return ProtocolReply(fallback, {FAILED_HEADER: "1"}) if score is None else ProtocolReply(score)
