@@ -82,14 +82,16 @@ class Replica:
         Args:
             retry_after: seconds that the endpoint asked to wait.
             begun: when the request began (monotonic clock). Requests that were in flight at the last failure have the
-                same cause, which counts once.
+                same cause, which counts once: only a `Retry-After` of theirs makes the pause longer.
         """
-        if begun <= self.failed_at and retry_after is None:
+        now = time.monotonic()
+        if begun <= self.failed_at:
+            self.paused_until = max(self.paused_until, now + (retry_after or 0.0))
             return
-        self.failed_at = time.monotonic()
         pause = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**self.failures_in_a_row)
+        self.failed_at = now
         self.failures_in_a_row = min(self.failures_in_a_row + 1, 10)
-        self.paused_until = time.monotonic() + max(pause, retry_after or 0.0)
+        self.paused_until = now + max(pause, retry_after or 0.0)
 
 
 class ReplicaSet:

@@ -162,6 +162,47 @@ def test_no_readable_verdict_is_wrong_and_officially_a_quarter(tmp_path: Path) -
     assert run.code == 0, run.said
     assert (run.metrics["percent_correct"], run.metrics["rewardbench2/math"]) == (0.0, 0.25)
     assert run.metrics["choice_format_compliance_rate"] == 0.0
+    assert {sample["status"] for sample in run.files.samples} == {"invalid_completion"}
+    assert run.files.failures == []
+
+
+@pytest.mark.parametrize(
+    ("answers", "status"),
+    [
+        (("[[{gold}]]", "[[{gold}]]"), "ok"),
+        (("[[{gold}]]", "Neither."), "invalid_completion"),
+        (("Neither.", "Neither."), "invalid_completion"),
+    ],
+)
+def test_status_of_two_orders_is_ok_only_if_both_verdicts_can_be_read(
+    tmp_path: Path, answers: tuple[str, str], status: str
+) -> None:
+    firsts: list[str] = []
+
+    def policy(request: Json, number: int) -> str:
+        letter = gold(request)
+        firsts.append(letter)
+        return answers[min(len(firsts), 2) - 1].format(gold=letter)
+
+    run = evaluate(tmp_path, "--env.swap_evaluate=True", rows=CHOICES[:1], policy=policy)
+    assert run.code == 0, run.said
+    assert len(firsts) == 2
+    assert [sample["status"] for sample in run.files.samples] == [status]
+    assert run.metrics["percent_correct"] == float(status == "ok")
+
+
+@pytest.mark.parametrize(("readable", "status"), [((), "invalid_completion"), (("RIGHT",), "ok")])
+def test_status_of_a_ties_row_is_ok_if_any_rating_can_be_read(
+    tmp_path: Path, readable: tuple[str, ...], status: str
+) -> None:
+    def policy(request: Json, number: int) -> str:
+        asked = request["messages"][-1]["content"]
+        return "9" if any(word in asked for word in readable) else "No."
+
+    run = evaluate(tmp_path, rows=TIES[:1], policy=policy)
+    assert run.code == 0, run.said
+    assert [sample["status"] for sample in run.files.samples] == [status]
+    assert run.metrics["percent_correct"] == float(status == "ok")
 
 
 @pytest.mark.parametrize("opening", ["", "<think>a</think><think>b</think>", "<think>without an end "])

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import datasets
 import pyarrow.parquet
 import pytest
 from hypothesis import given
@@ -61,6 +62,29 @@ def test_rows_of_a_csv_file(tmp_path: Path) -> None:
 def test_rows_of_a_parquet_file(tmp_path: Path) -> None:
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(ROWS), tmp_path / "rows.parquet")
     assert [dict(row.values) for row in load_rows(str(tmp_path / "rows.parquet"), split="train")] == ROWS
+
+
+def test_rows_of_a_hub_dataset_are_those_of_its_name_and_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+
+    def load_dataset(*arguments: Any, **named: Any) -> list[dict[str, Any]]:
+        asked.append((arguments, named))
+        return ROWS
+
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    rows = load_rows("some-lab/prompts", split="validation")
+    assert asked == [(("some-lab/prompts",), {"split": "validation"})]
+    assert [dict(row.values) for row in rows] == ROWS
+    assert [row.place for row in rows] == ["some-lab/prompts, row 1", "some-lab/prompts, row 2"]
+
+
+def test_a_hub_dataset_that_cannot_be_loaded_is_named_with_its_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load_dataset(name: str, *, split: str) -> list[dict[str, Any]]:
+        raise ValueError("no such split\nand more")
+
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    with pytest.raises(DataError, match=r"^some-lab/prompts: .*Hugging Face hub \(split 'dev'\): no such split;"):
+        load_rows("some-lab/prompts", split="dev")
 
 
 @pytest.mark.parametrize("name", ["rows.jsonl", "rows.csv"])

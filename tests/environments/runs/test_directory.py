@@ -209,6 +209,19 @@ def test_a_reader_that_has_the_old_file_open_sees_it_whole(tmp_path: Path) -> No
         assert reader.read() == b" and long"
 
 
+def test_new_content_is_on_the_disk_before_it_takes_the_old_ones_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a crash of the machine may leave an empty file where there was a whole one."""
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    synced: list[tuple[bytes, bytes]] = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append((os.pread(descriptor, 9, 0), path.read_bytes())))
+    write_atomic(path, b"new")
+    assert synced == [(b"new", b"old")]
+    assert path.read_bytes() == b"new"
+
+
 def test_files_have_the_usual_mode(tmp_path: Path) -> None:
     mask = os.umask(0o027)
     try:

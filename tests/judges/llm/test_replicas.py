@@ -116,6 +116,59 @@ def test_rests_grow_up_to_half_a_minute_and_begin_anew(monkeypatch: pytest.Monke
     assert rest() == 1
 
 
+class Clock:
+    """The monotonic clock, set by the test."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        monkeypatch.setattr(time, "monotonic", lambda: self.now)
+
+
+def test_calls_under_way_at_a_failure_fail_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, replica = Clock(monkeypatch), Replica(endpoint())
+    replica.failed(None, begun=990.0)
+    for clock.now, begun in ((1000.2, 990.0), (1000.4, 999.9), (1000.6, 1000.0)):
+        replica.failed(None, begun=begun)
+    assert (replica.failures_in_a_row, replica.paused_until) == (1, 1001.0)
+
+
+def test_a_call_that_began_after_the_last_failure_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, replica = Clock(monkeypatch), Replica(endpoint())
+    replica.failed(None, begun=990.0)
+    clock.now = 1003.0
+    replica.failed(None, begun=1001.5)
+    assert (replica.failures_in_a_row, replica.paused_until) == (2, 1005.0)
+    clock.now = 1004.0
+    replica.failed(None, begun=1002.0)  # under way at the second failure
+    assert (replica.failures_in_a_row, replica.paused_until) == (2, 1005.0)
+
+
+def test_retry_after_of_a_call_under_way_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, replica = Clock(monkeypatch), Replica(endpoint())
+    replica.failed(None, begun=990.0)
+    clock.now = 1000.5
+    replica.failed(20.0, begun=990.0)
+    assert replica.paused_until == 1020.5
+
+
+def test_calls_under_way_that_are_asked_to_wait_fail_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A burst of refusals that ask for a second must not rest the endpoint for half a minute."""
+    clock, replica = Clock(monkeypatch), Replica(endpoint())
+    for _ in range(8):
+        replica.failed(1.0, begun=990.0)
+        clock.now += 0.1
+    assert replica.failures_in_a_row == 1
+    assert replica.paused_until == pytest.approx(1001.7), "a second from the last answer"
+
+
+def test_a_shorter_retry_after_of_a_call_under_way_does_not_wake_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, replica = Clock(monkeypatch), Replica(endpoint())
+    replica.failed(60.0, begun=990.0)
+    clock.now = 1000.5
+    replica.failed(2.0, begun=990.0)
+    assert replica.paused_until == 1060.0
+
+
 @pytest.mark.parametrize(
     ("url", "no_proxy", "proxy"),
     [

@@ -75,6 +75,7 @@ async def test_a_refused_connection_is_tried_again(connect: Connect) -> None:
     with refusing() as base_url, pytest.raises(EndpointError) as raised:
         await connect(base_url, max_retries=2).chat(ASK)
     assert (raised.value.kind, raised.value.status, raised.value.attempts) == (FailureKind.CONNECTION, None, 3)
+    assert "last answer: none (Cannot connect" in str(raised.value)
 
 
 async def test_a_redirect_is_not_followed(connect: Connect) -> None:
@@ -192,6 +193,7 @@ async def test_time_outs_that_stay_are_an_error(connect: Connect) -> None:
         with pytest.raises(EndpointError) as raised:
             await connect(endpoint, timeout_s=0.05, max_retries=1).chat(ASK)
     assert (raised.value.kind, raised.value.attempts) == (FailureKind.TIMEOUT, 2)
+    assert "last answer: none within 0.05 s" in str(raised.value)
 
 
 async def test_the_deadline_ends_an_attempt_under_way_and_all_retries(connect: Connect) -> None:

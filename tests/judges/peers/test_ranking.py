@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import random
 
 import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from judges.peers.ranking import ScoreMatrix, adjusted_intervals, leniency_adjusted, scores_of, self_preference
 from judges.statistics.bootstrap import Interval
@@ -139,6 +141,39 @@ def test_intervals_are_over_queries_and_of_the_seed() -> None:
         assert value is not None
         assert interval.low < value < interval.high
         assert interval.high - interval.low < 30
+
+
+def slow_intervals(cells: NDArray[np.float64], rounds: int) -> list[tuple[float, float]]:
+    """The percentile bootstrap, one table of resampled queries at a time, with another generator."""
+    generator = random.Random(1)
+    fits = [
+        adjusted(ScoreMatrix(np.stack(generator.choices(list(cells), k=len(cells))))) for _ in range(rounds)
+    ]  # fmt: skip
+    columns = [sorted(value for value in column if value is not None) for column in zip(*fits, strict=True)]
+    assert {len(column) for column in columns} == {rounds}
+    return [(column[round(0.025 * rounds)], column[round(0.975 * rounds)]) for column in columns]
+
+
+def test_intervals_agree_with_a_slow_bootstrap() -> None:
+    """Of skewed scores, with an empty diagonal and holes."""
+    generator = np.random.default_rng(5)
+    cells = 100 * generator.random((25, 3, 3)) ** 4
+    cells[:, range(3), range(3)] = NAN
+    cells[::4, 0, 1] = NAN
+    scores = ScoreMatrix(cells)
+    slow = slow_intervals(cells, 1500)
+    for interval, (low, high) in zip(intervals(scores, rounds=1500), slow, strict=True):
+        tolerance = 0.08 * (high - low)  # half of what lies between the quantiles 0.025 and 0.1
+        assert interval.low == pytest.approx(low, abs=tolerance)
+        assert interval.high == pytest.approx(high, abs=tolerance)
+
+
+def test_a_lower_level_is_a_narrower_interval() -> None:
+    cells = 100 * np.random.default_rng(6).random((25, 3, 3))
+    wide, narrow = (adjusted_intervals(ScoreMatrix(cells), rounds=300, level=level) for level in (0.95, 0.5))
+    for outer, inner in zip(wide, narrow, strict=True):
+        assert outer is not None and inner is not None
+        assert outer.low < inner.low < inner.high < outer.high
 
 
 def test_queries_that_all_say_the_same_leave_no_doubt() -> None:

@@ -1,0 +1,31 @@
+"""Rows come from the datasets and the split of the hub that the settings name, and from no other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import datasets
+import pytest
+
+from eval_environments.self_critique_environment import SelfCritiqueEnv
+from tests.conformance.lab import Lab, Undisturbed
+from tests.conformance.subjects import uids
+
+SPLIT = "validation"
+
+
+def test_rows_of_the_hub_give_the_samples_of_the_same_rows_in_files(
+    lab: Lab, undisturbed: Undisturbed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subject = lab.subject
+    made = {f"some-lab/{name}": convert for name, convert in subject.datasets.items()}
+
+    def load_dataset(name: str, *, split: str) -> list[dict[str, Any]]:
+        assert split == SPLIT, f"{name} was asked for its split {split!r}"
+        return [made[name](subject.row(uid)) for uid in uids()]
+
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    setting = "split" if subject.env_type is SelfCritiqueEnv else "eval_split"
+    names = [f"--env.{name}=some-lab/{name}" for name in subject.datasets]
+    files = lab.finished(*names, f"--env.{setting}={SPLIT}")
+    assert files.without_run() == undisturbed.files.without_run()
