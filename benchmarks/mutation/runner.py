@@ -18,10 +18,10 @@ from typing import Literal
 from .operators import Mutant
 from .selection import TestSelection
 
-NOT_COPIED = shutil.ignore_patterns(
-    *(".git", ".venv", "runs", "wandb", "__pycache__", "*.egg-info", "build", "dist"),
-    *(".hypothesis", ".mypy_cache", ".pytest_cache", ".ruff_cache"),
+NOT_COPIED_FROM_ROOT = frozenset(
+    {".git", ".venv", "runs", "wandb", "build", "dist", ".hypothesis", ".mypy_cache", ".pytest_cache", ".ruff_cache"}
 )
+"""Large or made by machines. Only at the top: a package may have a folder of the same name."""
 PYTEST = ("-q", "-p", "no:cacheprovider", "--hypothesis-seed=0")
 UNTIL_FIRST_FAILURE = ("-x", *PYTEST)
 NOTHING_COLLECTED = 5
@@ -65,7 +65,7 @@ class Runner:
         self._free: SimpleQueue[Path] = SimpleQueue()
         for number in range(jobs):
             copy = scratch / f"copy-{number}"
-            shutil.copytree(checkout, copy, ignore=NOT_COPIED, symlinks=True)
+            copy_tree(checkout, copy)
             self._free.put(copy)
         self._lock = threading.Lock()
         # Cached bytecode is compared with its source by the second of the source's last change, so each version of a
@@ -144,3 +144,13 @@ class Runner:
             changed = self._last_change
         path.write_bytes(data)
         os.utime(path, (changed, changed))
+
+
+def copy_tree(checkout: Path, copy: Path) -> None:
+    """Copy what git would hold of a checkout, as it is now."""
+
+    def left_out(folder: str, names: list[str]) -> set[str]:
+        of_root = NOT_COPIED_FROM_ROOT if Path(folder) == checkout else frozenset()
+        return {name for name in names if name in of_root or name == "__pycache__" or name.endswith(".egg-info")}
+
+    shutil.copytree(checkout, copy, ignore=left_out, symlinks=True)
