@@ -93,13 +93,14 @@ def test_wins_by_length_alone_are_taken_out() -> None:
     assert style_controlled_win_rate(entries, differences) == pytest.approx(0.5, abs=1e-3)
 
 
+@pytest.mark.parametrize("unit", [1.0, 0.01], ids=["as length", "as densities"])
 @pytest.mark.parametrize("feature", range(4))
-def test_win_rate_is_read_off_the_line_of_log_odds_at_zero(feature: int) -> None:
-    """Two kinds of rows fix the line: log odds of 0.9 at a difference of 0.4, and of 0.6 at −0.1."""
+def test_win_rate_is_read_off_the_line_of_log_odds_at_zero(feature: int, unit: float) -> None:
+    """Two kinds of rows fix the line: log odds of 0.9 at a difference of 0.4, and of 0.6 at −0.1, in any unit."""
     slope = (logit(0.9) - logit(0.6)) / 0.5
     wanted = 1 / (1 + math.exp(-(logit(0.6) + 0.1 * slope)))
     some, other = list(EQUAL), list(EQUAL)
-    some[feature], other[feature] = 0.4, -0.1
+    some[feature], other[feature] = 0.4 * unit, -0.1 * unit
     found = style_controlled_win_rate([*rows(0.9, 100), *rows(0.6, 20)], [*[some] * 100, *[other] * 20])
     assert found == pytest.approx(wanted, abs=1e-3)
     assert wanted == pytest.approx(0.682, abs=1e-3)

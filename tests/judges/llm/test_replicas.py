@@ -40,6 +40,16 @@ def test_a_key_is_taken_out_of_what_an_endpoint_said() -> None:
     assert Replica(endpoint()).redact("text") == "text"
 
 
+@pytest.mark.parametrize("base_url", ["https://user:pa55word@api.example.com/v1", "https://user:pa55word@h:8000"])
+def test_a_password_of_the_url_is_taken_out_of_what_an_endpoint_said(base_url: str) -> None:
+    assert Replica(endpoint(base_url)).redact("user:pa55word may not do this") == "*** may not do this"
+
+
+def test_a_password_of_the_proxy_is_taken_out_of_what_a_library_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "user:pa55word@proxy:3128")
+    assert Replica(endpoint("https://api.example.com/v1")).redact("no user:pa55word there") == "no *** there"
+
+
 def test_the_key_is_sent_and_not_shown() -> None:
     replica = Replica(endpoint(key=KEY))
     assert replica.headers == {"Content-Type": "application/json", "Authorization": f"Bearer {KEY}"}

@@ -131,6 +131,12 @@ def test_with_one_query_an_interval_is_a_point() -> None:
         assert (interval.low, interval.high) == pytest.approx((value, value))
 
 
+def test_intervals_of_two_queries_reach_from_one_to_the_other() -> None:
+    """One round in four draws either query twice."""
+    scores = ScoreMatrix(np.array([[[10.0, 70.0], [20.0, 80.0]], [[30.0, 40.0], [40.0, 50.0]]]))
+    assert [(found.low, found.high) for found in intervals(scores)] == [(15.0, 35.0), (45.0, 75.0)]
+
+
 def test_intervals_are_over_queries_and_of_the_seed() -> None:
     generator = np.random.default_rng(3)
     scores = ScoreMatrix(generator.integers(0, 101, size=(30, 3, 3)).astype(float))
