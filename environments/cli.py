@@ -172,7 +172,9 @@ async def _process(
     report.show_metrics(f"{env_type.name}: {processed.groups} groups", processed.metrics, notices)
     wanted = loaded.settings.env.total_steps
     if processed.groups < wanted:
-        report.messages().print(f"{wanted - processed.groups} of {wanted} groups could not be scored")
+        tried = ", ".join(f"{count} {reason}" for reason, count in processed.dropped.items())
+        said = f"{wanted - processed.groups} of {wanted} groups could not be scored; rows that were tried: {tried}"
+        report.messages().print(said)
     report.output().print(f"The groups are in {processed.path}, to read in {processed.page}")
     return 0 if processed.groups == wanted else FAILED
 

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from environments.metrics import MetricAggregator, Metrics
 from environments.records import Sample
 from judges.core.judgment import CallRun, Judgment, Status
@@ -72,6 +70,8 @@ def _calls(metrics: MetricAggregator, role: str, runs: Sequence[CallRun]) -> Non
     metrics.number(f"{role}_cost_usd", sum(run.usage.cost for run in runs))
     latencies = [run.latency_s for run in runs if run.latency_s and not run.cached]
     if latencies:
+        import numpy as np  # late: --help needs none
+
         metrics.number(f"{role}_latency_mean_s", float(np.mean(latencies)))
         metrics.number(f"{role}_latency_p95_s", float(np.quantile(latencies, 0.95)))
 

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from environments.evaluate.metrics import record_critique
 from environments.metrics import MetricAggregator, Metrics
 from environments.rollouts.groups import RecordRollout
@@ -46,7 +44,8 @@ class TrainingMetrics:
         """Start empty; `config` is logged with every flush, under `config/`."""
         self._config = config
         self._total_judgments = 0
-        self._total_dropped: Counter[str] = Counter()
+        self.total_dropped: Counter[str] = Counter()
+        """Groups that were not sent, by reason."""
         self._window = _Window()
         self._own = MetricAggregator("train", rounds=0)
 
@@ -86,7 +85,7 @@ class TrainingMetrics:
 
     def record_dropped(self, reason: str) -> None:
         """Count a group that was not sent."""
-        self._total_dropped[reason] += 1
+        self.total_dropped[reason] += 1
 
     def flush(self, *, max_token_len: int) -> Metrics:
         """The metrics since the last flush; begins anew."""
@@ -95,13 +94,15 @@ class TrainingMetrics:
         _diagnose(own, window, max_token_len)
         own.number("total_judgments", self._total_judgments)
         own.number("judge_error_rate", _share(sum(window.statuses[each] for each in _FAILED), window.statuses.total()))
-        for reason, count in self._total_dropped.items():
+        for reason, count in self.total_dropped.items():
             own.number(f"groups_dropped_{reason}", count)
         result = own.result()
         return Metrics({**result.values, **{f"config/{k}": v for k, v in self._config.items()}}, result.left_out)
 
 
 def _diagnose(metrics: MetricAggregator, window: _Window, max_token_len: int) -> None:
+    import numpy as np  # late: only training needs it here
+
     seconds = max(time.monotonic() - window.began, 1e-9)
     metrics.number("groups_judged", window.groups)
     metrics.number("sequences_per_second", window.sequences / seconds)
@@ -129,6 +130,8 @@ def _diagnose(metrics: MetricAggregator, window: _Window, max_token_len: int) ->
 
 def _correlate(metrics: MetricAggregator, rewards: Sequence[float], completion_lengths: Sequence[int]) -> None:
     """Pearson's correlation of reward and completion length; left out where it is undefined."""
+    import numpy as np  # late: only training needs it here
+
     name = "reward_length_correlation"
     if len(rewards) < _LEAST_FOR_CORRELATION:
         metrics.leave_out(name, "too few rollouts")

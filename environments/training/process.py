@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,11 +29,20 @@ _ROWS_FOR_EACH_GROUP = 3
 
 @dataclass(frozen=True, slots=True)
 class ProcessResult:
-    """How a run of `process` ended: the file, its page, how many groups are in it, and their metrics."""
+    """How a run of `process` ended.
+
+    Attributes:
+        path: the file of groups.
+        page: the page that shows them.
+        groups: how many there are.
+        dropped: the rows whose groups were dropped, by reason.
+        metrics: of all groups.
+    """
 
     path: Path
     page: Path
     groups: int
+    dropped: Mapping[str, int]
     metrics: Metrics
 
 
@@ -85,7 +95,8 @@ class ProcessRun:
             await asyncio.gather(*workers, return_exceptions=True)
             self._file.close()
         page = await asyncio.to_thread(write_page, self._file.path)
-        return ProcessResult(self._file.path, page, written, self._metrics.flush(max_token_len=-1))
+        metrics = self._metrics.flush(max_token_len=-1)
+        return ProcessResult(self._file.path, page, written, self._metrics.total_dropped, metrics)
 
     async def _write(self, number: int) -> bool:
         """Write the group of that number: of the next row, or of another one where that is of no use."""

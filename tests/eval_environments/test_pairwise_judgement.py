@@ -27,7 +27,7 @@ from tests.pairwise import (
     needs_pairs,
     pairwise,
 )
-from tests.scripted import Json, Reply
+from tests.scripted import Json, Reply, completion
 
 
 def test_the_bundled_samples_give_every_metric(tmp_path: Path) -> None:
@@ -89,6 +89,15 @@ def test_a_policy_that_always_says_a(tmp_path: Path) -> None:
     assert (found["wrong_answer_a_bias_rate"], found["predicted_letter_freq_A"]) == (1.0, 1.0)
     assert len(run.policy.requests) == 20
     assert found["short_response_rate"] == 0.0
+
+
+def test_a_verdict_in_an_answer_that_was_cut_off_is_not_read(tmp_path: Path) -> None:
+    """It may be one that the answer only quotes; the other two environments with a policy as judge say the same."""
+    cut_off = Reply(body=completion("At first sight it is [[A]], but", finish_reason="length"))
+    run = evaluate(tmp_path, rows=[choice_row(number) for number in range(8)], policy=cut_off)
+    assert run.code == 0, run.said
+    assert {sample["status"] for sample in run.files.samples} == {"invalid_completion"}
+    assert (run.metrics["percent_correct"], run.metrics["choice_format_compliance_rate"]) == (0.0, 0.0)
 
 
 def test_a_policy_that_always_says_ten(tmp_path: Path) -> None:

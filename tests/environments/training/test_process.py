@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from environments.data.rows import epoch_order
+from environments.data.rows import epoch_order, select
 from environments.settings import BUNDLED_TOKENIZER
 from tests.arena import Arena, for_model, uid_of
-from tests.command import Ended, as_process, in_process, serving
+from tests.command import Ended, as_process, in_process, serving, write_lines
 from tests.environments.training.test_sampler import rows
+from tests.pairwise import PLAIN, choice_row, gold, pairwise
 from tests.scripted import Json, Reply, Script, ScriptedEndpoint
 from tests.serving import Verdict, answer, first_wins, judging, sampling
 
@@ -172,3 +173,60 @@ def test_too_few_groups(arena: Arena, broken: str) -> None:
     assert "the key is wrong" in run.ended.err
     assert not groups(arena)
     assert len({uid_of(body) for body in run.policy.bodies}) == 6
+
+
+def test_the_limit_chooses_the_rows(arena: Arena) -> None:
+    run = process(arena, "--limit=2", "--env.total_steps=6")
+    assert run.ended.code == 0, run.ended.said
+    chosen = {row.uid for row in select(rows(8), limit=2, seed=0)}
+    assert set(uids(groups(arena))) == {uid_of(body) for body in run.policy.bodies} == chosen
+
+
+@pytest.mark.parametrize(("longest", "kept"), [(11, 0), (12, 1)])
+def test_a_group_that_is_too_long_is_not_written(arena: Arena, longest: int, kept: int) -> None:
+    """The last of four completions has 8 tokens behind a prompt of 3; as long as the limit is too long, as in serve."""
+    run = process(arena, "--env.total_steps=1", f"--env.max_token_length={longest}")
+    assert len(groups(arena)) == kept
+    assert run.ended.code == (0 if kept else 1)
+    assert ("1 of 1 groups could not be scored; rows that were tried: 3 too_long" in run.ended.err) is not kept
+
+
+def test_a_group_that_takes_too_long_is_another_rows(arena: Arena) -> None:
+    hanging = order(1)[0]
+
+    async def hangs(request: Json, number: int) -> Reply:
+        if uid_of(request) == hanging:
+            await asyncio.Event().wait()
+        return sampling()(request, number)
+
+    flags = "--env.total_steps=2", "--env.max_num_workers=1", "--env.worker_timeout=2"
+    run = process(arena, *flags, policy=hangs)
+    assert run.ended.code == 0, run.ended.said
+    assert uids(groups(arena)) == order(3)[1:]
+    assert f"group {hanging!r} took longer than env.worker_timeout" in run.ended.err
+
+
+def test_groups_that_the_environment_drops_are_not_written(tmp_path: Path) -> None:
+    """The policy is right about row 1 alone, and always: its groups are too easy, the others' too hard."""
+
+    def policy(request: Json, number: int) -> Reply:
+        wrong = "Question 1:" not in request["messages"][-1]["content"]
+        letters = {"A", "B"} - {gold(request)} if wrong else {gold(request)}
+        return sampling(lambda *choice: f"[[{letters.copy().pop()}]]")(request, number)
+
+    data = write_lines(tmp_path / "train.jsonl", [choice_row(number, wrong=1) for number in range(3)])
+    path = tmp_path / "groups.jsonl"
+    with serving(policy) as endpoint:
+        ended = pairwise(
+            "process",
+            PLAIN,
+            f"--env.train_dataset={data}",
+            f"--openai.base_url={endpoint.base_url}",
+            f"--env.data_path_to_save_groups={path}",
+            "--env.total_steps=1",
+            "--env.min_pass_rate=0.5",
+            "--limit=3",
+        )
+    assert ended.code == 0, ended.said
+    (group,) = [json.loads(line) for line in path.read_bytes().splitlines()]
+    assert "Question 1:" in group["messages"][0][-2]["content"]
