@@ -1,0 +1,102 @@
+"""An environment as Atropos' `BaseEnv`, for programs that drive environments with Atropos' own loop.
+
+`serve` and `process` do without: they lose nothing when the API is away and cancel nothing that is paid for. Imports
+atroposlib, which takes seconds: import this module where it is needed.
+
+    async with open_session() as session:
+        with closing(Clients(settings, session)) as clients:
+            await AtroposEnv(MyEnv(settings, clients, verb="serve")).env_manager()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from atroposlib.envs.base import BaseEnv, BaseEnvConfig
+
+from environments.base import JudgedEnv
+from environments.evaluate.command import evaluate_during_training
+from environments.evaluate.evaluation import Evaluation
+from environments.rollouts.groups import GroupPipeline, ScoredGroup
+from environments.rollouts.retokenize import Retokenizer
+from environments.rollouts.sources import open_source
+from environments.rollouts.token_server import server_configs
+from environments.training.metrics import TrainingMetrics
+from environments.training.sampler import EpochSampler
+from judges.llm.wire import JSON
+
+# Fields of the requests of Atropos' clients, which are not used, and of our own, which set them themselves.
+_OURS_ALONE = {"thinking_mode", "custom_thinking_prompt", "reasoning_effort", "max_reasoning_tokens"}
+
+
+class AtroposEnv(BaseEnv):  # type: ignore[misc]  # atroposlib has no types
+    """Answers Atropos' questions with an environment of ours: next row, a row's group, an evaluation, a checkpoint."""
+
+    def __init__(self, env: JudgedEnv[Any, Any, Any]) -> None:
+        """Let Atropos drive `env`, which is made for `serve`.
+
+        Raises:
+            DataError: the rows cannot be loaded.
+            SettingsError: the policy's API key is missing, or the tokens' source cannot be had.
+        """
+        config, settings = env.config, env.settings
+        names = (BaseEnvConfig.model_fields.keys() & type(config).model_fields.keys()) - _OURS_ALONE
+        values = {name: getattr(config, name) for name in names}
+        super().__init__(BaseEnvConfig(**values), server_configs(settings.openai, config))
+        self.name = env.name
+        self.config.wandb_name = config.wandb_name or env.name
+        self._env = env
+        self._metrics = TrainingMetrics(config={"thinking_mode": float(config.thinking_mode)})
+        source = open_source(settings, env.clients.session, Retokenizer(config.tokenizer_name))
+        self._pipeline = GroupPipeline(env, source, self._metrics, tries_for_each_row=3)
+        self._sampler: EpochSampler[Any] = EpochSampler(env.tasks("train"), config.seed)
+        self._evaluation: Evaluation[Any, Any] | None = None
+        self._evaluated: dict[str, float | int] = {}
+
+    async def setup(self) -> None:
+        """Nothing: rows are loaded by now."""
+
+    async def get_next_item(self) -> Any:
+        """The next row of training."""
+        return self._sampler.next()
+
+    async def collect_trajectories(self, item: Any) -> tuple[dict[str, JSON] | None, list[Any]]:
+        """A row's group as the rollout API takes it, `None` if it is of no use; and the row, if it can be retried."""
+        groups: list[dict[str, JSON]] = []
+
+        async def collect(group: ScoredGroup) -> None:
+            groups.append(dict(group.data))
+
+        self._pipeline.max_token_len = self.max_token_len
+        outcome = await self._pipeline.run(item, collect)
+        if outcome == "retry":
+            return None, [item]
+        self._sampler.ack(item)
+        return (groups[0] if groups else None), []
+
+    async def evaluate(self, *args: object, **kwargs: object) -> None:
+        """An evaluation into a run directory; its metrics are logged with training's next ones."""
+        if self._evaluation is None:
+            self._evaluation = Evaluation.of(self._env)
+        metrics = await evaluate_during_training(self._evaluation, self.curr_step)
+        self._evaluated |= {**metrics.values, "eval/step": self.curr_step}
+
+    async def wandb_log(self, wandb_metrics: dict[str, Any] | None = None) -> None:
+        """Log what was counted since the last time, with Atropos' own metrics."""
+        values = self._metrics.flush(max_token_len=self.max_token_len).values
+        evaluated, self._evaluated = self._evaluated, {}
+        await super().wandb_log({**values, **evaluated, **(wandb_metrics or {})})
+
+    def save_checkpoint(self, step: int, data: Mapping[str, JSON] | None = None) -> None:
+        """Keep the order of the rows, too."""
+        super().save_checkpoint(step, {"sampler_state": self.sampler_state, **(data or {})})
+
+    @property
+    def sampler_state(self) -> Mapping[str, JSON]:
+        """Where the order of the rows is; Atropos sets it from a checkpoint."""
+        return self._sampler.state_dict()
+
+    @sampler_state.setter
+    def sampler_state(self, state: object) -> None:
+        self._sampler.load_state_dict(cast("Mapping[str, JSON]", state))
