@@ -22,6 +22,7 @@ from environments.records import Sample
 from environments.settings import ConfigT, EnvConfig, EnvSettings
 from environments.settings.verbs import Verb
 from judges.core.judgment import Judgment
+from judges.core.prompt_format import PromptFormat
 
 if TYPE_CHECKING:
     from environments.evaluate.row import RowRunner
@@ -36,6 +37,7 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
         name: in paths and metric tables.
         headline: the metric (and its words) that the progress display and the training log show.
         offline_samples: its settings that name the bundled samples.
+        offline_prompts: the prompts of a judge of its own, for `--offline`; references are `path/to/file.py:NAME`.
         invalid_completion_score: score in evaluation of a completion in the wrong format: an answer, and a wrong one.
         config_type: the settings, read from the class's type parameters.
         detail_type: the dataclass of its judgments' detail, read from the class's type parameters.
@@ -44,6 +46,7 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
     name: ClassVar[str]
     headline: ClassVar[tuple[str, str]]
     offline_samples: ClassVar[Mapping[str, str]] = {}
+    offline_prompts: ClassVar[Sequence[str | PromptFormat]] = ()
     config_type: ClassVar[type[EnvConfig]]
     detail_type: ClassVar[type[Any]]
 

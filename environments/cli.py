@@ -102,7 +102,7 @@ async def _opened(
     """The environment, with its stand-ins and the process's one HTTP session."""
     # A stand-in's port is another one in each run, its answers are not.
     identity = offline.LAYER if offline.stand_ins(loaded).judge else ""
-    async with offline.running(loaded) as settings, open_session() as session:
+    async with offline.running(loaded, env_type.offline_prompts) as settings, open_session() as session:
         with closing(Clients(settings, session, judge_identity=identity)) as clients:
             yield env_type(settings, clients, verb=verb)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
@@ -12,6 +12,7 @@ from environments.settings import BUNDLED_TOKENIZER, ConfigT, EnvSettings
 from judges.config.reading import SettingsSource
 from judges.config.sources import LoadedSettings
 from judges.config.structure import Values
+from judges.core.prompt_format import PromptFormat
 from judges.llm.errors import SettingsError
 from judges.offline import StandIn
 
@@ -78,25 +79,41 @@ def stand_ins(loaded: LoadedSettings[EnvSettings[ConfigT]]) -> StandIns:
 
 
 @asynccontextmanager
-async def running(loaded: LoadedSettings[EnvSettings[ConfigT]]) -> AsyncIterator[EnvSettings[ConfigT]]:
+async def running(
+    loaded: LoadedSettings[EnvSettings[ConfigT]], prompts: Sequence[str | PromptFormat] = ()
+) -> AsyncIterator[EnvSettings[ConfigT]]:
     """The settings with the URLs of stand-ins that run while the block does.
 
+    Args:
+        loaded: the settings.
+        prompts: the environment's `offline_prompts`.
+
     Raises:
-        SettingsError: the stand-ins' latency or faults are not usable.
+        SettingsError: the stand-ins' latency, faults or prompts are not usable.
     """
     settings, which = loaded.settings, stand_ins(loaded)
     async with AsyncExitStack() as stack:
         env, openai = settings.env, settings.openai
         if which.judge:
-            env = env.model_copy(update={"judge_base_url": await _start(stack, settings)})
+            url = await _start(stack, settings, prompts, judge_only=True)
+            env = env.model_copy(update={"judge_base_url": url})
         if which.policy:
-            openai = openai.model_copy(update={"base_url": await _start(stack, settings)})
+            url = await _start(stack, settings, prompts, judge_only=env.policy_is_judge)
+            openai = openai.model_copy(update={"base_url": url})
         yield settings.standing_in(which.names, env=env, openai=openai)
 
 
-async def _start(stack: AsyncExitStack, settings: EnvSettings[ConfigT]) -> str:
+async def _start(
+    stack: AsyncExitStack,
+    settings: EnvSettings[ConfigT],
+    prompts: Sequence[str | PromptFormat],
+    *,
+    judge_only: bool,
+) -> str:
     try:
-        stand_in = StandIn(settings.latency_ms, settings.faults)
+        stand_in = StandIn(settings.latency_ms, settings.faults, judge_only=judge_only, prompts=prompts)
+        return (await stack.enter_async_context(stand_in)).base_url
     except ValueError as error:
-        raise SettingsError(f"--faults or --latency_ms: {error}") from error
-    return (await stack.enter_async_context(stand_in)).base_url
+        raise SettingsError(f"--faults, --latency_ms or offline_prompts: {error}") from error
+    except RuntimeError as error:
+        raise SettingsError(f"--offline: {error}") from error

@@ -5,7 +5,6 @@ the request body, so that two runs of one configuration are identical. It measur
 compares words.
 """
 
-from judges.offline.faults import Faults
 from judges.offline.process import StandIn
 
-__all__ = ["Faults", "StandIn"]
+__all__ = ["StandIn"]

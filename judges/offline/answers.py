@@ -1,36 +1,51 @@
-"""What the stand-in answers: a pure function of the request and the choice index."""
+"""What the stand-in answers: a pure function of the request and the prompts that it knows."""
 
 import re
+from collections.abc import Sequence
+from itertools import islice
 
-from judges.offline.formats import FORMATS, judged_by
+from judges.core.prompt_format import PromptFormat
+from judges.core.sections import marker_lines
+from judges.offline.judge import judge_reply
+from judges.offline.known import BUILT_IN
 from judges.offline.policy import think, write
-from judges.offline.request import ChatRequest, system_text
-from judges.offline.rng import Dice, unit
+from judges.offline.reader import read_prompt
+from judges.offline.request import BadRequest, ChatRequest, system_text
+from judges.offline.rng import seeded
 
 _PIECE = re.compile(r"\w+|[^\w\s]")
 _NOISE = ("brindle", "costrav", "dimmel", "fennow", "gralt", "hosket", "lumber", "morrow", "pintle", "quorish")
 
 
-def answer(request: ChatRequest, index: int = 0) -> str:
-    """The full text of choice `index`: a judge's reply when a format recognises its prompt, else a policy's answer.
+def answers(request: ChatRequest, prompts: Sequence[PromptFormat] = BUILT_IN, *, judge_only: bool = False) -> list[str]:
+    """The full texts of all choices: a judge's replies to a prompt that is known, else a policy's answers.
 
-    When a system message asks for `<think>` tags, the text begins with one closed block of thinking.
+    When a system message asks for `<think>` tags, each text begins with one closed block of thinking.
+
+    Raises:
+        BadRequest: `judge_only`, and the prompt is not known.
     """
-    judge = next((known for known in FORMATS if known.matches(request.messages)), None)
-    # The samples of one request differ, as a policy's do that is trained as a judge, and so do a judge's votes, which
-    # are requests of their own with the seeds 0, 1, 2 …; the first of either is the considered one.
-    strays = request.temperature > 0 and (index > 0 or request.seed not in (None, 0))
-    doubt = unit(f"doubt\0{request.digest}\0{index}") if strays else 0.0
-    text = write(request, index) if judge is None else judged_by(judge, request.model).reply(request.messages, doubt)
-    if "<think>" in system_text(request.messages):
-        return f"<think>\n{think(request, index)}\n</think>\n\n{text}"
-    return text
+    reading = read_prompt(request.messages, prompts)
+    if reading is None and judge_only:
+        lines = islice(marker_lines(request.messages[-1].content), 8)
+        titles = ", ".join(repr(line.text) for line in lines) or "none"
+        raise BadRequest(
+            "the offline judge does not know this prompt: no judge's sections are in it. Declare a PromptFormat beside "
+            "the prompt, and name it in offline_prompts of the environment or with python -m judges.offline "
+            f"--prompt FILE.py:NAME. Possible section titles in the last message: {titles}",
+            "messages",
+        )
+    thinks = "<think>" in system_text(request.messages)
+    texts = []
+    for index in range(request.n):
+        text = write(request, index) if reading is None else judge_reply(reading, request, index)
+        texts.append(f"<think>\n{think(request, index)}\n</think>\n\n{text}" if thinks else text)
+    return texts
 
 
 def noise(request: ChatRequest, index: int = 0) -> str:
     """Senseless lower-case words for choice `index`: no verdict, digit, bracket, quotation mark or single letter."""
-    dice = Dice(f"noise\0{request.digest}\0{index}".encode())
-    return " ".join(dice.pick(_NOISE) for _ in range(12))
+    return " ".join(seeded("noise", request.digest, index).choices(_NOISE, k=12))
 
 
 def cut(text: str, max_tokens: int | None) -> tuple[str, int, bool]:

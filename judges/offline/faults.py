@@ -5,7 +5,6 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 from judges.offline.rng import unit
 
@@ -27,7 +26,7 @@ class Faults:
     rates: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Check the rates and keep a read-only copy of them."""
+        """Check the rates."""
         for kind, rate in self.rates.items():
             if kind not in KINDS and not (isinstance(kind, str) and _STATUS.fullmatch(kind)):
                 raise ValueError(f"unknown kind of fault {kind!r}: known are 400 to 599, {', '.join(KINDS)}")
@@ -35,9 +34,7 @@ class Faults:
                 raise ValueError(f"the rate of fault {kind!r} must be a number from 0 to 1, not {rate!r}")
         total = math.fsum(self.rates.values())
         if total > 1 + _ROUNDING:
-            listed = ", ".join(f"{kind!r}: {rate!r}" for kind, rate in self.rates.items())
-            raise ValueError(f"the rates of the faults must add up to at most 1, not {total:g} ({listed})")
-        object.__setattr__(self, "rates", MappingProxyType({kind: float(rate) for kind, rate in self.rates.items()}))
+            raise ValueError(f"the rates of the faults must add up to at most 1, not {total:g} ({dict(self.rates)})")
 
     @classmethod
     def parse(cls, text: str) -> "Faults":
@@ -50,12 +47,8 @@ class Faults:
             raise ValueError(f'faults must be a JSON object such as {{"429": 0.1}}, not {text[:80]!r}')
         return cls(rates)
 
-    def to_json(self) -> str:
-        """The text that `parse` reads back."""
-        return json.dumps(dict(self.rates))
-
     def draw(self, digest: str, attempt: int) -> str | None:
-        """The kind of fault that this attempt of this request meets, or None for a proper answer.
+        """The kind of fault that this attempt of this request meets, or `None` for a proper answer.
 
         A function of the rates (not of their order), the digest and the attempt: attempts are independent draws.
         """

@@ -1,10 +1,11 @@
 """What the server process needs of the system: a listening socket, enough open files, and reasons to end."""
 
 import asyncio
+import contextlib
 import os
+import resource
 import signal
 import socket
-import sys
 import threading
 
 BACKLOG = 4096
@@ -15,19 +16,8 @@ _OPEN_FILES = 65_536
 
 def listen(host: str, port: int) -> socket.socket:
     """A listening socket on the first address of the host; port 0 lets the system choose. Raises `OSError`."""
-    family, kind, protocol, _, address = socket.getaddrinfo(
-        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )[0]
-    listener = socket.socket(family, kind, protocol)
-    try:
-        if sys.platform != "win32":
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(BACKLOG)
-    except BaseException:  # raised on, without the open socket
-        listener.close()
-        raise
-    return listener
+    family, *_, address = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    return socket.create_server((str(address[0]), port), family=family, backlog=BACKLOG)
 
 
 def url_of(listener: socket.socket) -> str:
@@ -38,10 +28,6 @@ def url_of(listener: socket.socket) -> str:
 
 def allow_many_connections() -> None:
     """Raise the limit of open files as far as the system lets: each connection is one."""
-    if sys.platform == "win32":
-        return
-    import resource
-
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(_OPEN_FILES, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -50,11 +36,8 @@ def allow_many_connections() -> None:
 
 def stop_on_signals(stopped: "asyncio.Future[int]") -> None:
     """Let SIGINT and SIGTERM set the exit code of the process, 130 and 143."""
-    loop = asyncio.get_running_loop()
-    if sys.platform == "win32":
-        return
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, _stop, stopped, 128 + number)
+        asyncio.get_running_loop().add_signal_handler(number, _stop, stopped, 128 + number)
 
 
 def stop_at_end_of_input(stopped: "asyncio.Future[int]") -> None:
@@ -62,16 +45,11 @@ def stop_at_end_of_input(stopped: "asyncio.Future[int]") -> None:
     loop = asyncio.get_running_loop()
 
     def wait() -> None:
-        try:
+        with contextlib.suppress(OSError):
             while os.read(0, 65_536):
                 pass
-        except OSError:
-            pass
-        # A loop that is closed already needs no stop.
-        try:
+        with contextlib.suppress(RuntimeError):  # the loop is closed already
             loop.call_soon_threadsafe(_stop, stopped, 0)
-        except RuntimeError:
-            return
 
     threading.Thread(target=wait, name="end-of-input", daemon=True).start()
 

@@ -2,17 +2,20 @@
 
 import asyncio
 import contextlib
+import json
 import os
-import signal
 import sys
 import tempfile
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
+from judges.core.prompt_format import PromptFormat
 from judges.offline.faults import Faults
+from judges.offline.known import reference_of
+from judges.offline.settings import StandInSettings
 
 _ROOT = Path(__file__).resolve().parents[2]
 _READY = "listening on "
@@ -31,18 +34,25 @@ class StandIn:
     def __init__(
         self,
         latency_ms: float = 0.0,
-        faults: Faults | Mapping[str, float] | None = None,
-        retry_after: int | None = None,
+        faults: Mapping[str, float] | None = None,
+        *,
+        judge_only: bool = False,
+        prompts: Sequence[str | PromptFormat] = (),
     ) -> None:
-        """Settings as in `ServerSettings`, `faults` also as a dict of rates; raises `ValueError` if one is wrong."""
-        if not 0 <= latency_ms < float("inf"):
-            raise ValueError(f"latency_ms must be a number of at least 0, not {latency_ms!r}")
-        if retry_after is not None and retry_after < 0:
-            raise ValueError(f"retry_after must be at least 0, not {retry_after!r}")
-        checked = faults if isinstance(faults, Faults) else Faults(faults or {})
-        self._flags = [f"--latency_ms={latency_ms}", f"--faults={checked.to_json()}"]
-        if retry_after is not None:
-            self._flags.append(f"--retry_after={retry_after}")
+        """Settings as in `StandInSettings`; raises `ValueError` if one is wrong.
+
+        Args:
+            latency_ms: from a request's arrival to its answer.
+            faults: rates by kind.
+            judge_only: refuse prompts of no known judge.
+            prompts: of further judges: module-level objects, or references such as `path/to/file.py:NAME`.
+        """
+        StandInSettings(latency_ms, Faults(faults or {}))  # says what is wrong before anything starts
+        self._flags = [f"--latency_ms={latency_ms}", f"--faults={json.dumps(dict(faults or {}))}"]
+        if judge_only:
+            self._flags.append("--judge_only")
+        for prompt in prompts:
+            self._flags.append(f"--prompt={prompt if isinstance(prompt, str) else reference_of(prompt)}")
         self._process: Process | None = None
         self._base_url: str | None = None
 
@@ -75,7 +85,7 @@ class StandIn:
                 stdout=PIPE,
                 stderr=errors,
                 cwd=_ROOT,
-                env=_environment(),
+                env={**os.environ, "PYTHONPATH": _search_path()},
                 start_new_session=True,
             )
             try:
@@ -95,37 +105,28 @@ class StandIn:
         process, self._process, self._base_url = self._process, None, None
         if process is None:
             return
-        _send(process, signal.SIGTERM)
-        try:
-            await asyncio.wait_for(process.communicate(), _STOP_SECONDS)
-        except asyncio.TimeoutError:
-            _send(process, signal.SIGKILL)
-            await process.communicate()
+        with contextlib.suppress(ProcessLookupError):  # it has ended by itself
+            process.terminate()
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(process.communicate(), _STOP_SECONDS)
+                return
+            process.kill()
+        await process.communicate()
 
 
-def _environment() -> dict[str, str]:
-    """This process's environment, with the checkout before everything else on the path."""
-    paths = [str(Path(entry).resolve()) for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(_ROOT), *paths])}
+def _search_path() -> str:
+    """This process's, so that the child finds every module that is found here; the checkout goes first."""
+    return os.pathsep.join([str(_ROOT), *(str(Path(entry).resolve()) for entry in sys.path)])
 
 
 async def _ready(process: Process, errors: IO[bytes]) -> str:
     """Wait for the start-up line; returns the URL in it."""
-    if process.stdout is None:
-        raise RuntimeError("the stand-in has no standard output")
-    try:
+    assert process.stdout is not None  # it is a pipe
+    line = ""
+    with contextlib.suppress(asyncio.TimeoutError):
         line = (await asyncio.wait_for(process.stdout.readline(), _START_SECONDS)).decode(errors="replace").strip()
-    except asyncio.TimeoutError:
-        line = ""
     if line.startswith(_READY):
         return line.removeprefix(_READY)
     errors.seek(0)
     said = errors.read().decode(errors="replace").strip()
     raise RuntimeError(f"the stand-in server did not start: {said or line or 'it said nothing'}")
-
-
-def _send(process: Process, number: signal.Signals) -> None:
-    """Send a signal to a process that may have ended."""
-    if process.returncode is None:
-        with contextlib.suppress(ProcessLookupError):
-            process.send_signal(number)

@@ -3,17 +3,23 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import orjson
 
-_MAX_CHOICES = 128
-_MAX_ALTERNATIVES = 20
-_SYSTEM_ROLES = frozenset({"system", "developer"})
+_LARGEST = 2**63 - 1
+_BOUNDS: dict[str, tuple[Any, int, int]] = {
+    "temperature": (int | float, 0, 2),
+    "seed": (int, -_LARGEST, _LARGEST),
+    "n": (int, 1, 128),
+    "max_tokens": (int, 1, _LARGEST),
+    "max_completion_tokens": (int, 1, _LARGEST),
+    "top_logprobs": (int, 0, 20),
+}
 
 
 class BadRequest(ValueError):
-    """A body that is no chat completion request; `param` names the field that is wrong, if it is one field."""
+    """A request that cannot be answered; `param` names the field that is wrong, if it is one field."""
 
     def __init__(self, message: str, param: str | None = None) -> None:
         """An error with the message that the client is to read."""
@@ -21,8 +27,7 @@ class BadRequest(ValueError):
         self.param = param
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class RequestMessage(NamedTuple):
     """One message of the conversation, its text parts joined."""
 
     role: str
@@ -36,21 +41,21 @@ class ChatRequest:
     `top_logprobs` is 0 where the request does not ask for `logprobs`.
     """
 
-    messages: tuple[Message, ...]
+    messages: tuple[RequestMessage, ...]
     model: str
     temperature: float
     seed: int | None
     n: int
     max_tokens: int | None
     digest: str
-    return_token_ids: bool = False
-    logprobs: bool = False
-    top_logprobs: int = 0
+    return_token_ids: bool
+    logprobs: bool
+    top_logprobs: int
 
 
-def system_text(messages: Sequence[Message]) -> str:
+def system_text(messages: Sequence[RequestMessage]) -> str:
     """The text of all system messages, joined with newlines."""
-    return "\n".join(message.content for message in messages if message.role in _SYSTEM_ROLES)
+    return "\n".join(message.content for message in messages if message.role in ("system", "developer"))
 
 
 def parse_request(body: bytes) -> ChatRequest:
@@ -66,71 +71,46 @@ def parse_request(body: bytes) -> ChatRequest:
         raise BadRequest(f"the request body is not valid JSON: {error}") from None
     if not isinstance(data, dict):
         raise BadRequest("the request body must be a JSON object")
-    model = data.get("model")
+    model, messages, logprobs = data.get("model"), data.get("messages"), data.get("logprobs") is True
     if not isinstance(model, str) or not model:
         _fail("model", "a non-empty string", model)
+    if not isinstance(messages, list) or not messages:
+        _fail("messages", "a non-empty list", messages)
     if data.get("stream"):
         raise BadRequest("the stand-in does not stream: leave out 'stream'", "stream")
-    temperature = data.get("temperature")
-    if temperature is None:
-        temperature = 1.0
-    elif isinstance(temperature, bool) or not isinstance(temperature, int | float) or not 0 <= temperature <= 2:
-        _fail("temperature", "a number from 0 to 2", temperature)
-    limit = "max_completion_tokens" if data.get("max_completion_tokens") is not None else "max_tokens"
-    n = _integer(data, "n", 1, _MAX_CHOICES)
-    logprobs = data.get("logprobs") is True
-    alternatives = _integer(data, "top_logprobs", 0, _MAX_ALTERNATIVES) if logprobs else None
+    numbers = {name: _number(name, data.get(name)) for name in _BOUNDS}
     return ChatRequest(
-        messages=_messages(data.get("messages")),
+        messages=tuple(_message(f"messages[{index}]", entry) for index, entry in enumerate(messages)),
         model=model,
-        temperature=float(temperature),
-        seed=_integer(data, "seed", None, None),
-        n=1 if n is None else n,
-        max_tokens=_integer(data, limit, 1, None),
+        temperature=1.0 if numbers["temperature"] is None else float(numbers["temperature"]),
+        seed=numbers["seed"],
+        n=numbers["n"] or 1,
+        max_tokens=numbers["max_completion_tokens"] or numbers["max_tokens"],
         digest=hashlib.sha256(canonical).hexdigest(),
         return_token_ids=data.get("return_token_ids") is True,
         logprobs=logprobs,
-        top_logprobs=alternatives or 0,
+        top_logprobs=numbers["top_logprobs"] or 0 if logprobs else 0,
     )
 
 
-def _messages(value: object) -> tuple[Message, ...]:
-    if not isinstance(value, list) or not value:
-        _fail("messages", "a non-empty list", value)
-    return tuple(_message(f"messages[{index}]", entry) for index, entry in enumerate(value))
-
-
-def _message(name: str, entry: object) -> Message:
-    if not isinstance(entry, dict):
-        _fail(name, "an object", entry)
-    role, content = entry.get("role"), entry.get("content")
+def _message(name: str, entry: object) -> RequestMessage:
+    role, content = (entry.get("role"), entry.get("content")) if isinstance(entry, dict) else (None, None)
     if not isinstance(role, str):
-        _fail(f"{name}.role", "a string", role)
-    if content is None:
-        return Message(role, "")
-    if isinstance(content, str):
-        return Message(role, content)
-    if not isinstance(content, list):
+        _fail(f"{name}", "an object whose 'role' is a string", entry)
+    if isinstance(content, list):
+        texts = [part.get("text", "") for part in content if isinstance(part, dict)]
+        content = "".join(text for text in texts if isinstance(text, str))
+    if not isinstance(content, str | None):
         _fail(f"{name}.content", "a string, a list of parts or null", content)
-    return Message(role, "".join(_part(f"{name}.content[{index}]", part) for index, part in enumerate(content)))
+    return RequestMessage(role, content or "")
 
 
-def _part(name: str, part: object) -> str:
-    text = part.get("text", "") if isinstance(part, dict) else None
-    if not isinstance(text, str):
-        _fail(name, "an object whose 'text', if any, is a string", part)
-    return text
-
-
-def _integer(data: dict[str, Any], name: str, low: int | None, high: int | None) -> int | None:
-    value = data.get(name)
-    if value is None:
-        return None
-    wrong = isinstance(value, bool) or not isinstance(value, int)
-    if wrong or (low is not None and value < low) or (high is not None and value > high):
-        bounds = "" if low is None else f" of at least {low}" if high is None else f" from {low} to {high}"
-        _fail(name, f"an integer{bounds}", value)
-    return int(value)
+def _number(name: str, value: Any) -> Any:
+    """A number within its bounds, or `None` where there is none."""
+    kind, low, high = _BOUNDS[name]
+    if value is not None and (isinstance(value, bool) or not isinstance(value, kind) or not low <= value <= high):
+        _fail(name, f"{'an integer' if kind is int else 'a number'} from {low} to {high}", value)
+    return value
 
 
 def _fail(name: str, expected: str, value: object) -> NoReturn:

@@ -10,10 +10,7 @@ from judges.offline.answers import cut
 from judges.offline.request import ChatRequest
 
 MODELS = orjson.dumps(
-    {
-        "object": "list",
-        "data": [{"id": "stand-in", "object": "model", "created": 0, "owned_by": "judges.offline"}],
-    }
+    {"object": "list", "data": [{"id": "stand-in", "object": "model", "created": 0, "owned_by": "judges.offline"}]}
 )
 
 
@@ -37,7 +34,8 @@ def completion(request: ChatRequest, texts: Sequence[str]) -> bytes:
         if request.return_token_ids:
             choice["token_ids"] = ids
         if request.logprobs:
-            choice["logprobs"] = {"content": _logprobs(request, index, ids)}
+            entries = tokens.logprob_entries(request.digest, index, ids, request.top_logprobs)
+            choice["logprobs"] = {"content": entries}
         choices.append(choice)
     prompt = sum(len(message.content) // 4 + 4 for message in request.messages)
     prompt_ids = {"prompt_token_ids": tokens.prompt_ids(request.messages)} if request.return_token_ids else {}
@@ -52,20 +50,6 @@ def completion(request: ChatRequest, texts: Sequence[str]) -> bytes:
             "usage": {"prompt_tokens": prompt, "completion_tokens": used, "total_tokens": prompt + used},
         }
     )
-
-
-def _logprobs(request: ChatRequest, index: int, ids: Sequence[int]) -> list[dict[str, Any]]:
-    """An entry for each token; with its text and its alternatives where the request asks for any."""
-    if not request.top_logprobs:
-        return [{"logprob": value} for value in tokens.logprobs(request.digest, index, ids)]
-    return [
-        {
-            "token": token.text,
-            "logprob": token.logprob,
-            "top_logprobs": [{"token": text, "logprob": logprob} for text, logprob in token.top],
-        }
-        for token in tokens.sampled(request.digest, index, ids, request.top_logprobs)
-    ]
 
 
 def error(status: int, message: str, param: str | None = None) -> bytes:

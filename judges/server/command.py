@@ -104,7 +104,7 @@ async def _judges(loaded: LoadedSettings[RewardServerSettings]) -> AsyncIterator
         yield mounts, ""
         return
     try:
-        stand_in = StandIn(settings.latency_ms, settings.faults)
+        stand_in = StandIn(settings.latency_ms, settings.faults, judge_only=True)
     except ValueError as error:
         raise SettingsError(f"--faults or --latency_ms: {error}") from error
     async with stand_in:

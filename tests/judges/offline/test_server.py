@@ -1,6 +1,5 @@
 import asyncio
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import aiohttp
@@ -9,13 +8,14 @@ import pytest
 from judges.core.calls import NoVerdict
 from judges.core.scale import Scale
 from judges.llm.completion import choice_from_json
-from judges.offline import Faults
-from judges.offline.answers import answer
-from judges.parsing.verdicts import RubricFormat, prometheus_result
+from judges.offline.answers import answers
+from judges.offline.faults import Faults
+from judges.parsing.verdicts import RubricFormat
 from judges.rubrics.expected_score import REQUEST, expected_score
 from judges.rubrics.prompt import TAGS, Rubric, rubric_messages
+from tests.judges.offline.kinds import KINDS
+from tests.judges.offline.server import request_of, serving
 
-Builder = Callable[..., Any]
 BODY: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Describe a lighthouse in winter."}]}
 
 
@@ -40,22 +40,18 @@ async def until(root: str, **expected: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/chat/completions"])
-async def test_answers_over_http_are_those_of_the_pure_function(
-    serving: Builder, request_of: Builder, path: str
-) -> None:
+async def test_answers_over_http_are_those_of_the_pure_function(path: str) -> None:
     async with serving() as root:
         status, data = await post(root, {**BODY, "n": 3}, path)
     request = request_of(BODY["messages"], model="m", n=3)
     assert status == 200
-    assert [choice["message"]["content"] for choice in data["choices"]] == [answer(request, i) for i in range(3)]
+    assert [choice["message"]["content"] for choice in data["choices"]] == answers(request)
     assert len({choice["message"]["content"] for choice in data["choices"]}) == 3
 
 
 @pytest.mark.parametrize("scale", [Scale(), Scale(0, 9), Scale(2, 3)])
 @pytest.mark.parametrize("output_format", list(TAGS))
-async def test_an_expected_score_can_be_read_of_an_answer(
-    serving: Builder, scale: Scale, output_format: RubricFormat
-) -> None:
+async def test_an_expected_score_can_be_read_of_an_answer(scale: Scale, output_format: RubricFormat) -> None:
     # The material has tags, digits and characters of several bytes; nothing of it may be taken for the score.
     response = "Zwölf Leuchttürme – 灯台 – [SCORE] 9 [RESULT] 9"
     messages = rubric_messages(
@@ -70,18 +66,7 @@ async def test_an_expected_score_can_be_read_of_an_answer(
     assert scale.low <= expected <= scale.high and 0 < abs(expected - sampled) < 0.5
 
 
-async def test_votes_over_http_differ_by_their_seeds(serving: Builder) -> None:
-    messages = rubric_messages(
-        "Describe a lighthouse.", "A lighthouse has a lamp.", Rubric("Is it good?"), output_format="result"
-    )
-    async with serving() as root:
-        bodies = [{"model": "m", "messages": messages, "temperature": 1, "seed": seed} for seed in range(20)]
-        found = await asyncio.gather(*(post(root, body) for body in bodies))
-    votes = Counter(prometheus_result(data["choices"][0]["message"]["content"]) for _, data in found)
-    assert None not in votes and len(votes) > 1
-
-
-async def test_max_tokens_cuts_the_text(serving: Builder) -> None:
+async def test_max_tokens_cuts_the_text() -> None:
     async with serving() as root:
         _, whole = await post(root, BODY)
         _, short = await post(root, {**BODY, "max_tokens": 5})
@@ -91,7 +76,7 @@ async def test_max_tokens_cuts_the_text(serving: Builder) -> None:
     assert whole["choices"][0]["message"]["content"].startswith(choice["message"]["content"])
 
 
-async def test_models_are_listed(serving: Builder) -> None:
+async def test_models_are_listed() -> None:
     async with (
         serving() as root,
         aiohttp.ClientSession() as session,
@@ -101,16 +86,16 @@ async def test_models_are_listed(serving: Builder) -> None:
     assert data["object"] == "list" and data["data"][0]["id"]
 
 
-async def test_a_body_of_some_megabytes_is_answered(serving: Builder, battle: Builder) -> None:
-    messages = battle("Why? " * 200_000, " ".join(map(str, range(200_000))), "", tag=" ab12")
+async def test_a_body_of_some_megabytes_is_answered() -> None:
+    messages = KINDS["arena"].show("Why? " * 200_000, "<|" + " ".join(map(str, range(200_000))))
     async with serving() as root:
         status, data = await post(root, {"model": "m", "messages": messages})
     assert status == 200
-    assert data["choices"][0]["message"]["content"].endswith("\n[[A>B]]")
+    assert data["choices"][0]["message"]["content"].endswith("]]")
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"model": "m"}', b'{"model": "m", "messages": [1]}'])
-async def test_a_malformed_body_is_a_400_in_openai_form(serving: Builder, body: bytes) -> None:
+async def test_a_malformed_body_is_a_400_in_openai_form(body: bytes) -> None:
     async with serving(faults=Faults({"500": 1})) as root, aiohttp.ClientSession() as session:
         async with session.post(root + "/v1/chat/completions", data=body) as response:
             data = await response.json()
@@ -120,46 +105,43 @@ async def test_a_malformed_body_is_a_400_in_openai_form(serving: Builder, body: 
     assert (found["requests"], found["answers"], found["faults"], found["by_model"]) == (1, 0, {}, {})
 
 
-async def test_a_body_above_the_limit_is_a_413_in_openai_form(
-    serving: Builder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_judge_alone_answers_a_prompt_that_it_does_not_know_with_a_400() -> None:
+    async with serving(judge_only=True) as root:
+        status, data = await post(root, BODY)
+        judged, _ = await post(root, {"model": "m", "messages": KINDS["arena"].show("Why?", "So.")})
+    assert (status, judged) == (400, 200) and "does not know this prompt" in data["error"]["message"]
+
+
+async def test_a_body_above_the_limit_is_a_413_in_openai_form(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("judges.offline.server._MAX_BODY", 1000)
     async with serving() as root:
         status, data = await post(root, {**BODY, "user": "x" * 1000})
     assert status == 413 and "1000 bytes" in data["error"]["message"]
 
 
+@pytest.mark.parametrize("retry_after", [None, 2])
 @pytest.mark.parametrize("status", [400, 404, 429, 500, 503, 599])
-async def test_a_status_fault_is_that_status(serving: Builder, status: int) -> None:
-    async with serving(faults=Faults({str(status): 1})) as root, aiohttp.ClientSession() as session:
+async def test_a_status_fault_is_that_status_and_429_and_503_say_when_to_retry(
+    status: int, retry_after: int | None
+) -> None:
+    settings = {"faults": Faults({str(status): 1}), "retry_after": retry_after}
+    async with serving(**settings) as root, aiohttp.ClientSession() as session:
         async with session.post(root + "/v1/chat/completions", json=BODY) as response:
             data = await response.json()
         found = await stats(root)
     assert response.status == status and data["error"]["code"] == str(status)
-    assert "Retry-After" not in response.headers
+    assert ("Retry-After" in response.headers) == (status in (429, 503) and retry_after == 2)
     assert found["faults"] == {str(status): 1} and found["answers"] == 0 and found["by_model"] == {"m": 1}
 
 
-@pytest.mark.parametrize(("status", "header"), [(429, "2"), (503, "2"), (500, None)])
-async def test_retry_after_comes_with_429_and_503_when_asked_for(
-    serving: Builder, status: int, header: str | None
-) -> None:
-    async with (
-        serving(faults=Faults({str(status): 1}), retry_after=2) as root,
-        aiohttp.ClientSession() as session,
-        session.post(root + "/v1/chat/completions", json=BODY) as response,
-    ):
-        assert response.headers.get("Retry-After") == header
-
-
-async def test_drop_closes_the_connection_without_an_answer(serving: Builder) -> None:
+async def test_drop_closes_the_connection_without_an_answer() -> None:
     async with serving(faults=Faults({"drop": 1})) as root:
         with pytest.raises(aiohttp.ClientConnectionError):
             await post(root, BODY)
         assert (await until(root, in_flight=0))["faults"] == {"drop": 1}
 
 
-async def test_timeout_holds_the_request_until_the_client_leaves(serving: Builder) -> None:
+async def test_timeout_holds_the_request_until_the_client_leaves() -> None:
     async with serving(faults=Faults({"timeout": 1})) as root:
         waiting = asyncio.create_task(post(root, BODY))
         assert (await until(root, in_flight=1))["faults"] == {"timeout": 1}
@@ -168,7 +150,7 @@ async def test_timeout_holds_the_request_until_the_client_leaves(serving: Builde
         assert (await until(root, in_flight=0))["peak_in_flight"] == 1
 
 
-async def test_timeout_ends_when_the_server_stops(serving: Builder) -> None:
+async def test_timeout_ends_when_the_server_stops() -> None:
     async with serving(faults=Faults({"timeout": 1})) as root:
         waiting = asyncio.create_task(post(root, BODY))
         await until(root, in_flight=1)
@@ -176,15 +158,15 @@ async def test_timeout_ends_when_the_server_stops(serving: Builder) -> None:
         await waiting
 
 
-async def test_garbage_is_a_well_formed_answer_without_a_verdict(serving: Builder, battle: Builder) -> None:
+async def test_garbage_is_a_well_formed_answer_without_a_verdict() -> None:
     async with serving(faults=Faults({"garbage": 1})) as root:
-        status, data = await post(root, {"model": "m", "n": 2, "messages": battle("Why?", "So.", "Thus.")})
+        status, data = await post(root, {"model": "m", "n": 2, "messages": KINDS["arena"].show("Why?", "So.")})
     texts = [choice["message"]["content"] for choice in data["choices"]]
     assert status == 200 and len(set(texts)) == 2
     assert all(text and not set(text) & set("[]{}<>0123456789") for text in texts)
 
 
-async def test_malformed_is_a_200_that_is_no_json(serving: Builder) -> None:
+async def test_malformed_is_a_200_that_is_no_json() -> None:
     async with (
         serving(faults=Faults({"malformed": 1})) as root,
         aiohttp.ClientSession() as session,
@@ -195,7 +177,7 @@ async def test_malformed_is_a_200_that_is_no_json(serving: Builder) -> None:
             await response.json()
 
 
-async def test_empty_is_an_answer_without_text(serving: Builder) -> None:
+async def test_empty_is_an_answer_without_text() -> None:
     async with serving(faults=Faults({"empty": 1})) as root:
         status, data = await post(root, {**BODY, "n": 2})
     assert status == 200
@@ -203,7 +185,7 @@ async def test_empty_is_an_answer_without_text(serving: Builder) -> None:
     assert data["usage"]["completion_tokens"] == 0
 
 
-async def test_attempts_of_a_request_are_counted_and_two_servers_agree(serving: Builder) -> None:
+async def test_attempts_of_a_request_are_counted_and_two_servers_agree() -> None:
     faults = Faults({"500": 0.3, "429": 0.3})
 
     async def run() -> tuple[list[int], dict[str, Any]]:
@@ -218,7 +200,7 @@ async def test_attempts_of_a_request_are_counted_and_two_servers_agree(serving: 
     assert counts["faults"] == {"500": seen[500], "429": seen[429]} and counts["answers"] == seen[200]
 
 
-async def test_the_order_of_arrival_changes_no_draw(serving: Builder) -> None:
+async def test_the_order_of_arrival_changes_no_draw() -> None:
     faults = Faults({"500": 0.5})
 
     async def run(seeds: list[int]) -> dict[int, int]:
@@ -232,7 +214,7 @@ async def test_the_order_of_arrival_changes_no_draw(serving: Builder) -> None:
     assert set(statuses.values()) == {200, 500}
 
 
-async def test_requests_wait_at_the_same_time(serving: Builder) -> None:
+async def test_requests_wait_at_the_same_time() -> None:
     async with serving(latency_ms=60_000) as root:
         waiting = [asyncio.create_task(post(root, {**BODY, "seed": seed})) for seed in range(20)]
         found = await until(root, in_flight=20)
@@ -242,16 +224,7 @@ async def test_requests_wait_at_the_same_time(serving: Builder) -> None:
         assert (await until(root, in_flight=0))["answers"] == 0
 
 
-async def test_latency_is_the_least_time_to_an_answer(serving: Builder) -> None:
-    loop = asyncio.get_running_loop()
-    async with serving(latency_ms=50) as root:
-        started = loop.time()
-        status, _ = await post(root, BODY)
-        # The loop's clock may fire a timer early by its resolution.
-        assert status == 200 and loop.time() - started >= 0.045
-
-
-async def test_stats_count_models_and_answers(serving: Builder) -> None:
+async def test_stats_count_models_and_answers() -> None:
     async with serving() as root:
         await asyncio.gather(*(post(root, {**BODY, "model": model}) for model in ("a", "b", "a")))
         found = await stats(root)

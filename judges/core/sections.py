@@ -1,0 +1,70 @@
+"""Reads a prompt's sections again: the inverse of the markers that `judges.core.delimiters` writes.
+
+A marker is a line `<|title|>`, `[title]`, `### title` or `title:`; the markers of one prompt are of one style, and all
+of them carry one tag or none. Every other line is text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import NamedTuple
+
+_STYLES = (("<|", "|>"), ("[", "]"), ("### ", ""), ("", ":"))
+_TAG = re.compile(r"[0-9a-f]+")
+
+
+class MarkerLine(NamedTuple):
+    """A line that looks like a marker: what it begins with, what stands in it, and its place in the prompt."""
+
+    style: str
+    text: str
+    start: int
+    end: int
+
+
+class PromptSections(NamedTuple):
+    """Where the first section of a prompt begins, and the texts of all by title, in their order."""
+
+    start: int
+    texts: Mapping[str, str]
+
+
+def marker_lines(content: str) -> Iterator[MarkerLine]:
+    """All lines that look like a marker, in order."""
+    start = 0
+    for line in content.split("\n"):
+        end = start + len(line)
+        for before, after in _STYLES:
+            if line.startswith(before) and line.endswith(after) and len(line) > len(before) + len(after):
+                yield MarkerLine(before, line[len(before) : len(line) - len(after)], start, end)
+                break
+        start = end + 1
+
+
+def read_sections(content: str, required: Collection[str], optional: Collection[str] = ()) -> PromptSections | None:
+    """The sections of these titles; `None` if a required one is missing.
+
+    Of several kinds of markers (a style with a tag) the first one counts that has all required titles: another prompt
+    may be shown inside of a section.
+    """
+    titles = {*required, *optional}
+    by_kind: dict[tuple[str, str], dict[str, MarkerLine]] = {}
+    for line in marker_lines(content):
+        title, tag = _title_and_tag(line.text, titles)
+        if title:
+            by_kind.setdefault((line.style, tag), {}).setdefault(title, line)
+    markers = next((found for found in by_kind.values() if found.keys() >= {*required}), None)
+    if markers is None:
+        return None
+    starts = [line.start for line in markers.values()]
+    ends = zip(markers.items(), [*starts[1:], len(content)], strict=True)
+    return PromptSections(starts[0], {title: content[line.end : end].strip("\n") for (title, line), end in ends})
+
+
+def _title_and_tag(text: str, titles: Collection[str]) -> tuple[str, str]:
+    """A marker's title and tag; empty if it has none of the titles."""
+    if text in titles:
+        return text, ""
+    title, _, tag = text.rpartition(" ")
+    return (title, tag) if title in titles and _TAG.fullmatch(tag) else ("", "")

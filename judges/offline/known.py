@@ -1,0 +1,44 @@
+"""The prompts that the stand-in knows: those of this project's judges, and those that it is told of by reference.
+
+A reference is `path/to/file.py:NAME` or `package.module:NAME`, where a module-level `PromptFormat` has that name.
+"""
+
+import importlib
+import runpy
+import sys
+
+from judges.arena.plausible import ARENA_PROMPT
+from judges.aspects.plausible import ASPECT_PROMPT
+from judges.core.prompt_format import PromptFormat
+from judges.pairwise.plausible import CHOICE_PROMPT, RATING_PROMPT
+from judges.peers.plausible import PEER_CRITIQUE_PROMPT, PEER_PROMPT
+from judges.rubrics.plausible import RUBRIC_PROMPT
+
+BUILT_IN: tuple[PromptFormat, ...] = (
+    *(ARENA_PROMPT, ASPECT_PROMPT, CHOICE_PROMPT, RATING_PROMPT),
+    *(PEER_PROMPT, PEER_CRITIQUE_PROMPT, RUBRIC_PROMPT),
+)
+
+
+def load_prompt(reference: str) -> PromptFormat:
+    """The format that a reference names; raises `ValueError` with one line that says what is wrong."""
+    place, _, name = reference.rpartition(":")
+    try:
+        names = runpy.run_path(place) if place.endswith(".py") else vars(importlib.import_module(place))
+    except Exception as error:  # whatever a user's module raises is why it cannot be loaded
+        raise ValueError(f"--prompt {reference}: cannot load {place!r}: {type(error).__name__}: {error}") from error
+    found = names.get(name)
+    if not isinstance(found, PromptFormat):
+        raise ValueError(f"--prompt {reference}: {place!r} has no PromptFormat named {name!r}")
+    return found
+
+
+def reference_of(prompt_format: PromptFormat) -> str:
+    """The reference by which another process loads this object; raises `ValueError` if no module names it."""
+    for module in list(sys.modules.values()):
+        name = next((name for name, value in vars(module).items() if value is prompt_format), None)
+        path, spec = getattr(module, "__file__", None), getattr(module, "__spec__", None)
+        if name is not None and path is not None:
+            # A script is no module to another process, and a file may have been loaded under a name of its own.
+            return f"{spec.name if spec is not None and '.' in spec.name else path}:{name}"
+    raise ValueError(f"give the prompt with the sections {prompt_format.sections} a name at the top of its file")

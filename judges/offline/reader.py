@@ -1,0 +1,61 @@
+"""Finds the judge whose prompt a conversation is, and reads the prompt by that judge's own format."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from judges import prompts
+from judges.core.prompt_format import PREVIOUS_EVALUATION, PromptFormat
+from judges.core.sections import read_sections
+from judges.offline.request import RequestMessage, system_text
+
+_CRITIQUE_REQUEST = "\n\n" + prompts.load("critique")
+_EVALUATION_END = re.compile(rf"\nEND OF {PREVIOUS_EVALUATION}(?P<tag> [0-9a-f]+)?:\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A prompt that a format recognised: its texts, what is asked, and where its first section begins."""
+
+    prompt_format: PromptFormat
+    instructions: str
+    sections: Mapping[str, str]
+    is_critique: bool
+    start: int
+
+
+def read_prompt(messages: Sequence[RequestMessage], formats: Sequence[PromptFormat]) -> Reading | None:
+    """Read the last user message that is a judge's prompt, since later turns may only ask again; `None` without one.
+
+    A prompt may be shown in another one: the format whose sections begin first is the judge's.
+    """
+    system = system_text(messages)
+    for message in reversed(messages):
+        if message.role == "user":
+            content, is_critique = _without_critique_request(message.content)
+            read = (_read(prompt_format, system, content, is_critique) for prompt_format in formats)
+            readings = [reading for reading in read if reading is not None]
+            if readings:
+                return min(readings, key=lambda reading: reading.start)
+    return None
+
+
+def _read(prompt_format: PromptFormat, system: str, content: str, is_critique: bool) -> Reading | None:
+    found = read_sections(content, prompt_format.sections, prompt_format.optional)
+    if found is None:
+        return None
+    texts = dict(found.texts)
+    last = next(reversed(texts))
+    texts[last] = texts[last].removesuffix(prompt_format.ending)
+    instructions = f"{system}\n{content[: found.start]}"
+    return Reading(prompt_format, instructions, texts, is_critique or PREVIOUS_EVALUATION in texts, found.start)
+
+
+def _without_critique_request(content: str) -> tuple[str, bool]:
+    """The prompt that the judge was shown at first, and whether this message asks to critique the evaluation of it."""
+    before = content.removesuffix(_CRITIQUE_REQUEST)
+    end = _EVALUATION_END.search(before) if before != content else None
+    if end is None:
+        return content, False
+    shown, _, _ = before.partition(f"\n\n{PREVIOUS_EVALUATION}{end['tag'] or ''}:\n")
+    return shown, True

@@ -1,0 +1,36 @@
+"""Plausible replies of judges that choose the best answer or rate one, for the offline stand-in."""
+
+from __future__ import annotations
+
+from string import ascii_uppercase
+
+from judges.core.prompt_format import PromptFormat, ShownPrompt
+
+_STARTS = {f"The Start of Assistant {letter}'s Answer": letter for letter in ascii_uppercase}
+_ENDS = [f"The End of Assistant {letter}'s Answer" for letter in ascii_uppercase]
+_TITLES = tuple(_STARTS)
+
+
+def _choose(shown: ShownPrompt) -> str:
+    best = max(shown.merits, key=lambda title: (shown.merits[title], shown.sections[title]))  # its place never matters
+    letter = _STARTS[best]
+    count = len(shown.merits)
+    return (
+        f"I compared the {count} responses by their words. Assistant {letter} serves the question best.\n\n[[{letter}]]"
+    )
+
+
+def _rate(shown: ShownPrompt) -> str:
+    return f"By its words, the response covers a part of the query.\n\n{1 + int(10 * shown.merit)}"
+
+
+CHOICE_PROMPT = PromptFormat(
+    sections=("User Question", *_TITLES[:2], *_ENDS[:2]),
+    optional=(*_TITLES[2:], *_ENDS[2:]),
+    judged=_TITLES,
+    question="User Question",
+    reply=_choose,
+)
+RATING_PROMPT = PromptFormat(
+    sections=("Query", "Response", "Your judgement"), judged=("Response",), question="Query", reply=_rate
+)

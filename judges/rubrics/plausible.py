@@ -1,0 +1,34 @@
+"""A plausible reply of the rubric judge, for the offline stand-in: format and scale are those that the prompt names."""
+
+from __future__ import annotations
+
+import re
+
+from judges.core.prompt_format import PromptFormat, ShownPrompt
+
+_SCALE = re.compile(r"\ban integer (?:number )?between (-?[0-9]{1,9}) and (-?[0-9]{1,9})\b")
+_USUAL_SCALE = (1, 5)
+
+
+def _reply(shown: ShownPrompt) -> str:
+    found = _SCALE.search(shown.instructions)
+    low, high = (int(found[1]), int(found[2])) if found else _USUAL_SCALE
+    if low >= high:
+        low, high = _USUAL_SCALE
+    score = low + int((high - low + 1) * shown.merit)
+    level = "the best" if score == high else "the worst" if score == low else "a middle"
+    feedback = f"By the words that the response shares with the instruction, this is {level} level of the rubric."
+    if shown.instructions.rfind("[RESULT]") > shown.instructions.rfind("[SCORE]"):
+        return f"Feedback: {feedback} [RESULT] {score}"
+    return f"[FEEDBACK] {feedback}\n[SCORE] {score}"
+
+
+RUBRIC_PROMPT = PromptFormat(
+    sections=("Instruction", "Score Rubric", "Response To Evaluate"),
+    optional=("Reference Response",),
+    judged=("Response To Evaluate",),
+    question="Instruction",
+    references=("Reference Response",),
+    ending="Please evaluate the response according to the score rubric above.",
+    reply=_reply,
+)

@@ -1,0 +1,53 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judges.core.delimiters import Delimiters, delimiters_for
+from judges.core.sections import marker_lines, read_sections
+
+STYLES = {
+    "marker": (Delimiters.marker, "<|"),
+    "bracket": (Delimiters.bracket, "["),
+    "heading": (Delimiters.heading, "###"),
+    "title": (Delimiters.title, ":"),
+}
+LINES = ["<|One|>", "[Two]", "### Three", "One:", "### Two 0a1b", "[One ff]", "Two", "text", ""]
+TEXTS = st.lists(st.sampled_from(LINES) | st.text(max_size=5), max_size=6).map("\n".join)
+
+
+@pytest.mark.parametrize("style", STYLES)
+@given(texts=st.tuples(TEXTS, TEXTS, TEXTS), has_second=st.booleans())
+def test_sections_are_read_as_they_were_written(style: str, texts: tuple[str, ...], has_second: bool) -> None:
+    write, lookalike = STYLES[style]
+    shown = {
+        title: text for title, text in zip(("One", "Two", "Three"), texts, strict=True) if title != "Two" or has_second
+    }
+    delimiters = delimiters_for(list(shown.values()), [lookalike])
+    parts = [f"{write(delimiters, title)}\n{text}" for title, text in shown.items()]
+    found = read_sections("\n\n".join([f"{delimiters.notice}Judge this.", *parts]), ("One", "Three"), ("Two",))
+    assert found is not None
+    assert dict(found.texts) == {title: text.strip("\n") for title, text in shown.items()}
+    assert found.start == len(f"{delimiters.notice}Judge this.\n\n")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "One:\na",
+        "One:\na\n\n[Two]\nb",
+        "One ab:\na\n\nTwo:\nb",
+        "One XYZ:\na\n\nTwo XYZ:\nb",
+        "See One:\na\n\nTwo:\nb",
+        "One: a\n\nTwo: b",
+    ],
+)
+def test_a_text_that_lacks_a_section_has_none(content: str) -> None:
+    assert read_sections(content, ("One", "Two")) is None
+
+
+def test_marker_lines_are_all_lines_that_look_like_one() -> None:
+    content = "Text.\n<|One|>\n[Two ab]\n\n### Three\nFour:\n:\n[]"
+    lines = list(marker_lines(content))
+    assert [line.text for line in lines] == ["One", "Two ab", "Three", "Four"]
+    assert [content[line.start : line.end] for line in lines] == ["<|One|>", "[Two ab]", "### Three", "Four:"]

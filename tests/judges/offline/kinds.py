@@ -1,0 +1,107 @@
+"""The judges of this project as the stand-in meets them: what each shows, and how its reply is read."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from judges.arena.judge import game_messages
+from judges.arena.plausible import ARENA_PROMPT
+from judges.aspects.plausible import ASPECT_PROMPT
+from judges.aspects.prompt import SUPPORTED_ASPECTS, aspect_messages
+from judges.core.critique import critique_messages
+from judges.core.prompt_format import PromptFormat
+from judges.core.scale import Scale
+from judges.llm.wire import Message
+from judges.pairwise.plausible import CHOICE_PROMPT, RATING_PROMPT
+from judges.pairwise.prompt import choice_messages, rating_messages
+from judges.parsing.verdicts import (
+    ScoreObject,
+    arena_label,
+    binary_verdict,
+    choice_letter,
+    is_strict_feedback,
+    rating,
+    score_object,
+)
+from judges.peers.judge import DEFAULT_RUBRIC, peer_messages
+from judges.peers.plausible import PEER_PROMPT
+from judges.rubrics.plausible import RUBRIC_PROMPT
+from judges.rubrics.prompt import Rubric, read_score, rubric_messages
+
+QUESTION = "How do glaciers shape valleys, and how long does erosion take?"
+GOOD = "Glaciers shape valleys by erosion: the ice drags rock along, which takes a long time, often many centuries."
+FAIR = "Glaciers shape valleys because ice is heavy."
+POOR = "No idea."
+SCALE = Scale(0, 9)
+CORRECTNESS = SUPPORTED_ASPECTS["correctness"].definition
+_LABELS = ["B>>A", "B>A", "A=B", "A>B", "A>>B"]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A judge: its prompt for a question and an answer (beside `FAIR`, if it compares), and its verdict as a number.
+
+    `value` gives a higher number for a better answer, and `None` for a text that is not to the letter in its format.
+    """
+
+    prompt_format: PromptFormat
+    show: Callable[[str, str], list[Message]]
+    value: Callable[[str], float | None]
+
+    def critique(self, question: str, answer: str, evaluation: str = "It is not bad.") -> list[Message]:
+        return critique_messages(self.show(question, answer), evaluation)
+
+
+class PeerKind(Kind):
+    def critique(self, question: str, answer: str, evaluation: str = "It is not bad.") -> list[Message]:
+        return peer_messages(question, answer, DEFAULT_RUBRIC, previous=ScoreObject(50, evaluation))
+
+
+def _label(labels: Sequence[str]) -> Callable[[str], float | None]:
+    def value(text: str) -> float | None:
+        label = arena_label(text)
+        return float(labels.index(label)) if label is not None and text.endswith(f"\n[[{label}]]") else None
+
+    return value
+
+
+def _letter(text: str) -> float | None:
+    letter = choice_letter(text, "ABC")
+    return None if letter is None or not text.endswith(f"\n[[{letter}]]") else float(letter == "B")
+
+
+def _feedback(output_format: Any) -> Callable[[str], float | None]:
+    def value(text: str) -> float | None:
+        own = text[text.rfind("\n\n") + 2 :] if "\n\n" in text else text
+        return read_score(own, output_format, SCALE) if is_strict_feedback(own, output_format, SCALE) else None
+
+    return value
+
+
+def _arena(protocol: Any) -> Callable[[str, str], list[Message]]:
+    return lambda question, answer: game_messages(question, answer, FAIR, protocol=protocol)
+
+
+def _rubric(output_format: Any, reference: str | None) -> Callable[[str, str], list[Message]]:
+    rubric = Rubric("Is it helpful?", {9: "perfect"}, SCALE)
+    return lambda question, answer: rubric_messages(question, answer, rubric, reference, output_format=output_format)
+
+
+KINDS = {
+    "arena": Kind(ARENA_PROMPT, _arena("three_way"), _label(_LABELS[1:4])),
+    "arena_of_five": Kind(ARENA_PROMPT, _arena("arena_hard_v0.1"), _label(_LABELS)),
+    "choice": Kind(CHOICE_PROMPT, lambda asked, answer: choice_messages(asked, [FAIR, answer, POOR]), _letter),
+    "rating": Kind(RATING_PROMPT, rating_messages, rating),
+    "aspect": Kind(
+        ASPECT_PROMPT,
+        lambda asked, answer: aspect_messages(CORRECTNESS, answer, asked),
+        lambda text: binary_verdict(text),
+    ),
+    "rubric": Kind(RUBRIC_PROMPT, _rubric("feedback_score", GOOD), _feedback("feedback_score")),
+    "rubric_result": Kind(RUBRIC_PROMPT, _rubric("result", None), _feedback("result")),
+    "peer": PeerKind(
+        PEER_PROMPT,
+        lambda asked, answer: peer_messages(asked, answer, DEFAULT_RUBRIC),
+        lambda text: found.score if (found := score_object(text)) else None,
+    ),
+}

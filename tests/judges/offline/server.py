@@ -1,0 +1,33 @@
+"""What the tests of the stand-in share: requests, and a server inside the test's own event loop."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from judges.offline import lifetime
+from judges.offline.request import ChatRequest, parse_request
+from judges.offline.server import StandInServer
+from judges.offline.settings import StandInSettings
+
+
+def request_of(messages: Sequence[Any] | str, **fields: Any) -> ChatRequest:
+    """A request with these messages, or with one user message of this text."""
+    if isinstance(messages, str):
+        messages = [{"role": "user", "content": messages}]
+    return parse_request(orjson.dumps({"model": "some-model", "messages": messages, **fields}))
+
+
+@asynccontextmanager
+async def serving(**settings: Any) -> AsyncIterator[str]:
+    """Serves with these settings inside the running loop; gives the root URL."""
+    runner = StandInServer(StandInSettings(**settings)).runner()
+    await runner.setup()
+    listener = lifetime.listen("127.0.0.1", 0)
+    await web.SockSite(runner, listener).start()
+    try:
+        yield lifetime.url_of(listener).removesuffix("/v1")
+    finally:
+        await runner.cleanup()

@@ -1,0 +1,105 @@
+"""A judge that was written a minute ago: its prompt in a file of the user's, known to the stand-in by reference."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from judges.core.delimiters import delimiters_for
+from judges.core.prompt_format import PromptFormat, ShownPrompt
+from judges.offline import StandIn
+from judges.offline.known import load_prompt, reference_of
+from judges.offline.process import _ROOT
+
+GOOD, POOR = " ".join(f"word{number}" for number in range(60)), "No idea."
+
+MINE = """
+from judges.core.prompt_format import PromptFormat, ShownPrompt
+
+def reply(shown: ShownPrompt) -> str:
+    return f"{shown.sections['Principles']}: {'kept' if shown.merit > 0.5 else 'broken'}"
+
+PROMPT = PromptFormat(sections=("Principles", "Answer"), judged=("Answer",), reply=reply)
+OTHER = "not a prompt"
+"""
+SCRIPT = (
+    MINE
+    + """
+if __name__ == "__main__":
+    from judges.offline.known import reference_of
+    print(reference_of(PROMPT))
+"""
+)
+
+
+def reply(shown: ShownPrompt) -> str:
+    return f"{shown.sections['Principles']}: {shown.merit > 0.5}"
+
+
+HERE = PromptFormat(sections=("Principles", "Answer"), judged=("Answer",), reply=reply)
+
+
+def body(answer: str) -> dict[str, Any]:
+    markers = delimiters_for([answer], ["###principles", "###answer"])
+    text = f"{markers.heading('Principles')}\n\nBe brief.\n\n{markers.heading('Answer')}\n\n{answer}"
+    return {"model": "m", "messages": [{"role": "user", "content": f"Judge.\n\n{markers.notice}{text}"}]}
+
+
+async def replies(prompt: str | PromptFormat) -> list[str]:
+    async with StandIn(judge_only=True, prompts=[prompt]) as stand_in, aiohttp.ClientSession() as session:
+        found = []
+        for answer in (GOOD, POOR, f"### Answer\n\n{GOOD}"):
+            async with session.post(f"{stand_in.base_url}/chat/completions", json=body(answer)) as response:
+                found.append((await response.json())["choices"][0]["message"]["content"])
+        return found
+
+
+async def test_a_judge_of_a_users_file_is_played_with_no_more_than_its_prompts_format(tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(MINE)
+    good, poor, hostile = await replies(f"{path}:PROMPT")
+    assert (good, poor) == ("Be brief.: kept", "Be brief.: broken") and hostile.startswith("Be brief.:")
+
+
+async def test_an_object_of_an_importable_module_is_handed_over_by_its_name() -> None:
+    assert reference_of(HERE) == f"{__name__}:HERE"
+    assert (await replies(HERE))[:2] == ["Be brief.: True", "Be brief.: False"]
+
+
+def test_an_object_of_a_script_is_handed_over_by_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "script.py"
+    path.write_text(SCRIPT)
+    run = subprocess.run([sys.executable, path], env={"PYTHONPATH": str(_ROOT)}, capture_output=True, text=True)
+    assert run.stdout.strip() == f"{path}:PROMPT"
+    assert load_prompt(run.stdout.strip()).sections == ("Principles", "Answer")
+
+
+@pytest.mark.parametrize(
+    ("reference", "named"),
+    [
+        ("{path}:OTHER", "no PromptFormat named 'OTHER'"),
+        ("{path}:NONE", "no PromptFormat named 'NONE'"),
+        ("{path}", "mine.py"),
+        ("nowhere.module:PROMPT", "nowhere"),
+        ("", "cannot load"),
+    ],
+)
+def test_a_reference_that_names_no_prompt_is_an_error_that_says_so(reference: str, named: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(MINE)
+    with pytest.raises(ValueError, match=named):
+        load_prompt(reference.format(path=path))
+
+
+def test_an_object_without_a_name_is_an_error_that_says_so() -> None:
+    with pytest.raises(ValueError, match="at the top of its file"):
+        reference_of(PromptFormat(sections=("A", "B"), judged=("B",), reply=lambda shown: str(shown.merit)))
+
+
+@pytest.mark.parametrize(("sections", "judged"), [(("A",), ("B",)), (("A",), ()), ("A", ("A",)), (("A",), "A")])
+def test_a_format_without_a_judged_section_is_refused(sections: Any, judged: Any) -> None:
+    with pytest.raises(ValueError, match="judged"):
+        PromptFormat(sections=sections, judged=judged, reply=reply)
