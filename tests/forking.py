@@ -23,10 +23,10 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 ROOT = Path(__file__).resolve().parents[1]
 _PRELOADED = (
@@ -35,38 +35,45 @@ _PRELOADED = (
     "eval_environments.arena_hard_environment",
     "eval_environments.pairwise_judgement_environment",
     "eval_environments.self_critique_environment",
-    "judges.server.app",
+    "judges.server.__main__",
     "judges.offline.__main__",
     "atroposlib.cli.run_api",
 )
+Stream = Literal["out", "err"]
 _LARGEST_REQUEST = 1 << 18
 
 
 class Forked:
     """A command that was forked; as much of `subprocess.Popen` as the tests need."""
 
-    def __init__(self, words: Sequence[str], *, cwd: Path, env: Mapping[str, str], quiet: bool = False) -> None:
+    def __init__(
+        self,
+        words: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        kept: Collection[Stream] = ("out", "err"),
+    ) -> None:
         """Start it.
 
         Args:
             words: what follows `python` on the command line: a script, or `-m` and a module.
             cwd: its working directory.
             env: all of its variables.
-            quiet: its output is thrown away; otherwise `communicate` has it.
+            kept: what of its output is kept for `communicate`; the rest is thrown away.
         """
         self.returncode: int | None = None
         self._status, status = os.pipe()
         self._selector = selectors.DefaultSelector()
-        self._output: dict[int, bytearray] = {}
+        self._output: dict[Stream, bytearray] = {"out": bytearray(), "err": bytearray()}
         ends = []
-        for _ in range(2):
-            if quiet:
-                ends.append(os.open(os.devnull, os.O_WRONLY))
-            else:
+        for stream in self._output:
+            if stream in kept:
                 mine, its = os.pipe()
-                ends.append(its)
-                self._output[mine] = bytearray()
-                self._selector.register(mine, selectors.EVENT_READ)
+                self._selector.register(mine, selectors.EVENT_READ, stream)
+            else:
+                its = os.open(os.devnull, os.O_WRONLY)
+            ends.append(its)
         request = json.dumps({"words": list(words), "cwd": str(cwd), "env": dict(env)}).encode()
         socket.send_fds(_server(), [request], [*ends, status])
         for end in (*ends, status):
@@ -103,19 +110,30 @@ class Forked:
         """Its output once it has ended and closed both."""
         deadline = None if timeout is None else time.monotonic() + timeout
         while self._selector.get_map():
-            events = self._selector.select(None if deadline is None else max(0.0, deadline - time.monotonic()))
-            if not events:
-                raise subprocess.TimeoutExpired("the forked command", timeout or 0.0)
-            for key, _ in events:
-                read = os.read(key.fd, 1 << 16)
-                self._output[key.fd] += read
-                if not read:
-                    self._selector.unregister(key.fd)
-                    os.close(key.fd)
+            self._read(deadline)
         if self.returncode is None:
             self.returncode = int(self._line())
-        out, err = (bytes(read) for read in self._output.values()) if self._output else (b"", b"")
-        return out, err
+        return bytes(self._output["out"]), bytes(self._output["err"])
+
+    def first_line(self, timeout: float) -> str:
+        """The first line of its standard output, as soon as it is there."""
+        deadline = time.monotonic() + timeout
+        while b"\n" not in self._output["out"]:
+            assert self._selector.get_map(), f"it ended without a line: {self._output['err'].decode()}"
+            self._read(deadline)
+        return self._output["out"].partition(b"\n")[0].decode()
+
+    def _read(self, deadline: float | None) -> None:
+        """Read what there is of its output; wait for some."""
+        events = self._selector.select(None if deadline is None else max(0.0, deadline - time.monotonic()))
+        if not events:
+            raise subprocess.TimeoutExpired("the forked command", 0.0)
+        for key, _ in events:
+            read = os.read(key.fd, 1 << 16)
+            self._output[key.data] += read
+            if not read:
+                self._selector.unregister(key.fd)
+                os.close(key.fd)
 
     def close(self) -> None:
         """Let go of the pipes."""
@@ -199,6 +217,8 @@ def _run(command: Mapping[str, Any]) -> None:
         module, *rest = rest
         sys.path[0] = str(Path.cwd())
         sys.argv = [module, *rest]
+        for name in {module, f"{module}.__main__"}.intersection(_PRELOADED):
+            del sys.modules[name]  # it runs anew, as the main module
         runpy.run_module(module, run_name="__main__", alter_sys=True)
     else:
         sys.path[0] = str(Path(first).resolve().parent)

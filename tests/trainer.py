@@ -71,7 +71,7 @@ class RunApi:
 
     async def start(self) -> None:
         words = ("-m", "atroposlib.cli.run_api", "--host=127.0.0.1", f"--port={self.port}")
-        self._process = Forked(words, cwd=ROOT, env=clean_environment(), quiet=True)
+        self._process = Forked(words, cwd=ROOT, env=clean_environment(), kept=())
         async with aiohttp.ClientSession() as session:
             await until(lambda: self._answers(session), "the rollout API answers")
 

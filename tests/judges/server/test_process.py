@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
-import subprocess
-import sys
-import time
+import socket
+import threading
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.command import PATIENCE_S, ROOT, serving
-from tests.judges.server.served import as_process
-from tests.scripted import Reply
+from tests.command import PATIENCE_S, ROOT, eventually, serving
+from tests.judges.server.served import as_process, run, started
+from tests.scripted import Json
 
-COMMAND = [sys.executable, "-m", "judges.server"]
 BODY = json.dumps({"prompt": "Why?", "response": "Because."}).encode()
 
 
@@ -44,71 +42,62 @@ def post(url: str, path: str = "/v1/score", body: bytes = BODY) -> Any:
         (["--latency_ms=5", "--judge_base_url=http://127.0.0.1:1/v1"], ["--latency_ms", "--offline"]),
     ],
 )
-def test_what_is_wrong_is_said_in_a_line(flags: list[str], words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
-    ended = subprocess.run(
-        [*COMMAND, "--port=0", *flags], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False
-    )
-    assert ended.returncode == 2
-    assert [word for word in words if word not in ended.stderr] == []
-    assert "Traceback" not in ended.stderr
+def test_what_is_wrong_is_said_in_a_line(flags: list[str], words: list[str]) -> None:
+    ended = run("--port=0", *flags)
+    assert ended.code == 2
+    assert [word for word in words if word not in ended.err] == []
+    assert "Traceback" not in ended.err
 
 
 def test_a_port_in_use() -> None:
     with as_process("--offline") as url:
-        port = url.rsplit(":", 1)[1]
-        ended = subprocess.run(
-            [*COMMAND, "--offline", f"--port={port}"], cwd=ROOT, capture_output=True, text=True, check=False
-        )
-    assert ended.returncode == 2
-    assert "in use" in ended.stderr
-    assert "Traceback" not in ended.stderr
+        ended = run("--offline", f"--port={url.rsplit(':', 1)[1]}")
+    assert ended.code == 2
+    assert "in use" in ended.err
+    assert "Traceback" not in ended.err
 
 
 def test_no_secret_is_shown() -> None:
     flags = ["--judge_api_key=sk-own", '--tokens={"a": "sk-token"}', '--mounts={"m": {"judge_api_key": "sk-mounted"}}']
-    ended = subprocess.run([*COMMAND, "--show_config", *flags], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert "judge_critique_rounds" in ended.stdout
-    assert "sk-" not in ended.stdout + ended.stderr
-
-
-@contextmanager
-def started(*flags: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    process = subprocess.Popen(
-        [*COMMAND, "--port=0", *flags], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    )
-    assert process.stdout is not None
-    try:
-        yield process, process.stdout.readline().split()[-1]
-    finally:
-        process.kill()
-        process.wait()
+    ended = run("--show_config", *flags)
+    assert ended.code == 0, ended.said
+    assert "judge_critique_rounds" in ended.out
+    assert "sk-" not in ended.said
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_what_is_under_way_is_answered_before_the_end(number: signal.Signals) -> None:
-    slow = Reply(text="[FEEDBACK] fine [SCORE] 5", delay_s=1.0)
-    with serving(slow) as judge, started(f"--judge_base_url={judge.base_url}") as (process, url):
-        asking = subprocess.Popen(
-            [
-                sys.executable,
-                "-c",
-                f"import urllib.request; print(urllib.request.urlopen('{url}/v1/score', {BODY!r}).read())",
-            ],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        deadline = time.monotonic() + PATIENCE_S
-        while not judge.requests and time.monotonic() < deadline:
-            time.sleep(0.01)
-        process.send_signal(number)
-        said, _ = asking.communicate(timeout=PATIENCE_S)
-        assert process.wait(PATIENCE_S) == 0
-    assert '"score":1.0' in said
+    """The judge answers only when the server takes no further connection."""
+    closed = threading.Event()
+
+    async def script(request: Json, count: int) -> str:
+        while not closed.is_set():
+            await asyncio.sleep(0.01)
+        return "[FEEDBACK] fine [SCORE] 5"
+
+    with serving(script) as judge, started(f"--judge_base_url={judge.base_url}") as (process, url):
+        with ThreadPoolExecutor(1) as thread:
+            asking = thread.submit(post, url)
+            eventually(lambda: bool(judge.requests), "a request is under way")
+            process.send_signal(number)
+            eventually(lambda: not listens(url), "no further connection is taken")
+            closed.set()
+            score = asking.result(PATIENCE_S)["score"]
+        process.communicate(PATIENCE_S)
+        assert process.returncode == 0
+    assert score == 1.0
 
 
-def test_the_preset_can_be_tried_without_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+def listens(url: str) -> bool:
+    """Whether somebody takes connections there."""
+    try:
+        socket.create_connection(("127.0.0.1", int(url.rsplit(":", 1)[1]))).close()
+    except ConnectionRefusedError:
+        return False
+    return True
+
+
+def test_the_preset_can_be_tried_without_a_key(tmp_path: Path) -> None:
     preset = ROOT / "configs" / "reward_server_rubric.yaml"
     with as_process(f"--config={preset}", "--offline", f"--judge_cache={tmp_path / 'cache.sqlite'}") as url:
         assert 0 <= post(url)["score"] <= 1
