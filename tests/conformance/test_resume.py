@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import signal
+from operator import itemgetter
 
 import pytest
 
@@ -47,7 +48,7 @@ def test_interrupted_run_resumes_to_what_an_undisturbed_run_gives(
     lab: Lab, undisturbed: Undisturbed, number: signal.Signals
 ) -> None:
     ended = interrupted(lab, number)
-    kept = lab.files().samples
+    kept = sorted(lab.files().samples, key=itemgetter("uid"))
     policy_answered = lab.policy.answered
     assert {row_of_sample(sample) for sample in kept} == FINISHED
     assert not (lab.files().path / "metrics.json").exists()
@@ -67,7 +68,8 @@ def test_interrupted_run_resumes_to_what_an_undisturbed_run_gives(
     assert again.code == 0, again.said
     undisturbed.same_results(lab.files(), ignoring=forgotten(lab))
     finished = {sample["uid"] for sample in kept}
-    assert [sample for sample in lab.files().samples if sample["uid"] in finished] == kept, "down to their timings"
+    samples = sorted(lab.files().samples, key=itemgetter("uid"))
+    assert [sample for sample in samples if sample["uid"] in finished] == kept, "down to their timings"
     assert policy_answered + lab.policy.answered == undisturbed.policy, "no answer was asked for twice"
     missing = {uid: count for uid, count in undisturbed.judge.items() if uid not in FINISHED}
     assert lab.judge.answered == missing, "no finished row was judged again"

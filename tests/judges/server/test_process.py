@@ -71,8 +71,7 @@ def test_what_is_under_way_is_answered_before_the_end(number: signal.Signals) ->
     closed = threading.Event()
 
     async def script(request: Json, count: int) -> str:
-        while not closed.is_set():
-            await asyncio.sleep(0.01)
+        await asyncio.to_thread(closed.wait, PATIENCE_S)
         return "[FEEDBACK] fine [SCORE] 5"
 
     with serving(script) as judge, started(f"--judge_base_url={judge.base_url}") as (process, url):
