@@ -23,7 +23,7 @@ def judge(request: Json, number: int) -> str:
     return f"[FEEDBACK] Seen. [SCORE] {5 if response.startswith('good') else 1}"
 
 
-async def test_a_failed_judge_is_none() -> None:
+async def test_failed_judge_has_the_score_none() -> None:
     extra: dict[str, list[Any]] = {}
     metrics: dict[str, float] = {}
     async with running(judge=judge) as server:
@@ -57,7 +57,7 @@ async def test_plain_texts_and_an_empty_batch() -> None:
         await close(reward)
 
 
-async def test_in_this_process() -> None:
+async def test_judge_in_this_process_gives_scores() -> None:
     async with ScriptedEndpoint(judge) as endpoint:
         mount = JudgeMount(judge="rubric", judge_base_url=endpoint.base_url, judge_max_retries=0)
         reward = judge_reward(judge=mount)
@@ -105,7 +105,7 @@ async def test_a_request_that_is_refused_is_said() -> None:
         await close(reward)
 
 
-def test_one_source_is_wanted() -> None:
+def test_neither_or_both_sources_are_refused() -> None:
     with pytest.raises(ValueError, match="either"):
         judge_reward()
     with pytest.raises(ValueError, match="either"):

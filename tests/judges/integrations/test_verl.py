@@ -22,7 +22,7 @@ async def closed() -> AsyncIterator[None]:
     await close()
 
 
-async def test_a_score() -> None:
+async def test_row_gives_a_score_and_its_fields_reach_the_judge() -> None:
     async with running(judge="[FEEDBACK] fine [SCORE] 3") as server:
         info = {"question": "Why?", "rubric": "Is it good?", "index": 7}
         result = await compute_score("data", "Because.", "Since.", info, url=server.url, reward_model=None)
@@ -54,7 +54,7 @@ async def test_a_server_that_is_away_is_tried_again_and_has_the_same_keys(pauses
     assert result == {"score": 0.0, "judge_failed": 1.0}
 
 
-async def test_the_judge_in_this_process() -> None:
+async def test_judge_in_this_process_gives_scores() -> None:
     async with ScriptedEndpoint("[FEEDBACK] fine [SCORE] 9") as endpoint:
         judge = {"judge": "rubric", "scale_max": 9, "judge_base_url": endpoint.base_url, "judge_model_name": "m"}
         results = [await compute_score("data", f"A{each}", "R", None, judge=judge) for each in range(3)]

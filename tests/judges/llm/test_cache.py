@@ -44,11 +44,11 @@ def test_whatever_shapes_an_answer_is_in_the_key(different: dict[str, Any]) -> N
     assert key(**different) != key() == key()
 
 
-def test_the_order_of_parameters_is_not() -> None:
+def test_order_of_parameters_does_not_change_the_key() -> None:
     assert key(parameters={"max_tokens": 100, "temperature": 0.2}) == key()
 
 
-def test_any_text_has_a_key() -> None:
+def test_lone_surrogates_in_a_message_have_a_key() -> None:
     assert key(messages=[{"role": "user", "content": "\ud800\x00 é"}]) != key()
 
 
@@ -84,7 +84,7 @@ def test_another_kind_of_file_is_a_settings_error(tmp_path: Path, content: bytes
     assert path.read_bytes() == content
 
 
-def test_a_folder_is_a_settings_error(tmp_path: Path) -> None:
+def test_folder_as_cache_is_a_settings_error(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="judge_cache"):
         JudgmentCache(tmp_path)
 

@@ -17,7 +17,7 @@ ASK = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "
 Connect = Callable[..., Any]
 
 
-def test_a_client_needs_an_endpoint() -> None:
+def test_client_without_an_endpoint_is_refused() -> None:
     with pytest.raises(ValueError, match="endpoint"):
         ChatClient(ChatSettings(endpoints=()))
 
@@ -50,7 +50,7 @@ async def test_the_body_is_what_was_asked_for_and_nothing_else(
 
 
 @pytest.mark.parametrize(("key", "header"), [(None, None), ("sk-secret", "Bearer sk-secret")])
-async def test_the_headers(connect: Connect, key: str | None, header: str | None) -> None:
+async def test_request_sends_key_and_content_type(connect: Connect, key: str | None, header: str | None) -> None:
     async with ScriptedEndpoint() as endpoint:
         await connect(endpoint, key=key).chat(ASK)
     headers = endpoint.requests[0].headers
@@ -78,7 +78,7 @@ async def test_lone_surrogates_are_replaced_on_the_wire(connect: Connect) -> Non
         (completion(PARTS), "yes", "ok", None, None),  # type: ignore[arg-type]
     ],
 )
-async def test_what_an_answer_is(
+async def test_answer_has_state_text_and_reasoning_of_the_choice(
     connect: Connect, body: dict[str, Any], text: str, state: str, reasoning: str | None, refusal: str | None
 ) -> None:
     async with ScriptedEndpoint(Reply(body=body)) as endpoint:
@@ -101,7 +101,7 @@ async def test_tokens_and_logprobs_of_an_endpoint_that_gives_them(connect: Conne
     assert [(choice.token_ids, choice.logprobs) for choice in answer.choices] == [((7,), (-0.5,)), ((8,), (-0.5,))]
 
 
-async def test_usage_and_cost(connect: Connect) -> None:
+async def test_usage_of_each_answer_is_priced_and_summed(connect: Connect) -> None:
     body = completion("yes", prompt_tokens=1000, completion_tokens=200)
     async with ScriptedEndpoint(Reply(body=body)) as endpoint:
         client = connect(endpoint, prices=Prices(3.0, 15.0))
@@ -169,7 +169,7 @@ async def test_an_endpoint_that_refuses_a_seed_is_asked_without_one_ever_after(
     assert [body["temperature"] for body in endpoint.bodies] == [0.5] * 4
 
 
-async def test_seeds_that_are_refused_at_once(connect: Connect) -> None:
+async def test_seeds_refused_in_concurrent_calls_are_left_out(connect: Connect) -> None:
     refused = refusal("seed: extra fields not permitted")
     meeting = Meeting(4)
 
@@ -194,7 +194,7 @@ async def test_seeds_that_are_refused_at_once(connect: Connect) -> None:
         (refusal("seed", 401), None),
     ],
 )
-async def test_another_refusal_is_final(connect: Connect, reply: Reply, seed: int | None) -> None:
+async def test_rejection_that_is_not_about_the_seed_is_final(connect: Connect, reply: Reply, seed: int | None) -> None:
     async with ScriptedEndpoint(reply) as endpoint:
         with pytest.raises(EndpointError):
             await connect(endpoint).chat(ASK, seed=seed)

@@ -63,7 +63,7 @@ async def test_n_known_to_be_ignored_is_never_sent_and_all_requests_run_at_once(
     assert not any("n" in body for body in endpoint.bodies)
 
 
-async def test_more_than_asked_for_is_cut(connect: Connect) -> None:
+async def test_more_choices_than_requested_are_cut(connect: Connect) -> None:
     async with ScriptedEndpoint(Reply(body=completion("a", "b", "c"))) as endpoint:
         client = connect(endpoint)
         assert texts(await client.chat(ASK, n=2)) == ["a", "b"]
@@ -100,7 +100,7 @@ async def test_identical_greedy_calls_at_once_are_one_request(connect: Connect, 
 
 
 @pytest.mark.parametrize("temperature", [0.2, None])
-async def test_sampled_calls_share_nothing(connect: Connect, temperature: float | None) -> None:
+async def test_concurrent_sampled_calls_share_no_answer(connect: Connect, temperature: float | None) -> None:
     async with ScriptedEndpoint() as endpoint:
         client = connect(endpoint, temperature=temperature)
         answers = await asyncio.gather(*(client.chat(ASK) for _ in range(10)))
@@ -118,7 +118,7 @@ async def test_sampled_calls_share_nothing(connect: Connect, temperature: float 
         {"messages": [{"role": "system", "content": "hi"}]},
     ],
 )
-async def test_calls_that_differ_share_nothing(connect: Connect, different: dict[str, Any]) -> None:
+async def test_concurrent_calls_that_differ_share_no_answer(connect: Connect, different: dict[str, Any]) -> None:
     async with ScriptedEndpoint() as endpoint:
         client = connect(endpoint, temperature=0.0)
         await asyncio.gather(client.chat(ASK), client.chat(**{"messages": ASK, **different}))
@@ -133,7 +133,7 @@ async def test_one_after_the_other_shares_nothing(connect: Connect) -> None:
     assert len(endpoint.requests) == 2
 
 
-async def test_a_failure_is_shared_too(connect: Connect) -> None:
+async def test_failure_of_a_shared_call_fails_all_callers(connect: Connect) -> None:
     async with ScriptedEndpoint(Reply(status=400)) as endpoint:
         client = connect(endpoint, temperature=0.0)
         failures = await asyncio.gather(*(client.chat(ASK) for _ in range(5)), return_exceptions=True)

@@ -28,7 +28,7 @@ def only_choice(data: bytes) -> Choice:
     return choice
 
 
-def test_a_whole_completion() -> None:
+def test_complete_body_gives_choices_and_token_counts() -> None:
     choices = [{"message": {"content": text}, "finish_reason": "stop"} for text in ("one", "two")]
     data = json.dumps({"choices": choices, "usage": {"prompt_tokens": 3, "completion_tokens": 4}}).encode()
     expected = (Choice("one", finish_reason="stop"), Choice("two", finish_reason="stop"))
@@ -52,7 +52,7 @@ def test_a_whole_completion() -> None:
         ({"content": None, "reasoning_content": "thought"}, "", "empty"),
     ],
 )
-def test_a_messages_content(message: dict[str, Any], text: str, state: str) -> None:
+def test_content_is_text_or_the_joined_text_parts(message: dict[str, Any], text: str, state: str) -> None:
     choice = only_choice(body(**message))
     assert (choice.text, choice.state) == (text, state)
 
@@ -69,7 +69,7 @@ def test_a_messages_content(message: dict[str, Any], text: str, state: str) -> N
         ("content_filter", "", "refusal"),
     ],
 )
-def test_how_a_choice_ended(finish_reason: str | None, text: str, state: str) -> None:
+def test_state_of_a_choice_follows_its_finish_reason(finish_reason: str | None, text: str, state: str) -> None:
     data = json.dumps({"choices": [{"message": {"content": text}, "finish_reason": finish_reason}]}).encode()
     choice = only_choice(data)
     assert (choice.finish_reason, choice.state) == (finish_reason, state)
@@ -86,7 +86,7 @@ def test_how_a_choice_ended(finish_reason: str | None, text: str, state: str) ->
         ({"reasoning": {"effort": "low"}}, None),
     ],
 )
-def test_reasoning_is_apart_from_the_text(message: dict[str, Any], reasoning: str | None) -> None:
+def test_reasoning_is_read_from_either_field(message: dict[str, Any], reasoning: str | None) -> None:
     choice = only_choice(body(content="yes", **message))
     assert (choice.text, choice.reasoning) == ("yes", reasoning)
 
@@ -103,7 +103,7 @@ def test_reasoning_is_apart_from_the_text(message: dict[str, Any], reasoning: st
         ("many", (0, 0)),
     ],
 )
-def test_token_counts(usage: Any, counts: tuple[int, int]) -> None:
+def test_token_counts_that_are_no_numbers_are_zero(usage: Any, counts: tuple[int, int]) -> None:
     data = json.dumps({"choices": [{"message": {"content": "yes"}}], "usage": usage}).encode()
     parsed = parse_completion(data)
     assert (parsed.prompt_tokens, parsed.completion_tokens) == counts
@@ -134,7 +134,7 @@ def test_token_counts(usage: Any, counts: tuple[int, int]) -> None:
         pytest.param(b'{"choices":' + b"[" * 5000 + b"]" * 5000 + b"}", id="deep_and_closed"),
     ],
 )
-def test_what_is_not_a_completion(data: bytes) -> None:
+def test_body_of_another_shape_is_refused(data: bytes) -> None:
     with pytest.raises(NotACompletion):
         parse_completion(data)
 
@@ -163,7 +163,7 @@ def test_any_json_is_a_completion_or_says_why_not(value: Any) -> None:
         ({"0": 3}, None),
     ],
 )
-def test_token_ids(token_ids: Any, expected: tuple[int, ...] | None) -> None:
+def test_token_ids_are_integers_or_none(token_ids: Any, expected: tuple[int, ...] | None) -> None:
     choices = [{"message": {"content": "yes"}, "token_ids": token_ids}]
     parsed = parse_completion(json.dumps({"choices": choices, "prompt_token_ids": token_ids}).encode())
     assert (parsed.prompt_token_ids, parsed.choices[0].token_ids) == (expected, expected)
@@ -189,13 +189,13 @@ def test_token_ids(token_ids: Any, expected: tuple[int, ...] | None) -> None:
         ({"content": [{"logprob": -(10**400)}]}, None),
     ],
 )
-def test_logprobs(logprobs: Any, expected: tuple[float, ...] | None) -> None:
+def test_logprobs_are_complete_or_none(logprobs: Any, expected: tuple[float, ...] | None) -> None:
     data = json.dumps({"choices": [{"message": {"content": "yes"}, "logprobs": logprobs}]}).encode()
     assert only_choice(data).logprobs == expected
 
 
 @given(st.builds(Choice, TEXT, *[st.none() | TEXT.filter(bool)] * 3))
-def test_a_choice_survives_being_kept(choice: Choice) -> None:
+def test_choice_written_as_json_is_read_back(choice: Choice) -> None:
     kept = choice_from_json(wire.loads(wire.dumps(choice_to_json(choice))))
     scrubbed = [
         None if text is None else wire.scrub(text)
@@ -242,7 +242,7 @@ def top(*alternatives: tuple[Any, Any]) -> list[dict[str, Any]]:
         (None, None),
     ],
 )
-def test_tokens_with_their_alternatives(content: Any, tokens: tuple[Token, ...] | None) -> None:
+def test_tokens_keep_the_alternatives_of_digits_only(content: Any, tokens: tuple[Token, ...] | None) -> None:
     choice = {"message": {"content": "yes"}, "logprobs": {"content": content}}
     assert only_choice(json.dumps({"choices": [choice]}).encode()).tokens == tokens
 
@@ -263,7 +263,7 @@ def test_a_logprob_too_large_for_a_number_is_no_alternative(logprob: int) -> Non
 
 
 @given(st.lists(st.fixed_dictionaries({"token": TEXT, "top_logprobs": JSON | st.just(top(("4", -0.5)))}) | JSON))
-def test_any_logprobs_have_tokens_or_none(content: Any) -> None:
+def test_any_logprobs_give_tokens_or_none(content: Any) -> None:
     data = json.dumps({"choices": [{"message": {"content": "yes"}, "logprobs": {"content": content}}]}).encode()
     tokens = only_choice(data).tokens
     assert tokens is None or [token.text for token in tokens] == [wire.scrub(each["token"]) for each in content]
@@ -281,7 +281,7 @@ def kept(choice: Choice) -> Choice:
 
 
 @given(st.lists(TOKENS, max_size=5).filter(lambda tokens: any(token.top for token in tokens)))
-def test_tokens_survive_being_kept(tokens: list[Token]) -> None:
+def test_tokens_written_as_json_are_read_back(tokens: list[Token]) -> None:
     scrubbed = tuple(
         Token(wire.scrub(token.text), tuple((wire.scrub(text), logprob) for text, logprob in token.top))
         for token in tokens

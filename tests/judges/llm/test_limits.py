@@ -25,7 +25,7 @@ def queue(limit: AdaptiveLimit, *names: str, admitted: list[str]) -> list[asynci
     return [asyncio.create_task(wait(name)) for name in names]
 
 
-async def test_as_many_as_the_ceiling_at_once() -> None:
+async def test_limit_admits_as_many_as_its_ceiling() -> None:
     limit, admitted = AdaptiveLimit(2), list[str]()
     queue(limit, "a", "b", "c", "d", admitted=admitted)
     await settle()
@@ -51,11 +51,11 @@ async def order_of_admission(*names: str) -> list[str]:
     return admitted
 
 
-async def test_first_come_first_served() -> None:
+async def test_waiting_calls_are_admitted_in_order() -> None:
     assert await order_of_admission("a", "b", "c") == ["a", "b", "c"]
 
 
-async def test_urgent_calls_go_first() -> None:
+async def test_urgent_calls_are_admitted_before_others() -> None:
     assert await order_of_admission("a", "urgent", "b") == ["urgent", "a", "b"]
 
 
@@ -63,7 +63,7 @@ async def test_urgent_calls_among_themselves_are_served_as_they_came() -> None:
     assert await order_of_admission("a", "urgent 1", "urgent 2") == ["urgent 1", "urgent 2", "a"]
 
 
-async def test_nobody_overtakes_those_who_wait() -> None:
+async def test_new_call_does_not_overtake_waiting_ones() -> None:
     limit, admitted = AdaptiveLimit(1), list[str]()
     await limit.acquire()
     waiting = queue(limit, "first", admitted=admitted)
@@ -89,7 +89,7 @@ async def test_a_burst_of_overloads_halves_once() -> None:
     assert limit.limit == 2
 
 
-async def test_never_below_one() -> None:
+async def test_limit_never_falls_below_one() -> None:
     limit = AdaptiveLimit(3)
     for _ in range(5):
         limit.overloaded(await limit.acquire())
@@ -253,14 +253,14 @@ async def interleave(ceiling: int, steps: Sequence[str]) -> None:
     assert limit.in_flight == 0
 
 
-async def test_without_budgets_nothing_waits() -> None:
+async def test_budget_without_limits_never_waits() -> None:
     budget = RateBudget.per_minute(None, None)
     assert (budget.requests, budget.tokens) == (None, None)
     for _ in range(1000):
         await budget.spend(10**9)
 
 
-async def test_requests_and_tokens_are_spent() -> None:
+async def test_budget_spends_requests_and_tokens() -> None:
     budget = RateBudget.per_minute(requests=3, tokens=100)
     assert budget.requests is not None and budget.tokens is not None
     for _ in range(3):

@@ -13,7 +13,7 @@ def endpoint(base_url: str = "http://localhost:8000/v1", key: str | None = None)
 
 
 @pytest.mark.parametrize("base_url", ["http://h:8000/v1", "http://h:8000/v1/"])
-def test_the_completions_url(base_url: str) -> None:
+def test_url_of_completions_is_below_the_base_url(base_url: str) -> None:
     assert endpoint(base_url).url == "http://h:8000/v1/chat/completions"
 
 
@@ -26,7 +26,7 @@ def test_the_completions_url(base_url: str) -> None:
         ("http://user:password@[::1]:8000/v1", "http://[::1]:8000/v1"),
     ],
 )
-def test_shown_without_credentials(base_url: str, shown: str) -> None:
+def test_shown_url_has_no_credentials(base_url: str, shown: str) -> None:
     assert endpoint(base_url).shown == shown
 
 
@@ -50,7 +50,7 @@ def test_a_password_of_the_proxy_is_taken_out_of_what_a_library_said(monkeypatch
     assert Replica(endpoint("https://api.example.com/v1")).redact("no user:pa55word there") == "no *** there"
 
 
-def test_the_key_is_sent_and_not_shown() -> None:
+def test_key_is_in_the_headers_and_not_in_the_repr() -> None:
     replica = Replica(endpoint(key=KEY))
     assert replica.headers == {"Content-Type": "application/json", "Authorization": f"Bearer {KEY}"}
     assert KEY not in repr(replica.endpoint)
@@ -61,7 +61,7 @@ def test_without_a_key_there_is_no_authorization() -> None:
     assert "Authorization" not in Replica(endpoint()).headers
 
 
-def test_a_set_needs_an_endpoint() -> None:
+def test_replica_set_without_endpoints_is_refused() -> None:
     with pytest.raises(ValueError, match="endpoint"):
         ReplicaSet([])
 
@@ -74,7 +74,7 @@ def a_set(*in_flight: int) -> ReplicaSet:
 
 
 @pytest.mark.parametrize(("in_flight", "picked"), [((0, 0), 0), ((1, 0), 1), ((3, 2, 4), 1), ((5,), 0)])
-def test_fewest_in_flight_first(in_flight: tuple[int, ...], picked: int) -> None:
+def test_least_busy_replica_is_picked(in_flight: tuple[int, ...], picked: int) -> None:
     replicas = a_set(*in_flight)
     assert replicas.pick() is replicas.replicas[picked]
 
@@ -101,7 +101,7 @@ def test_a_replica_of_its_own_is_picked_even_while_it_rests() -> None:
     assert replicas.pick() is replicas.replicas[0]
 
 
-def test_it_wakes_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paused_replica_is_picked_after_its_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     replicas = a_set(0, 1)
     monkeypatch.setattr(time, "monotonic", lambda: 1000.0)
     replicas.replicas[0].failed(20.0)
@@ -196,19 +196,21 @@ def test_a_shorter_retry_after_of_a_call_under_way_does_not_wake_it(monkeypatch:
         ("ftp://api.example.com/v1", "", None),
     ],
 )
-def test_the_environments_proxy(monkeypatch: pytest.MonkeyPatch, url: str, no_proxy: str, proxy: str | None) -> None:
+def test_proxy_is_taken_from_the_environment(
+    monkeypatch: pytest.MonkeyPatch, url: str, no_proxy: str, proxy: str | None
+) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://plain:3128")
     monkeypatch.setenv("HTTPS_PROXY", "http://secure:3128")
     monkeypatch.setenv("NO_PROXY", no_proxy)
     assert environment_proxy(url) == proxy
 
 
-def test_without_proxies_there_is_none() -> None:
+def test_proxy_is_none_without_environment_variables() -> None:
     assert environment_proxy("http://api.example.com/v1") is None
     assert Replica(endpoint()).proxy is None
 
 
-def test_a_replica_looks_its_proxy_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replica_has_the_proxy_of_its_url(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("https_proxy", "http://secure:3128")
     assert Replica(endpoint("https://api.example.com/v1")).proxy == "http://secure:3128"
     assert Replica(endpoint("http://api.example.com/v1")).proxy is None

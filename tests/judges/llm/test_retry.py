@@ -24,7 +24,7 @@ NOW = NOON.timestamp()
         (FailureKind.REJECTED, [300, 302, 307, 400, 401, 402, 403, 404, 405, 410, 413, 415, 418, 422, 451]),
     ],
 )
-def test_statuses(kind: FailureKind, statuses: list[int]) -> None:
+def test_status_has_a_kind_of_failure(kind: FailureKind, statuses: list[int]) -> None:
     assert {status: classify_status(status) for status in statuses} == dict.fromkeys(statuses, kind)
 
 
@@ -44,7 +44,7 @@ def test_statuses(kind: FailureKind, statuses: list[int]) -> None:
         (UnicodeError("a host name that cannot be"), FailureKind.REJECTED),
     ],
 )
-def test_exceptions(error: Exception, kind: FailureKind) -> None:
+def test_exception_has_a_kind_of_failure(error: Exception, kind: FailureKind) -> None:
     assert classify_exception(error) is kind
 
 
@@ -74,7 +74,7 @@ def test_exceptions(error: Exception, kind: FailureKind) -> None:
         ("Fri, 20 Nov 2026 12:01:30 +9999", None),
     ],
 )
-def test_retry_after(header: str | None, seconds: float | None) -> None:
+def test_retry_after_is_seconds_or_a_date(header: str | None, seconds: float | None) -> None:
     assert retry_after_seconds(header, now=NOW) == seconds
 
 
@@ -145,14 +145,14 @@ async def attempts(policy: RetryPolicy, clock: CallClock, *errors: Exception) ->
 
 
 @pytest.mark.parametrize("max_retries", [0, 1, 4])
-async def test_so_many_requests_after_the_first(pauses: list[float], max_retries: int) -> None:
+async def test_max_retries_counts_requests_after_the_first(pauses: list[float], max_retries: int) -> None:
     policy = RetryPolicy(max_retries=max_retries, delay_s=1.0, deadline_s=1e9)
     assert await attempts(policy, CallClock(), failure()) == max_retries + 1
     assert len(pauses) == max_retries
 
 
 @pytest.mark.parametrize("kind", list(FailureKind))
-async def test_what_is_final_is_not_repeated(pauses: list[float], kind: FailureKind) -> None:
+async def test_final_failure_is_not_retried(pauses: list[float], kind: FailureKind) -> None:
     policy = RetryPolicy(max_retries=3, delay_s=1.0, deadline_s=1e9)
     assert await attempts(policy, CallClock(), failure(kind)) == (4 if kind.retryable else 1)
 

@@ -15,7 +15,7 @@ ASK = [{"role": "user", "content": "hi"}]
 Connect = Callable[..., Any]
 
 
-async def test_as_many_as_the_limit_and_no_more(connect: Connect) -> None:
+async def test_requests_in_flight_reach_and_never_pass_the_limit(connect: Connect) -> None:
     meetings = [Meeting(4) for _ in range(5)]
 
     async def script(request: dict[str, Any], number: int) -> str:
@@ -66,7 +66,7 @@ async def test_an_overload_halves_the_limit_once_and_another_failure_does_not(
     assert [answer.attempts for answer in answers] == [2] * 8
 
 
-async def test_answers_win_the_limit_back(connect: Connect) -> None:
+async def test_answers_raise_a_lowered_limit_again(connect: Connect) -> None:
     meeting = Meeting(2)
 
     async def script(request: dict[str, Any], number: int) -> Reply | str:

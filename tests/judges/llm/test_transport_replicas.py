@@ -38,7 +38,7 @@ async def test_a_call_that_fails_at_one_succeeds_at_the_other(
     assert (len(broken.requests), len(whole.requests)) == (1, 1)
 
 
-async def test_one_that_failed_is_rested(connect: Connect, pauses: list[float]) -> None:
+async def test_replica_that_failed_is_paused(connect: Connect, pauses: list[float]) -> None:
     async with ScriptedEndpoint(RESTING) as broken, ScriptedEndpoint("fine") as whole:
         client = connect(broken, whole)
         for _ in range(5):
@@ -87,7 +87,7 @@ async def test_a_proxy_of_the_environment_is_used(connect: Connect, monkeypatch:
     assert headers["Proxy-Authorization"].startswith("Basic ")
 
 
-async def test_no_proxy_is_honoured(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_proxy_excludes_a_host(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     with refusing() as dead:
         monkeypatch.setenv("HTTP_PROXY", dead.removesuffix("/v1"))
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")

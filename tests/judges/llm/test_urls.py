@@ -14,7 +14,7 @@ ELSEWHERE = "https://judge.example/v1"
         (" http://a/v1 , ,http://[::1]/v1,", ["http://a/v1", "http://[::1]/v1"]),
     ],
 )
-def test_several_urls(value: str, urls: list[str]) -> None:
+def test_comma_separated_urls_are_split(value: str, urls: list[str]) -> None:
     assert split_urls(value) == urls
     assert check_urls(value) == value
 
@@ -23,13 +23,13 @@ def test_several_urls(value: str, urls: list[str]) -> None:
     "value",
     ["", " , ", "localhost:8000", "ftp://a/v1", "http://", "http:///v1", "/v1", "http://a/v1,b", "http://[::1/v1"],
 )
-def test_what_is_no_url(value: str) -> None:
+def test_value_that_is_no_url_is_refused(value: str) -> None:
     with pytest.raises(ValueError):
         check_urls(value)
 
 
 @pytest.mark.parametrize("port", ["99999", "-1", "abc", "8000x"])
-def test_a_port_that_cannot_be(port: str) -> None:
+def test_port_out_of_range_is_refused(port: str) -> None:
     with pytest.raises(ValueError):
         check_urls(f"http://localhost:{port}/v1")
 
@@ -43,7 +43,7 @@ def test_a_password_is_not_repeated() -> None:
 @pytest.mark.parametrize(
     ("url", "expected"), [*((url, True) for url in LOOPBACK), (ELSEWHERE, False), ("http://localhost.evil/v1", False)]
 )
-def test_loopback(url: str, expected: bool) -> None:
+def test_is_loopback_knows_this_machines_names(url: str, expected: bool) -> None:
     assert is_loopback(url) is expected
 
 
@@ -56,7 +56,7 @@ def test_loopback(url: str, expected: bool) -> None:
         ("http://a/v1", "http://a.b/v1", False),
     ],
 )
-def test_same_host(first: str, second: str, expected: bool) -> None:
+def test_same_host_compares_all_urls(first: str, second: str, expected: bool) -> None:
     assert same_host(first, second) is same_host(second, first) is expected
 
 
@@ -73,5 +73,5 @@ def test_same_host(first: str, second: str, expected: bool) -> None:
         ("", ""),
     ],
 )
-def test_without_credentials(text: str, shown: str) -> None:
+def test_without_credentials_removes_user_and_password(text: str, shown: str) -> None:
     assert without_credentials(text) == shown

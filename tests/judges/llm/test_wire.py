@@ -32,7 +32,7 @@ def test_keys_keep_their_order() -> None:
     ("text", "clean"),
     [("plain é", "plain é"), ("\ud800", "�"), ("a\udc00\ud800b", "a��b"), ("\U0001f600", "\U0001f600")],
 )
-def test_scrub(text: str, clean: str) -> None:
+def test_scrub_replaces_lone_surrogates(text: str, clean: str) -> None:
     assert wire.scrub(text) == clean
     assert wire.scrub_all({text: [text, {"x": text}], "n": 1}) == {clean: [clean, {"x": clean}], "n": 1}
 
@@ -46,7 +46,7 @@ def test_scrub(text: str, clean: str) -> None:
         (b"[Infinity]", [float("inf")]),
     ],
 )
-def test_loads(data: bytes | str, value: Any) -> None:
+def test_loads_reads_what_orjson_refuses(data: bytes | str, value: Any) -> None:
     assert wire.loads(data) == value
 
 
@@ -57,7 +57,7 @@ def test_what_is_not_json_is_a_value_error(data: bytes | str) -> None:
 
 
 @pytest.mark.parametrize(("name", "value"), [("a.b", 1), ("a", {"b": 1}), ("a.c", None), ("a.b.c", None), ("x", None)])
-def test_lookup(name: str, value: Any) -> None:
+def test_lookup_follows_a_dotted_path(name: str, value: Any) -> None:
     assert wire.lookup({"a": {"b": 1}}, name) == value
 
 
@@ -78,7 +78,7 @@ def test_lookup(name: str, value: Any) -> None:
         (b"\xff", "�"),
     ],
 )
-def test_what_an_error_says(data: bytes, text: str) -> None:
+def test_error_text_is_the_message_or_the_body(data: bytes, text: str) -> None:
     assert wire.error_text(data) == text
 
 

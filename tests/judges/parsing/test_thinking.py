@@ -34,7 +34,9 @@ SPACE = st.text(alphabet=" \t\r\n", max_size=4)
     ],
 )
 @pytest.mark.parametrize("opened_by_template", [False, True])
-def test_valid(text: str, thinking: str, answer: str, opened_by_template: bool) -> None:
+def test_split_of_a_valid_completion_gives_thinking_and_answer(
+    text: str, thinking: str, answer: str, opened_by_template: bool
+) -> None:
     found = split(text, opened_by_template=opened_by_template)
     assert (found.valid, found.thinking, found.answer, found.reason) == (True, thinking, answer, None)
 
@@ -58,7 +60,7 @@ def test_valid(text: str, thinking: str, answer: str, opened_by_template: bool) 
         ("<think>a</think> \n\t ", "empty_answer"),
     ],
 )
-def test_faults(text: str, reason: str) -> None:
+def test_split_of_an_invalid_completion_gives_the_reason(text: str, reason: str) -> None:
     found = split(f"{text}\n")
     assert (found.valid, found.thinking, found.answer, found.reason) == (False, "", text.strip(), reason)
 
@@ -77,7 +79,7 @@ def test_a_lone_closing_tag_is_valid_where_the_template_opened() -> None:
         ("<think>a", "no_close_tag"),
     ],
 )
-def test_faults_where_the_template_opened(text: str, reason: str) -> None:
+def test_split_with_opened_by_template_gives_the_reason(text: str, reason: str) -> None:
     assert split(text, opened_by_template=True).reason == reason
 
 
@@ -138,7 +140,7 @@ def test_megabytes_of_hostile_text_return(text: str, reason: str) -> None:
         ("\ud800</think>\udfff", "\udfff"),
     ],
 )
-def test_after_thinking(text: str, own: str) -> None:
+def test_after_thinking_is_the_text_after_the_last_closing_tag(text: str, own: str) -> None:
     assert after_thinking(text) == own
 
 

@@ -49,7 +49,7 @@ def by_response(request: Json, number: int) -> str | Reply:
 
 
 @pytest.mark.parametrize("template", [CHATML, LLAMA, "What is 2 + 2?"])
-async def test_openrlhf(template: str) -> None:
+async def test_openrlhf_gets_rewards_in_the_order_of_the_queries(template: str) -> None:
     queries = [f"{template}4<|im_end|>", f"{template}five</s>"]
     body = {"query": queries, "prompts": [template] * 2, "labels": ["Four.", None]}
     async with running(judge=by_response) as server:
@@ -108,7 +108,7 @@ async def test_slime_is_told_of_a_failure_in_a_header() -> None:
     assert (answer.status, answer.text, answer.headers["X-Judge-Failed"]) == (200, "0.5", "1")
 
 
-async def test_nemo_gym() -> None:
+async def test_nemo_gym_gets_the_row_with_its_reward() -> None:
     async with running(judge=by_response) as server:
         seeded = await server.post("/seed_session", {})
         verified = await server.post("/verify", VERIFY)
@@ -132,7 +132,7 @@ async def test_nemo_gym_is_told_of_a_failure() -> None:
     assert answer.json["difficulty"] == 3
 
 
-async def test_native() -> None:
+async def test_native_protocol_gives_the_result_of_one_response() -> None:
     body = {"prompt": "What is 2 + 2?", "response": "4", "reference": "Four.", "rubric": "Is it right?"}
     async with running(judge=by_response) as server:
         answer = await server.post("/v1/score", body)
@@ -158,7 +158,7 @@ async def test_native_with_several_responses_and_one_failure() -> None:
     assert empty.json == {"results": []}
 
 
-async def test_the_aspects_of_a_request() -> None:
+async def test_aspects_of_a_request_replace_those_of_the_judge() -> None:
     def judge(request: Json, number: int) -> str:
         return f'{{"reason": "since", "verdict": {int("safe for children" in asked(request))}}}'
 
@@ -199,7 +199,7 @@ async def test_a_field_that_a_trainer_has_added_is_ignored(path: str, body: dict
     assert answer.status == 200
 
 
-async def test_a_peer_and_its_critique() -> None:
+async def test_peer_judge_revises_its_score() -> None:
     def judge(request: Json, number: int) -> str:
         revised = "YOUR PREVIOUS EVALUATION" in asked(request)
         return f'{{"reasoning": "since", "score": {70 if revised else 90}}}'
@@ -229,7 +229,7 @@ async def test_arena_hard_against_a_baseline_and_within_a_group() -> None:
     assert "baseline" in alone.json["error"]["message"]
 
 
-async def test_the_choice_of_the_best() -> None:
+async def test_choice_judge_gives_one_to_the_best_response() -> None:
     def judge(request: Json, number: int) -> str:
         text = asked(request)
         return "[[A]]" if text.index("BEST") < text.index("The End of Assistant A") else "[[B]]"
@@ -241,7 +241,7 @@ async def test_the_choice_of_the_best() -> None:
     assert failed.status == 422
 
 
-async def test_judges_under_names() -> None:
+async def test_mounted_judges_are_served_under_their_names() -> None:
     mounts = '{"safety": {"judge": "aspect", "aspects": ["harmfulness"]}}'
 
     def judge(request: Json, number: int) -> str:

@@ -86,7 +86,7 @@ def check(found: Agreement, names: Sequence[str]) -> None:
     assert all(found.undefined.values())
 
 
-def test_scores_by_hand() -> None:
+def test_score_statistics_equal_values_computed_by_hand() -> None:
     found = score_agreement([1, 2, 3, 4, 5, 3], [1, 3, 3, 2, 5, 4], FIVE)
     assert found.undefined == {}
     assert found.values == pytest.approx(
@@ -114,7 +114,7 @@ PAIRS = st.lists(st.tuples(LEVELS, LEVELS), min_size=1, max_size=12)
 
 @settings(max_examples=60)
 @given(PAIRS)
-def test_scores_by_definition(pairs: list[tuple[int, int]]) -> None:
+def test_score_statistics_equal_their_definitions(pairs: list[tuple[int, int]]) -> None:
     judge, gold = [one for one, _ in pairs], [other for _, other in pairs]
     found = score_agreement(judge, gold, FIVE)
     check(found, SCORE_STATISTICS)
@@ -133,7 +133,7 @@ def test_scores_by_definition(pairs: list[tuple[int, int]]) -> None:
     assert found.values == pytest.approx(wanted, abs=1e-12)
 
 
-def test_scores_between_two_levels() -> None:
+def test_scores_between_levels_are_rounded_for_kappa() -> None:
     """Rates and kappa compare the nearest levels, of two as near the higher; the others take the scores as they are."""
     judge, gold = [2.5, 3.49, 1.2, 4.75], [3, 4.5, 1, 5]
     found = score_agreement(judge, gold, FIVE).values
@@ -146,7 +146,7 @@ def test_scores_between_two_levels() -> None:
     assert found["spearman"] == pytest.approx(pearson(ranks(judge), ranks(gold))) == pytest.approx(1.0)
 
 
-def test_a_scale_of_its_own() -> None:
+def test_kappa_uses_all_levels_of_the_scale() -> None:
     judge, gold = [0, 7, 10, 3, -2], [1, 7, 4, 3, -1]
     found = score_agreement(judge, gold, Scale(-2, 10))
     assert found.undefined == {}
@@ -173,7 +173,7 @@ def test_where_both_say_one_and_the_same_there_is_no_kappa_either() -> None:
     assert found.values == {"exact_rate": 1.0, "within_one_rate": 1.0, "mae": 0.0, "bias": 0.0}
 
 
-def test_one_pair() -> None:
+def test_one_pair_has_no_correlation() -> None:
     found = score_agreement([2], [2], FIVE)
     check(found, SCORE_STATISTICS)
     assert {found.undefined[name] for name in CORRELATIONS} == {"fewer than two items"}
@@ -181,12 +181,12 @@ def test_one_pair() -> None:
     assert found.values["exact_rate"] == 1.0
 
 
-def test_nothing_to_compare() -> None:
+def test_no_pairs_leave_all_statistics_undefined() -> None:
     assert score_agreement([], [], FIVE) == Agreement({}, dict.fromkeys(SCORE_STATISTICS, "no item has both scores"))
     assert verdict_agreement([], []) == Agreement({}, dict.fromkeys(VERDICT_STATISTICS, "no item has both verdicts"))
 
 
-def test_verdicts_by_hand() -> None:
+def test_verdict_statistics_equal_values_computed_by_hand() -> None:
     """Two of them yes and right, one yes and wrong, three no and wrong, four no and right."""
     judge = [True] * 3 + [False] * 7
     gold = [True, True, False, True, True, True, False, False, False, False]
@@ -206,7 +206,7 @@ def test_verdicts_by_hand() -> None:
 
 @settings(max_examples=60)
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=10))
-def test_verdicts_by_definition(pairs: list[tuple[bool, bool]]) -> None:
+def test_verdict_statistics_equal_their_definitions(pairs: list[tuple[bool, bool]]) -> None:
     judge, gold = [one for one, _ in pairs], [other for _, other in pairs]
     found = verdict_agreement(judge, gold)
     check(found, VERDICT_STATISTICS)
@@ -235,13 +235,13 @@ def test_verdicts_by_definition(pairs: list[tuple[bool, bool]]) -> None:
         ([True], [False], {"recall"}),
     ],
 )
-def test_verdicts_that_never_change(judge: list[bool], gold: list[bool], undefined: set[str]) -> None:
+def test_constant_verdicts_leave_statistics_undefined(judge: list[bool], gold: list[bool], undefined: set[str]) -> None:
     found = verdict_agreement(judge, gold)
     check(found, VERDICT_STATISTICS)
     assert set(found.undefined) == undefined
 
 
-def test_no_statistic_warns(recwarn: pytest.WarningsRecorder) -> None:
+def test_statistics_of_any_input_raise_no_warning(recwarn: pytest.WarningsRecorder) -> None:
     """What the libraries would warn of is settled before they are asked."""
     for judge, gold in ([[3, 3], [3, 3]], [[3, 3], [1, 2]], [[1], [2]], [[1], [1]]):
         score_agreement(judge, gold, FIVE)
@@ -269,7 +269,7 @@ PUBLISHED = [
 
 
 @pytest.mark.parametrize(("level", "published"), [("nominal", 0.743), ("ordinal", 0.815), ("interval", 0.849)])
-def test_alpha_of_the_published_example(level: str, published: float) -> None:
+def test_alpha_equals_the_published_example(level: str, published: float) -> None:
     found = krippendorff_alpha(PUBLISHED, level=level)  # type: ignore[arg-type]
     assert found == pytest.approx(published, abs=5e-4)
     assert found == pytest.approx(alpha(PUBLISHED, level))
@@ -278,7 +278,7 @@ def test_alpha_of_the_published_example(level: str, published: float) -> None:
 @pytest.mark.parametrize("level", ["nominal", "ordinal", "interval"])
 @settings(max_examples=20)
 @given(st.lists(st.tuples(*[st.none() | st.integers(0, 3)] * 3), min_size=2, max_size=6))
-def test_alpha_by_definition(level: str, items: list[tuple[int | None, ...]]) -> None:
+def test_alpha_equals_its_definition(level: str, items: list[tuple[int | None, ...]]) -> None:
     ratings = list(zip(*items, strict=True))
     found = krippendorff_alpha(ratings, level=level)  # type: ignore[arg-type]
     paired = [

@@ -17,7 +17,7 @@ def test_one_row_is_its_own_interval() -> None:
     assert (interval.low, interval.high) == (0.75, 0.75)
 
 
-def test_equal_rows_leave_no_doubt() -> None:
+def test_equal_rows_give_an_interval_of_width_zero() -> None:
     interval = ratio_interval([2.0] * 9, [4.0] * 9)
     assert (interval.low, interval.high) == (0.5, 0.5)
 
@@ -33,7 +33,7 @@ def test_a_lower_level_lies_within_a_higher_one() -> None:
     assert wide.low < narrow.low < 0.5 < narrow.high < wide.high
 
 
-def test_a_known_width() -> None:
+def test_interval_of_many_rows_has_the_normal_width() -> None:
     rows = 400
     interval = ratio_interval([0.0, 1.0] * (rows // 2), [1.0] * rows, rounds=20_000)
     half = 1.96 * (0.25 / rows) ** 0.5  # the normal interval of a proportion

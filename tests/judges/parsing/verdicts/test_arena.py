@@ -70,7 +70,7 @@ def test_the_last_verdict_of_the_judges_own_text(text: str, label: str) -> None:
         "\ud800",
     ],
 )
-def test_no_verdict(text: str) -> None:
+def test_text_without_a_label_has_no_verdict(text: str) -> None:
     assert arena_label(text) is None
 
 

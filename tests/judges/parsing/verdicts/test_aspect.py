@@ -169,7 +169,7 @@ def test_the_last_object_with_a_verdict_decides(text: str, yes: bool) -> None:
         "\ud800",
     ],
 )
-def test_no_verdict(text: str) -> None:
+def test_text_without_an_object_has_no_verdict(text: str) -> None:
     assert binary_verdict(text) is None
 
 

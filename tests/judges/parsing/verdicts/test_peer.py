@@ -35,7 +35,7 @@ def said(score: Any, reasoning: Any = "since") -> str:
         ("0%", 0),
     ],
 )
-def test_a_score(score: Any, value: int) -> None:
+def test_score_in_any_usable_form_is_read(score: Any, value: int) -> None:
     found = score_object(said(score))
     assert found == ScoreObject(value, "since")
     assert type(found.score) is int
@@ -78,7 +78,7 @@ def test_a_score(score: Any, value: int) -> None:
     ],
     ids=repr,
 )
-def test_no_score(score: Any) -> None:
+def test_unusable_score_is_none(score: Any) -> None:
     assert score_object(said(score)) is None
 
 
@@ -120,7 +120,7 @@ def test_a_text_without_a_score(text: str) -> None:
         '{"score": 85, "reasoning": "since", "confidence": {"score": 3}}',
     ],
 )
-def test_prose_fences_and_braces(text: str) -> None:
+def test_score_among_prose_fences_and_braces_is_read(text: str) -> None:
     assert score_object(text) == ScoreObject(85, "since")
 
 
@@ -137,7 +137,7 @@ def test_a_reason_that_is_no_text(reasoning: Any) -> None:
     assert score_object(said(85, reasoning)) == ScoreObject(85, None)
 
 
-def test_no_reason() -> None:
+def test_object_without_a_reason_has_a_score() -> None:
     assert score_object('{"score": 85}') == ScoreObject(85, None)
 
 
@@ -179,7 +179,7 @@ def test_the_last_usable_score_counts() -> None:
         (said("-2"), (-3, 3), -2),
     ],
 )
-def test_other_scales(text: str, scale: tuple[int, int], value: int | None) -> None:
+def test_score_is_read_on_other_scales(text: str, scale: tuple[int, int], value: int | None) -> None:
     found = score_object(text, scale)
     assert (None if found is None else found.score) == value
 

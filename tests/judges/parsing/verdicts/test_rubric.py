@@ -84,7 +84,7 @@ WRAPPERS = [
 
 @pytest.mark.parametrize(("parse", "tag"), PARSERS)
 @pytest.mark.parametrize("wrapper", WRAPPERS)
-def test_each_score_however_it_is_dressed(parse: Parser, tag: str, wrapper: str) -> None:
+def test_each_score_is_read_in_any_markup(parse: Parser, tag: str, wrapper: str) -> None:
     for score in range(1, 6):
         rest = wrapper.replace("{}", str(score))
         for text in (f"{tag}{rest}", f"{tag} {rest}", f"**{tag}** {rest}\n", f"[FEEDBACK] It is.\n\n{tag} {rest}\n\n"):
@@ -252,7 +252,7 @@ def test_a_format_does_not_read_the_other_ones_tag() -> None:
         ((5, 7), "4", None),
     ],
 )
-def test_other_scales(scale: tuple[int, int], rest: str, score: int | None) -> None:
+def test_score_is_read_on_other_scales(scale: tuple[int, int], rest: str, score: int | None) -> None:
     assert feedback_score(f"[SCORE] {rest}", scale) == score
     assert prometheus_result(f"[RESULT] {rest}", scale) == score
 
@@ -322,7 +322,7 @@ def test_a_letter_or_a_digit_beside_the_score_makes_it_none(beside: str, score: 
         ("", None),
     ],
 )
-def test_the_feedback_in_words(text: str, words: str | None) -> None:
+def test_feedback_is_the_text_between_the_tags(text: str, words: str | None) -> None:
     assert feedback_text(text) == words
 
 
@@ -379,7 +379,7 @@ STRICT: list[tuple[str, RubricFormat, bool]] = [
 
 
 @pytest.mark.parametrize(("text", "output_format", "strict"), STRICT)
-def test_the_format_to_the_letter(text: str, output_format: RubricFormat, strict: bool) -> None:
+def test_strict_feedback_is_the_exact_format(text: str, output_format: RubricFormat, strict: bool) -> None:
     assert is_strict_feedback(text, output_format) is strict
 
 

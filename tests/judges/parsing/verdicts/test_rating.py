@@ -1,0 +1,115 @@
+"""The rating from 1 to 10 that a judge ended with, as this project and as RewardBench-2 reads it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judges.parsing.verdicts import rating, rating_official
+
+PIECES = st.sampled_from(
+    [
+        "[[",
+        "]]",
+        "[[A]]",
+        "[[D]]",
+        "[[E]]",
+        "[A]",
+        "<think>",
+        "</think>",
+        "\n",
+        " ",
+        "/10",
+        "10",
+        "7",
+        ".",
+        "-",
+        "**",
+        "(",
+    ]
+)
+HOSTILE = st.lists(PIECES | st.text(max_size=3), max_size=10).map("".join)
+
+
+RATINGS = [
+    # text, our reading, the official one
+    ("8", 8, 8),
+    ("1", 1, 1),
+    ("10", 10, 10),
+    ("It is helpful and right.\n\n9\n", 9, 9),
+    ("Rating: 8", 8, 8),
+    ("Rating:8", 8, 8),
+    ("7/10", 7, 10),
+    ("7 / 10", 7, 10),
+    ("7 out of 10", 7, 10),
+    ("10/10", 10, 10),
+    ("10 out of 10", 10, 10),
+    ("I give it a 7/10.", 7, None),
+    ("**8**", 8, None),
+    ("**8/10**", 8, None),
+    ("**Rating: 8**", 8, None),
+    ("**Rating:** 8", 8, 8),
+    ("`8`", 8, None),
+    ("[[8]]", 8, None),
+    ("(8)", 8, None),
+    ("8.", 8, None),
+    ("**8**.", 8, None),
+    ("- 5", 5, 5),
+    ("Three reasons:\n1. a\n2. b\n\n6", 6, 6),
+    ("First I thought 3, then 9", 9, 9),
+    ("<think>3</think>9", 9, 9),
+    ("9 it was</think>\n4", 4, 4),
+    ("3.5", None, 5),
+    ("3,5", None, 5),
+    ("8.0", None, None),
+    ("11", None, None),
+    ("11/10", None, 10),
+    ("0", None, None),
+    ("0/10", None, 10),
+    ("100", None, None),
+    ("8/100", None, None),
+    ("-5", None, 5),
+    ("−5", None, 5),
+    ("7-8", None, 8),
+    ("7–8", None, 8),
+    ("7 - 8", None, 8),
+    ("7 to 8", None, 8),
+    ("on a scale from 1 to 10", None, 10),
+    ("1e5", None, None),
+    ("v5", None, None),
+    ("7 points", None, None),
+    ("seven", None, None),
+    ("8!", None, None),
+    ("", None, None),
+    (" \n", None, None),
+    ("\ud800", None, None),
+    ("<think>9</think>", None, None),
+    ("<think>I lean to 9", None, 9),
+]
+
+
+@pytest.mark.parametrize(("text", "ours", "official"), RATINGS)
+def test_rating_is_read_as_stated_and_as_rewardbench_reads_it(
+    text: str, ours: int | None, official: int | None
+) -> None:
+    assert rating(text) == ours
+    assert rating_official(text) == official
+
+
+@pytest.mark.parametrize("value", range(1, 11))
+@pytest.mark.parametrize(
+    "wrapped", ["{}", "{}.", "**{}**", "{}/10", "{} / 10", "**{}/10**", "{} out of 10", "So: {}\n"]
+)
+def test_each_rating_is_read_in_any_markup(value: int, wrapped: str) -> None:
+    assert rating(f"It is helpful.\n\n{wrapped.replace('{}', str(value))}") == value
+
+
+@given(HOSTILE)
+def test_any_text_gives_none_or_a_rating_that_stands_in_it(text: str) -> None:
+    for value in (rating(text), rating_official(text)):
+        assert value is None or (1 <= value <= 10 and str(value) in text)
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=["Nd", "Cs"])), st.integers(1, 10))
+def test_a_number_alone_on_the_last_line_is_read_after_any_text(text: str, value: int) -> None:
+    reply = f"<think>{text}</think>Explained: good.\n\n{value}"
+    assert rating(reply) == rating_official(reply) == value
