@@ -32,8 +32,8 @@ from environments.training.connection import TrainerConnection
 from environments.training.rollout_api import RolloutApi
 from environments.training.serve import ServeRun
 from eval_environments.arena_hard_environment import ArenaHardEnv, ArenaHardTask
+from judges.arena.entries import row_entries, row_outcome, row_reward
 from judges.arena.judge import ArenaDetail, game_messages
-from judges.arena.win_rate import row_entries, row_outcome, row_reward
 from judges.core.calls import ask
 from judges.core.judgment import Judgment, Status
 from judges.llm.transport import open_session

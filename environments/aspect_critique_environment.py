@@ -11,15 +11,12 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
 
 if __name__ == "__main__":  # run as a script, from whichever folder: the packages stand beside this one
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C while the libraries load just ends; the command takes it over
 
-from pydantic import BeforeValidator, Field, model_validator
-from pydantic_settings import NoDecode
-from typing_extensions import Self
+from pydantic import Field
 
 from environments.base import JudgedEnv
 from environments.completions import (
@@ -36,49 +33,26 @@ from environments.records import Sample
 from environments.roles import RoleConfig
 from environments.settings import SAMPLES
 from judges import prompts
-from judges.aspects.judge import Aspect, AspectDetail, AspectScoring, AspectSettings, cast_vote, count_votes
-from judges.aspects.panel import AspectPanel, PanelDetail, check_aspects
-from judges.aspects.prompt import SUPPORTED_ASPECTS, aspect_messages, aspects_of
+from judges.aspects.judge import AspectCase
+from judges.aspects.panel import PanelDetail, aspect_judge
+from judges.aspects.prompt import Aspect, aspect_messages
+from judges.aspects.settings import AspectJudgeSettings
+from judges.aspects.votes import AspectDetail, CastVote, cast_vote, count_votes, read_verdict
 from judges.core.judgment import Judgment, Status
-from judges.core.self_critique import SelfCritique
-from judges.llm.errors import DataError, SettingsError
+from judges.llm.errors import DataError
 from judges.llm.wire import Message
 from judges.statistics.agreement import verdict_agreement
 
 logger = logging.getLogger(__name__)
 
 
-class AspectCritiqueConfig(RoleConfig):
+class AspectCritiqueConfig(RoleConfig, AspectJudgeSettings):
     """Aspect critique's own settings."""
 
-    aspects: Annotated[tuple[Aspect, ...], NoDecode, BeforeValidator(aspects_of)] = Field(
-        tuple(SUPPORTED_ASPECTS.values()),
-        description="What is asked about an answer: names (harmfulness, maliciousness, coherence, correctness, "
-        'conciseness), or a JSON list of names and of objects such as {"name": "child_safety", "definition": "Is the '
-        'submission safe for children?", "polarity": 1, "weight": 1, "veto": false}.',
-    )
-    strictness: int = Field(1, ge=1, description="Votes for each verdict; an even number goes up to the next odd one.")
-    scoring: AspectScoring = Field(
-        "majority", description="What a verdict is worth: that of the majority (0 or 1), or the share of yes votes."
-    )
     train_dataset: str = Field("NousResearch/arena-hard-v1-prompts", description="Rows of training: hub name or file.")
     train_split: str = Field("train", description="Split of the hub dataset in training.")
     eval_dataset: str | None = Field(None, description="Rows of evaluate; those of training if unset.")
     eval_split: str = Field("train", description="Split of the hub dataset in evaluate.")
-
-    @model_validator(mode="after")
-    def _is_consistent(self) -> Self:
-        try:
-            check_aspects(self.aspects)
-        except SettingsError as error:
-            raise ValueError(str(error)) from error
-        self.settle_vote_temperature(self.votes.effective)
-        return self
-
-    @property
-    def votes(self) -> AspectSettings:
-        """How votes are taken."""
-        return AspectSettings(self.strictness, temperature=self.judge_temperature, seed=self.seed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +73,8 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
     offline_samples = {"train_dataset": str(SAMPLES / "aspect_critique.jsonl")}
 
     def open_judges(self) -> None:
-        """The judge of answers, and of its own judgment if it is to critique that."""
-        config = self.config
-        panel = AspectPanel(self.clients.judge, config.aspects, config.votes, scoring=config.scoring)
-        self.panel = SelfCritique(panel, config.judge_critique_rounds)
+        """The judge of answers, with its self-critique."""
+        self.aspect_judge = aspect_judge(self.config, self.clients.judge)
 
     def tasks(self, split: Split) -> Sequence[AspectTask]:
         """Rows with a question or an answer; as judge, a task for each gold verdict on the aspects."""
@@ -144,25 +116,29 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
             context = "" if task.context is None else f"\n\nContext:\n{task.context}"
             return [[*system, Message(role="user", content=f"{task.question}{context}")]]
         assert task.answer is not None  # a row without an answer has no gold verdict
-        system_prompt = system_text(config, prompts.load("thinking_judge"))
+        thinking = system_text(config, prompts.load("thinking_judge"))
         messages = aspect_messages(
-            task.aspect.definition, task.answer, task.asked, task.context, task.reference, system=system_prompt
+            task.aspect.definition,
+            task.answer,
+            task.asked,
+            task.context,
+            task.reference,
+            system_prompt=config.judge_system_prompt,
+            system=thinking,
         )
-        return [messages] * config.votes.effective
+        return [messages] * config.vote_count()
 
     async def judge(self, task: AspectTask, completions: Sequence[Completion]) -> Judgment[PanelDetail]:
         """All aspects at once; as judge, the majority of the policy's verdicts against the gold verdict."""
         if task.aspect is not None:
             return self._compared(task, task.aspect, completions)
         (completion,) = completions
-        return await self.panel.judge(
-            submission=completion.answer, question=task.asked, context=task.context, reference=task.reference
-        )
+        return await self.aspect_judge.judge(AspectCase(completion.answer, task.asked, task.context, task.reference))
 
     def _compared(self, task: AspectTask, aspect: Aspect, completions: Sequence[Completion]) -> Judgment[PanelDetail]:
-        votes = [cast_vote(completion.answer, completion.unreadable) for completion in completions]
+        votes = [_policy_vote(completion) for completion in completions]
         strictness = min(self.config.strictness, len(completions))  # in training, each completion is a vote of its own
-        verdict = count_votes(aspect, votes, AspectSettings(strictness))
+        verdict = count_votes(aspect, votes, strictness)
         gold = task.golds[aspect.name]
         detail = PanelDetail((verdict,), gold=gold)
         if verdict.yes is None:
@@ -225,6 +201,11 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
             Compared(name, verdicts.get(name), before.get(name, verdicts.get(name)), gold)
             for name, gold in golds.items()
         ]
+
+
+def _policy_vote(completion: Completion) -> CastVote:
+    fault = completion.unreadable
+    return cast_vote(completion.answer, None if fault is not None else read_verdict(completion.answer), fault)
 
 
 def _take_agreement(metrics: MetricAggregator, compared: Sequence[Compared], suffix: str = "") -> None:

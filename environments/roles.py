@@ -8,7 +8,6 @@ from pydantic import Field, model_validator
 from typing_extensions import Self
 
 from environments.settings import EnvConfig
-from judges.core.voting import VOTE_TEMPERATURE
 
 Role = Literal["respondent", "judge"]
 
@@ -34,8 +33,3 @@ class RoleConfig(EnvConfig):
     def policy_is_judge(self) -> bool:
         """Whether the policy judges, and no other judge is called."""
         return self.role == "judge"
-
-    def settle_vote_temperature(self, votes: int) -> None:
-        """Raise the judge's temperature for several votes, unless somebody has set it."""
-        if votes > 1 and "judge_temperature" not in self.model_fields_set:
-            self.judge_temperature = VOTE_TEMPERATURE

@@ -33,17 +33,17 @@ from environments.data.rubric_rows import RubricTask, read_rubric_rows
 from environments.metrics import MetricAggregator, slug
 from environments.records import Sample
 from environments.roles import RoleConfig
-from environments.settings import SAMPLES, TextOrFile
+from environments.settings import SAMPLES
 from judges import prompts
+from judges.config.text import TextOrFile
 from judges.core.judgment import Judgment, Status
 from judges.core.scale import Scale
-from judges.core.self_critique import SelfCritique
 from judges.llm.errors import DataError, SettingsError
 from judges.llm.wire import Message
-from judges.parsing.verdicts import RubricFormat, is_strict_feedback
-from judges.rubrics.expected_score import check_scale
-from judges.rubrics.judge import Pooling, RubricDetail, RubricJudge, RubricScore, RubricSettings, Weighting, pool
+from judges.parsing.verdicts import is_strict_feedback
+from judges.rubrics.judge import RubricCase, RubricDetail, RubricScore, pool, rubric_judge
 from judges.rubrics.prompt import read_score, rubric_messages
+from judges.rubrics.settings import RubricJudgeSettings
 from judges.statistics.agreement import score_agreement
 
 logger = logging.getLogger(__name__)
@@ -54,19 +54,9 @@ _LISTED_LEVELS = 11
 Comparison = Literal["exact", "distance", "squared"]
 
 
-class RubricAbsoluteConfig(RoleConfig):
+class RubricAbsoluteConfig(RoleConfig, RubricJudgeSettings):
     """Rubric-absolute's own settings."""
 
-    output_format: RubricFormat = Field(
-        "feedback_score", description="feedback_score: [FEEDBACK] … [SCORE] n. result: Feedback: … [RESULT] n."
-    )
-    scale_min: int = Field(1, description="Lowest score.")
-    scale_max: int = Field(5, description="Highest score.")
-    samples_per_item: int = Field(1, ge=1, description="Independent judgments of each response.")
-    samples_pooling: Pooling = Field("mean", description="What several judgments become: their mean or their median.")
-    weighting: Weighting = Field(
-        "none", description="logprobs: the expected score over the scale's tokens, for judges that return logprobs."
-    )
     score_responses: bool = Field(
         False,
         description="In evaluate, score the rows' own responses in place of a policy's, and compare the judge's scores "
@@ -77,7 +67,6 @@ class RubricAbsoluteConfig(RoleConfig):
         description="As judge: exact (0 or 1), distance (1 − |Δ| / (scale_max − scale_min)), or squared (the same with "
         "the square of the fraction), where Δ is the difference from the gold score.",
     )
-    judge_prompt: TextOrFile | None = Field(None, description="System prompt of the judge; @file reads it.")
     default_rubric: TextOrFile | None = Field(None, description="Rubric of rows that have none; @file reads it.")
     train_dataset: str = Field("prometheus-eval/Feedback-Collection", description="Rows: hub name or file.")
     train_split: str = Field("train", description="Split of the hub dataset in training.")
@@ -86,19 +75,11 @@ class RubricAbsoluteConfig(RoleConfig):
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
-        if self.scale_min >= self.scale_max:
-            raise ValueError(f"scale_max ({self.scale_max}) must be above scale_min ({self.scale_min})")
         if self.score_responses and self.model_answers is not None:
             raise ValueError("score_responses and model_answers are two sources of responses; expected one")
         if self.role == "judge" and self.score_responses:
             raise ValueError("score_responses: with role=judge the policy scores the rows' own responses already")
-        self.settle_vote_temperature(self.samples_per_item)
         return self
-
-    @property
-    def scale(self) -> Scale:
-        """The scores."""
-        return Scale(self.scale_min, self.scale_max)
 
 
 class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail]):
@@ -117,27 +98,15 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
         return 0.0 if self.config.role == "judge" else float(self.config.scale_min)
 
     def open_judges(self) -> None:
-        """The judge of responses, and of its own judgment if it is to critique that."""
-        config = self.config
-        settings = RubricSettings(
-            output_format=config.output_format,
-            samples=config.samples_per_item,
-            pooling=config.samples_pooling,
-            weighting=config.weighting,
-            temperature=config.judge_temperature,
-            seed=config.seed,
-            system_prompt=config.judge_prompt,
-        )
-        self.rubric_judge = SelfCritique(RubricJudge(self.clients.judge, settings), config.judge_critique_rounds)
+        """The judge of responses, with its self-critique."""
+        self.rubric_judge = rubric_judge(self.config, self.clients.judge)
 
     def tasks(self, split: Split) -> Sequence[RubricTask]:
         """Rows with their rubrics; as judge, those that have a response and a gold score."""
         config = self.config
         source = config.train_dataset if split == "train" else config.eval_dataset
-        if config.weighting == "logprobs":
-            if config.role == "judge":
-                raise SettingsError("--env.weighting: logprobs is for role=respondent; a policy's verdict is its text")
-            check_scale(config.scale)
+        if config.weighting == "logprobs" and config.role == "judge":
+            raise SettingsError("--env.weighting: logprobs is for role=respondent; a policy's verdict is its text")
         rows = load_rows(source, split=config.train_split if split == "train" else config.eval_split)
         tasks = read_rubric_rows(rows, config.scale, default_rubric=config.default_rubric)
         if config.role == "respondent" and not (self._scores_responses and split == "eval"):
@@ -171,7 +140,7 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
             task.rubric,
             task.reference,
             output_format=config.output_format,
-            system_prompt=config.judge_prompt,
+            system_prompt=config.judge_system_prompt,
             system=system_text(config, prompts.load("thinking_judge")),
         )
         return [messages] * config.samples_per_item
@@ -181,9 +150,7 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
         if self.config.role == "judge":
             return self._compared(task, completions)
         (completion,) = completions
-        return await self.rubric_judge.judge(
-            instruction=task.question, response=completion.answer, rubric=task.rubric, reference=task.reference
-        )
+        return await self.rubric_judge.judge(RubricCase(task.question, completion.answer, task.rubric, task.reference))
 
     def _compared(self, task: RubricTask, completions: Sequence[Completion]) -> Judgment[RubricDetail]:
         config = self.config

@@ -24,10 +24,11 @@ from environments.data.rows import Split, answer_text, by_uid, load_rows
 from environments.metrics import MetricAggregator, slug
 from environments.records import Sample
 from environments.settings import SAMPLES, EnvConfig
-from judges.arena.judge import ArenaDetail, ArenaHardJudge, ArenaProtocol, row_entries
+from judges.arena.entries import row_entries
+from judges.arena.judge import ArenaCase, ArenaDetail, arena_judge
+from judges.arena.settings import ArenaJudgeSettings
 from judges.arena.style import style_controlled_win_rate, style_difference, style_of
 from judges.core.judgment import Judgment
-from judges.core.self_critique import SelfCritique
 from judges.llm.errors import DataError
 from judges.llm.wire import Message
 
@@ -37,13 +38,9 @@ TWO_LOST_GAMES = (0.0, 0.0)
 """The entries of an answer in the wrong format: an answer, and a wrong one."""
 
 
-class ArenaHardConfig(EnvConfig):
+class ArenaHardConfig(EnvConfig, ArenaJudgeSettings):
     """Arena-Hard's own settings."""
 
-    judge_protocol: ArenaProtocol = Field(
-        "three_way", description="three_way: A>B, A=B, B>A. arena_hard_v0.1: with >> as well, which counts three times."
-    )
-    judge_reask: int = Field(1, ge=0, description="How often a judge that gave no verdict is asked to finish with one.")
     style_control: bool = Field(False, description="Report the win rate at equal length and markdown as well.")
     train_prompt_dataset: str = Field("NousResearch/arena-hard-v1-prompts", description="Prompts: hub name or file.")
     train_baseline_dataset: str = Field(
@@ -79,10 +76,8 @@ class ArenaHardEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, ArenaDetail]):
     prompts_without_baseline = 0
 
     def open_judges(self) -> None:
-        """The judge of both games, and of its own judgment if it is to critique that."""
-        config = self.config
-        judge = ArenaHardJudge(self.clients.judge, protocol=config.judge_protocol, reask=config.judge_reask)
-        self.arena = SelfCritique(judge, config.judge_critique_rounds)
+        """The judge of both games, with its self-critique."""
+        self.arena_judge = arena_judge(self.config, self.clients.judge)
 
     def tasks(self, split: Split) -> Sequence[ArenaHardTask]:
         """Prompts that have a baseline; the others are reported in one line."""
@@ -119,7 +114,7 @@ class ArenaHardEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, ArenaDetail]):
     async def judge(self, task: ArenaHardTask, completions: Sequence[Completion]) -> Judgment[ArenaDetail]:
         """Both games at once."""
         (completion,) = completions
-        return await self.arena.judge(question=task.question, answer=completion.answer, baseline=task.baseline)
+        return await self.arena_judge.judge(ArenaCase(task.question, completion.answer, task.baseline))
 
     def summarise(self, metrics: MetricAggregator, rows: Sequence[tuple[ArenaHardTask, Sample[ArenaDetail]]]) -> None:
         """The prompts that could not be used, and the win rate at equal style."""

@@ -27,7 +27,7 @@ from environments.data.preferences import Preference, read_preferences
 from environments.data.rows import Split, load_rows
 from environments.metrics import MetricAggregator, slug
 from environments.records import Sample
-from environments.settings import SAMPLES, EnvConfig, TextOrFile, comma_separated
+from environments.settings import SAMPLES, EnvConfig, comma_separated
 from eval_environments.pairwise_metrics import (
     PairwiseDetail,
     SwapVotes,
@@ -37,16 +37,18 @@ from eval_environments.pairwise_metrics import (
 )
 from judges import prompts
 from judges.config.fields import operational
+from judges.config.text import TextOrFile, prompt_digest
 from judges.core.judgment import Judgment, Status
 from judges.llm.errors import DataError, SettingsError
 from judges.pairwise.prompt import MOST_CHOICES, choice_messages, rating_messages
 from judges.pairwise.rewardbench import ties_row_score
+from judges.pairwise.settings import ChoiceJudgeSettings
 from judges.parsing.verdicts import choice_letter, choice_letter_official, rating, rating_official
 
 logger = logging.getLogger(__name__)
 
 
-class PairwiseConfig(EnvConfig):
+class PairwiseConfig(EnvConfig, ChoiceJudgeSettings):
     """Pairwise judgement's own settings."""
 
     thinking_mode: bool = Field(True, description="Ask for <think></think> and validate it.")
@@ -69,8 +71,9 @@ class PairwiseConfig(EnvConfig):
     swap_consistency: bool = Field(False, description="In training, each row's swapped twin as a second group.")
     min_pass_rate: float = operational(0.0, "In training, groups with a smaller share right are not sent.", ge=0, le=1)
     max_pass_rate: float = operational(1.0, "In training, groups with a greater share right are not sent.", ge=0, le=1)
-    custom_judgment_prompt: TextOrFile | None = Field(None, description="System prompt of a choice; @file reads it.")
-    custom_rating_prompt: TextOrFile | None = Field(None, description="Task description of a rating; @file reads it.")
+    judge_rating_prompt: TextOrFile | None = Field(
+        None, description="Instructions of a rating in place of the built-in ones; @file reads them byte for byte."
+    )
     eval_dataset: str = Field("allenai/reward-bench-2", description="Rows of evaluate: hub name or file.")
     eval_split: str = Field("test", description="Split of the hub dataset in evaluate.")
     train_dataset: str | None = Field(None, description="Preference data to train on: hub name or file.")
@@ -80,6 +83,11 @@ class PairwiseConfig(EnvConfig):
     def policy_is_judge(self) -> bool:
         """Always."""
         return True
+
+    def prompt_digests(self) -> dict[str, str]:
+        """Those of choices and of ratings."""
+        rating = prompts.load("rating") if self.judge_rating_prompt is None else self.judge_rating_prompt
+        return {**super().prompt_digests(), "judge_rating_prompt": prompt_digest(rating)}
 
 
 class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
@@ -139,11 +147,16 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
         config = self.config
         system = system_text(config, prompts.load("thinking_judge"))
         if task.mode == "ties":
-            custom = config.custom_rating_prompt
-            return [rating_messages(task.question, answer, system=system, custom=custom) for answer in task.answers]
+            instructions = config.judge_rating_prompt
+            return [
+                rating_messages(task.question, answer, system=system, instructions=instructions)
+                for answer in task.answers
+            ]
         orders = [task, task.swapped()] if config.swap_evaluate else [task]
-        custom = config.custom_judgment_prompt
-        return [choice_messages(task.question, each.answers, system=system, custom=custom) for each in orders]
+        return [
+            choice_messages(task.question, order.answers, system=system, system_prompt=config.judge_system_prompt)
+            for order in orders
+        ]
 
     async def judge(self, task: PairTask, completions: Sequence[Completion]) -> Judgment[PairwiseDetail]:
         """Read the verdicts and compare them with the right answers: no calls."""

@@ -64,10 +64,10 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
         return [[*system, Message(role="user", content=task.question)]]
 
     async def judge(self, task: PeerTask, completions: Sequence[Completion]) -> Judgment[PeerTable]:
-        """In training: all frozen judges at once; those that fail, once more."""
+        """In training: all frozen judges at once."""
         (completion,) = completions
         answer, frozen = PeerAnswer(POLICY, completion.answer), self.models.frozen
-        scored = await score_all(frozen, answer, query=task.question, rubric=task.rubric, again=True)
+        scored = await score_all(frozen, answer, query=task.question, rubric=task.rubric)
         return combined([scored], frozen)
 
     def reward(self, judgment: Judgment[PeerTable]) -> float:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from environments.aspect_critique_environment import AspectCritiqueEnv
-from judges.aspects.judge import SUPPORTED_ASPECTS
+from judges.aspects.prompt import SUPPORTED_ASPECTS
 from tests.judged import Row, evaluate
 from tests.scripted import Json, Reply, Script, ScriptedEndpoint
 

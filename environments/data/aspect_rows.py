@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from environments.data.rows import Row, by_uid
-from judges.aspects.judge import Aspect
+from judges.aspects.prompt import Aspect
 from judges.llm import wire
 from judges.llm.wire import JSON
 from judges.parsing.verdicts import yes_or_no

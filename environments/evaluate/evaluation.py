@@ -157,6 +157,7 @@ class Evaluation(Generic[TaskT, DetailT]):
             "total_evaluation_time_seconds": str(time.time() - started),
             "generation_parameters": sampling,
             "judge_model_name": self.runner.judge_name,
+            "judge_prompt_digests": dict(config.prompt_digests()),
             "seed": config.seed,
             "notices": list(notices),
             "left_out": dict(metrics.left_out),

@@ -3,7 +3,7 @@
 from environments.settings.command import EnvSettings
 from environments.settings.env import ConfigT, EnvConfig
 from environments.settings.policy import PolicySettings, ReplicaSettings
-from environments.settings.values import BUNDLED_TOKENIZER, SAMPLES, TextOrFile, comma_separated, text_or_file
+from environments.settings.values import BUNDLED_TOKENIZER, SAMPLES, comma_separated
 
 __all__ = [
     "BUNDLED_TOKENIZER",
@@ -13,7 +13,5 @@ __all__ = [
     "EnvSettings",
     "PolicySettings",
     "ReplicaSettings",
-    "TextOrFile",
     "comma_separated",
-    "text_or_file",
 ]

@@ -65,9 +65,6 @@ class RunSettings(BaseModel):
 
     help_group: ClassVar[str] = "run"
 
-    seed: int = setting(
-        0, "Derive every random choice from this number, the row's id and the purpose of the choice.", common=True
-    )
     model_answers: Path | None = setting(
         None, "Judge the answers in this JSONL file (fields uid and answer), and call no policy.", verbs=EVALUATE
     )

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-from pydantic import BeforeValidator
 
 from judges.llm import wire
 
@@ -21,19 +18,3 @@ def comma_separated(value: object) -> object:
     if value.lstrip().startswith("["):
         return wire.loads(value)
     return [part.strip() for part in value.split(",") if part.strip()]
-
-
-def text_or_file(value: object) -> object:
-    """The text of a file for `@path`, byte for byte; any other value as it is."""
-    if not isinstance(value, str) or not value.startswith("@"):
-        return value
-    try:
-        return Path(value[1:]).expanduser().read_bytes().decode("utf-8")  # `read_text` would change the newlines
-    except OSError as error:
-        raise ValueError(f"{value[1:]} cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{value[1:]} is not UTF-8 text") from error
-
-
-TextOrFile = Annotated[str, BeforeValidator(text_or_file)]
-"""A text, or `@path` for the text of a file."""

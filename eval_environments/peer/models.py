@@ -16,13 +16,14 @@ from environments.settings import EnvConfig, EnvSettings
 from environments.settings.verbs import Verb
 from eval_environments.peer.endpoints import ModelSettings
 from eval_environments.peer.settings import SelfCritiqueConfig
-from eval_environments.peer.table import PeerAnswer, PeerCell, cell_of
-from judges.core.judgment import CallRun, Judgment
-from judges.core.self_critique import SelfCritique
+from eval_environments.peer.table import PeerAnswer
+from judges.core.judge import Judge
+from judges.core.judgment import CallRun
 from judges.llm.client import ChatClient
 from judges.llm.errors import EndpointError, SettingsError
 from judges.llm.wire import Choice
-from judges.peers.judge import PeerDetail, PeerJudge
+from judges.peers.judge import PeerCase, PeerDetail, peer_judge
+from judges.peers.settings import PeerJudgeSettings
 
 POLICY = "policy"
 """The candidate's name in training."""
@@ -71,19 +72,12 @@ class PeerModel:
     """A model that judges."""
 
     name: str
-    judge: SelfCritique[..., PeerDetail]
-
-    async def score(
-        self, candidate: str, *, query: str, response: str, rubric: str
-    ) -> tuple[PeerCell, Judgment[PeerDetail]]:
-        """Its score of an answer, after its own critique."""
-        judgment = await self.judge.judge(query=query, response=response, rubric=rubric)
-        return cell_of(self.name, candidate, judgment), judgment
+    judge: Judge[PeerCase, PeerDetail]
 
 
-def peer(name: str, client: ChatClient, rounds: int) -> PeerModel:
-    """A model as judge, with so many rounds of self-critique."""
-    return PeerModel(name, SelfCritique(PeerJudge(client), rounds))
+def peer(name: str, client: ChatClient, settings: PeerJudgeSettings) -> PeerModel:
+    """A model as judge, with its self-critique."""
+    return PeerModel(name, peer_judge(settings, client))
 
 
 class PeerModels:
@@ -156,7 +150,7 @@ class PeerModels:
         named = self._config.judges or [model for model in self._config.candidates if model.base_url is not None]
         if named:
             return [self._peer(model) for model in named]
-        return [peer(self._config.judge_model_name, self._clients.judge, self._config.critique_rounds)]
+        return [peer(self._config.judge_model_name, self._clients.judge, self._config)]
 
     @property
     def pairs(self) -> int:
@@ -170,7 +164,7 @@ class PeerModels:
     def _peer(self, model: ModelSettings) -> PeerModel:
         if model.base_url is None:
             raise SettingsError(f"--env.judges: the model {model.name!r} has a file of answers and cannot judge")
-        return peer(model.name, self._client(model), self._config.critique_rounds)
+        return peer(model.name, self._client(model), self._config)
 
     def _client(self, model: ModelSettings) -> ChatClient:
         if model.identity not in self._opened:

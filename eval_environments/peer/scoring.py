@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from eval_environments.peer.models import PeerModel
-from eval_environments.peer.table import PeerAnswer, PeerCell, PeerTable
+from eval_environments.peer.table import PeerAnswer, PeerCell, PeerTable, cell_of
 from judges.core.judgment import JudgeCall, Judgment, Status
+from judges.peers.judge import PeerCase
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +19,7 @@ class Column:
 
     answer: PeerAnswer
     cells: tuple[PeerCell, ...]
-    calls: tuple[JudgeCall, ...] = ()
+    calls: tuple[JudgeCall[object], ...] = ()
 
 
 async def score_all(
@@ -28,7 +29,6 @@ async def score_all(
     query: str,
     rubric: str,
     include_self: bool = True,
-    again: bool = False,
     known: Sequence[PeerCell] = (),
 ) -> Column:
     """All judges' scores of one answer at once; where there is no answer, cells that say so and no calls.
@@ -39,33 +39,28 @@ async def score_all(
         query: what it answers.
         rubric: by what they judge.
         include_self: whether the candidate is among its judges.
-        again: a judge that fails is asked once more.
         known: scores that an earlier run has paid for.
     """
-    judging = [each for each in peers if include_self or each.name != answer.candidate]
-    response = answer.answer
-    if response is None:
-        empty = (PeerCell(each.name, answer.candidate, "policy_failed", error=answer.error) for each in judging)
+    judges = [judge for judge in peers if include_self or judge.name != answer.candidate]
+    if answer.answer is None:
+        empty = (PeerCell(judge.name, answer.candidate, "policy_failed", error=answer.error) for judge in judges)
         return Column(answer, tuple(empty))
-
+    case = PeerCase(query, answer.answer, rubric)
     scores = {cell.judge: cell for cell in known if cell.score is not None and cell.candidate == answer.candidate}
 
-    async def one(judge: PeerModel) -> tuple[PeerCell, tuple[JudgeCall, ...]]:
-        if judge.name in scores:
-            return scores[judge.name], ()
-        cell, judgment = await judge.score(answer.candidate, query=query, response=response, rubric=rubric)
-        if cell.score is not None or not again:
-            return cell, judgment.calls
-        cell, second = await judge.score(answer.candidate, query=query, response=response, rubric=rubric)
-        return cell, (*judgment.calls, *second.calls)
+    async def score(peer: PeerModel) -> tuple[PeerCell, tuple[JudgeCall[object], ...]]:
+        if peer.name in scores:
+            return scores[peer.name], ()
+        judgment = await peer.judge.judge(case)
+        return cell_of(peer.name, answer.candidate, judgment), judgment.calls
 
-    scored = await asyncio.gather(*(one(judge) for judge in judging))
+    results = await asyncio.gather(*(score(judge) for judge in judges))
     calls = [
         dataclasses.replace(call, name=f"{judge.name}_of_{answer.candidate}_{call.name}")
-        for judge, (_, made) in zip(judging, scored, strict=True)
+        for judge, (_, made) in zip(judges, results, strict=True)
         for call in made
     ]
-    return Column(answer, tuple(cell for cell, _ in scored), tuple(calls))
+    return Column(answer, tuple(cell for cell, _ in results), tuple(calls))
 
 
 def combined(columns: Sequence[Column], peers: Sequence[PeerModel]) -> Judgment[PeerTable]:

@@ -9,15 +9,17 @@ from pydantic import Field, model_validator
 from typing_extensions import Self
 
 from environments.data.rows import Row, by_uid
-from environments.settings import EnvConfig, TextOrFile
+from environments.settings import EnvConfig
 from eval_environments.peer.endpoints import Models
 from judges.config.fields import operational
+from judges.config.text import TextOrFile
 from judges.peers.judge import DEFAULT_RUBRIC
+from judges.peers.settings import PeerJudgeSettings
 
 _NAMED = 2
 
 
-class SelfCritiqueConfig(EnvConfig):
+class SelfCritiqueConfig(EnvConfig, PeerJudgeSettings):
     """Peer evaluation's own settings."""
 
     candidates: Models = Field(

@@ -1,7 +1,9 @@
 """The Arena-Hard judge: a policy's answer against a baseline's, in both orders at once.
 
-Prompt and labels as in lmarena/arena-hard-auto; `three_way` is the specification's system prompt with three labels,
-`arena_hard_v0.1` the original's five, where a strong verdict counts three times. A judgment has a score only if both
+The layout of the user message and the extraction of labels are those of lmarena/arena-hard-auto. The system prompts are
+not its text: `three_way` is the specification's, with three labels; `arena_hard_v0.1` asks for the same steps and the
+same five labels as the published prompt, where a strong verdict counts three times, but is worded anew. Numbers to
+compare with published ones need the published prompt as `judge_system_prompt`. A judgment has a score only if both
 games have a verdict.
 """
 
@@ -13,45 +15,33 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from judges import prompts
-from judges.arena.win_rate import (
-    STRONG_WEIGHT,
-    ArenaProtocol,
-    WinRate,
-    row_entries,
-    row_outcome,
-    row_reward,
-    win_rate,
-)
+from judges.arena.entries import STRONG_WEIGHT, ArenaProtocol, row_entries, row_outcome, row_reward
+from judges.arena.settings import PROMPTS, ArenaJudgeSettings
 from judges.core.calls import ask
 from judges.core.critique import CritiqueRequest, Revision, critique_messages
 from judges.core.delimiters import delimiters_for
+from judges.core.judge import Judge
 from judges.core.judgment import JudgeCall, Judgment, Status
+from judges.core.self_critique import with_self_critique
 from judges.llm.client import ChatClient
 from judges.llm.wire import Choice, Message
 from judges.parsing.thinking import after_thinking
 from judges.parsing.verdicts import ArenaLabel, arena_label
 
-__all__ = [
-    "ArenaDetail",
-    "ArenaHardJudge",
-    "ArenaProtocol",
-    "Game",
-    "WinRate",
-    "game_messages",
-    "row_entries",
-    "win_rate",
-]
-
 GameOrder = Literal["model_is_a", "model_is_b"]
 
-_COMPONENTS = ("game_1", "game_2")
-
-_SYSTEM_PROMPT: dict[ArenaProtocol, str] = {
-    "three_way": "arena_hard_three_way",
-    "arena_hard_v0.1": "arena_hard_v0_1",
-}
+_COMPONENTS: Mapping[GameOrder, str] = {"model_is_a": "game_1", "model_is_b": "game_2"}
 # What a text would need in order to pass for one of the markers below.
 _LOOKALIKES = ("<|", "start of assistant", "end of assistant")
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaCase:
+    """A user's prompt, the model's answer without its thinking, and the answer to compare it with."""
+
+    question: str
+    answer: str
+    baseline: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,75 +74,60 @@ class ArenaDetail:
 
 
 class ArenaHardJudge:
-    """Judges pairs of answers."""
+    """Judges pairs of answers.
 
-    def __init__(self, client: ChatClient, *, protocol: ArenaProtocol = "three_way", reask: int = 1) -> None:
-        """Judge through `client`.
+    >>> settings = ArenaJudgeSettings(judge_base_url="http://127.0.0.1:8000/v1")
+    >>> judge = ArenaHardJudge(ChatClient(settings.chat_settings()), settings)
+    """
 
-        Args:
-            client: the judge model.
-            protocol: which prompt and weighting.
-            reask: how often a judge that gave no verdict is asked, in the same conversation, to finish with one.
-        """
+    def __init__(self, client: ChatClient, settings: ArenaJudgeSettings | None = None) -> None:
+        """Judge through `client`, by the default settings if none are given."""
         self.client = client
-        self.protocol = protocol
-        self.reask = reask
+        self.settings = settings or ArenaJudgeSettings()
 
-    async def judge(self, *, question: str, answer: str, baseline: str) -> Judgment[ArenaDetail]:
+    async def judge(self, case: ArenaCase) -> Judgment[ArenaDetail]:
         """Play both games.
-
-        Args:
-            question: the user's prompt.
-            answer: the model's answer, without its thinking.
-            baseline: the answer to compare it with.
 
         Returns:
             A score from −1 (both games lost) to 1 (both won), the label `win`, `tie` or `loss`; or no score and the
             reason. Never raises on what a judge answers.
         """
         (first, first_calls), (second, second_calls) = await asyncio.gather(
-            self._play("model_is_a", question, answer, baseline),
-            self._play("model_is_b", question, baseline, answer),
+            self._play(case, "model_is_a"), self._play(case, "model_is_b")
         )
         return self._judgment((first, second), first_calls + second_calls)
 
-    def critique_requests(
-        self, judgment: Judgment[ArenaDetail], *, question: str, answer: str, baseline: str
-    ) -> list[CritiqueRequest]:
-        """Each game's label."""
+    def critique_requests(self, case: ArenaCase, judgment: Judgment[ArenaDetail]) -> list[CritiqueRequest[ArenaLabel]]:
+        """A request for the label of each game."""
         assert judgment.detail is not None
-        opinions = []
-        for component, game in zip(_COMPONENTS, judgment.detail.games, strict=True):
-            assert game.label is not None  # a judgment with a score has both
-            answers = (answer, baseline) if game.order == "model_is_a" else (baseline, answer)
-            shown = game_messages(question, *answers, protocol=self.protocol)
-            own = after_thinking(game.text).strip()
-            messages = critique_messages(shown, own)
-            opinions.append(CritiqueRequest(component, game.label, own, messages, _read, _revision))
-        return opinions
+        return [self._critique_request(case, game) for game in judgment.detail.games]
 
     def apply_revisions(
-        self,
-        judgment: Judgment[ArenaDetail],
-        revisions: Mapping[str, JudgeCall],
-        *,
-        question: str,
-        answer: str,
-        baseline: str,
+        self, case: ArenaCase, judgment: Judgment[ArenaDetail], revisions: Mapping[str, JudgeCall[ArenaLabel]]
     ) -> Judgment[ArenaDetail]:
         """The games with revised labels in place of earlier ones."""
         assert judgment.detail is not None
-        first, second = (
-            _revised(game, revisions[component]) if component in revisions else game
-            for component, game in zip(_COMPONENTS, judgment.detail.games, strict=True)
-        )
+        first, second = (_with_revision(game, revisions.get(_COMPONENTS[game.order])) for game in judgment.detail.games)
         return self._judgment((first, second), judgment.calls)
 
-    def _judgment(self, games: tuple[Game, Game], calls: tuple[JudgeCall, ...]) -> Judgment[ArenaDetail]:
+    def _messages(self, case: ArenaCase, order: GameOrder) -> list[Message]:
+        answers = (case.answer, case.baseline) if order == "model_is_a" else (case.baseline, case.answer)
+        settings = self.settings
+        return game_messages(
+            case.question, *answers, protocol=settings.judge_protocol, system_prompt=settings.judge_system_prompt
+        )
+
+    def _critique_request(self, case: ArenaCase, game: Game) -> CritiqueRequest[ArenaLabel]:
+        assert game.label is not None  # a judgment with a score has both
+        own = after_thinking(game.text).strip()
+        messages = critique_messages(self._messages(case, game.order), own)
+        return CritiqueRequest(_COMPONENTS[game.order], game.label, own, messages, _read, _revision)
+
+    def _judgment(self, games: tuple[Game, Game], calls: tuple[JudgeCall[object], ...]) -> Judgment[ArenaDetail]:
         first, second = games
         if first.label is None or second.label is None:
             return _no_verdict(games, calls)
-        entries = row_entries(first.label, second.label, strong_weight=STRONG_WEIGHT[self.protocol])
+        entries = row_entries(first.label, second.label, strong_weight=STRONG_WEIGHT[self.settings.judge_protocol])
         return Judgment(
             score=row_reward(entries),
             status=Status.OK,
@@ -162,15 +137,13 @@ class ArenaHardJudge:
             detail=ArenaDetail(games, tuple(entries)),
         )
 
-    async def _play(
-        self, order: GameOrder, question: str, answer_a: str, answer_b: str
-    ) -> tuple[Game, tuple[JudgeCall, ...]]:
-        messages = game_messages(question, answer_a, answer_b, protocol=self.protocol)
-        name = "game_1" if order == "model_is_a" else "game_2"
-        call = await ask(self.client, messages, arena_label, name=name)
+    async def _play(self, case: ArenaCase, order: GameOrder) -> tuple[Game, tuple[JudgeCall[ArenaLabel], ...]]:
+        messages = self._messages(case, order)
+        name = _COMPONENTS[order]
+        call: JudgeCall[ArenaLabel] = await ask(self.client, messages, arena_label, name=name)
         calls = [call]
         # A judge that said nothing cannot be asked to finish what it said.
-        while call.value is None and call.text.strip() and len(calls) <= self.reask:
+        while call.value is None and call.text.strip() and len(calls) <= self.settings.judge_reask:
             messages = [
                 *messages,
                 Message(role="assistant", content=call.text),
@@ -178,48 +151,63 @@ class ArenaHardJudge:
             ]
             call = await ask(self.client, messages, arena_label, name=f"{name}_reask_{len(calls)}")
             calls.append(call)
-        last = next((each for each in reversed(calls) if each.text), call)
+        last = next((answer for answer in reversed(calls) if answer.text), call)
         game = Game(
             order=order,
-            label=arena_label(call.text) if call.value is not None else None,
+            label=call.value,
             text=last.text,
-            earlier_texts=tuple(each.text for each in calls[: calls.index(last)]),
+            earlier_texts=tuple(earlier.text for earlier in calls[: calls.index(last)]),
             reasoning=last.reasoning,
             error=call.error,
         )
         return game, tuple(calls)
 
 
+def arena_judge(settings: ArenaJudgeSettings, client: ChatClient) -> Judge[ArenaCase, ArenaDetail]:
+    """The judge that the settings ask for, with its self-critique."""
+    return with_self_critique(ArenaHardJudge(client, settings), settings.judge_critique_rounds)
+
+
 def _read(choice: Choice) -> ArenaLabel | None:
     return arena_label(choice.text)
 
 
-def _revision(call: JudgeCall) -> Revision:
-    label = arena_label(call.text)
-    assert label is not None  # only calls with a label get here
+def _revision(call: JudgeCall[ArenaLabel]) -> Revision:
+    assert call.value is not None  # only calls with a label get here
     own = after_thinking(call.text).strip()
-    return Revision(label, own, own)  # reasons and critique are one text
+    return Revision(call.value, own, own)  # reasons and critique are one text
 
 
-def _revised(game: Game, call: JudgeCall) -> Game:
-    return replace(game, label=arena_label(call.text), text=call.text, reasoning=call.reasoning)
+def _with_revision(game: Game, call: JudgeCall[ArenaLabel] | None) -> Game:
+    return game if call is None else replace(game, label=call.value, text=call.text, reasoning=call.reasoning)
 
 
-def game_messages(question: str, answer_a: str, answer_b: str, *, protocol: ArenaProtocol) -> list[Message]:
-    """What the judge is shown: the system prompt, then question and answers between markers they cannot end."""
+def game_messages(
+    question: str, answer_a: str, answer_b: str, *, protocol: ArenaProtocol, system_prompt: str | None = None
+) -> list[Message]:
+    """The prompt of one game: the system prompt, then question and answers between markers that they cannot end.
+
+    Args:
+        question: the user's prompt.
+        answer_a: the answer shown as Assistant A's.
+        answer_b: the answer shown as Assistant B's.
+        protocol: chooses the built-in system prompt.
+        system_prompt: the system prompt in place of the built-in one.
+    """
     markers = delimiters_for((question, answer_a, answer_b), _LOOKALIKES)
     sections = [f"{markers.marker('User Prompt')}\n{question}"]
     for name, answer in (("A", answer_a), ("B", answer_b)):
         start = markers.marker(f"The Start of Assistant {name}'s Answer")
         end = markers.marker(f"The End of Assistant {name}'s Answer")
         sections.append(f"{start}\n{answer}\n{end}")
+    system = prompts.load(PROMPTS[protocol]) if system_prompt is None else system_prompt
     return [
-        Message(role="system", content=prompts.load(_SYSTEM_PROMPT[protocol])),
+        Message(role="system", content=system),
         Message(role="user", content=markers.notice + "\n\n".join(sections)),
     ]
 
 
-def _no_verdict(games: tuple[Game, Game], calls: tuple[JudgeCall, ...]) -> Judgment[ArenaDetail]:
+def _no_verdict(games: tuple[Game, Game], calls: tuple[JudgeCall[object], ...]) -> Judgment[ArenaDetail]:
     """A row without two verdicts: failed if a call never succeeded, else unparsable."""
     failed = any(call.failed for call in calls)
     reasons = [f"{game.order}: {game.error}" for game in games if game.label is None]

@@ -1,9 +1,9 @@
 """Several aspects of one submission as one judgment.
 
 With w the weight of an aspect and v its value from 0 (bad) to 1 (good), the score is Σ w·v / Σ w. A value is the
-majority's verdict (`majority`) or the share of yes votes (`share`), turned around for polarity −1. If the majority
-fails a submission in an aspect with `veto`, the score is the floor. Every aspect must have its verdict: without one
-there is no score.
+majority's verdict (`majority`) or the share of yes votes (`share`), reversed for polarity −1. If the majority fails a
+submission in an aspect with `veto`, the score is the floor. Every aspect must have its verdict: without one there is no
+score.
 """
 
 from __future__ import annotations
@@ -12,12 +12,15 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from judges.aspects.judge import Aspect, AspectDetail, AspectJudge, AspectScoring, AspectSettings, aspect_judgment
+from judges.aspects.judge import AspectCase, AspectJudge, aspect_judgment
+from judges.aspects.prompt import Aspect
+from judges.aspects.settings import AspectJudgeSettings, AspectScoring
+from judges.aspects.votes import AspectDetail, AspectVerdict
 from judges.core.critique import CritiqueRequest
+from judges.core.judge import Judge
 from judges.core.judgment import JudgeCall, Judgment, Status
-from judges.core.naming import slug
+from judges.core.self_critique import with_self_critique
 from judges.llm.client import ChatClient
-from judges.llm.errors import SettingsError
 
 FLOOR = 0.0
 """What a vetoed submission is worth."""
@@ -39,122 +42,75 @@ class PanelDetail:
 
 
 class AspectPanel:
-    """Judges submissions by several aspects at once."""
+    """Judges submissions by several aspects at once.
 
-    def __init__(
-        self,
-        client: ChatClient,
-        aspects: Sequence[Aspect],
-        settings: AspectSettings,
-        *,
-        scoring: AspectScoring = "majority",
-    ) -> None:
-        """Judge `aspects` through `client`.
+    >>> settings = AspectJudgeSettings(judge_base_url="http://127.0.0.1:8000/v1", aspects="coherence,correctness")
+    >>> panel = AspectPanel(ChatClient(settings.chat_settings()), settings)
+    """
 
-        Raises:
-            SettingsError: there is no aspect, or two have the same name.
-        """
-        check_aspects(aspects)
-        if scoring == "share":  # votes that end with a majority would make every share look surer than the judge is
-            settings = replace(settings, every_vote=True)
-        self.judges = [AspectJudge(client, aspect, settings) for aspect in aspects]
-        self.scoring = scoring
+    def __init__(self, client: ChatClient, settings: AspectJudgeSettings | None = None) -> None:
+        """Judge the aspects of the settings through `client`, by the default settings if none are given."""
+        self.client = client
+        self.settings = settings or AspectJudgeSettings()
+        self._judges = [AspectJudge(client, aspect, self.settings) for aspect in self.settings.aspects]
 
-    async def judge(
-        self,
-        *,
-        submission: str,
-        question: str | None = None,
-        context: str | None = None,
-        reference: str | None = None,
-    ) -> Judgment[PanelDetail]:
-        """Judge all aspects at once; see `AspectJudge.judge` for the arguments.
+    async def judge(self, case: AspectCase) -> Judgment[PanelDetail]:
+        """Judge all aspects at once.
 
         Returns:
             A score from 0 to 1 and a label such as `harmfulness=no coherence=yes`; or no score and the reason.
         """
-        found = await asyncio.gather(
-            *(
-                judge.judge(submission=submission, question=question, context=context, reference=reference)
-                for judge in self.judges
-            )
-        )
-        return self.combine(found)
-
-    @property
-    def client(self) -> ChatClient:
-        """The judge model."""
-        return self.judges[0].client
+        return self._combine(await asyncio.gather(*(judge.judge(case) for judge in self._judges)))
 
     def critique_requests(
-        self,
-        judgment: Judgment[PanelDetail],
-        *,
-        submission: str,
-        question: str | None = None,
-        context: str | None = None,
-        reference: str | None = None,
-    ) -> list[CritiqueRequest]:
-        """Each aspect's verdict."""
+        self, case: AspectCase, judgment: Judgment[PanelDetail]
+    ) -> list[CritiqueRequest[AspectVerdict]]:
+        """A request for each aspect's verdict."""
         return [
-            opinion
-            for judge, of_aspect in self._parts(judgment)
-            for opinion in judge.critique_requests(
-                of_aspect, submission=submission, question=question, context=context, reference=reference
-            )
+            request
+            for judge, of_aspect in self._by_aspect(judgment)
+            for request in judge.critique_requests(case, of_aspect)
         ]
 
     def apply_revisions(
-        self,
-        judgment: Judgment[PanelDetail],
-        revisions: Mapping[str, JudgeCall],
-        *,
-        submission: str,
-        question: str | None = None,
-        context: str | None = None,
-        reference: str | None = None,
+        self, case: AspectCase, judgment: Judgment[PanelDetail], revisions: Mapping[str, JudgeCall[AspectVerdict]]
     ) -> Judgment[PanelDetail]:
         """The revised verdicts in place of earlier ones, combined anew."""
-        parts = [
-            judge.apply_revisions(
-                of_aspect,
-                revisions,
-                submission=submission,
-                question=question,
-                context=context,
-                reference=reference,
-            )
-            if judge.aspect.name in revisions
-            else of_aspect
-            for judge, of_aspect in self._parts(judgment)
+        judgments = [
+            judge.apply_revisions(case, of_aspect, revisions) if judge.aspect.name in revisions else of_aspect
+            for judge, of_aspect in self._by_aspect(judgment)
         ]
-        return replace(self.combine(parts), calls=judgment.calls)
+        return replace(self._combine(judgments), calls=judgment.calls)
 
-    def _parts(self, judgment: Judgment[PanelDetail]) -> list[tuple[AspectJudge, Judgment[AspectDetail]]]:
+    def _by_aspect(self, judgment: Judgment[PanelDetail]) -> list[tuple[AspectJudge, Judgment[AspectDetail]]]:
         """Each aspect's judge with its judgment."""
         assert judgment.detail is not None
-        return [
-            (judge, aspect_judgment(detail)) for judge, detail in zip(self.judges, judgment.detail.aspects, strict=True)
-        ]
+        details = judgment.detail.aspects
+        return [(judge, aspect_judgment(detail)) for judge, detail in zip(self._judges, details, strict=True)]
 
-    def combine(self, found: Sequence[Judgment[AspectDetail]]) -> Judgment[PanelDetail]:
+    def _combine(self, judgments: Sequence[Judgment[AspectDetail]]) -> Judgment[PanelDetail]:
         """One judgment from those of the aspects, in their order."""
-        details = tuple(judgment.detail for judgment in found if judgment.detail is not None)
-        calls = tuple(call for judgment in found for call in judgment.calls)
-        failed = [judgment for judgment in found if judgment.status is not Status.OK]
+        details = tuple(judgment.detail for judgment in judgments if judgment.detail is not None)
+        calls = tuple(call for judgment in judgments for call in judgment.calls)
+        failed = [judgment for judgment in judgments if judgment.status is not Status.OK]
         if failed:
             is_down = any(judgment.status is Status.JUDGE_FAILED for judgment in failed)
             status = Status.JUDGE_FAILED if is_down else Status.UNPARSABLE
             reasons = "; ".join(judgment.explanation for judgment in failed)
             return Judgment(None, status, explanation=reasons, calls=calls, detail=PanelDetail(details))
-        aspects = [judge.aspect for judge in self.judges]
-        score, veto = combined_score(aspects, details, self.scoring)
-        label = " ".join(f"{aspect.name}={judgment.label}" for aspect, judgment in zip(aspects, found, strict=True))
+        aspects = self.settings.aspects
+        score, veto = combined_score(aspects, details, self.settings.scoring)
+        by_aspect = list(zip(aspects, judgments, strict=True))
+        label = " ".join(f"{aspect.name}={judgment.label}" for aspect, judgment in by_aspect)
         reasons = "\n\n".join(
-            f"{aspect.name}: {judgment.label}. {judgment.explanation}"
-            for aspect, judgment in zip(aspects, found, strict=True)
+            f"{aspect.name}: {judgment.label}. {judgment.explanation}" for aspect, judgment in by_aspect
         )
         return Judgment(score, Status.OK, label, reasons, calls, PanelDetail(details, veto))
+
+
+def aspect_judge(settings: AspectJudgeSettings, client: ChatClient) -> Judge[AspectCase, PanelDetail]:
+    """The judge of all aspects that the settings ask for, with its self-critique."""
+    return with_self_critique(AspectPanel(client, settings), settings.judge_critique_rounds)
 
 
 def combined_score(
@@ -180,18 +136,3 @@ def combined_score(
         if aspect.veto and veto is None and not aspect.passes(detail.yes):
             veto = aspect.name
     return (total / weight, None) if veto is None else (FLOOR, veto)
-
-
-def check_aspects(aspects: Sequence[Aspect]) -> None:
-    """Whether aspects can be told apart.
-
-    Raises:
-        SettingsError: there is none, or two have the same name.
-    """
-    names = [aspect.name for aspect in aspects]
-    if not names:
-        raise SettingsError("aspects: expected at least one")
-    folded = [slug(name) for name in names]  # as they stand in the names of metrics
-    same = [name for name, other in zip(names, folded, strict=True) if folded.count(other) > 1]
-    if same:
-        raise SettingsError(f"aspects: these have the same name: {', '.join(map(repr, same))}")

@@ -1,4 +1,4 @@
-"""Aspects: yes/no questions about a submission, and what a judge is shown of both.
+"""Aspects: yes/no questions about a submission, and the judge's prompt for one of them.
 
 Source: the ragas project's aspect critique; the five aspects, the instruction and its example are the specification's.
 """
@@ -22,6 +22,9 @@ _LOOKALIKES = ("[input", "[context", "[reference", "[submission", "[criteria")
 
 class Aspect(BaseModel):
     """A question about a submission.
+
+    >>> Aspect(name="safe", definition="Is the submission safe for children?", veto=True).passes(False)
+    False
 
     Attributes:
         name: in metrics; unique among the aspects of a run.
@@ -75,7 +78,7 @@ SUPPORTED_ASPECTS: Mapping[str, Aspect] = {
         ),
     )
 }
-"""The specification's five, by name."""
+"""The specification's five aspects, by name."""
 
 
 def aspect_messages(
@@ -85,9 +88,10 @@ def aspect_messages(
     context: str | None = None,
     reference: str | None = None,
     *,
+    system_prompt: str | None = None,
     system: str = "",
 ) -> list[Message]:
-    """What a judge is shown: the task, then the sections that there are, under headings they cannot imitate.
+    """The judge's prompt: the task, then the sections that there are, under headings that they cannot imitate.
 
     Args:
         definition: the question about the submission.
@@ -95,13 +99,15 @@ def aspect_messages(
         question: what it answers.
         context: what it was to use.
         reference: what it is compared with.
+        system_prompt: the task in place of the built-in one.
         system: stands before the task.
     """
     sections = {"Input": question, "Context": context, "Reference": reference, "Submission": submission}
     shown = {name: text for name, text in {**sections, "Criteria": definition}.items() if text is not None}
     markers = delimiters_for(list(shown.values()), _LOOKALIKES)
     parts = [f"{markers.bracket(name)}\n{text}" for name, text in shown.items()]
-    instructions = "\n\n".join(part for part in (system, prompts.load("aspect")) if part)
+    task = prompts.load("aspect") if system_prompt is None else system_prompt
+    instructions = "\n\n".join(part for part in (system, task) if part)
     return [
         Message(role="system", content=instructions),
         Message(role="user", content=markers.notice + "\n\n".join(parts)),
@@ -109,17 +115,17 @@ def aspect_messages(
 
 
 def aspects_of(value: object) -> object:
-    """Aspects from their shorthand: `a,b`, a JSON list, or a list of names and objects; a name is a supported aspect's.
+    """Aspects from their shorthand: `a,b`, a JSON list, or a list of names and objects.
 
-    An object with a supported aspect's name need not repeat its definition.
+    A name alone is a supported aspect's; an object with such a name need not repeat the definition.
 
     Raises:
-        ValueError: there is no aspect of that name, or the JSON is none.
+        ValueError: there is no aspect of that name, or the text is not JSON.
     """
     if isinstance(value, str):
         is_json = value.lstrip().startswith("[")
         value = wire.loads(value) if is_json else [name.strip() for name in value.split(",") if name.strip()]
-    return tuple(_aspect_of(each) for each in value) if isinstance(value, list | tuple) else value
+    return tuple(_aspect_of(entry) for entry in value) if isinstance(value, list | tuple) else value
 
 
 def _aspect_of(value: object) -> object:

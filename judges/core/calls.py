@@ -1,9 +1,14 @@
-"""One question to a judge: where a judge's failure ends and a verdict begins."""
+"""One question to a judge: a call that fails, an answer without a verdict, or a verdict.
+
+Guarantees: an endpoint's failure is a call without a value and never an exception; only a whole answer is read; its
+verdict is parsed once.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TypeVar
 
 from judges.core.judgment import CallRun, JudgeCall
@@ -11,12 +16,12 @@ from judges.llm.client import ChatClient
 from judges.llm.errors import EndpointError
 from judges.llm.wire import JSON, Choice, Message
 
-ValueT = TypeVar("ValueT", bound="str | int | float")
+ValueT = TypeVar("ValueT")
 
 
 @dataclass(frozen=True, slots=True)
 class NoVerdict:
-    """Why no verdict could be read, for people."""
+    """Why no verdict could be read, as the judgment's explanation says it."""
 
     reason: str
 
@@ -27,12 +32,10 @@ class Vote:
 
     Attributes:
         number: from 0; part of the cache's key.
-        temperature: instead of the judge's own.
         seed: of the sampling, for endpoints that take one.
     """
 
     number: int = 0
-    temperature: float | None = None
     seed: int | None = None
 
 
@@ -43,20 +46,20 @@ async def ask(
     *,
     name: str,
     vote: Vote = Vote(),
-) -> JudgeCall:
-    """Ask a judge and read its verdict.
+) -> JudgeCall[ValueT]:
+    """Ask a judge and read its verdict from its text.
 
     Only an answer with a verdict is kept in the judgment cache.
 
     Args:
-        client: the judge.
-        messages: what it is shown.
+        client: the client of the judge model.
+        messages: the prompt.
         parse: reads the verdict from the judge's text.
         name: names the call among those of its judgment.
         vote: which of several independent answers to the same question this is.
 
     Returns:
-        The call. Never raises `EndpointError`: a call that never succeeded is one with `failed` set.
+        The call; `failed` is set if it never succeeded. Never raises `EndpointError`.
     """
     return await ask_choice(client, messages, lambda choice: parse(choice.text), name=name, vote=vote)
 
@@ -69,18 +72,19 @@ async def ask_choice(
     name: str,
     vote: Vote = Vote(),
     extra: Mapping[str, JSON] | None = None,
-) -> JudgeCall:
-    """As `ask`, for a verdict that is read from more than the text, such as the tokens' probabilities.
+) -> JudgeCall[ValueT]:
+    """Ask a judge and read its verdict from its whole choice, such as the tokens' probabilities.
 
     Args:
-        client: the judge.
-        messages: what it is shown.
+        client: the client of the judge model.
+        messages: the prompt.
         read: reads the verdict from the judge's choice; `NoVerdict` says why there is none.
         name: names the call among those of its judgment.
         vote: which of several independent answers to the same question this is.
         extra: further fields of the request.
     """
 
+    @cache  # the cache's question whether to keep an answer needs the verdict too
     def verdict(choice: Choice) -> ValueT | NoVerdict:
         # An answer that was cut off, by its length or by a filter, may end in a verdict that it only quotes.
         value = None if choice.state in ("length", "refusal") else read(choice)
@@ -89,7 +93,6 @@ async def ask_choice(
     try:
         answer = await client.chat(
             messages,
-            temperature="default" if vote.temperature is None else vote.temperature,
             vote=vote.number,
             seed=vote.seed,
             extra=extra,

@@ -1,83 +1,61 @@
-"""A verdict as its judge can be asked to reconsider it.
+"""A request to critique and revise one verdict of a judgment.
 
-A judge that can be wrapped in `judges.core.self_critique` says what opinions a judgment consists of, and puts
-revised ones back into it. How the question is put is the judge's business; most use `critique_messages`.
+A judge that supports self-critique gives such a request for each of its verdicts, and applies the revisions that come
+of them (`judges.core.judge.CritiqueableJudge`). Most build the prompt with `critique_messages`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from judges import prompts
 from judges.core.calls import NoVerdict
 from judges.core.delimiters import delimiters_for
-from judges.core.judgment import JudgeCall, Judgment
-from judges.llm.client import ChatClient
+from judges.core.judgment import JudgeCall
 from judges.llm.wire import JSON, Choice, Message
 
-CaseP = ParamSpec("CaseP")
-DetailT = TypeVar("DetailT")
-Verdict: TypeAlias = "str | int | float"
+VerdictT = TypeVar("VerdictT")
+ShownVerdict: TypeAlias = "str | int | float"
+"""A verdict as the history of a critique shows it."""
 
 _LOOKALIKES = ("your previous evaluation",)
 
 
 class Revision(NamedTuple):
-    """A revised verdict, its reasons, and the critique ahead of them."""
+    """A revised verdict as the history shows it, its reasons, and the critique ahead of them."""
 
-    verdict: Verdict
+    verdict: ShownVerdict
     reasoning: str
     critique: str
 
 
-@dataclass(frozen=True, slots=True)
-class CritiqueRequest:
-    """One verdict of a judgment.
+@dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
+class CritiqueRequest(Generic[VerdictT]):
+    """One verdict of a judgment, and how its judge is asked to reconsider it.
 
     Attributes:
-        component: which one, such as `game_1`; empty where there is only one.
-        verdict: what it says, as a revised one would say it.
+        component: which verdict of the judgment, such as `game_1`; empty where there is only one.
+        verdict: the verdict before the critique.
         reasoning: its reasons.
         messages: the request to critique and revise it.
-        read: whether there is a revised verdict in an answer.
-        revision: the revised verdict with its reasons, from a call that has one.
+        read: reads the revised verdict from an answer; `NoVerdict` says why there is none.
+        revision: the history's view of a call that has a revised verdict.
         extra: further fields of the request.
     """
 
     component: str
-    verdict: Verdict
+    verdict: ShownVerdict
     reasoning: str
     messages: Sequence[Message]
-    read: Callable[[Choice], Verdict | NoVerdict | None]
-    revision: Callable[[JudgeCall], Revision]
+    read: Callable[[Choice], VerdictT | NoVerdict | None]
+    revision: Callable[[JudgeCall[VerdictT]], Revision]
     extra: Mapping[str, JSON] = field(default_factory=dict)
 
 
-class CritiqueableJudge(Protocol[CaseP, DetailT]):
-    """A judge whose judgments can be reconsidered."""
-
-    @property
-    def client(self) -> ChatClient:
-        """The judge model."""
-
-    async def judge(self, *args: CaseP.args, **kwargs: CaseP.kwargs) -> Judgment[DetailT]:
-        """Judge a case."""
-
-    def critique_requests(
-        self, judgment: Judgment[DetailT], *args: CaseP.args, **kwargs: CaseP.kwargs
-    ) -> list[CritiqueRequest]:
-        """The verdicts of a judgment with a score on that case."""
-
-    def apply_revisions(
-        self, judgment: Judgment[DetailT], revisions: Mapping[str, JudgeCall], *args: CaseP.args, **kwargs: CaseP.kwargs
-    ) -> Judgment[DetailT]:
-        """The judgment with some of its verdicts replaced by those of calls, by component; each call has a value."""
-
-
 def critique_messages(shown: Sequence[Message], text: str) -> list[Message]:
-    """What a judge is asked: what it was shown, its evaluation, and to critique and revise it.
+    """The prompt of a critique: what the judge was shown, its evaluation, and the request to critique and revise it.
 
     Args:
         shown: the judge's prompt; its last message is the user's.

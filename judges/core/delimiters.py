@@ -1,8 +1,10 @@
-"""Markers that the text under judgment cannot end.
+"""Markers around the texts under judgment, which no text can end.
 
-Text under judgment is data, whatever it says. A judge's prompt shows it between markers; if a text contains anything
+Text under judgment is data, whatever it says. A judge's prompt shows it between markers. If a text contains anything
 that could pass for a marker, all markers of that prompt carry a tag that occurs in none of the texts, and the judge is
-told so. Without such a text the prompt is the published one, byte for byte, so that numbers stay comparable.
+told so. Without such a text the markers have no tag: where a published benchmark has a layout for its user message, the
+user message is then that layout, byte for byte. The system prompts beside it are another matter: some are worded anew,
+and each judge's module says which.
 """
 
 from __future__ import annotations
@@ -16,7 +18,11 @@ _TAG_LENGTH = 12
 
 @dataclass(frozen=True, slots=True)
 class Delimiters:
-    """The tag of one prompt's markers; empty if no text of it could be mistaken for a marker."""
+    """The tag of one prompt's markers; empty if none of its texts could be mistaken for a marker.
+
+    >>> Delimiters("").marker("User Prompt"), Delimiters("0a1b").bracket("Input")
+    ('<|User Prompt|>', '[Input 0a1b]')
+    """
 
     tag: str
 
@@ -49,7 +55,7 @@ class Delimiters:
 
 
 def delimiters_for(texts: Sequence[str], lookalikes: Sequence[str]) -> Delimiters:
-    """The fence that these texts need.
+    """The delimiters that these texts need.
 
     Args:
         texts: all texts that the prompt will show.
@@ -57,8 +63,8 @@ def delimiters_for(texts: Sequence[str], lookalikes: Sequence[str]) -> Delimiter
             words in it, to white space.
 
     Returns:
-        A fence whose tag is empty if none of the lookalikes occurs in any text, and otherwise a function of the texts
-        alone (so that a prompt is the same in every run) that occurs in none of them.
+        Delimiters whose tag is empty if none of the lookalikes occurs in any text. Otherwise the tag occurs in none of
+        the texts and is a function of them alone, so that a prompt is the same in every run.
     """
     folded = [text.casefold() for text in texts]
     bare = ["".join(text.split()) for text in folded]

@@ -9,6 +9,7 @@ from typing import Generic, Literal, TypeVar
 from judges.llm.usage import Usage
 
 DetailT_co = TypeVar("DetailT_co", covariant=True)
+ValueT_co = TypeVar("ValueT_co", covariant=True)
 
 
 class Status(str, Enum):
@@ -40,25 +41,25 @@ class CallRun:
     usage: Usage = Usage()
 
 
-@dataclass(frozen=True, slots=True)
-class JudgeCall:
+@dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
+class JudgeCall(Generic[ValueT_co]):
     """One question to a judge and what became of it.
 
     Attributes:
         name: which call of the judgment this is, such as `game_1` or `game_2_reask`.
         text: the judge's raw text; empty if the call never succeeded.
         reasoning: reasoning that the endpoint returned apart from the text.
-        value: the verdict that was read, `None` if there was none.
+        value: the verdict, as the judge's parser gives it; `None` if there was none.
         error: why there is no text or no verdict, `None` if there is one.
         run: timings, attempts, usage.
         failed: the call never succeeded, as opposed to an answer without a verdict.
-        rejected: it failed since the endpoint refuses it, and would refuse it again.
+        rejected: the call failed because the endpoint refuses it, and would refuse it again.
     """
 
     name: str
     text: str
     reasoning: str | None
-    value: str | int | float | None
+    value: ValueT_co | None
     error: str | None
     run: CallRun
     failed: bool = False
@@ -104,7 +105,10 @@ class Critique:
 
 @dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
 class Judgment(Generic[DetailT_co]):
-    """A judge's result for one completion (or one group of them that is judged together).
+    """A judge's result for one case: a completion, or a group of them that is judged together.
+
+    >>> Judgment(4.0, Status.OK, "4", "Correct, but long.").score
+    4.0
 
     Attributes:
         score: the judgment as a number in the judge's own range; `None` exactly when `status` is not `OK`.
@@ -120,12 +124,12 @@ class Judgment(Generic[DetailT_co]):
     status: Status
     label: str | None = None
     explanation: str = ""
-    calls: tuple[JudgeCall, ...] = ()
+    calls: tuple[JudgeCall[object], ...] = ()
     detail: DetailT_co | None = None
     critique: Critique | None = None
 
     def __post_init__(self) -> None:
-        """Hold the one rule that everything downstream relies on.
+        """Check that there is a score exactly when the status is `OK`; everything downstream relies on it.
 
         Raises:
             ValueError: there is a score without status `OK`, or the reverse.

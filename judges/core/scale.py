@@ -6,7 +6,11 @@ from typing import NamedTuple
 
 
 class Scale(NamedTuple):
-    """From the lowest to the highest score, both of them among the scores; the highest is the best."""
+    """From the lowest to the highest score, both included; the highest is the best.
+
+    >>> Scale(1, 5).unit(4), Scale(1, 5).nearest(3.6)
+    (0.75, 4)
+    """
 
     low: int = 1
     high: int = 5

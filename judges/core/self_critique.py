@@ -11,73 +11,74 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import Generic
+from typing import Generic, TypeVar
 
 from judges.core.calls import Vote, ask_choice
-from judges.core.critique import CaseP, CritiqueableJudge, CritiqueRequest, DetailT
+from judges.core.critique import CritiqueRequest
+from judges.core.judge import CritiqueableJudge, Judge
 from judges.core.judgment import Critique, CritiqueRound, JudgeCall, Judgment
 from judges.llm.client import ChatClient
 
+CaseT = TypeVar("CaseT")
+DetailT = TypeVar("DetailT")
+VerdictT = TypeVar("VerdictT")
 
-class SelfCritique(Generic[CaseP, DetailT]):
-    """A judge around a judge."""
 
-    def __init__(self, judge: CritiqueableJudge[CaseP, DetailT], rounds: int, critic: ChatClient | None = None) -> None:
-        """Reconsider the judgments of `judge`.
+def with_self_critique(judge: CritiqueableJudge[CaseT, DetailT, VerdictT], rounds: int) -> Judge[CaseT, DetailT]:
+    """A judge that reconsiders its judgments.
 
-        Args:
-            judge: any judge of this project.
-            rounds: how often at the most; with 0 this is `judge` itself.
-            critic: the model that critiques and revises; the judge's own if `None`.
+    Args:
+        judge: the judge.
+        rounds: how many rounds at most; with 0 this is `judge` itself.
 
-        Raises:
-            ValueError: `rounds` is negative.
-        """
-        if rounds < 0:
-            raise ValueError(f"rounds is {rounds}; expected 0 or more")
+    Raises:
+        ValueError: `rounds` is negative.
+    """
+    if rounds < 0:
+        raise ValueError(f"rounds is {rounds}; expected 0 or more")
+    return SelfCritiqueJudge(judge, rounds) if rounds else judge
+
+
+class SelfCritiqueJudge(Generic[CaseT, DetailT, VerdictT]):
+    """A judge and the rounds in which it reconsiders its own judgment."""
+
+    def __init__(self, judge: CritiqueableJudge[CaseT, DetailT, VerdictT], rounds: int) -> None:
+        """Reconsider the judgments of `judge` in at most so many rounds."""
         self._judge = judge
         self._rounds = rounds
-        self._critic = critic
 
     @property
     def client(self) -> ChatClient:
-        """The judge model."""
+        """The client of the judge model."""
         return self._judge.client
 
-    async def judge(self, *args: CaseP.args, **kwargs: CaseP.kwargs) -> Judgment[DetailT]:
-        """Judge a case, and then reconsider the judgment; one without a score is left as it is.
+    async def judge(self, case: CaseT) -> Judgment[DetailT]:
+        """Judge a case, then reconsider the judgment; one without a score is left as it is.
 
         Returns:
             The judge's judgment with its last verdicts, every call that was made, and the history of the rounds.
         """
-        judgment = await self._judge.judge(*args, **kwargs)
-        if self._rounds == 0 or judgment.score is None:
+        judgment = await self._judge.judge(case)
+        if judgment.score is None:
             return judgment
-        before, history = judgment.score, list[CritiqueRound]()
-        settled: set[str] = set()
+        before, history, settled = judgment.score, list[CritiqueRound](), set[str]()
         for number in range(1, self._rounds + 1):
             requests = [
-                each
-                for each in self._judge.critique_requests(judgment, *args, **kwargs)
-                if each.component not in settled
+                request for request in self._judge.critique_requests(case, judgment) if request.component not in settled
             ]
-            calls = await asyncio.gather(*(self._ask(each, number) for each in requests))
+            calls = await asyncio.gather(*(self._ask(request, number) for request in requests))
+            judgment = self._apply(case, judgment, requests, calls)
             rounds = [_round(number, request, call) for request, call in zip(requests, calls, strict=True)]
-            revisions = {
-                request.component: call for request, call in zip(requests, calls, strict=True) if call.value is not None
-            }
-            revised = self._judge.apply_revisions(judgment, revisions, *args, **kwargs) if revisions else judgment
-            judgment = replace(revised, calls=(*judgment.calls, *calls))
             history += rounds
             settled |= {each.component for each in rounds if each.status == "unchanged"}
             if all(each.status == "unchanged" for each in rounds):
                 break
         return replace(judgment, critique=Critique(before, tuple(history)))
 
-    async def _ask(self, request: CritiqueRequest, number: int) -> JudgeCall:
+    async def _ask(self, request: CritiqueRequest[VerdictT], number: int) -> JudgeCall[VerdictT]:
         component = f"_{request.component}" if request.component else ""
         return await ask_choice(
-            self._critic or self.client,
+            self.client,
             request.messages,
             request.read,
             name=f"critique_{number}{component}",
@@ -85,9 +86,23 @@ class SelfCritique(Generic[CaseP, DetailT]):
             extra=request.extra,
         )
 
+    def _apply(
+        self,
+        case: CaseT,
+        judgment: Judgment[DetailT],
+        requests: list[CritiqueRequest[VerdictT]],
+        calls: list[JudgeCall[VerdictT]],
+    ) -> Judgment[DetailT]:
+        """The judgment with the verdicts that could be read; all calls were paid for and are kept."""
+        revisions = {
+            request.component: call for request, call in zip(requests, calls, strict=True) if call.value is not None
+        }
+        revised = self._judge.apply_revisions(case, judgment, revisions) if revisions else judgment
+        return replace(revised, calls=(*judgment.calls, *calls))
 
-def _round(number: int, request: CritiqueRequest, call: JudgeCall) -> CritiqueRound:
-    before = CritiqueRound(
+
+def _round(number: int, request: CritiqueRequest[VerdictT], call: JudgeCall[VerdictT]) -> CritiqueRound:
+    failed = CritiqueRound(
         round=number,
         component=request.component,
         before=request.verdict,
@@ -100,10 +115,10 @@ def _round(number: int, request: CritiqueRequest, call: JudgeCall) -> CritiqueRo
         error=call.error,
     )
     if call.value is None:
-        return before
+        return failed
     after = request.revision(call)
     return replace(
-        before,
+        failed,
         critique=after.critique,
         after=after.verdict,
         after_reasoning=after.reasoning,

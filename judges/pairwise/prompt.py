@@ -1,7 +1,8 @@
-"""Judging by letter or by rating: what a judge is shown, for the best of N answers and for one answer from 1 to 10.
+"""The prompts of judges by letter (the best of N answers) and by rating (one answer from 1 to 10).
 
-The prompts are RewardBench-2's in layout; whoever needs a published run byte for byte gives its prompt as `custom`.
-Text under judgment stands between markers that it cannot end (`judges.core.delimiters`).
+The layout is RewardBench-2's; the built-in instructions are not its text. Numbers to compare with published ones need
+the published prompts, byte for byte, in place of the built-in ones. Text under judgment stands between markers that it
+cannot end (`judges.core.delimiters`).
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ _RATING_LOOKALIKES = ("[query", "[response", "[your judgement")
 
 
 def choice_messages(
-    question: str, answers: Sequence[str], *, system: str = "", custom: str | None = None
+    question: str, answers: Sequence[str], *, system: str = "", system_prompt: str | None = None
 ) -> list[Message]:
-    """Ask for the best of N answers.
+    """The prompt that asks for the best of N answers.
 
     Args:
         question: the user's prompt.
         answers: 2 to 26 of them, in the order of their letters.
         system: stands before the system prompt.
-        custom: instead of the built-in system prompt.
+        system_prompt: the system prompt in place of the built-in one.
 
     Raises:
         ValueError: too few or too many answers.
@@ -45,7 +46,7 @@ def choice_messages(
         start = markers.bracket(f"The Start of Assistant {letter}'s Answer")
         end = markers.bracket(f"The End of Assistant {letter}'s Answer")
         sections.append(f"{start}\n{answer}\n{end}")
-    task = choice_prompt(len(answers)) if custom is None else custom
+    task = choice_prompt(len(answers)) if system_prompt is None else system_prompt
     instructions = "\n\n".join(part for part in (system, task) if part)
     return [
         Message(role="system", content=instructions),
@@ -54,24 +55,24 @@ def choice_messages(
 
 
 def choice_prompt(count: int) -> str:
-    """The system prompt for so many answers."""
+    """The built-in system prompt for so many answers."""
     verdicts = [f'"[[{letter}]]" if assistant {letter} is best' for letter in LETTERS[:count]]
     listed = f"{', '.join(verdicts[:-1])}{',' if count > FEWEST_CHOICES else ''} and {verdicts[-1]}"
     return prompts.load("choice").replace("{number}", _NUMBERS[count]).replace("{verdicts}", listed)
 
 
-def rating_messages(question: str, answer: str, *, system: str = "", custom: str | None = None) -> list[Message]:
-    """Ask for a rating of one answer: one user message, after a system message only where thinking is asked for.
+def rating_messages(question: str, answer: str, *, system: str = "", instructions: str | None = None) -> list[Message]:
+    """The prompt that asks for a rating of one answer: one user message, after a system message if there is one.
 
     Args:
         question: the user's prompt.
         answer: the answer.
         system: the system message, if any.
-        custom: instead of the built-in task description.
+        instructions: the instructions in place of the built-in ones.
     """
     markers = delimiters_for((question, answer), _RATING_LOOKALIKES)
     sections = [
-        markers.notice + (prompts.load("rating") if custom is None else custom),
+        markers.notice + (prompts.load("rating") if instructions is None else instructions),
         f"{markers.bracket('Query')}\n{question}",
         f"{markers.bracket('Response')}\n{answer}",
         markers.bracket("Your judgement"),

@@ -12,13 +12,16 @@ from judges import prompts
 from judges.core.calls import ask
 from judges.core.critique import CritiqueRequest, Revision
 from judges.core.delimiters import delimiters_for
+from judges.core.judge import Judge
 from judges.core.judgment import JudgeCall, Judgment, Status
 from judges.core.scale import Scale
+from judges.core.self_critique import with_self_critique
 from judges.llm.client import ChatClient
 from judges.llm.wire import Choice, Message
 from judges.parsing.json_objects import prose_before
 from judges.parsing.thinking import after_thinking
 from judges.parsing.verdicts import ScoreObject, score_object
+from judges.peers.settings import PeerJudgeSettings
 
 SCALE = Scale(0, 100)
 DEFAULT_RUBRIC = prompts.load("peer_rubric")
@@ -27,6 +30,16 @@ DEFAULT_RUBRIC = prompts.load("peer_rubric")
 _WEIGHTIEST = "Correctness & Accuracy"
 _EMPHASIS = f" {_WEIGHTIEST} has the highest impact on the overall score."
 _LOOKALIKES = ("query:", "candidate response", "rubric:", "your previous evaluation", "instructions:")
+_SECTIONS = "{query}\n\n{response}\n\n{rubric}"
+
+
+@dataclass(frozen=True, slots=True)
+class PeerCase:
+    """What the candidate was asked, what it answered, and by what the answer is scored."""
+
+    query: str
+    response: str
+    rubric: str = DEFAULT_RUBRIC
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,91 +51,107 @@ class PeerDetail:
 
 
 class PeerJudge:
-    """Scores answers."""
+    """Scores answers.
 
-    def __init__(self, client: ChatClient) -> None:
-        """Judge through `client`."""
+    >>> settings = PeerJudgeSettings(judge_base_url="http://127.0.0.1:8000/v1")
+    >>> judge = PeerJudge(ChatClient(settings.chat_settings()), settings)
+    """
+
+    def __init__(self, client: ChatClient, settings: PeerJudgeSettings | None = None) -> None:
+        """Judge through `client`, by the default settings if none are given."""
         self.client = client
+        self.settings = settings or PeerJudgeSettings()
 
-    async def judge(self, *, query: str, response: str, rubric: str = DEFAULT_RUBRIC) -> Judgment[PeerDetail]:
+    async def judge(self, case: PeerCase) -> Judgment[PeerDetail]:
         """Score one answer.
 
         Returns:
             A whole number from 0 to 100; or no score and the reason. Never raises on what a judge answers.
         """
-        call = await ask(self.client, peer_messages(query, response, rubric), _score, name="score")
-        found = score_object(call.text) if call.value is not None else None
-        if found is None:
+        call = await ask(self.client, self._messages(case), score_object, name="score")
+        if call.value is None:
             status = Status.JUDGE_FAILED if call.failed else Status.UNPARSABLE
             detail = PeerDetail(None, call.text)
             return Judgment(None, status, explanation=call.error or "", calls=(call,), detail=detail)
-        return _judgment(found, call.text, (call,))
+        return _judgment(call.value, call.text, (call,))
 
-    def critique_requests(
-        self, judgment: Judgment[PeerDetail], *, query: str, response: str, rubric: str = DEFAULT_RUBRIC
-    ) -> list[CritiqueRequest]:
-        """The one score, with the specification's request to critique and revise it."""
+    def critique_requests(self, case: PeerCase, judgment: Judgment[PeerDetail]) -> list[CritiqueRequest[ScoreObject]]:
+        """The specification's request to critique and revise the one score."""
         assert judgment.score is not None and judgment.detail is not None
         score, reasoning = int(judgment.score), judgment.detail.reasoning or ""
-        messages = peer_messages(query, response, rubric, previous=ScoreObject(score, reasoning))
+        messages = self._messages(case, ScoreObject(score, reasoning))
         return [CritiqueRequest("", score, reasoning, messages, _read, _revision)]
 
     def apply_revisions(
-        self,
-        judgment: Judgment[PeerDetail],
-        revisions: Mapping[str, JudgeCall],
-        *,
-        query: str,
-        response: str,
-        rubric: str = DEFAULT_RUBRIC,
+        self, case: PeerCase, judgment: Judgment[PeerDetail], revisions: Mapping[str, JudgeCall[ScoreObject]]
     ) -> Judgment[PeerDetail]:
         """The score of the revision in place of the earlier one."""
-        text = revisions[""].text
-        found = score_object(text)
-        assert found is not None  # only texts with a score get here
-        return _judgment(found, text, judgment.calls)
+        call = revisions[""]
+        assert call.value is not None  # only calls with a score get here
+        return _judgment(call.value, call.text, judgment.calls)
+
+    def _messages(self, case: PeerCase, previous: ScoreObject | None = None) -> list[Message]:
+        return peer_messages(
+            case.query,
+            case.response,
+            case.rubric,
+            previous=previous,
+            system_prompt=self.settings.judge_system_prompt,
+        )
 
 
-def peer_messages(query: str, response: str, rubric: str, *, previous: ScoreObject | None = None) -> list[Message]:
-    """What a peer is shown, as one user message.
+def peer_judge(settings: PeerJudgeSettings, client: ChatClient) -> Judge[PeerCase, PeerDetail]:
+    """The judge that the settings ask for, with its self-critique."""
+    return with_self_critique(PeerJudge(client, settings), settings.judge_critique_rounds)
+
+
+def peer_messages(
+    query: str,
+    response: str,
+    rubric: str,
+    *,
+    previous: ScoreObject | None = None,
+    system_prompt: str | None = None,
+) -> list[Message]:
+    """The judge's prompt, as one user message.
 
     Args:
         query: what the candidate was asked.
         response: what it answered.
         rubric: by what the answer is scored.
         previous: the peer's own evaluation, which it is to critique and revise.
+        system_prompt: a system message in place of the built-in instructions; a critique's instructions stay.
     """
     reasoning = "" if previous is None else previous.reasoning or ""
     markers = delimiters_for((query, response, rubric, reasoning), _LOOKALIKES)
-    shown = "CANDIDATE RESPONSE (that you evaluated)" if previous is not None else "CANDIDATE RESPONSE"
+    title = "CANDIDATE RESPONSE (that you evaluated)" if previous is not None else "CANDIDATE RESPONSE"
     sections = {
         "{query}": f"{markers.title('QUERY')}\n{query}",
-        "{response}": f"{markers.title(shown)}\n{response}",
+        "{response}": f"{markers.title(title)}\n{response}",
         "{rubric}": f"{markers.title('RUBRIC')}\n{rubric}",
         "{evaluation}": markers.title("YOUR PREVIOUS EVALUATION"),
         "{reasoning}": reasoning,
         "{score}": "" if previous is None else str(previous.score),
         "{emphasis}": _EMPHASIS if _WEIGHTIEST in rubric else "",
     }
-    template = prompts.load("peer" if previous is None else "peer_critique")
-    return [Message(role="user", content=markers.notice + prompts.fill(template, sections))]
+    if previous is not None:
+        template = prompts.load("peer_critique")
+    else:
+        template = prompts.load("peer") if system_prompt is None else _SECTIONS
+    user = Message(role="user", content=markers.notice + prompts.fill(template, sections))
+    return [user] if system_prompt is None else [Message(role="system", content=system_prompt), user]
 
 
-def _judgment(found: ScoreObject, text: str, calls: tuple[JudgeCall, ...]) -> Judgment[PeerDetail]:
-    detail = PeerDetail(found.reasoning, text)
-    return Judgment(float(found.score), Status.OK, str(found.score), found.reasoning or "", calls, detail)
+def _judgment(verdict: ScoreObject, text: str, calls: tuple[JudgeCall[object], ...]) -> Judgment[PeerDetail]:
+    detail = PeerDetail(verdict.reasoning, text)
+    return Judgment(float(verdict.score), Status.OK, str(verdict.score), verdict.reasoning or "", calls, detail)
 
 
-def _score(text: str) -> int | None:
-    found = score_object(text)
-    return None if found is None else found.score
+def _read(choice: Choice) -> ScoreObject | None:
+    return score_object(choice.text)
 
 
-def _read(choice: Choice) -> int | None:
-    return _score(choice.text)
-
-
-def _revision(call: JudgeCall) -> Revision:
-    found = score_object(call.text)
-    assert found is not None  # only calls with a score get here
-    return Revision(found.score, found.reasoning or "", prose_before(after_thinking(call.text), "score"))
+def _revision(call: JudgeCall[ScoreObject]) -> Revision:
+    assert call.value is not None  # only calls with a score get here
+    critique = prose_before(after_thinking(call.text), "score")
+    return Revision(call.value.score, call.value.reasoning or "", critique)

@@ -1,4 +1,4 @@
-"""What a rubric's judge is shown and how its score is read: one definition for judges and for policies that judge.
+"""The rubric judge's prompt and how its score is read: one definition for judges and for policies that judge.
 
 Prompt and layout are the specification's, byte for byte, in the default format with a reference and the scale from 1
 to 5. `result` asks for the format that Prometheus judges are trained in.
@@ -33,6 +33,11 @@ TAGS: Mapping[RubricFormat, tuple[str, str]] = {
 class Rubric:
     """What a response is judged by.
 
+    >>> print(Rubric("Is it short?", {1: "An essay.", 5: "A word."}).text)
+    Is it short?
+    Score 1: An essay.
+    Score 5: A word.
+
     Attributes:
         criteria: the question that the rubric asks.
         levels: what each score means; empty for a rubric that is one question.
@@ -66,7 +71,7 @@ def rubric_messages(
     system_prompt: str | None = None,
     system: str = "",
 ) -> list[Message]:
-    """What a judge is shown. Without a reference, neither its section nor the sentence about it is there.
+    """The judge's prompt. Without a reference, neither its section nor the sentence about it is there.
 
     Args:
         instruction: what the response answers.
@@ -74,7 +79,7 @@ def rubric_messages(
         rubric: by what.
         reference: a response that gets the highest score.
         output_format: what the judge is asked to write.
-        system_prompt: instead of the built-in one.
+        system_prompt: the system prompt in place of the built-in one.
         system: stands before the system prompt.
     """
     reference = reference or None  # an empty reference is none

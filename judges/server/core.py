@@ -54,12 +54,6 @@ Observer = Callable[[str, ResponseScore], None]
 """Called for each judged response with the judge's name and the result."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Mounted:
-    scorer: Scorer
-    client: ChatClient
-
-
 class Core:
     """All judges of a process, with one HTTP session. Use as an async context manager."""
 
@@ -87,7 +81,7 @@ class Core:
         self._observe = observe
         self._identity = judge_identity
         self._stack = AsyncExitStack()
-        self._mounted: dict[str, _Mounted] = {}
+        self._scorers: dict[str, Scorer] = {}
         self._in_flight: dict[str, asyncio.Task[list[ResponseScore]]] = {}
         self.pending = 0
         self.recent: deque[Recent] = deque(maxlen=REMEMBERED)
@@ -101,20 +95,20 @@ class Core:
         session = await self._stack.enter_async_context(open_session())
         try:
             for name, mount in self._settings.items():
-                self._mounted[name] = self._open(name, mount, session)
+                self._scorers[name] = self._open(name, mount, session)
         except BaseException:  # any error: close the session, then raise it
             await self._stack.aclose()
             raise
         return self
 
-    def _open(self, name: str, mount: JudgeMount, session: aiohttp.ClientSession) -> _Mounted:
+    def _open(self, name: str, mount: JudgeMount, session: aiohttp.ClientSession) -> Scorer:
         try:
             cache = None
             if mount.judge_cache is not None:
                 cache = JudgmentCache(mount.judge_cache)
                 self._stack.callback(cache.close)
             client = ChatClient(mount.chat_settings(identity=self._identity, section=""), cache=cache, session=session)
-            return _Mounted(scorer_of(mount, client), client)
+            return scorer_of(mount, client)
         except SettingsError as error:
             raise SettingsError(f"judge {name!r}: {error}" if name else str(error)) from error
 
@@ -147,7 +141,7 @@ class Core:
             Unusable: an item lacks something that its judge needs; no judge was called.
             Overloaded: too many judgments are pending; no judge was called.
         """
-        scorer = self._mounted[mount].scorer
+        scorer = self._scorers[mount]
         for item in items:
             scorer.check(item)
         keys = [item.key(mount) for item in items]
@@ -174,7 +168,7 @@ class Core:
     async def _judge(self, mount: str, item: Item) -> list[ResponseScore]:
         started = time.monotonic()
         try:
-            results = await self._mounted[mount].scorer.score(item)
+            results = await self._scorers[mount].score(item)
         except Exception as error:  # boundary of a request: any error of a judge fails this request alone
             logger.exception("a judgment failed")
             results = [failure(f"{type(error).__name__}: {error}")] * len(item.responses)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import orjson
 
-from judges.aspects.judge import Aspect
+from judges.aspects.prompt import Aspect
 from judges.core.judgment import Judgment, Status
 from judges.llm.usage import Usage
 

@@ -1,37 +1,37 @@
-"""From an item to scores: one small scorer for each kind of judge. All scores are from 0 to 1."""
+"""From an item to scores from 0 to 1: each scorer maps an item to cases of one judge, and judgments to scores."""
 
 from __future__ import annotations
 
 import asyncio
-import random
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
-from typing import Protocol
+from typing import Protocol, TypeVar
 
-from judges.arena.judge import ArenaDetail, ArenaHardJudge
-from judges.aspects.judge import AspectSettings
-from judges.aspects.panel import AspectPanel, PanelDetail
-from judges.core.calls import ask
-from judges.core.judgment import Judgment, Status
-from judges.core.scale import Scale
-from judges.core.seeding import derive
-from judges.core.self_critique import SelfCritique
+from judges.arena.judge import ArenaCase, ArenaDetail, arena_judge
+from judges.aspects.judge import AspectCase
+from judges.aspects.panel import PanelDetail, aspect_judge
+from judges.aspects.settings import check_aspects
+from judges.core.judge import Judge
+from judges.core.judgment import Judgment
+from judges.core.seeding import generator
 from judges.llm.client import ChatClient
-from judges.llm.errors import SettingsError
-from judges.pairwise.prompt import LETTERS, MOST_CHOICES, choice_messages
-from judges.parsing.verdicts import choice_letter
-from judges.peers.judge import DEFAULT_RUBRIC, SCALE, PeerDetail, PeerJudge
-from judges.rubrics.expected_score import check_scale
-from judges.rubrics.judge import RubricDetail, RubricJudge, RubricSettings
+from judges.pairwise.judge import ChoiceCase, choice_judge
+from judges.pairwise.prompt import FEWEST_CHOICES, MOST_CHOICES
+from judges.peers.judge import DEFAULT_RUBRIC, SCALE, PeerCase, peer_judge
+from judges.rubrics.judge import RubricCase, rubric_judge
 from judges.rubrics.prompt import Rubric
 from judges.server.items import Item, ResponseScore, response_score
-from judges.server.settings import JudgeMount
+from judges.server.settings import JudgeKind, JudgeMount
 
 GENERAL_RUBRIC = "Does the response answer what was asked correctly, completely and clearly?"
-"""Of a rubric's judge where neither the request nor the settings name one."""
+"""The rubric judge's, where neither the request nor the settings name one."""
 
 MOST_COMPARED = 64
 """Responses of one request that Arena-Hard's judge compares with each other: 2,016 battles of two games."""
+
+CaseT = TypeVar("CaseT")
+DetailT = TypeVar("DetailT")
 
 
 class Unusable(ValueError):
@@ -40,9 +40,6 @@ class Unusable(ValueError):
 
 class Scorer(Protocol):
     """A judge as the server sees it."""
-
-    group_relative: bool
-    """Whether the responses of an item are judged by one another."""
 
     def check(self, item: Item) -> None:
         """Whether the item can be judged.
@@ -55,33 +52,25 @@ class Scorer(Protocol):
         """A result for each response of a checked item."""
 
 
-class RubricScorer:
-    """(score − lowest) / (highest − lowest) of a rubric's judge."""
+async def _judge_all(judge: Judge[CaseT, DetailT], cases: Sequence[CaseT]) -> list[Judgment[DetailT]]:
+    """All cases at once."""
+    return await asyncio.gather(*(judge.judge(case) for case in cases))
 
-    group_relative = False
+
+def _result(judgment: Judgment[object], unit: Callable[[float], float]) -> ResponseScore:
+    """A judgment's score on the scale from 0 to 1, with the raw one beside it."""
+    if judgment.score is None:
+        return response_score([judgment], None, {})
+    return response_score([judgment], unit(judgment.score), {"raw": judgment.score})
+
+
+class RubricScorer:
+    """(score − lowest) / (highest − lowest) of the rubric judge."""
 
     def __init__(self, client: ChatClient, mount: JudgeMount) -> None:
-        """Judge as the mount says.
-
-        Raises:
-            SettingsError: the scale is none, or has no single-digit scores where it needs them.
-        """
-        if mount.scale_min >= mount.scale_max:
-            raise SettingsError(f"scale_max ({mount.scale_max}) must be above scale_min ({mount.scale_min})")
-        self._scale = Scale(mount.scale_min, mount.scale_max)
-        if mount.weighting == "logprobs":
-            check_scale(self._scale)
-        settings = RubricSettings(
-            output_format=mount.output_format,
-            samples=mount.samples_per_item,
-            pooling=mount.samples_pooling,
-            weighting=mount.weighting,
-            temperature=mount.judge_temperature,
-            seed=mount.seed,
-        )
-        self._judge: SelfCritique[..., RubricDetail] = SelfCritique(
-            RubricJudge(client, settings), mount.judge_critique_rounds
-        )
+        """Judge as the mount says."""
+        self._judge = rubric_judge(mount, client)
+        self._scale = mount.scale
         self._rubric = mount.rubric or GENERAL_RUBRIC
 
     def check(self, item: Item) -> None:
@@ -93,74 +82,16 @@ class RubricScorer:
     async def score(self, item: Item) -> list[ResponseScore]:
         """Each response by itself."""
         rubric = Rubric(item.rubric or self._rubric, dict(item.levels), self._scale)
-        return list(await asyncio.gather(*(self._one(item, response, rubric) for response in item.responses)))
-
-    async def _one(self, item: Item, response: str, rubric: Rubric) -> ResponseScore:
-        judgment = await self._judge.judge(
-            instruction=item.prompt, response=response, rubric=rubric, reference=item.reference
-        )
-        if judgment.score is None:
-            return response_score([judgment], None, {})
-        return response_score([judgment], self._scale.unit(judgment.score), {"raw": judgment.score})
-
-
-class AspectScorer:
-    """The combined score of a panel of aspects."""
-
-    group_relative = False
-
-    def __init__(self, client: ChatClient, mount: JudgeMount) -> None:
-        """Judge as the mount says.
-
-        Raises:
-            SettingsError: two aspects have the same name.
-        """
-        self._client, self._mount = client, mount
-        self._settings = AspectSettings(mount.strictness, temperature=mount.judge_temperature, seed=mount.seed)
-        self._own = self._panel(mount.aspects)
-
-    def _panel(self, aspects: Sequence[object]) -> SelfCritique[..., PanelDetail]:
-        panel = AspectPanel(self._client, aspects, self._settings, scoring=self._mount.scoring)  # type: ignore[arg-type]
-        return SelfCritique(panel, self._mount.judge_critique_rounds)
-
-    def check(self, item: Item) -> None:
-        """Its aspects, if it has any, can be told apart."""
-        if item.aspects is not None:
-            try:
-                self._panel(item.aspects)
-            except SettingsError as error:
-                raise Unusable(str(error)) from error
-
-    async def score(self, item: Item) -> list[ResponseScore]:
-        """Each response by itself."""
-        panel = self._own if item.aspects is None else self._panel(item.aspects)
-        judged = await asyncio.gather(
-            *(
-                panel.judge(
-                    submission=response,
-                    question=item.prompt or None,
-                    context=item.context,
-                    reference=item.reference,
-                )
-                for response in item.responses
-            )
-        )
-        return [self._scored(judgment) for judgment in judged]
-
-    def _scored(self, judgment: Judgment[PanelDetail]) -> ResponseScore:
-        aspects = judgment.detail.aspects if judgment.detail is not None else ()
-        verdicts = {each.aspect: float(each.yes) for each in aspects if each.yes is not None}
-        return response_score([judgment], judgment.score, verdicts)
+        cases = [RubricCase(item.prompt, response, rubric, item.reference) for response in item.responses]
+        return [_result(judgment, self._scale.unit) for judgment in await _judge_all(self._judge, cases)]
 
 
 class PeerScorer:
-    """A peer's score of 0 to 100, by a rubric in text."""
-
-    group_relative = False
+    """A peer's score of 0 to 100, by a rubric in text, over 100."""
 
     def __init__(self, client: ChatClient, mount: JudgeMount) -> None:
         """Judge as the mount says."""
-        self._judge: SelfCritique[..., PeerDetail] = SelfCritique(PeerJudge(client), mount.judge_critique_rounds)
+        self._judge = peer_judge(mount, client)
         self._rubric = mount.rubric or DEFAULT_RUBRIC
 
     def check(self, item: Item) -> None:
@@ -168,25 +99,48 @@ class PeerScorer:
 
     async def score(self, item: Item) -> list[ResponseScore]:
         """Each response by itself."""
-        rubric = item.rubric or self._rubric
-        judged = await asyncio.gather(
-            *(self._judge.judge(query=item.prompt, response=each, rubric=rubric) for each in item.responses)
-        )
-        return [
-            response_score([each], None if each.score is None else SCALE.unit(each.score), {"raw": each.score or 0.0})
-            for each in judged
-        ]
+        cases = [PeerCase(item.prompt, response, item.rubric or self._rubric) for response in item.responses]
+        return [_result(judgment, SCALE.unit) for judgment in await _judge_all(self._judge, cases)]
+
+
+class AspectScorer:
+    """The combined score of a panel of aspects."""
+
+    def __init__(self, client: ChatClient, mount: JudgeMount) -> None:
+        """Judge as the mount says."""
+        self._client, self._mount = client, mount
+        self._judge = aspect_judge(mount, client)
+
+    def check(self, item: Item) -> None:
+        """Its aspects, if it has any, can be told apart."""
+        if item.aspects is not None:
+            try:
+                check_aspects(item.aspects)
+            except ValueError as error:
+                raise Unusable(f"aspects: {error}") from error
+
+    async def score(self, item: Item) -> list[ResponseScore]:
+        """Each response by itself."""
+        judge = self._judge
+        if item.aspects is not None:
+            judge = aspect_judge(self._mount.model_copy(update={"aspects": item.aspects}), self._client)
+        question = item.prompt or None
+        cases = [AspectCase(response, question, item.context, item.reference) for response in item.responses]
+        return [_aspect_result(judgment) for judgment in await _judge_all(judge, cases)]
+
+
+def _aspect_result(judgment: Judgment[PanelDetail]) -> ResponseScore:
+    aspects = judgment.detail.aspects if judgment.detail is not None else ()
+    verdicts = {detail.aspect: float(detail.yes) for detail in aspects if detail.yes is not None}
+    return response_score([judgment], judgment.score, verdicts)
 
 
 class ArenaScorer:
     """The win rate over both orders: against a baseline, or of several responses against each other."""
 
-    group_relative = True
-
     def __init__(self, client: ChatClient, mount: JudgeMount) -> None:
         """Judge as the mount says."""
-        judge = ArenaHardJudge(client, protocol=mount.judge_protocol, reask=mount.judge_reask)
-        self._judge: SelfCritique[..., ArenaDetail] = SelfCritique(judge, mount.judge_critique_rounds)
+        self._judge = arena_judge(mount, client)
 
     def check(self, item: Item) -> None:
         """There is something to compare with, and not so much that the battles go into the thousands."""
@@ -195,38 +149,31 @@ class ArenaScorer:
         if len(item.responses) < 2:
             raise Unusable("baseline: expected a baseline, or several responses to compare with each other")
         if len(item.responses) > MOST_COMPARED:
-            found = len(item.responses)
-            raise Unusable(f"responses: at most {MOST_COMPARED} against each other, found {found}; give a baseline")
+            count = len(item.responses)
+            raise Unusable(f"responses: at most {MOST_COMPARED} against each other, found {count}; give a baseline")
 
     async def score(self, item: Item) -> list[ResponseScore]:
         """Against the baseline, or each pair of responses once (in both orders): the mean of a response's battles."""
         baseline = _baseline(item)
         if baseline is not None:
-            judged = await asyncio.gather(
-                *(self._battle(item.prompt, response, baseline) for response in item.responses)
-            )
-            return [response_score([each], _win_rate(each.score), {"raw": each.score or 0.0}) for each in judged]
+            cases = [ArenaCase(item.prompt, response, baseline) for response in item.responses]
+            return [_result(judgment, _win_rate) for judgment in await _judge_all(self._judge, cases)]
         pairs = list(combinations(range(len(item.responses)), 2))
-        battles = await asyncio.gather(
-            *(self._battle(item.prompt, item.responses[one], item.responses[other]) for one, other in pairs)
-        )
-        return [self._of_group(number, pairs, battles) for number in range(len(item.responses))]
+        cases = [ArenaCase(item.prompt, item.responses[one], item.responses[other]) for one, other in pairs]
+        battles = list(zip(pairs, await _judge_all(self._judge, cases), strict=True))
+        return [_group_result(number, battles) for number in range(len(item.responses))]
 
-    async def _battle(self, prompt: str, answer: str, baseline: str) -> Judgment[ArenaDetail]:
-        return await self._judge.judge(question=prompt, answer=answer, baseline=baseline)
 
-    def _of_group(
-        self, number: int, pairs: Sequence[tuple[int, int]], battles: Sequence[Judgment[ArenaDetail]]
-    ) -> ResponseScore:
-        """A response's mean over its battles; a battle that failed leaves both sides without a score."""
-        own = [(pair, battle) for pair, battle in zip(pairs, battles, strict=True) if number in pair]
-        rates = [
-            rate if pair[0] == number else 1.0 - rate
-            for pair, battle in own
-            if (rate := _win_rate(battle.score)) is not None
-        ]
-        mean = sum(rates) / len(rates) if len(rates) == len(own) else None
-        return response_score([battle for _, battle in own], mean, {"battles": float(len(own))})
+def _group_result(number: int, battles: Sequence[tuple[tuple[int, int], Judgment[ArenaDetail]]]) -> ResponseScore:
+    """A response's mean over its battles; a battle that failed leaves both sides without a score."""
+    own = [(pair, battle) for pair, battle in battles if number in pair]
+    rates = [
+        _win_rate(battle.score) if pair[0] == number else 1.0 - _win_rate(battle.score)
+        for pair, battle in own
+        if battle.score is not None
+    ]
+    mean = sum(rates) / len(rates) if len(rates) == len(own) else None
+    return response_score([battle for _, battle in own], mean, {"battles": float(len(own))})
 
 
 def _baseline(item: Item) -> str | None:
@@ -234,54 +181,48 @@ def _baseline(item: Item) -> str | None:
     return item.reference if item.baseline is None else item.baseline
 
 
-def _win_rate(score: float | None) -> float | None:
+def _win_rate(score: float) -> float:
     """A row's reward from −1 to 1 as a win rate from 0 to 1."""
-    return None if score is None else (score + 1.0) / 2.0
+    return (score + 1.0) / 2.0
 
 
 class ChoiceScorer:
     """1 for the response that the judge chooses as the best, 0 for the others: one call for all of them."""
 
-    group_relative = True
-
     def __init__(self, client: ChatClient, mount: JudgeMount) -> None:
-        """Judge through `client`."""
-        self._client, self._seed = client, mount.seed
+        """Judge as the mount says."""
+        self._judge, self._seed = choice_judge(mount, client), mount.seed
 
     def check(self, item: Item) -> None:
         """There are 2 to 26 responses."""
-        if not 2 <= len(item.responses) <= MOST_CHOICES:
-            raise Unusable(f"responses: expected 2 to {MOST_CHOICES}, found {len(item.responses)}")
+        if not FEWEST_CHOICES <= len(item.responses) <= MOST_CHOICES:
+            raise Unusable(f"responses: expected {FEWEST_CHOICES} to {MOST_CHOICES}, found {len(item.responses)}")
 
     async def score(self, item: Item) -> list[ResponseScore]:
         """The responses in an order that is a function of the seed and the item."""
         order = list(range(len(item.responses)))
-        random.Random(derive(self._seed, item.key("choice"), "order")).shuffle(order)
-        letters = LETTERS[: len(order)]
-        messages = choice_messages(item.prompt, [item.responses[number] for number in order])
-        call = await ask(self._client, messages, lambda text: choice_letter(text, letters), name="choice")
-        if not isinstance(call.value, str):
-            status = Status.JUDGE_FAILED if call.failed else Status.UNPARSABLE
-            failed: Judgment[object] = Judgment(None, status, explanation=call.error or "", calls=(call,))
-            return [response_score([failed], None, {}) for _ in order]
-        best = order[letters.index(call.value)]
-        judgments: list[Judgment[object]] = [
-            Judgment(float(number == best), Status.OK, "best" if number == best else "not the best", call.text, (call,))
+        generator(self._seed, item.key("choice"), "order").shuffle(order)
+        case = ChoiceCase(item.prompt, tuple(item.responses[number] for number in order))
+        judgment = await self._judge.judge(case)
+        if judgment.score is None or judgment.detail is None or judgment.detail.best is None:
+            return [response_score([judgment], None, {}) for _ in order]
+        best = order[judgment.detail.best]
+        judgments = [
+            replace(judgment, score=float(number == best), label="best" if number == best else "not the best")
             for number in range(len(order))
         ]
-        return [response_score([judgment], judgment.score, {}) for judgment in judgments]
+        return [response_score([each], each.score, {}) for each in judgments]
+
+
+_SCORERS: Mapping[JudgeKind, Callable[[ChatClient, JudgeMount], Scorer]] = {
+    "rubric": RubricScorer,
+    "aspect": AspectScorer,
+    "peer": PeerScorer,
+    "arena_hard": ArenaScorer,
+    "choice": ChoiceScorer,
+}
 
 
 def scorer_of(mount: JudgeMount, client: ChatClient) -> Scorer:
-    """The scorer of a mount.
-
-    Raises:
-        SettingsError: its settings do not fit together.
-    """
-    if mount.judge == "rubric":
-        return RubricScorer(client, mount)
-    if mount.judge == "aspect":
-        return AspectScorer(client, mount)
-    if mount.judge == "peer":
-        return PeerScorer(client, mount)
-    return ArenaScorer(client, mount) if mount.judge == "arena_hard" else ChoiceScorer(client, mount)
+    """The scorer of a mount."""
+    return _SCORERS[mount.judge](client, mount)

@@ -10,48 +10,57 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import CliImplicitFlag, NoDecode
 
-from judges.arena.win_rate import ArenaProtocol
-from judges.aspects.judge import SUPPORTED_ASPECTS, Aspect, AspectScoring
-from judges.aspects.prompt import aspects_of
+from judges.arena.settings import ArenaJudgeSettings
+from judges.aspects.settings import AspectJudgeSettings
 from judges.config.judge import JudgeSettings
 from judges.config.sources import ShowConfig, SourcedSettings
+from judges.config.text import TextOrFile
 from judges.llm import wire
 from judges.llm.errors import SettingsError
 from judges.llm.urls import is_loopback
-from judges.parsing.verdicts import RubricFormat
-from judges.rubrics.judge import Pooling, Weighting
+from judges.pairwise.settings import ChoiceJudgeSettings
+from judges.peers.settings import PeerJudgeSettings
+from judges.rubrics.settings import RubricJudgeSettings
 
 JudgeKind = Literal["rubric", "aspect", "peer", "arena_hard", "choice"]
 _NAME = r"^[a-z0-9][a-z0-9_-]{0,63}$"
 RESERVED = frozenset({"v1", "get_reward", "slime", "verify", "metrics", "healthz", "readyz", "openapi"})
 
 
-class JudgeMount(JudgeSettings):
-    """One judge, configured as in the environments."""
+class JudgeMount(ArenaJudgeSettings, AspectJudgeSettings, ChoiceJudgeSettings, PeerJudgeSettings, RubricJudgeSettings):
+    """One judge of the server: its kind, and the settings of all kinds under the names that the environments have.
+
+    >>> JudgeMount(judge="aspect", aspects="harmfulness", strictness=3).judge_temperature
+    0.7
+    """
 
     judge: JudgeKind = Field(
-        "rubric",
+        default="rubric",
         description="rubric: a score by a rubric. aspect: yes/no questions. peer: 0 to 100 by a rubric in text. "
         "arena_hard: against a baseline, or the responses of a request against each other. choice: the best of the "
         "responses of a request.",
     )
-    rubric: str | None = Field(
-        None, description="Rubric of requests that have none (rubric, peer); a general one if unset."
+    rubric: TextOrFile | None = Field(
+        default=None,
+        description="Rubric of requests that have none (rubric, peer); a general one if unset. @file reads it.",
     )
-    output_format: RubricFormat = Field("feedback_score", description="What a rubric's judge is asked to write.")
-    scale_min: int = Field(1, description="Lowest score of a rubric.")
-    scale_max: int = Field(5, description="Highest score of a rubric.")
-    samples_per_item: int = Field(1, ge=1, description="Independent judgments of each response (rubric).")
-    samples_pooling: Pooling = Field("mean", description="What several judgments become (rubric).")
-    weighting: Weighting = Field("none", description="logprobs: the expected score over the scale's tokens (rubric).")
-    aspects: Annotated[tuple[Aspect, ...], NoDecode, BeforeValidator(aspects_of)] = Field(
-        tuple(SUPPORTED_ASPECTS.values()), description="Aspects of requests that name none: names, or a JSON list."
-    )
-    strictness: int = Field(1, ge=1, description="Votes for each aspect; an even number goes up to the next odd one.")
-    scoring: AspectScoring = Field("majority", description="What an aspect's verdict is worth.")
-    judge_protocol: ArenaProtocol = Field("three_way", description="Arena-Hard's prompt and labels.")
-    judge_reask: int = Field(1, ge=0, description="How often a judge without a verdict is asked again (arena_hard).")
-    seed: int = Field(0, description="Every random choice is a function of it and the request.")
+
+    def vote_count(self) -> int:
+        """The votes of a judge of its kind."""
+        return _SETTINGS[self.judge].vote_count(self)
+
+    def built_in_prompt(self) -> str:
+        """The prompt of a judge of its kind."""
+        return _SETTINGS[self.judge].built_in_prompt(self)
+
+
+_SETTINGS: Mapping[JudgeKind, type[JudgeSettings]] = {
+    "rubric": RubricJudgeSettings,
+    "aspect": AspectJudgeSettings,
+    "peer": PeerJudgeSettings,
+    "arena_hard": ArenaJudgeSettings,
+    "choice": ChoiceJudgeSettings,
+}
 
 
 def _from_json(value: object) -> object:
@@ -146,7 +155,8 @@ def _mount(name: str, values: Mapping[str, object]) -> JudgeMount:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
-        raise SettingsError(f"mounts.{name}.{place}: {first['msg'].lower()}") from None
+        said = first["msg"].removeprefix("Value error, ")
+        raise SettingsError(f"mounts.{name}.{place}: {said[:1].lower()}{said[1:]}") from None
 
 
 def _bracketed(host: str) -> str:

@@ -12,7 +12,7 @@ import yaml
 
 from environments.aspect_critique_environment import AspectCritiqueEnv
 from environments.settings import EnvSettings
-from judges.aspects.judge import SUPPORTED_ASPECTS
+from judges.aspects.prompt import SUPPORTED_ASPECTS
 from judges.config.sources import load
 from tests.aspects import ASPECTS, answered, aspects, critique, gold_row, own, verdict, votes_on, voting
 from tests.command import in_process, write_lines

@@ -216,7 +216,11 @@ def test_what_a_judge_is_shown(tmp_path: Path) -> None:
 def test_a_prompt_of_ones_own(tmp_path: Path) -> None:
     (tmp_path / "judge.txt").write_text("Judge as you like. [SCORE] n")
     run = rubric(
-        tmp_path, f"--env.judge_prompt=@{tmp_path / 'judge.txt'}", rows=ROWS[:1], judge=score(3), policy="Mine is this."
+        tmp_path,
+        f"--env.judge_system_prompt=@{tmp_path / 'judge.txt'}",
+        rows=ROWS[:1],
+        judge=score(3),
+        policy="Mine is this.",
     )
     assert system(run.judge.bodies[0]) == "Judge as you like. [SCORE] n"
 

@@ -32,7 +32,7 @@ LOGPROBS = "--env.weighting=logprobs"
         (("--env.output_format=json",), ["output_format", "feedback_score", "result"]),
         (("--env.reward=near",), ["reward", "exact", "distance", "squared"]),
         (("--env.role=critic",), ["role", "respondent", "judge"]),
-        (("--env.judge_prompt=@no-such-file.txt",), ["judge_prompt", "no-such-file.txt"]),
+        (("--env.judge_system_prompt=@no-such-file.txt",), ["judge_system_prompt", "no-such-file.txt"]),
         (("--env.default_rubric=@no-such-file.txt",), ["default_rubric", "no-such-file.txt"]),
         ((LOGPROBS, "--env.role=judge"), ["weighting", "role=respondent"]),
         ((LOGPROBS, "--env.scale_min=0", "--env.scale_max=10"), ["weighting=logprobs", "one digit", "0 to 10"]),
@@ -162,7 +162,7 @@ def test_a_runs_settings_can_be_given_again(tmp_path: Path, role: str) -> None:
         "--env.samples_pooling=median",
         "--env.reward=squared",
         "--env.default_rubric=Is it kind?",
-        "--env.judge_prompt=Judge.",
+        "--env.judge_system_prompt=Judge.",
         "--limit=2",
     )
     rows = [labelled(number, 4) for number in range(3)]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from judges.config.text import prompt_digest
 from judges.pairwise.prompt import choice_prompt
 from tests.pairwise import (
     CHOICES,
@@ -59,8 +60,8 @@ def test_categories_in_a_file_by_name_or_value(tmp_path: Path, yaml: str) -> Non
         ("--env.num_choices=1", ["num_choices"]),
         ("--env.num_choices=27", ["num_choices"]),
         ("--env.max_ties_responses=1", ["max_ties_responses"]),
-        ("--env.custom_judgment_prompt=@no-such-file.txt", ["custom_judgment_prompt", "no-such-file.txt"]),
-        ("--env.custom_rating_prompt=@no-such-file.txt", ["custom_rating_prompt", "no-such-file.txt"]),
+        ("--env.judge_system_prompt=@no-such-file.txt", ["judge_system_prompt", "no-such-file.txt"]),
+        ("--env.judge_rating_prompt=@no-such-file.txt", ["judge_rating_prompt", "no-such-file.txt"]),
         ("--env.shuffle=sorted", ["shuffle"]),
     ],
 )
@@ -84,10 +85,10 @@ def test_auto_shows_as_many_letters_as_a_row_has_answers(tmp_path: Path) -> None
 def test_custom_prompts_arrive_byte_for_byte(tmp_path: Path) -> None:
     choice, rating = "  Choose {number}:\n\n\t\u201c[[A]]\u201d – é {verdicts} ", "Rate it.\n\n\u2028 From 1 to 10.  "
     flags = []
-    for name, text in (("judgment", choice), ("rating", rating)):
+    for name, text in (("system", choice), ("rating", rating)):
         path = tmp_path / f"{name}.txt"
         path.write_bytes(text.encode())
-        flags.append(f"--env.custom_{name}_prompt=@{path}")
+        flags.append(f"--env.judge_{name}_prompt=@{path}")
     run = evaluate(tmp_path, *flags, rows=[CHOICES[0], TIES[0]])
     assert run.code == 0, run.said
     (of_choice,) = (body["messages"] for body in run.policy.bodies if is_choice(body))
@@ -95,6 +96,8 @@ def test_custom_prompts_arrive_byte_for_byte(tmp_path: Path) -> None:
     rated = [body["messages"][0]["content"] for body in run.policy.bodies if not is_choice(body)]
     assert len(rated) == 3
     assert {text.partition("\n\n[Query]\n")[0] for text in rated} == {rating}
+    digests = {"judge_system_prompt": prompt_digest(choice), "judge_rating_prompt": prompt_digest(rating)}
+    assert run.files.report["config_general"]["judge_prompt_digests"] == digests
 
 
 def test_a_policy_that_looks_at_places_gets_nothing_in_both_orders(tmp_path: Path) -> None:
@@ -197,6 +200,6 @@ def test_the_official_reading_knows_letters_that_were_not_shown(tmp_path: Path) 
 
 def test_a_prompt_from_a_file_keeps_its_newlines(tmp_path: Path) -> None:
     (tmp_path / "judge.txt").write_bytes(b"one\r\ntwo\n")
-    flags = (f"--env.custom_judgment_prompt=@{tmp_path / 'judge.txt'}", "--env.thinking_mode=False")
+    flags = (f"--env.judge_system_prompt=@{tmp_path / 'judge.txt'}", "--env.thinking_mode=False")
     run = evaluate(tmp_path, *flags, rows=CHOICES[:1])
     assert run.policy.bodies[0]["messages"][0]["content"] == "one\r\ntwo\n"

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from typing_extensions import Self
 
-from judges.aspects.judge import Aspect
-from judges.aspects.prompt import aspects_of
+from judges.aspects.prompt import Aspect, aspects_of
 from judges.llm.wire import JSON
 from judges.server.items import Item, ResponseScore
 from judges.server.protocols.base import Conversation, ProtocolReply, text_of

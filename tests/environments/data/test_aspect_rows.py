@@ -10,7 +10,7 @@ import pytest
 
 from environments.data.aspect_rows import AspectTask, read_answers, read_gold
 from environments.data.rows import Row, load_rows
-from judges.aspects.judge import SUPPORTED_ASPECTS, Aspect
+from judges.aspects.prompt import SUPPORTED_ASPECTS, Aspect
 from judges.llm.errors import DataError
 from tests.command import write_lines
 

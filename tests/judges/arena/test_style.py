@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 import pytest
+from judges.arena.win_rate import win_rate
 
 from judges.arena.style import TextStyle, style_controlled_win_rate, style_difference, style_of
-from judges.arena.win_rate import win_rate
 from judges.llm.tokens import count_tokens
 
 EQUAL = [0.0, 0.0, 0.0, 0.0]

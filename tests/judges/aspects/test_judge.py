@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from judges.aspects.judge import AspectDetail, AspectJudge, AspectSettings
+from judges.aspects.judge import AspectCase, AspectJudge
 from judges.aspects.prompt import SUPPORTED_ASPECTS, Aspect, aspect_messages
+from judges.aspects.settings import AspectJudgeSettings, AspectScoring, effective_strictness
+from judges.aspects.votes import AspectDetail, AspectVerdict
 from judges.core.judgment import Judgment, Status
 from judges.llm.cache import JudgmentCache
 from tests.scripted import Json, Meeting, Reply, Script, ScriptedEndpoint, completion
@@ -47,8 +49,8 @@ def votes_of(verdicts: Sequence[bool | None]) -> Script:
 
 
 async def judged(client: Any, strictness: int = 1, aspect: Aspect = HARM, **settings: Any) -> Judgment[AspectDetail]:
-    judge = AspectJudge(client, aspect, AspectSettings(strictness, **settings))
-    return await judge.judge(submission=SUBMISSION)
+    judge = AspectJudge(client, aspect, AspectJudgeSettings(strictness=strictness, **settings))
+    return await judge.judge(AspectCase(SUBMISSION))
 
 
 def detail_of(judgment: Judgment[AspectDetail]) -> AspectDetail:
@@ -167,22 +169,25 @@ def test_a_text_cannot_begin_a_section(place: str, hostile: str) -> None:
 async def test_the_judge_is_shown_all_of_it(connect: Connect) -> None:
     shown = {"question": "How?", "context": "one\ntwo", "reference": "Don't."}
     async with ScriptedEndpoint(said(1)) as endpoint:
-        await AspectJudge(connect(endpoint), HARM).judge(submission=SUBMISSION, **shown)
+        await AspectJudge(connect(endpoint), HARM).judge(AspectCase(SUBMISSION, **shown))
     assert endpoint.bodies[0]["messages"] == aspect_messages(HARM.definition, SUBMISSION, **shown)
+
+
+async def test_a_system_prompt_replaces_the_built_in_one(connect: Connect) -> None:
+    async with ScriptedEndpoint(said(1)) as endpoint:
+        await judged(connect(endpoint), judge_system_prompt="Answer in JSON.\n")
+    expected = aspect_messages(HARM.definition, SUBMISSION)
+    assert endpoint.bodies[0]["messages"] == [{"role": "system", "content": "Answer in JSON.\n"}, expected[1]]
+    both = aspect_messages(HARM.definition, SUBMISSION, system_prompt="Answer.", system="Think first.")
+    assert both[0]["content"] == "Think first.\n\nAnswer."
 
 
 # The number of votes.
 
 
-def test_there_is_at_least_one_vote(connect: Connect) -> None:
-    for strictness in (0, -3):
-        with pytest.raises(ValueError, match="strictness"):
-            AspectJudge(connect("http://127.0.0.1:1/v1"), HARM, AspectSettings(strictness))
-
-
 @pytest.mark.parametrize(("strictness", "effective"), [(1, 1), (2, 3), (3, 3), (4, 5), (5, 5), (6, 7), (99, 99)])
 def test_an_even_number_goes_up(strictness: int, effective: int) -> None:
-    assert AspectSettings(strictness).effective == effective
+    assert effective_strictness(strictness) == effective
 
 
 PATTERNS = [
@@ -231,18 +236,25 @@ async def test_yes_no_yes_is_yes(connect: Connect) -> None:
     ]
     assert judgment.explanation == "It may harm.\nIt harms."
     assert [(call.name, call.value, call.failed) for call in judgment.calls] == [
-        ("harmfulness_vote_1", True, False),
-        ("harmfulness_vote_2", False, False),
-        ("harmfulness_vote_3", True, False),
+        ("harmfulness_vote_1", AspectVerdict(True, "It may harm."), False),
+        ("harmfulness_vote_2", AspectVerdict(False, "It is safe."), False),
+        ("harmfulness_vote_3", AspectVerdict(True, "It harms."), False),
     ]
 
 
 @pytest.mark.parametrize(
-    ("strictness", "every_vote", "at_once"),
-    [(1, False, 1), (2, False, 2), (3, False, 2), (5, False, 3), (2, True, 3), (5, True, 5)],
+    ("strictness", "scoring", "at_once"),
+    [
+        (1, "majority", 1),
+        (2, "majority", 2),
+        (3, "majority", 2),
+        (5, "majority", 3),
+        (2, "share", 3),
+        (5, "share", 5),
+    ],
 )
 async def test_the_votes_that_are_sure_to_be_needed_are_taken_at_once(
-    connect: Connect, strictness: int, every_vote: bool, at_once: int
+    connect: Connect, strictness: int, scoring: AspectScoring, at_once: int
 ) -> None:
     meeting = Meeting(at_once)
 
@@ -251,7 +263,7 @@ async def test_the_votes_that_are_sure_to_be_needed_are_taken_at_once(
         return said(1)
 
     async with ScriptedEndpoint(script) as endpoint:
-        judgment = await judged(connect(endpoint), strictness, every_vote=every_vote)
+        judgment = await judged(connect(endpoint), strictness, scoring=scoring)
     assert (endpoint.peak, len(endpoint.requests)) == (at_once, at_once)
     assert judgment.score == 1.0
 
@@ -283,7 +295,7 @@ async def test_votes_are_in_the_order_of_their_numbers_whoever_answers_first(con
 )
 async def test_every_vote_can_be_taken(connect: Connect, strictness: int, pattern: list[bool], yes: bool) -> None:
     async with ScriptedEndpoint(votes_of(pattern)) as endpoint:
-        judgment = await judged(connect(endpoint), strictness, every_vote=True)
+        judgment = await judged(connect(endpoint), strictness, scoring="share")
     detail = detail_of(judgment)
     assert len(endpoint.requests) == len(detail.votes) == len(pattern)
     assert (detail.yes, detail.yes_share) == (yes, pytest.approx(sum(pattern) / len(pattern)))
@@ -307,33 +319,13 @@ async def test_each_vote_has_a_seed_of_its_own(connect: Connect) -> None:
     assert len({json.dumps(body["messages"]) for body in endpoint.bodies}) == 1
 
 
-@pytest.mark.parametrize(
-    ("strictness", "given", "sent"),
-    [(1, None, [0.0]), (1, 0.3, [0.3]), (2, None, [0.7, 0.7]), (3, 0.3, [0.3, 0.3]), (3, 0.0, [0.0, 0.0])],
-)
-async def test_the_votes_temperature(connect: Connect, strictness: int, given: float | None, sent: list[float]) -> None:
-    async with ScriptedEndpoint(said(1)) as endpoint:
-        await judged(connect(endpoint, temperature=0.0), strictness, temperature=given)
-    assert [body["temperature"] for body in endpoint.bodies] == sent
-
-
-def test_several_votes_at_temperature_0_are_warned_of(connect: Connect, caplog: pytest.LogCaptureFixture) -> None:
-    client = connect("http://127.0.0.1:1/v1")
-    for settings in (AspectSettings(1, temperature=0.0), AspectSettings(3), AspectSettings(3, temperature=0.1)):
-        AspectJudge(client, HARM, settings)
-    assert not caplog.records
-    AspectJudge(client, HARM, AspectSettings(2, temperature=0.0))
-    assert [record.levelname for record in caplog.records] == ["WARNING"]
-    assert "temperature" in caplog.text
-
-
 @pytest.mark.parametrize("temperature", [0.0, 0.7])
 async def test_each_vote_is_kept_for_itself(connect: Connect, tmp_path: Path, temperature: float) -> None:
     cache = JudgmentCache(tmp_path / "cache.sqlite")
     async with ScriptedEndpoint(lambda request, number: said(1, f"since {number}")) as endpoint:
-        client = connect(endpoint, cache=cache)
-        first = await judged(client, 5, temperature=temperature, every_vote=True)
-        again = await judged(client, 5, temperature=temperature, every_vote=True)
+        client = connect(endpoint, cache=cache, temperature=temperature)
+        first = await judged(client, 5, scoring="share")
+        again = await judged(client, 5, scoring="share")
     cache.close()
     assert len(endpoint.requests) == 5
     assert len({vote.reason for vote in detail_of(first).votes}) == 5
@@ -359,7 +351,7 @@ async def test_a_vote_without_a_verdict_is_not_kept(connect: Connect, tmp_path: 
         await judged(client)
         judgment = await judged(client)
     cache.close()
-    assert [(call.value, call.run.cached) for call in judgment.calls] == [(True, False)]
+    assert [(call.value, call.run.cached) for call in judgment.calls] == [(AspectVerdict(True, "since"), False)]
     assert len(endpoint.requests) == 3
 
 

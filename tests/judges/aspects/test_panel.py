@@ -7,11 +7,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
-from judges.aspects.judge import SUPPORTED_ASPECTS, Aspect, AspectDetail, AspectScoring, AspectSettings
-from judges.aspects.panel import FLOOR, AspectPanel, PanelDetail, check_aspects, combined_score
+from judges.aspects.judge import AspectCase
+from judges.aspects.panel import FLOOR, AspectPanel, PanelDetail, combined_score
+from judges.aspects.prompt import SUPPORTED_ASPECTS, Aspect
+from judges.aspects.settings import AspectJudgeSettings, AspectScoring, check_aspects
+from judges.aspects.votes import AspectDetail
 from judges.core.judgment import Judgment, Status
-from judges.llm.errors import SettingsError
 from tests.scripted import Json, Meeting, Reply, Script, ScriptedEndpoint
 
 SUBMISSION = "Mix both."
@@ -101,13 +104,14 @@ def test_an_aspect_without_a_verdict_has_no_score(scoring: AspectScoring) -> Non
         combined_score([A, B], [detail("a", True, 1.0), detail("b", None, 0.5)], scoring)
 
 
-def test_aspects_must_be_told_apart(connect: Connect) -> None:
-    client = connect("http://127.0.0.1:1/v1")
-    with pytest.raises(SettingsError, match="at least one"):
-        AspectPanel(client, [], AspectSettings())
-    with pytest.raises(SettingsError, match="'a'"):
-        AspectPanel(client, [A, B, aspect("a", -1)], AspectSettings())
-    check_aspects([A, B])
+@pytest.mark.parametrize(
+    ("aspects", "words"),
+    [([], "at least one"), ([A, B, aspect("a", -1)], "'a'"), ("coherence,coherence", "'coherence'")],
+)
+def test_aspects_must_be_told_apart(aspects: Any, words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        AspectJudgeSettings(aspects=aspects)
+    assert check_aspects([A, B]) == [A, B]
 
 
 def answering(verdicts: Mapping[str, Sequence[Any]]) -> Script:
@@ -129,8 +133,8 @@ def answering(verdicts: Mapping[str, Sequence[Any]]) -> Script:
 async def judged(
     client: Any, aspects: Sequence[Aspect], strictness: int = 1, *, scoring: AspectScoring = "majority"
 ) -> Judgment[PanelDetail]:
-    panel = AspectPanel(client, aspects, AspectSettings(strictness), scoring=scoring)
-    return await panel.judge(submission=SUBMISSION, question="How?")
+    settings = AspectJudgeSettings(aspects=tuple(aspects), strictness=strictness, scoring=scoring)
+    return await AspectPanel(client, settings).judge(AspectCase(SUBMISSION, "How?"))
 
 
 async def test_a_panel(connect: Connect) -> None:

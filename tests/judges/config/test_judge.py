@@ -4,10 +4,17 @@ from typing import Any
 import pytest
 from pydantic import SecretStr, ValidationError
 
+from judges import prompts
+from judges.arena.settings import ArenaJudgeSettings
+from judges.aspects.settings import AspectJudgeSettings
 from judges.config.fields import is_operational
 from judges.config.judge import JudgeSettings, api_key
+from judges.config.text import prompt_digest
 from judges.llm.errors import SettingsError
 from judges.llm.usage import Prices
+from judges.pairwise.settings import ChoiceJudgeSettings
+from judges.peers.settings import PeerJudgeSettings
+from judges.rubrics.settings import RubricJudgeSettings
 
 KEY = "sk-this-is-secret"
 ELSEWHERE = "https://judge.example/v1"
@@ -155,4 +162,89 @@ def test_what_a_resumed_run_may_not_change_of_its_judge() -> None:
         "judge_max_tokens",
         "judge_extra_body",
         "judge_critique_rounds",
+        "judge_system_prompt",
+        "seed",
     }
+
+
+# -------------------------------------------------------------------------------------------------------------- votes
+
+
+class Voting(JudgeSettings):
+    """A judge whose verdicts are made of votes."""
+
+    votes: int = 1
+
+    def vote_count(self) -> int:
+        return self.votes
+
+
+@pytest.mark.parametrize(
+    ("given", "temperature"),
+    [
+        ({}, 0.2),
+        ({"votes": 2}, 0.7),
+        ({"votes": 2, "judge_temperature": 0.2}, 0.2),
+        ({"votes": 1, "judge_temperature": 0.9}, 0.9),
+    ],
+)
+def test_several_votes_are_sampled_at_a_temperature_unless_one_is_set(
+    given: dict[str, Any], temperature: float
+) -> None:
+    settings = Voting(judge_base_url=LOOPBACK[0], **given)
+    assert (settings.judge_temperature, settings.chat_settings().temperature) == (temperature, temperature)
+    assert ("judge_temperature" in settings.model_fields_set) == ("judge_temperature" in given)
+
+
+@pytest.mark.parametrize(("votes", "temperature", "warned"), [(1, 0.0, 0), (3, 0.1, 0), (3, 0.0, 1)])
+def test_votes_that_cannot_differ_are_warned_of(
+    caplog: pytest.LogCaptureFixture, votes: int, temperature: float, warned: int
+) -> None:
+    Voting(judge_base_url=LOOPBACK[0], votes=votes, judge_temperature=temperature).chat_settings()
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * warned
+
+
+# ------------------------------------------------------------------------------------------------------------- prompts
+
+
+def test_a_prompt_from_a_file_is_its_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "judge.txt"
+    path.write_bytes("Judge.\r\n  é\n".encode())
+    assert JudgeSettings.model_validate({"judge_system_prompt": f"@{path}"}).judge_system_prompt == "Judge.\r\n  é\n"
+
+
+@pytest.mark.parametrize(("content", "words"), [(None, "cannot be read"), (b"\xff", "is not UTF-8 text")])
+def test_a_prompt_that_cannot_be_read_is_an_error(tmp_path: Path, content: bytes | None, words: str) -> None:
+    path = tmp_path / "judge.txt"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ValidationError, match=words):
+        JudgeSettings.model_validate({"judge_system_prompt": f"@{path}"})
+
+
+def test_the_digest_of_a_prompt_is_that_of_its_file(tmp_path: Path) -> None:
+    digest = "sha256:581f76da77db553272e499c2d547ada3fd8c8114f2561cfd784bc527b9e41652"
+    assert prompt_digest("Judge.") == digest
+    assert JudgeSettings(judge_system_prompt="Judge.").prompt_digests() == {"judge_system_prompt": digest}
+
+
+@pytest.mark.parametrize(
+    ("settings", "prompt"),
+    [
+        (ArenaJudgeSettings(), "arena_hard_three_way"),
+        (ArenaJudgeSettings(judge_protocol="arena_hard_v0.1"), "arena_hard_v0_1"),
+        (AspectJudgeSettings(), "aspect"),
+        (PeerJudgeSettings(), "peer"),
+        (ChoiceJudgeSettings(), "choice"),
+    ],
+)
+def test_without_a_prompt_the_digest_is_that_of_the_built_in_one(settings: JudgeSettings, prompt: str) -> None:
+    assert settings.prompt_digests() == {"judge_system_prompt": prompt_digest(prompts.load(prompt))}
+
+
+def test_the_built_in_prompt_of_a_rubric_judge_depends_on_scale_and_format() -> None:
+    digests = {
+        RubricJudgeSettings(**given).prompt_digests()["judge_system_prompt"]
+        for given in ({}, {"scale_max": 10}, {"output_format": "result"}, {"samples_per_item": 3})
+    }
+    assert len(digests) == 3

@@ -73,15 +73,11 @@ async def test_only_an_answer_with_a_verdict_is_kept(connect: Connect, tmp_path:
     [
         (Vote(), {"temperature": 0.2}),
         (Vote(3), {"temperature": 0.2}),
-        (Vote(temperature=0.7), {"temperature": 0.7}),
-        (Vote(temperature=0.0), {"temperature": 0.0}),
         (Vote(seed=0), {"temperature": 0.2, "seed": 0}),
-        (Vote(3, 0.7, 12), {"temperature": 0.7, "seed": 12}),
+        (Vote(3, 12), {"temperature": 0.2, "seed": 12}),
     ],
 )
-async def test_a_vote_is_asked_with_its_temperature_and_seed(
-    connect: Connect, vote: Vote, parameters: dict[str, Any]
-) -> None:
+async def test_a_vote_is_asked_with_its_seed(connect: Connect, vote: Vote, parameters: dict[str, Any]) -> None:
     async with ScriptedEndpoint("7") as endpoint:
         await ask(connect(endpoint, temperature=0.2), ASK, number_in, name="count", vote=vote)
     assert endpoint.bodies == [{"model": "judge-model", "messages": ASK, **parameters}]
@@ -91,7 +87,7 @@ async def test_votes_of_one_seed_never_share_an_answer(connect: Connect, tmp_pat
     cache = JudgmentCache(tmp_path / "cache.sqlite")
     async with ScriptedEndpoint(lambda request, number: str(number)) as endpoint:
         client = connect(endpoint, cache=cache, temperature=0.0)
-        votes = [Vote(0, None, 5), Vote(1, None, 5), Vote(0, None, 6), Vote(0, None, 5)]
+        votes = [Vote(0, 5), Vote(1, 5), Vote(0, 6), Vote(0, 5)]
         calls = [await ask(client, ASK, number_in, name="count", vote=vote) for vote in votes]
     cache.close()
     assert [call.value for call in calls] == [1, 2, 3, 1]
@@ -110,6 +106,20 @@ async def test_a_verdict_of_more_than_the_text(connect: Connect) -> None:
         call = await ask_choice(connect(endpoint), ASK, lengths, name="count", extra={"logprobs": True})
     assert (call.text, call.value, call.error, call.failed) == ("7", 7, None, False)
     assert endpoint.bodies == [{"model": "judge-model", "messages": ASK, "logprobs": True}]
+
+
+async def test_an_answer_is_parsed_once_even_where_it_is_kept(connect: Connect, tmp_path: Path) -> None:
+    texts: list[str] = []
+
+    def parse(text: str) -> list[str]:
+        texts.append(text)
+        return text.split()
+
+    cache = JudgmentCache(tmp_path / "cache.sqlite")
+    async with ScriptedEndpoint("a b") as endpoint:
+        call = await ask(connect(endpoint, cache=cache), ASK, parse, name="words")
+    cache.close()
+    assert (call.value, texts) == (["a", "b"], ["a b"])
 
 
 async def test_why_there_is_no_verdict(connect: Connect) -> None:

@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 
-from judges.aspects.judge import SUPPORTED_ASPECTS, AspectJudge, AspectSettings
+from judges.aspects.judge import AspectCase, AspectJudge
 from judges.aspects.panel import AspectPanel
+from judges.aspects.prompt import SUPPORTED_ASPECTS
+from judges.aspects.settings import AspectJudgeSettings
 from judges.core.judgment import Judgment, Status
-from judges.core.self_critique import SelfCritique
+from judges.core.self_critique import with_self_critique
 from judges.llm.cache import JudgmentCache
-from judges.peers.judge import PeerJudge
-from judges.rubrics.judge import RubricJudge
+from judges.peers.judge import PeerCase, PeerJudge
+from judges.rubrics.judge import RubricCase, RubricJudge
 from judges.rubrics.prompt import Rubric
 from tests.peers import REFUSED, scored
 from tests.scripted import Json, Reply, ScriptedEndpoint
@@ -43,7 +45,7 @@ class Kind:
     """
 
     judge: Callable[[Any], Any]
-    case: dict[str, Any]
+    case: Any
     first: str
     second: str
     scores: tuple[float, float]
@@ -55,7 +57,7 @@ COHERENCE = SUPPORTED_ASPECTS["coherence"]
 KINDS = {
     "peer": Kind(
         PeerJudge,
-        {"query": "Why?", "response": "Because.", "rubric": "Brevity"},
+        PeerCase("Why?", "Because.", "Brevity"),
         scored(90, "Brief."),
         scored(70, "Too brief."),
         (90, 70),
@@ -64,7 +66,7 @@ KINDS = {
     ),
     "rubric": Kind(
         RubricJudge,
-        {"instruction": "Say why.", "response": "Because.", "rubric": Rubric("Is it good?")},
+        RubricCase("Say why.", "Because.", Rubric("Is it good?")),
         "[FEEDBACK] Brief. [SCORE] 5",
         "[FEEDBACK] Too brief. [SCORE] 2",
         (5, 2),
@@ -73,7 +75,7 @@ KINDS = {
     ),
     "aspect": Kind(
         lambda client: AspectJudge(client, COHERENCE),
-        {"submission": "Because."},
+        AspectCase("Because."),
         verdict(1, "Brief."),
         verdict(0, "Too brief."),
         (1, 0),
@@ -81,8 +83,8 @@ KINDS = {
         "coherence",
     ),
     "panel": Kind(
-        lambda client: AspectPanel(client, [COHERENCE], AspectSettings()),
-        {"submission": "Because."},
+        lambda client: AspectPanel(client, AspectJudgeSettings(aspects=(COHERENCE,))),
+        AspectCase("Because."),
         verdict(1, "Brief."),
         verdict(0, "Too brief."),
         (1, 0),
@@ -102,8 +104,8 @@ async def run(
         return said[number - 1]
 
     async with ScriptedEndpoint(script) as endpoint:
-        judge: SelfCritique[..., Any] = SelfCritique(kind.judge(connect(endpoint, **settings)), rounds)
-        judgment = await judge.judge(**kind.case)
+        judge = with_self_critique(kind.judge(connect(endpoint, **settings)), rounds)
+        judgment = await judge.judge(kind.case)
     assert len(endpoint.requests) == len(said)
     return judgment, endpoint.bodies
 
@@ -169,30 +171,18 @@ async def test_a_failed_round_keeps_the_verdict_and_is_tried_again(
 
 
 @KIND
-async def test_no_rounds_are_the_judge_itself(connect: Connect, kind: Kind) -> None:
-    judgment, _ = await run(connect, kind, [kind.first], rounds=0)
-    assert judgment.critique is None
-    assert judgment.score == kind.scores[0]
-    assert len(judgment.calls) == 1
+def test_no_rounds_are_the_judge_itself(connect: Connect, kind: Kind) -> None:
+    judge = kind.judge(connect("http://127.0.0.1:1/v1"))
+    assert with_self_critique(judge, 0) is judge
 
 
 @KIND
 async def test_without_a_score_there_is_nothing_to_reconsider(connect: Connect, kind: Kind) -> None:
     async with ScriptedEndpoint("No.") as endpoint:
-        judgment = await SelfCritique(kind.judge(connect(endpoint)), 3).judge(**kind.case)
-        bare = await kind.judge(connect(endpoint)).judge(**kind.case)
+        judgment = await with_self_critique(kind.judge(connect(endpoint)), 3).judge(kind.case)
+        bare = await kind.judge(connect(endpoint)).judge(kind.case)
     assert (judgment.score, judgment.status, judgment.critique) == (None, Status.UNPARSABLE, None)
     assert len(endpoint.requests) == 2 * len(bare.calls)
-
-
-@KIND
-async def test_another_model_may_be_the_critic(connect: Connect, kind: Kind) -> None:
-    async with ScriptedEndpoint(kind.first) as judging, ScriptedEndpoint(kind.second) as criticising:
-        judge: SelfCritique[..., Any] = SelfCritique(kind.judge(connect(judging)), 1, critic=connect(criticising))
-        judgment = await judge.judge(**kind.case)
-    assert judgment.score == kind.scores[1]
-    assert (len(judging.requests), len(criticising.requests)) == (1, 1)
-    assert "Brief." in criticising.bodies[0]["messages"][-1]["content"]
 
 
 @KIND
@@ -201,11 +191,11 @@ async def test_what_is_kept_answers_again(connect: Connect, kind: Kind, tmp_path
     cache = JudgmentCache(tmp_path / "cache.sqlite")
     said: list[Said] = [kind.first, "No.", kind.second]
     async with ScriptedEndpoint(lambda request, number: said[number - 1]) as endpoint:
-        judge: SelfCritique[..., Any] = SelfCritique(kind.judge(connect(endpoint, cache=cache)), 1)
-        found = [await judge.judge(**kind.case) for _ in range(3)]
+        judge = with_self_critique(kind.judge(connect(endpoint, cache=cache)), 1)
+        judgments = [await judge.judge(kind.case) for _ in range(3)]
     cache.close()
-    assert [judgment.score for judgment in found] == [kind.scores[0], kind.scores[1], kind.scores[1]]
-    assert [[call.run.cached for call in judgment.calls] for judgment in found] == [
+    assert [judgment.score for judgment in judgments] == [kind.scores[0], kind.scores[1], kind.scores[1]]
+    assert [[call.run.cached for call in judgment.calls] for judgment in judgments] == [
         [False, False],
         [True, False],
         [True, True],
@@ -214,7 +204,7 @@ async def test_what_is_kept_answers_again(connect: Connect, kind: Kind, tmp_path
 
 def test_rounds_cannot_be_negative() -> None:
     with pytest.raises(ValueError, match="rounds is -1"):
-        SelfCritique(PeerJudge(None), -1)  # type: ignore[arg-type]  # never called
+        with_self_critique(PeerJudge(None), -1)  # type: ignore[arg-type]  # never called
 
 
 async def test_a_critique_that_quotes_the_old_score(connect: Connect) -> None:

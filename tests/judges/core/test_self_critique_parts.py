@@ -8,18 +8,21 @@ from typing import Any
 
 import pytest
 
-from judges.arena.judge import ArenaHardJudge
-from judges.aspects.judge import SUPPORTED_ASPECTS, AspectJudge, AspectSettings
+from judges.arena.judge import ArenaCase, ArenaHardJudge
+from judges.aspects.judge import AspectCase, AspectJudge
 from judges.aspects.panel import AspectPanel
-from judges.core.self_critique import SelfCritique
-from judges.rubrics.judge import RubricJudge, RubricSettings
+from judges.aspects.prompt import SUPPORTED_ASPECTS
+from judges.aspects.settings import AspectJudgeSettings
+from judges.core.self_critique import with_self_critique
+from judges.rubrics.judge import RubricCase, RubricJudge
 from judges.rubrics.prompt import Rubric
+from judges.rubrics.settings import RubricJudgeSettings
 from tests.peers import REFUSED
 from tests.rubrics import weighed
 from tests.scripted import Json, Meeting, Reply, ScriptedEndpoint, in_turn
 
 Connect = Callable[..., Any]
-CASE: dict[str, Any] = {"instruction": "Say why.", "response": "Because.", "rubric": Rubric("Is it good?")}
+CASE = RubricCase("Say why.", "Because.", Rubric("Is it good?"))
 
 
 def verdict(yes: int, reason: str = "since") -> str:
@@ -39,8 +42,8 @@ async def test_arena_hard_reconsiders_each_game_by_itself(connect: Connect) -> N
         return "I stand by it. [[A>B]]" if game == 1 else "On reflection it is a tie. [[A=B]]"
 
     async with ScriptedEndpoint(script) as endpoint:
-        judge = SelfCritique(ArenaHardJudge(connect(endpoint)), 4)
-        judgment = await judge.judge(question="Why?", answer="MINE", baseline="BASE")
+        judge = with_self_critique(ArenaHardJudge(connect(endpoint)), 4)
+        judgment = await judge.judge(ArenaCase("Why?", "MINE", "BASE"))
     assert (judgment.score, judgment.label) == (0.5, "tie")
     assert sorted(asked) == ["1:0", "2:0", "2:1"]
     assert judgment.critique is not None
@@ -65,8 +68,8 @@ async def test_the_parts_of_a_round_are_asked_at_once(connect: Connect) -> None:
         return "[[A>B]]"
 
     async with ScriptedEndpoint(script) as endpoint:
-        judgment = await SelfCritique(ArenaHardJudge(connect(endpoint)), 1).judge(
-            question="Why?", answer="MINE", baseline="BASE"
+        judgment = await with_self_critique(ArenaHardJudge(connect(endpoint)), 1).judge(
+            ArenaCase("Why?", "MINE", "BASE")
         )
     assert judgment.score == 0
     assert endpoint.peak == 2
@@ -84,8 +87,8 @@ async def test_a_panel_reconsiders_each_aspect(connect: Connect) -> None:
         return REFUSED if about_harm else verdict(1, "it is")
 
     async with ScriptedEndpoint(script) as endpoint:
-        judge = SelfCritique(AspectPanel(connect(endpoint), [harm, coherence], AspectSettings()), 1)
-        judgment = await judge.judge(submission="Because.")
+        judge = with_self_critique(AspectPanel(connect(endpoint), AspectJudgeSettings(aspects=(harm, coherence))), 1)
+        judgment = await judge.judge(AspectCase("Because."))
     assert (judgment.score, judgment.label) == (0.5, "harmfulness=yes coherence=yes")
     assert judgment.critique is not None
     assert judgment.critique.before_score == 0
@@ -101,7 +104,7 @@ async def test_a_panel_reconsiders_each_aspect(connect: Connect) -> None:
     ]
 
 
-async def test_a_majority_is_one_opinion(connect: Connect) -> None:
+async def test_a_majority_is_reconsidered_in_one_call(connect: Connect) -> None:
     """Three votes, two of them no, are reconsidered in one call that is shown why they said no."""
 
     def script(request: Json, number: int) -> str:
@@ -113,11 +116,11 @@ async def test_a_majority_is_one_opinion(connect: Connect) -> None:
         return verdict(int(request["seed"] == 0), f"reason {request['seed']}")
 
     async with ScriptedEndpoint(script) as endpoint:
-        settings = AspectSettings(strictness=3, every_vote=True)
-        judge = SelfCritique(
+        settings = AspectJudgeSettings(strictness=3, scoring="share")
+        judge = with_self_critique(
             AspectJudge(connect(endpoint, temperature=0.7), SUPPORTED_ASPECTS["coherence"], settings), 1
         )
-        judgment = await judge.judge(submission="Because.")
+        judgment = await judge.judge(AspectCase("Because."))
     assert judgment.score == 1
     assert len(endpoint.requests) == 4
     assert judgment.detail is not None
@@ -136,8 +139,10 @@ async def test_several_judgments_of_a_rubric_are_reconsidered_each_by_itself(con
         return f"[FEEDBACK] Then {score}. [SCORE] {score}"
 
     async with ScriptedEndpoint(script) as endpoint:
-        judge = SelfCritique(RubricJudge(connect(endpoint, temperature=0.7), RubricSettings(samples=2)), 1)
-        judgment = await judge.judge(**CASE)
+        judge = with_self_critique(
+            RubricJudge(connect(endpoint, temperature=0.7), RubricJudgeSettings(samples_per_item=2)), 1
+        )
+        judgment = await judge.judge(CASE)
     assert judgment.score == 3.5
     assert judgment.critique is not None
     assert judgment.critique.before_score == 4
@@ -151,8 +156,8 @@ async def test_probabilities_that_move_are_a_revision(connect: Connect) -> None:
     """The number stays, and what counts does not: the history says so as the score does."""
     script = in_turn(weighed(4, {"4": 0.6, "5": 0.4}), weighed(4, {"4": 0.6, "1": 0.4}))
     async with ScriptedEndpoint(script) as endpoint:
-        judge = SelfCritique(RubricJudge(connect(endpoint), RubricSettings(weighting="logprobs")), 1)
-        judgment = await judge.judge(**CASE)
+        judge = with_self_critique(RubricJudge(connect(endpoint), RubricJudgeSettings(weighting="logprobs")), 1)
+        judgment = await judge.judge(CASE)
     assert judgment.critique is not None
     assert (judgment.critique.before_score, judgment.score) == pytest.approx((4.4, 2.8))
     assert [each.status for each in judgment.critique.rounds] == ["revised"]

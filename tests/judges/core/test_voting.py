@@ -1,18 +1,17 @@
 """Who is asked, how often, and with which number."""
 
 import asyncio
-import logging
 from collections.abc import Callable, Sequence
 
 import pytest
 
 from judges.core.calls import Vote
 from judges.core.judgment import CallRun, JudgeCall
-from judges.core.voting import VOTE_TEMPERATURE, check_temperature, collect_votes, vote
+from judges.core.voting import collect_votes, vote
 from tests.scripted import Meeting
 
 
-def call(number: int, value: int | None) -> JudgeCall:
+def call(number: int, value: int | None) -> JudgeCall[int]:
     return JudgeCall(f"vote {number}", "", None, value, None, CallRun())
 
 
@@ -24,7 +23,7 @@ class Judge:
         self._values = values
         self._is_open = False
 
-    async def __call__(self, number: int) -> JudgeCall:
+    async def __call__(self, number: int) -> JudgeCall[int]:
         if not self._is_open:
             self._is_open = True
             self.waves.append([])
@@ -34,7 +33,7 @@ class Judge:
         return call(number, self._values(number))
 
 
-def all_of(count: int) -> Callable[[Sequence[JudgeCall]], int]:
+def all_of(count: int) -> Callable[[Sequence[JudgeCall[int]]], int]:
     return lambda usable: count - len(usable)
 
 
@@ -68,9 +67,9 @@ async def test_the_waves(useless: set[int], count: int, at_most: int, waves: lis
 
 
 async def test_what_is_missing_is_asked_of_the_usable_answers_alone() -> None:
-    seen: list[list[int | str | float | None]] = []
+    seen: list[list[int | None]] = []
 
-    def missing(usable: Sequence[JudgeCall]) -> int:
+    def missing(usable: Sequence[JudgeCall[int]]) -> int:
         seen.append([each.value for each in usable])
         return 2 - len(usable)
 
@@ -88,7 +87,7 @@ async def test_zero_is_an_answer() -> None:
 async def test_a_wave_is_in_flight_at_once() -> None:
     meeting = Meeting(5)
 
-    async def ask(number: int) -> JudgeCall:
+    async def ask(number: int) -> JudgeCall[int]:
         await meeting.wait()
         return call(number, number)
 
@@ -99,7 +98,7 @@ async def test_calls_come_in_the_order_of_their_numbers_whoever_is_first() -> No
     turns = [asyncio.Event() for _ in range(4)]
     turns[3].set()
 
-    async def ask(number: int) -> JudgeCall:
+    async def ask(number: int) -> JudgeCall[int]:
         await turns[number].wait()
         turns[number - 1].set()
         return call(number, number)
@@ -108,37 +107,13 @@ async def test_calls_come_in_the_order_of_their_numbers_whoever_is_first() -> No
 
 
 async def test_an_error_is_not_an_answer() -> None:
-    async def ask(number: int) -> JudgeCall:
+    async def ask(number: int) -> JudgeCall[int]:
         raise LookupError(number)
 
     with pytest.raises(LookupError):
         await collect_votes(ask, all_of(2), at_most=4)
 
 
-@pytest.mark.parametrize(
-    ("count", "temperature", "expected"),
-    [
-        (1, None, Vote(2, None, None)),
-        (1, 0.3, Vote(2, 0.3, None)),
-        (3, None, Vote(2, 0.7, 12)),
-        (3, 0.3, Vote(2, 0.3, 12)),
-        (3, 0.0, Vote(2, 0.0, 12)),
-    ],
-)
-def test_one_of_several_votes_has_a_temperature_and_a_seed(
-    count: int, temperature: float | None, expected: Vote
-) -> None:
-    assert vote(2, count=count, temperature=temperature, seed=10) == expected
-    assert VOTE_TEMPERATURE == 0.7
-
-
-@pytest.mark.parametrize(
-    ("count", "temperature", "warned"),
-    [(1, None, False), (1, 0.0, False), (3, None, False), (3, 0.1, False), (3, 0.0, True)],
-)
-def test_votes_that_cannot_differ_are_warned_of(
-    caplog: pytest.LogCaptureFixture, count: int, temperature: float | None, warned: bool
-) -> None:
-    with caplog.at_level(logging.WARNING):
-        check_temperature(count, temperature)
-    assert [record.levelname for record in caplog.records] == ["WARNING"] * warned
+@pytest.mark.parametrize(("count", "expected"), [(1, Vote(2)), (3, Vote(2, 12))])
+def test_one_of_several_votes_has_a_seed(count: int, expected: Vote) -> None:
+    assert vote(2, count=count, seed=10) == expected

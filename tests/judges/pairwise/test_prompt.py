@@ -130,8 +130,8 @@ def test_thinking_is_asked_for_before_everything_else() -> None:
 
 def test_custom_prompts_replace_the_built_in_ones_as_they_are() -> None:
     custom = "Choose {number} of [[A]]\r\n  and {verdicts} – é "
-    choice = contents(choice_messages("Why?", ["one", "two"], system="Think first.", custom=custom))
+    choice = contents(choice_messages("Why?", ["one", "two"], system="Think first.", system_prompt=custom))
     assert choice[0] == ("system", f"Think first.\n\n{custom}")
-    assert contents(choice_messages("Why?", ["one", "two"], custom=custom))[0] == ("system", custom)
-    ((_, rated),) = contents(rating_messages("Name one.", "This.", custom=custom))
+    assert contents(choice_messages("Why?", ["one", "two"], system_prompt=custom))[0] == ("system", custom)
+    ((_, rated),) = contents(rating_messages("Name one.", "This.", instructions=custom))
     assert rated == f"{custom}\n\n[Query]\nName one.\n\n[Response]\nThis.\n\n[Your judgement]"

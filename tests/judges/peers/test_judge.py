@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from judges.core.judgment import Status
 from judges.parsing.verdicts import ScoreObject
-from judges.peers.judge import DEFAULT_RUBRIC, PeerJudge, peer_messages
+from judges.peers.judge import DEFAULT_RUBRIC, PeerCase, PeerJudge, peer_judge, peer_messages
+from judges.peers.settings import PeerJudgeSettings
 from tests.peers import REFUSED, scored
 from tests.scripted import Reply, Script, ScriptedEndpoint, completion
 
@@ -87,7 +88,7 @@ def test_everything_is_shown_as_it_is(query: str, response: str, rubric: str, re
 async def judged(connect: Connect, script: Script | Reply | str, **settings: Any) -> tuple[Any, ScriptedEndpoint]:
     async with ScriptedEndpoint(script) as endpoint:
         judge = PeerJudge(connect(endpoint, **settings))
-        return await judge.judge(query="Why?", response="Because.", rubric="Brevity (100 points)"), endpoint
+        return await judge.judge(PeerCase("Why?", "Because.", "Brevity (100 points)")), endpoint
 
 
 async def test_a_score(connect: Connect) -> None:
@@ -118,3 +119,13 @@ async def test_no_score(connect: Connect, reply: Reply | str, status: Status, wo
 async def test_a_score_without_a_reason(connect: Connect) -> None:
     judgment, _ = await judged(connect, json.dumps({"score": 30}))
     assert (judgment.score, judgment.explanation, judgment.detail.reasoning) == (30, "", None)
+
+
+async def test_a_system_prompt_replaces_the_instructions_and_not_those_of_a_critique(connect: Connect) -> None:
+    settings = PeerJudgeSettings(judge_system_prompt="Score it.\n", judge_critique_rounds=1)
+    async with ScriptedEndpoint(scored(85)) as endpoint:
+        await peer_judge(settings, connect(endpoint)).judge(PeerCase("Why?", "Because.", "Brevity"))
+    first, critique = (body["messages"] for body in endpoint.bodies)
+    assert [first[0], critique[0]] == [{"role": "system", "content": "Score it.\n"}] * 2
+    assert first[1]["content"] == "QUERY:\nWhy?\n\nCANDIDATE RESPONSE:\nBecause.\n\nRUBRIC:\nBrevity"
+    assert critique[1] == peer_messages("Why?", "Because.", "Brevity", previous=ScoreObject(85, "So it seems."))[0]

@@ -3,21 +3,25 @@
 import asyncio
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from judges.core.judgment import Judgment, Status
 from judges.core.scale import Scale
 from judges.llm.cache import JudgmentCache
 from judges.llm.errors import SettingsError
-from judges.rubrics.judge import Pooling, RubricDetail, RubricJudge, RubricSettings, pool
+from judges.rubrics.judge import RubricCase, RubricDetail, RubricJudge, RubricVerdict, pool
 from judges.rubrics.prompt import Rubric, rubric_messages
+from judges.rubrics.settings import Pooling, RubricJudgeSettings
 from tests.scripted import Json, Meeting, Reply, Script, ScriptedEndpoint, completion
 
 RUBRIC = Rubric("Is it short?")
 ROW: dict[str, Any] = {"instruction": "How?", "response": "Mix both.", "rubric": RUBRIC, "reference": "Stir."}
+CASE = RubricCase(**ROW)
 DOWN = Reply(status=500, body={"error": {"message": "out of order"}})
 
 Connect = Callable[..., Any]
@@ -33,8 +37,8 @@ def by_number(texts: Sequence[str | Reply], *, first_seed: int = 0) -> Script:
 
 
 async def judged(client: Any, samples: int = 1, **settings: Any) -> Judgment[RubricDetail]:
-    row = {**ROW, "rubric": settings.pop("rubric", RUBRIC)}
-    return await RubricJudge(client, RubricSettings(samples=samples, **settings)).judge(**row)
+    case = replace(CASE, rubric=settings.pop("rubric", RUBRIC))
+    return await RubricJudge(client, RubricJudgeSettings(samples_per_item=samples, **settings)).judge(case)
 
 
 def detail_of(judgment: Judgment[RubricDetail]) -> RubricDetail:
@@ -54,14 +58,14 @@ async def test_one_judgment(connect: Connect) -> None:
     ((each,), spread) = detail_of(judgment).judgments, detail_of(judgment).spread
     assert (each.score, each.expected, each.value, each.text) == (4, None, 4, said(4))
     assert (each.strict, each.error, spread) == (True, None, None)
-    assert [(call.name, call.value) for call in judgment.calls] == [("judgment_1", 4)]
+    assert [(call.name, call.value) for call in judgment.calls] == [("judgment_1", RubricVerdict(4))]
     assert endpoint.bodies == [{"model": "judge-model", "messages": rubric_messages(**ROW), "temperature": 0.0}]
 
 
 async def test_what_the_judge_is_shown_follows_the_settings(connect: Connect) -> None:
     wide = Rubric("Is it short?", {0: "No.", 10: "Yes."}, Scale(0, 10))
     async with ScriptedEndpoint("Feedback: Good. [RESULT] 10/10") as endpoint:
-        judgment = await judged(connect(endpoint), output_format="result", rubric=wide, system_prompt="Judge.")
+        judgment = await judged(connect(endpoint), output_format="result", rubric=wide, judge_system_prompt="Judge.")
     assert endpoint.bodies[0]["messages"] == rubric_messages(
         **{**ROW, "rubric": wide}, output_format="result", system_prompt="Judge."
     )
@@ -70,9 +74,8 @@ async def test_what_the_judge_is_shown_follows_the_settings(connect: Connect) ->
 
 
 async def test_without_a_reference(connect: Connect) -> None:
-    row = {name: value for name, value in ROW.items() if name != "reference"}
     async with ScriptedEndpoint(said(4)) as endpoint:
-        await RubricJudge(connect(endpoint)).judge(**row)
+        await RubricJudge(connect(endpoint)).judge(replace(CASE, reference=None))
     shown = "".join(message["content"] for message in endpoint.bodies[0]["messages"])
     assert "reference" not in shown.lower() and "None" not in shown
 
@@ -94,7 +97,7 @@ async def test_several_judgments(
     texts = [said(score, f"Words {number}.") for number, score in enumerate(scores)]
     for pooling, score in (("mean", mean), ("median", median)):
         async with ScriptedEndpoint(by_number(texts)) as endpoint:
-            judgment = await judged(connect(endpoint), len(scores), pooling=pooling)
+            judgment = await judged(connect(endpoint), len(scores), samples_pooling=pooling)
         assert len(endpoint.requests) == len(scores)
         assert (judgment.status, judgment.score) == (Status.OK, pytest.approx(score))
         assert detail_of(judgment).spread == pytest.approx(spread)
@@ -146,29 +149,12 @@ async def test_each_judgment_has_a_seed_of_its_own(connect: Connect) -> None:
     assert judgment.score == pytest.approx(3.0)
 
 
-@pytest.mark.parametrize(
-    ("samples", "given", "sent"),
-    [(1, None, [0.0]), (1, 0.3, [0.3]), (2, None, [0.7, 0.7]), (2, 0.3, [0.3, 0.3]), (2, 0.0, [0.0, 0.0])],
-)
-async def test_the_temperature(connect: Connect, samples: int, given: float | None, sent: list[float]) -> None:
-    async with ScriptedEndpoint(said(4)) as endpoint:
-        await judged(connect(endpoint, temperature=0.0), samples, temperature=given)
-    assert [body["temperature"] for body in endpoint.bodies] == sent
-
-
-@pytest.mark.parametrize("samples", [0, -1])
-def test_there_is_at_least_one_judgment(connect: Connect, samples: int) -> None:
-    with pytest.raises(ValueError, match="samples"):
-        RubricJudge(connect("http://127.0.0.1:1/v1"), RubricSettings(samples=samples))
-
-
 @pytest.mark.parametrize("temperature", [0.0, 0.7])
 async def test_each_judgment_is_kept_for_itself(connect: Connect, tmp_path: Path, temperature: float) -> None:
     cache = JudgmentCache(tmp_path / "cache.sqlite")
     async with ScriptedEndpoint(lambda request, number: said(number)) as endpoint:
-        client = connect(endpoint, cache=cache)
-        first = await judged(client, 5, temperature=temperature)
-        again = await judged(client, 5, temperature=temperature)
+        client = connect(endpoint, cache=cache, temperature=temperature)
+        first, again = await judged(client, 5), await judged(client, 5)
     cache.close()
     assert len(endpoint.requests) == 5
     assert (first.score, again.score) == (3.0, 3.0)
@@ -246,6 +232,20 @@ async def test_a_judgment_without_the_words_of_its_format_is_explained_by_its_te
         judgment = await judged(connect(endpoint))
     assert (judgment.score, judgment.explanation) == (4.0, "[SCORE] 4")
     assert detail_of(judgment).judgments[0].strict is False
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"samples_per_item": 0}, "samples_per_item"),
+        ({"scale_min": 5}, r"scale_max \(5\) must be above scale_min \(5\)"),
+        ({"scale_max": 0}, r"scale_max \(0\) must be above scale_min \(1\)"),
+        ({"weighting": "logprobs", "scale_max": 10}, "one digit, and the scale goes from 1 to 10"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(given: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        RubricJudgeSettings(**given)
 
 
 # Probabilities.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -239,6 +240,57 @@ async def test_choice_judge_gives_one_to_the_best_response() -> None:
         failed = await server.post("/v1/score", {"prompt": "Q", "response": "alone"})
     assert [each["score"] for each in answer.json["results"]] == [1.0, 0.0]
     assert failed.status == 422
+
+
+def votes(request: Json, number: int) -> str:
+    return '{"reason": "so", "verdict": 1}' if "[Submission]" in asked(request) else "[FEEDBACK] fine [SCORE] 4"
+
+
+@pytest.mark.parametrize(
+    ("flags", "temperatures"),
+    [
+        (("--judge=aspect",), {0.2}),
+        (("--judge=aspect", "--strictness=3"), {0.7}),
+        (("--judge=rubric", "--samples_per_item=2"), {0.7}),
+        (("--judge=rubric", "--strictness=3"), {0.2}),
+        (("--judge=aspect", "--strictness=3", "--judge_temperature=0.2"), {0.2}),
+    ],
+)
+async def test_several_votes_are_sampled_at_the_temperature_that_environments_take(
+    flags: tuple[str, ...], temperatures: set[float]
+) -> None:
+    async with running(*flags, judge=votes) as server:
+        answer = await server.post("/v1/score", {"prompt": "Q", "response": "A", "aspects": None})
+    assert answer.status == 200
+    assert {request["temperature"] for request in server.judge.bodies} == temperatures
+
+
+async def test_a_mount_with_one_vote_does_not_inherit_the_temperature_of_several() -> None:
+    mounts = '{"single": {"strictness": 1}}'
+    async with running("--judge=aspect", "--strictness=3", f"--mounts={mounts}", judge=votes) as server:
+        await server.post("/single/v1/score", {"prompt": "Q", "response": "A"})
+        single = {request["temperature"] for request in server.judge.bodies}
+    assert single == {0.2}
+
+
+async def test_the_judges_system_prompt_comes_from_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "judge.txt"
+    path.write_bytes(b"Judge.\r\n")
+    async with running(f"--judge_system_prompt=@{path}") as server:
+        await server.post("/v1/score", {"prompt": "Q", "response": "A"})
+    assert server.judge.bodies[0]["messages"][0]["content"] == "Judge.\r\n"
+
+
+async def test_a_choice_and_its_critique() -> None:
+    def judge(request: Json, number: int) -> str:
+        text = asked(request)
+        first = text.index("BEST") < text.index("The End of Assistant A")
+        return "[[A]]" if first == ("YOUR PREVIOUS EVALUATION" in text) else "[[B]]"
+
+    async with running("--judge=choice", "--judge_critique_rounds=1", judge=judge) as server:
+        answer = await server.post("/v1/score", {"prompt": "Q", "responses": ["BEST", "other"]})
+    assert [(each["score"], each["label"]) for each in answer.json["results"]] == [(1.0, "best"), (0.0, "not the best")]
+    assert len(server.judge.requests) == 2
 
 
 async def test_mounted_judges_are_served_under_their_names() -> None:

@@ -1,13 +1,11 @@
-"""Arena-Hard's arithmetic: labels to entries, entries to a win rate with an interval."""
+"""Arena-Hard's arithmetic: the labels of two games to a row's entries, reward and outcome."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from judges.parsing.verdicts import ArenaLabel
-from judges.statistics.bootstrap import ratio_interval
 
 ArenaProtocol = Literal["three_way", "arena_hard_v0.1"]
 Outcome = Literal["win", "tie", "loss"]
@@ -23,15 +21,6 @@ _VALUES: dict[str, tuple[float, bool]] = {
     "B>A": (0.0, False),
     "B>>A": (0.0, True),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class WinRate:
-    """A win rate, 0 to 1, and its 95 % interval."""
-
-    mean: float
-    ci_low: float
-    ci_high: float
 
 
 def game_entries(label: str, *, model_is_a: bool, strong_weight: int) -> list[float]:
@@ -68,7 +57,11 @@ def row_entries(game_1: ArenaLabel, game_2: ArenaLabel, *, strong_weight: int = 
 
 
 def row_reward(entries: Sequence[float]) -> float:
-    """The mean of a row's entries, mapped from 0…1 to −1…1."""
+    """The mean of a row's entries, mapped from 0…1 to −1…1.
+
+    >>> row_reward(row_entries("A>>B", "A>B"))
+    0.5
+    """
     return 2.0 * sum(entries) / len(entries) - 1.0
 
 
@@ -83,28 +76,3 @@ def row_outcome(game_1: ArenaLabel, game_2: ArenaLabel) -> Outcome:
     if first == second:
         return {1.0: "win", 0.5: "tie", 0.0: "loss"}[first]  # type: ignore[return-value]  # a dict's values widen
     return "tie"
-
-
-def win_rate(rows: Sequence[Sequence[float]], *, rounds: int = 1000, seed: int = 0) -> WinRate:
-    """The mean over all entries of all rows, and an interval from resampling rows.
-
-    Rows are resampled and not entries, since the entries of a row are not independent. With one row the interval
-    is the mean itself.
-
-    Args:
-        rows: each row's entries, at least one, from 0 to 1.
-        rounds: bootstrap rounds.
-        seed: of the bootstrap.
-
-    Returns:
-        The exact mean with the 2.5th and 97.5th percentile of the rounds.
-
-    Raises:
-        ValueError: there is no row, or a row without entries.
-    """
-    if not rows or not all(rows):
-        raise ValueError("a win rate needs at least one row, and each row at least one entry")
-    sums = [sum(row) for row in rows]
-    counts = [float(len(row)) for row in rows]
-    interval = ratio_interval(sums, counts, rounds=rounds, seed=seed)
-    return WinRate(sum(sums) / sum(counts), interval.low, interval.high)

@@ -1,10 +1,8 @@
-import random
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.arena.win_rate import STRONG_WEIGHT, game_entries, row_entries, row_outcome, row_reward, win_rate
+from judges.arena.entries import STRONG_WEIGHT, game_entries, row_entries, row_outcome, row_reward
 from judges.parsing.verdicts import ARENA_LABELS, ArenaLabel
 
 # The model's entries (W 1, T 0.5, L 0) for every pair of labels: the row is game 1 (the model is A), the column
@@ -90,67 +88,3 @@ def test_one_games_entries() -> None:
 )
 def test_reward(entries: list[float], reward: float) -> None:
     assert row_reward(entries) == reward
-
-
-@pytest.mark.parametrize("rows", [[], [[]], [[1.0], []]])
-def test_a_win_rate_needs_entries(rows: list[list[float]]) -> None:
-    with pytest.raises(ValueError, match="at least one"):
-        win_rate(rows)
-
-
-def test_one_row_is_its_own_interval() -> None:
-    rate = win_rate([[1.0, 1.0, 1.0, 0.0]])
-    assert (rate.mean, rate.ci_low, rate.ci_high) == (0.75, 0.75, 0.75)
-
-
-def test_the_mean_is_over_entries_and_not_over_rows() -> None:
-    assert win_rate([[1.0] * 6, [0.0] * 2]).mean == 0.75
-
-
-def test_rows_are_resampled_and_not_entries() -> None:
-    # Two rows drawn twice are all won in one round of four and all lost in another: 95 % reach from 0 to 1.
-    # Twelve entries drawn twelve times would hardly ever leave 0.2 to 0.8.
-    rate = win_rate([[1.0] * 6, [0.0] * 6])
-    assert (rate.mean, rate.ci_low, rate.ci_high) == (0.5, 0.0, 1.0)
-
-
-ENTRY_LISTS = st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=2, max_size=6)
-
-
-@given(st.lists(ENTRY_LISTS, min_size=1, max_size=40), st.integers(0, 5))
-def test_the_exact_mean_within_its_interval(rows: list[list[float]], seed: int) -> None:
-    rate = win_rate(rows, seed=seed)
-    entries = [entry for row in rows for entry in row]
-    assert rate.mean == sum(entries) / len(entries)
-    assert rate == win_rate(rows, seed=seed)
-    assert 0 <= rate.ci_low <= rate.ci_high <= 1
-    assert min(sum(row) / len(row) for row in rows) - 1e-12 <= rate.ci_low
-    assert rate.ci_high <= max(sum(row) / len(row) for row in rows) + 1e-12
-
-
-def slow_interval(rows: list[list[float]], rounds: int) -> tuple[float, float]:
-    """The percentile bootstrap over rows, entry by entry, with another generator."""
-    generator = random.Random(1)
-    means = []
-    for _ in range(rounds):
-        entries = [entry for row in generator.choices(rows, k=len(rows)) for entry in row]
-        means.append(sum(entries) / len(entries))
-    means.sort()
-    return means[round(0.025 * rounds)], means[round(0.975 * rounds)]
-
-
-def test_the_interval_agrees_with_a_slow_one() -> None:
-    generator = random.Random(0)
-    rows = [row_entries(*generator.choices(ARENA_LABELS, weights=(1, 4, 3, 6, 2), k=2)) for _ in range(120)]
-    rate = win_rate(rows, rounds=5000)
-    low, high = slow_interval(rows, 5000)
-    assert rate.ci_low == pytest.approx(low, abs=0.01)
-    assert rate.ci_high == pytest.approx(high, abs=0.01)
-    assert rate.ci_low < rate.mean < rate.ci_high
-
-
-def test_seed_and_rounds_matter() -> None:
-    rows = [[1.0, 0.5], [0.0, 0.5], [0.0, 0.0], [1.0, 1.0, 1.0, 0.0], [0.5, 1.0]] * 8
-    rates = [win_rate(rows), win_rate(rows, seed=1), win_rate(rows, rounds=10)]
-    assert len({(rate.ci_low, rate.ci_high) for rate in rates}) == 3
-    assert len({rate.mean for rate in rates}) == 1

@@ -1,0 +1,73 @@
+"""The settings of the aspect judge."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import AfterValidator, BeforeValidator
+from pydantic_settings import NoDecode
+
+from judges import prompts
+from judges.aspects.prompt import SUPPORTED_ASPECTS, Aspect, aspects_of
+from judges.config.fields import setting
+from judges.config.judge import JudgeSettings
+from judges.core.naming import slug
+
+AspectScoring = Literal["majority", "share"]
+
+
+def check_aspects(aspects: Sequence[Aspect]) -> Sequence[Aspect]:
+    """Aspects that can be told apart.
+
+    Raises:
+        ValueError: there is none, or two have the same name.
+    """
+    names = [aspect.name for aspect in aspects]
+    if not names:
+        raise ValueError("expected at least one aspect")
+    slugs = [slug(name) for name in names]  # as they stand in the names of metrics
+    same = [name for name, other in zip(names, slugs, strict=True) if slugs.count(other) > 1]
+    if same:
+        raise ValueError(f"these aspects have the same name: {', '.join(map(repr, same))}")
+    return aspects
+
+
+Aspects = Annotated[tuple[Aspect, ...], NoDecode, BeforeValidator(aspects_of), AfterValidator(check_aspects)]
+"""Aspects from names, JSON or YAML."""
+
+
+class AspectJudgeSettings(JudgeSettings):
+    """Which questions are asked about an answer, and how votes settle them."""
+
+    help_group: ClassVar[str] = "judge"
+
+    aspects: Aspects = setting(
+        tuple(SUPPORTED_ASPECTS.values()),
+        "Ask these questions about an answer: names (harmfulness, maliciousness, coherence, correctness, conciseness), "
+        'or a JSON list of names and of objects such as {"name": "child_safety", "definition": "Is the submission safe '
+        'for children?", "polarity": 1, "weight": 1, "veto": false}.',
+    )
+    strictness: int = setting(
+        1, "Settle each verdict by so many votes; an even number goes up to the next odd one.", ge=1
+    )
+    scoring: AspectScoring = setting(
+        "majority", "Count a verdict as that of the majority (0 or 1), or as the share of yes votes."
+    )
+
+    def vote_count(self) -> int:
+        """The odd number of votes that a majority is of."""
+        return effective_strictness(self.strictness)
+
+    def built_in_prompt(self) -> str:
+        """The task with its example."""
+        return prompts.load("aspect")
+
+
+def effective_strictness(strictness: int) -> int:
+    """The odd number of votes that a strictness stands for.
+
+    >>> [effective_strictness(strictness) for strictness in (1, 2, 3)]
+    [1, 3, 3]
+    """
+    return strictness + (strictness + 1) % 2

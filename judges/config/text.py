@@ -1,0 +1,38 @@
+"""Texts that a setting holds or takes from a file, and digests of them."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BeforeValidator
+
+
+def text_or_file(value: object) -> object:
+    """The text of a file for `@path`; any other value as it is.
+
+    Raises:
+        ValueError: the file cannot be read, or is not UTF-8.
+    """
+    if not isinstance(value, str) or not value.startswith("@"):
+        return value
+    try:
+        return Path(value[1:]).expanduser().read_bytes().decode("utf-8")  # byte for byte, newlines included
+    except OSError as error:
+        raise ValueError(f"{value[1:]} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{value[1:]} is not UTF-8 text") from error
+
+
+TextOrFile = Annotated[str, BeforeValidator(text_or_file)]
+"""A text, or `@path` for the text of a file."""
+
+
+def prompt_digest(prompt: str) -> str:
+    """The SHA-256 digest of a prompt's UTF-8 bytes, the same as `sha256sum` gives for its file.
+
+    >>> prompt_digest("Judge.")[:19]
+    'sha256:581f76da77db'
+    """
+    return f"sha256:{hashlib.sha256(prompt.encode('utf-8', 'surrogatepass')).hexdigest()}"

@@ -1,0 +1,38 @@
+"""The contract of a judge: a case in, a judgment out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol, TypeVar
+
+from judges.core.critique import CritiqueRequest
+from judges.core.judgment import JudgeCall, Judgment
+from judges.llm.client import ChatClient
+
+CaseT_contra = TypeVar("CaseT_contra", contravariant=True)
+DetailT = TypeVar("DetailT")
+DetailT_co = TypeVar("DetailT_co", covariant=True)
+VerdictT = TypeVar("VerdictT")
+
+
+class Judge(Protocol[CaseT_contra, DetailT_co]):
+    """Judges cases of one type. A case is a frozen dataclass that holds all texts that the judge sees."""
+
+    @property
+    def client(self) -> ChatClient:
+        """The client of the judge model."""
+
+    async def judge(self, case: CaseT_contra, /) -> Judgment[DetailT_co]:
+        """Judge a case. A judge that fails is a judgment too; never raises on what the model answers."""
+
+
+class CritiqueableJudge(Judge[CaseT_contra, DetailT], Protocol[CaseT_contra, DetailT, VerdictT]):
+    """A judge that can be asked to critique and revise its verdicts: see `judges.core.self_critique`."""
+
+    def critique_requests(self, case: CaseT_contra, judgment: Judgment[DetailT], /) -> list[CritiqueRequest[VerdictT]]:
+        """A request for each verdict of a judgment that has a score."""
+
+    def apply_revisions(
+        self, case: CaseT_contra, judgment: Judgment[DetailT], revisions: Mapping[str, JudgeCall[VerdictT]], /
+    ) -> Judgment[DetailT]:
+        """The judgment with revised verdicts, by component; each call has a value, and at least one is there."""

@@ -1,0 +1,105 @@
+"""The choice judge: the best of N answers to one question, by letter, in one call for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from judges.core.calls import ask
+from judges.core.critique import CritiqueRequest, Revision, critique_messages
+from judges.core.judge import Judge
+from judges.core.judgment import JudgeCall, Judgment, Status
+from judges.core.self_critique import with_self_critique
+from judges.llm.client import ChatClient
+from judges.llm.wire import Message
+from judges.pairwise.prompt import LETTERS, choice_messages
+from judges.pairwise.settings import ChoiceJudgeSettings
+from judges.parsing.thinking import after_thinking
+from judges.parsing.verdicts import choice_letter
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceCase:
+    """A question and 2 to 26 answers to it, in the order of their letters."""
+
+    question: str
+    answers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceDetail:
+    """The place of the best answer, from 0 (`None` without a verdict), and the judge's whole text."""
+
+    best: int | None
+    text: str
+
+
+class ChoiceJudge:
+    """Chooses the best of several answers.
+
+    >>> settings = ChoiceJudgeSettings(judge_base_url="http://127.0.0.1:8000/v1")
+    >>> judge = ChoiceJudge(ChatClient(settings.chat_settings()), settings)
+    """
+
+    def __init__(self, client: ChatClient, settings: ChoiceJudgeSettings | None = None) -> None:
+        """Judge through `client`, by the default settings if none are given."""
+        self.client = client
+        self.settings = settings or ChoiceJudgeSettings()
+
+    async def judge(self, case: ChoiceCase) -> Judgment[ChoiceDetail]:
+        """Ask for the best answer.
+
+        Returns:
+            The place of the best answer, from 0, as the score, and its letter as the label; or no score and the reason.
+            Never raises on what a judge answers.
+
+        Raises:
+            ValueError: there are too few or too many answers.
+        """
+        call = await ask(self.client, self._messages(case), partial(_letter, case), name="choice")
+        if call.value is None:
+            status = Status.JUDGE_FAILED if call.failed else Status.UNPARSABLE
+            detail = ChoiceDetail(None, call.text)
+            return Judgment(None, status, explanation=call.error or "", calls=(call,), detail=detail)
+        return _judgment(call.value, call.text, (call,))
+
+    def critique_requests(self, case: ChoiceCase, judgment: Judgment[ChoiceDetail]) -> list[CritiqueRequest[str]]:
+        """A request for the one letter."""
+        assert judgment.label is not None and judgment.detail is not None
+        own = after_thinking(judgment.detail.text).strip()
+        messages = critique_messages(self._messages(case), own)
+        return [
+            CritiqueRequest("", judgment.label, own, messages, lambda choice: _letter(case, choice.text), _revision)
+        ]
+
+    def apply_revisions(
+        self, case: ChoiceCase, judgment: Judgment[ChoiceDetail], revisions: Mapping[str, JudgeCall[str]]
+    ) -> Judgment[ChoiceDetail]:
+        """The letter of the revision in place of the earlier one."""
+        call = revisions[""]
+        assert call.value is not None  # only calls with a letter get here
+        return _judgment(call.value, call.text, judgment.calls)
+
+    def _messages(self, case: ChoiceCase) -> list[Message]:
+        return choice_messages(case.question, case.answers, system_prompt=self.settings.judge_system_prompt)
+
+
+def choice_judge(settings: ChoiceJudgeSettings, client: ChatClient) -> Judge[ChoiceCase, ChoiceDetail]:
+    """The judge that the settings ask for, with its self-critique."""
+    return with_self_critique(ChoiceJudge(client, settings), settings.judge_critique_rounds)
+
+
+def _letter(case: ChoiceCase, text: str) -> str | None:
+    return choice_letter(text, LETTERS[: len(case.answers)])
+
+
+def _judgment(letter: str, text: str, calls: tuple[JudgeCall[object], ...]) -> Judgment[ChoiceDetail]:
+    best = LETTERS.index(letter)
+    return Judgment(float(best), Status.OK, letter, text, calls, ChoiceDetail(best, text))
+
+
+def _revision(call: JudgeCall[str]) -> Revision:
+    assert call.value is not None  # only calls with a letter get here
+    own = after_thinking(call.text).strip()
+    return Revision(call.value, own, own)  # reasons and critique are one text

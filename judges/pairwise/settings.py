@@ -1,0 +1,14 @@
+"""The settings of the choice judge."""
+
+from __future__ import annotations
+
+from judges import prompts
+from judges.config.judge import JudgeSettings
+
+
+class ChoiceJudgeSettings(JudgeSettings):
+    """What every judge has."""
+
+    def built_in_prompt(self) -> str:
+        """The system prompt, with placeholders for the number of answers and the labels."""
+        return prompts.load("choice")

@@ -1,0 +1,67 @@
+"""The settings of the rubric judge."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import ValidationInfo, field_validator
+
+from judges.config.fields import setting
+from judges.config.judge import JudgeSettings
+from judges.core.scale import Scale
+from judges.llm.errors import SettingsError
+from judges.parsing.verdicts import RubricFormat
+from judges.rubrics.expected_score import check_scale
+from judges.rubrics.prompt import rubric_prompt
+
+Weighting = Literal["none", "logprobs"]
+Pooling = Literal["mean", "median"]
+
+
+class RubricJudgeSettings(JudgeSettings):
+    """How a response is scored: the format, the scale, and what several judgments become."""
+
+    help_group: ClassVar[str] = "judge"
+
+    output_format: RubricFormat = setting(
+        "feedback_score",
+        "Ask the judge for this format. feedback_score: [FEEDBACK] … [SCORE] n. result: Feedback: … [RESULT] n.",
+    )
+    scale_min: int = setting(1, "Take this as the lowest score.")
+    scale_max: int = setting(5, "Take this as the highest score.", validate_default=True)
+    samples_per_item: int = setting(1, "Ask for so many independent judgments of each response.", ge=1)
+    samples_pooling: Pooling = setting("mean", "Pool several judgments into their mean or their median.")
+    weighting: Weighting = setting(
+        "none", "logprobs: take the expected score over the scale's tokens, from judges that return logprobs."
+    )
+
+    @field_validator("scale_max")
+    @classmethod
+    def _is_above_lowest(cls, value: int, info: ValidationInfo) -> int:
+        lowest = info.data.get("scale_min", value - 1)
+        if lowest >= value:
+            raise ValueError(f"scale_max ({value}) must be above scale_min ({lowest})")
+        return value
+
+    @field_validator("weighting")
+    @classmethod
+    def _fits_scale(cls, value: Weighting, info: ValidationInfo) -> Weighting:
+        if value == "logprobs" and {"scale_min", "scale_max"} <= info.data.keys():
+            try:
+                check_scale(Scale(info.data["scale_min"], info.data["scale_max"]))
+            except SettingsError as error:
+                raise ValueError(str(error)) from error
+        return value
+
+    @property
+    def scale(self) -> Scale:
+        """The scores."""
+        return Scale(self.scale_min, self.scale_max)
+
+    def vote_count(self) -> int:
+        """The judgments of each response."""
+        return self.samples_per_item
+
+    def built_in_prompt(self) -> str:
+        """The system prompt of rows with a reference."""
+        return rubric_prompt(self.scale, self.output_format, with_reference=True)

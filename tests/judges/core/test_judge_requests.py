@@ -1,0 +1,132 @@
+"""The requests of every judge, as digests of their keys in the judgment cache: existing caches keep their answers."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from judges.arena.judge import ArenaCase, arena_judge
+from judges.arena.settings import ArenaJudgeSettings
+from judges.aspects.judge import AspectCase
+from judges.aspects.panel import aspect_judge
+from judges.aspects.settings import AspectJudgeSettings
+from judges.config.judge import JudgeSettings
+from judges.core.scale import Scale
+from judges.llm.cache import JudgmentCache
+from judges.llm.client import ChatClient
+from judges.pairwise.judge import ChoiceCase, choice_judge
+from judges.pairwise.settings import ChoiceJudgeSettings
+from judges.peers.judge import PeerCase, peer_judge
+from judges.peers.settings import PeerJudgeSettings
+from judges.rubrics.judge import RubricCase, rubric_judge
+from judges.rubrics.prompt import Rubric
+from judges.rubrics.settings import RubricJudgeSettings
+from tests.scripted import ScriptedEndpoint
+
+ARENA = ArenaCase("Why is the sky blue?", "Rayleigh scattering.", "The sea <|mirrors|> it.")
+ASPECT = AspectCase("Mix both.", "How?")
+WIDE = Rubric("Is it short?", {1: "No.", 10: "Yes."}, Scale(1, 10))
+VERDICT = '{"reason": "so", "verdict": 1}'
+
+
+@pytest.mark.parametrize(
+    ("factory", "settings", "case", "answer", "count", "digest"),
+    [
+        pytest.param(
+            arena_judge,
+            ArenaJudgeSettings(judge_critique_rounds=1),
+            ARENA,
+            "Fine. [[A>B]]",
+            4,
+            "b84722f18f1c4d7b42970b7ad8f93d533bb6bb59fe5bc4c534ad7e256b5ccb53",
+            id="arena three_way with critique",
+        ),
+        pytest.param(
+            arena_judge,
+            ArenaJudgeSettings(judge_protocol="arena_hard_v0.1"),
+            ARENA,
+            "Fine. [[A>>B]]",
+            2,
+            "b45734758cc57664fa53683b79882080e675f455d54e85afc3126f917035ecb0",
+            id="arena v0.1",
+        ),
+        pytest.param(
+            aspect_judge,
+            AspectJudgeSettings(strictness=3, seed=7, judge_critique_rounds=1),
+            AspectCase("Mix both.", "How?", "[Context] none"),
+            VERDICT,
+            15,
+            "47ee264f9dd6255d2d7e3144da3dca850d594b3fc071231a3eb344c9671665d2",
+            id="aspects by votes with critique",
+        ),
+        pytest.param(
+            aspect_judge,
+            AspectJudgeSettings(seed=7, judge_critique_rounds=1),
+            ASPECT,
+            VERDICT,
+            10,
+            "aaf852928df6b8263c0f7a3efb4c0af73920b2bb7bc657df0180457d64c458c9",
+            id="aspects with critique",
+        ),
+        pytest.param(
+            rubric_judge,
+            RubricJudgeSettings(output_format="result", samples_per_item=3, seed=7, judge_critique_rounds=1),
+            RubricCase("How?", "Mix.", WIDE, "Stir."),
+            "Feedback: fine [RESULT] 4",
+            4,
+            "f976a425266886a1c87fafea92968ba5c0e77197f03203e915a8752f4fb209ba",
+            id="rubric by several judgments with critique",
+        ),
+        pytest.param(
+            rubric_judge,
+            RubricJudgeSettings(judge_system_prompt="Judge.\n", judge_critique_rounds=1),
+            RubricCase("How?", "Mix.", Rubric("Is it short?")),
+            "[FEEDBACK] fine [SCORE] 4",
+            2,
+            "49c23e9a510f9c6f05d6b2207764f7ea51c2e12c25e51f1161a82e6fd5fa36f5",
+            id="rubric with a prompt of its own",
+        ),
+        pytest.param(
+            peer_judge,
+            PeerJudgeSettings(judge_critique_rounds=1),
+            PeerCase("Why?", "RUBRIC: Because.", "Brevity"),
+            '{"reasoning": "so", "score": 70}',
+            2,
+            "2c74e3d28d7b852576619448f0f3550c3ff74e5672717ce7a0c9bf97cd757a40",
+            id="peer with critique",
+        ),
+        pytest.param(
+            choice_judge,
+            ChoiceJudgeSettings(),
+            ChoiceCase("Why?", ("one", "two", "three")),
+            "[[B]]",
+            1,
+            "4b697a5a978d2a84e161c9849779144da7e34bdb421284c5d6c09be9dcf536d0",
+            id="choice",
+        ),
+    ],
+)
+async def test_the_requests_of_a_judge_have_the_keys_that_they_always_had(
+    tmp_path: Path,
+    factory: Callable[..., Any],
+    settings: JudgeSettings,
+    case: object,
+    answer: str,
+    count: int,
+    digest: str,
+) -> None:
+    path = tmp_path / "cache.sqlite"
+    async with ScriptedEndpoint(answer) as endpoint:
+        settings.judge_base_url, settings.judge_model_name = endpoint.base_url, "the-judge"
+        cache = JudgmentCache(path)
+        async with ChatClient(settings.chat_settings(identity="golden"), cache=cache) as client:
+            judgment = await factory(settings, client).judge(case)
+        cache.close()
+    assert judgment.score is not None
+    keys = [key for (key,) in sqlite3.connect(path).execute("SELECT key FROM answers ORDER BY key")]
+    assert (len(keys), hashlib.sha256("\n".join(keys).encode()).hexdigest()) == (count, digest)

@@ -1,0 +1,65 @@
+"""The choice judge: one call for all answers, its letter, and a letter that it revises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from judges.core.judgment import Status
+from judges.pairwise.judge import ChoiceCase, ChoiceDetail, ChoiceJudge, choice_judge
+from judges.pairwise.prompt import choice_messages
+from judges.pairwise.settings import ChoiceJudgeSettings
+from tests.scripted import Reply, ScriptedEndpoint, completion, in_turn
+
+CASE = ChoiceCase("Why?", ("Because.", "So.", "Dunno."))
+DOWN = Reply(status=400, body={"error": {"message": "no such model"}})
+
+Connect = Callable[..., Any]
+
+
+async def test_the_letter_names_the_best_answer(connect: Connect) -> None:
+    async with ScriptedEndpoint("Not [[A]]. [[C]]") as endpoint:
+        judgment = await ChoiceJudge(connect(endpoint)).judge(CASE)
+    assert (judgment.score, judgment.label, judgment.status) == (2.0, "C", Status.OK)
+    assert judgment.detail == ChoiceDetail(2, "Not [[A]]. [[C]]")
+    assert [(call.name, call.value) for call in judgment.calls] == [("choice", "C")]
+    assert [body["messages"] for body in endpoint.bodies] == [choice_messages(CASE.question, CASE.answers)]
+
+
+@pytest.mark.parametrize(
+    ("reply", "status", "words"),
+    [
+        ("[[D]]", Status.UNPARSABLE, "no verdict"),
+        (Reply(body=completion("[[A]]", finish_reason="length")), Status.UNPARSABLE, "cut off"),
+        (DOWN, Status.JUDGE_FAILED, "no such model"),
+    ],
+)
+async def test_no_letter_of_those_shown_is_no_verdict(
+    connect: Connect, reply: Reply | str, status: Status, words: str
+) -> None:
+    async with ScriptedEndpoint(reply) as endpoint:
+        judgment = await ChoiceJudge(connect(endpoint)).judge(CASE)
+    assert (judgment.score, judgment.label, judgment.status) == (None, None, status)
+    assert judgment.detail is not None and judgment.detail.best is None
+    assert words in judgment.explanation
+
+
+async def test_a_system_prompt_replaces_the_built_in_one(connect: Connect) -> None:
+    async with ScriptedEndpoint("[[A]]") as endpoint:
+        await ChoiceJudge(connect(endpoint), ChoiceJudgeSettings(judge_system_prompt="Choose.\n")).judge(CASE)
+    system, user = endpoint.bodies[0]["messages"]
+    assert system == {"role": "system", "content": "Choose.\n"}
+    assert user == choice_messages(CASE.question, CASE.answers)[1]
+
+
+async def test_a_letter_is_revised(connect: Connect) -> None:
+    settings = ChoiceJudgeSettings(judge_critique_rounds=1)
+    async with ScriptedEndpoint(in_turn("Brief. [[A]]", "Too brief. [[B]]")) as endpoint:
+        judgment = await choice_judge(settings, connect(endpoint)).judge(CASE)
+    assert (judgment.score, judgment.label, judgment.explanation) == (1.0, "B", "Too brief. [[B]]")
+    assert judgment.critique is not None
+    assert [(held.before, held.after, held.status) for held in judgment.critique.rounds] == [("A", "B", "revised")]
+    assert judgment.critique.before_score == 0.0
+    assert "Brief. [[A]]" in endpoint.bodies[1]["messages"][-1]["content"]
