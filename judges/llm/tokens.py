@@ -29,10 +29,10 @@ def count_tokens(text: str) -> int:
 
 @lru_cache(maxsize=1)
 def _encoding() -> tiktoken.Encoding | None:
-    import tiktoken  # late: only rate budgets and style control count tokens
-
     try:
+        import tiktoken  # late: only rate budgets and style control count tokens
+
         return tiktoken.get_encoding(_ENCODING)
-    except Exception as error:  # noqa: BLE001  # whatever the download raises: a run goes on without the table
+    except Exception as error:  # noqa: BLE001  # not installed, or what the download raises: a run goes on
         logger.warning("tiktoken's table is not available (%s): token counts are UTF-8 bytes / 4", type(error).__name__)
         return None

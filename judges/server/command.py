@@ -24,7 +24,7 @@ from judges.server.access import Access
 from judges.server.app import Service, application
 from judges.server.core import Core
 from judges.server.settings import JudgeMount, RewardServerSettings
-from judges.server.telemetry import JsonLines, Telemetry
+from judges.server.telemetry import JsonLines, telemetry
 
 logger = logging.getLogger(__name__)
 
@@ -84,16 +84,16 @@ async def service_of(loaded: LoadedSettings[RewardServerSettings]) -> AsyncItera
     """
     settings = loaded.settings
     async with _judges(loaded) as (mounts, identity):
-        telemetry = Telemetry(lambda: core.pending)
+        counted = telemetry(lambda: core.pending)
         core = Core(
             mounts,
             deadline_s=settings.deadline,
             max_pending=settings.max_pending,
-            observe=telemetry.judged,
+            observe=counted.judged,
             judge_identity=identity,
         )
         async with core:
-            yield Service(settings, mounts, core, telemetry, Access(settings.tokens))
+            yield Service(settings, mounts, core, counted, Access(settings.tokens))
 
 
 @asynccontextmanager

@@ -8,24 +8,56 @@ import time
 from collections.abc import Callable
 
 import orjson
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.multiprocess import MultiProcessCollector
 
+from judges.config.extras import MissingExtraError, require
+from judges.server.errors import Refused
 from judges.server.items import ResponseScore
+
+logger = logging.getLogger(__name__)
 
 MULTIPROCESS = "PROMETHEUS_MULTIPROC_DIR"
 _BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0)
 
 
 class Telemetry:
+    """What is counted without prometheus-client: nothing."""
+
+    def judged(self, judge: str, result: ResponseScore) -> None:
+        """Count a response."""
+
+    def requested(self, judge: str, protocol: str, code: int, seconds: float) -> None:
+        """Count a request."""
+
+    def exposition(self) -> bytes:
+        """The metrics in Prometheus' text format.
+
+        Raises:
+            Refused: there are none.
+        """
+        raise Refused(501, "not_installed", "metrics need prometheus-client: pip install 'judgegym[server]'")
+
+
+def telemetry(pending: Callable[[], int]) -> Telemetry:
+    """The metrics of this process.
+
+    Args:
+        pending: returns the number of judgments in flight or waiting.
+    """
+    try:
+        require("server")
+    except MissingExtraError as error:
+        logger.warning("/metrics is off: %s", error)
+        return Telemetry()
+    return PrometheusTelemetry(pending)
+
+
+class PrometheusTelemetry(Telemetry):
     """The metrics of one process; with several workers `exposition` sums over all."""
 
     def __init__(self, pending: Callable[[], int]) -> None:
-        """Start at zero.
+        """Start at zero."""
+        from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-        Args:
-            pending: returns the number of judgments in flight or waiting.
-        """
         registry = CollectorRegistry()
         self._registry = registry
         self._pending = pending
@@ -63,6 +95,9 @@ class Telemetry:
 
     def exposition(self) -> bytes:
         """The metrics in Prometheus' text format."""
+        from prometheus_client import CollectorRegistry, generate_latest
+        from prometheus_client.multiprocess import MultiProcessCollector
+
         self._in_flight.set(self._pending())
         if MULTIPROCESS in os.environ:
             together = CollectorRegistry()

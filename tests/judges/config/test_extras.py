@@ -1,0 +1,100 @@
+"""What the core of the installation is enough for, and how a missing extra is named."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from judges.config import extras
+from judges.config.extras import EXTRAS, MissingExtraError, missing_extra, require
+from tests.judges.server.running import running
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).parents[3]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+CORE = {"aiohttp", "aiolimiter", "orjson", "pydantic", "pydantic-settings", "pyyaml", "tenacity"}
+
+
+def names(requirements: list[str]) -> set[str]:
+    """The packages of a list of requirements, with those of the extras that it names."""
+    found: set[str] = set()
+    for requirement in map(Requirement, requirements):
+        if requirement.name != "judgegym":
+            found.add(canonicalize_name(requirement.name))
+        for extra in requirement.extras if requirement.name == "judgegym" else ():
+            found |= names(PROJECT["optional-dependencies"][extra])
+    return found
+
+
+def test_core_is_seven_small_packages() -> None:
+    assert names(PROJECT["dependencies"]) == CORE
+
+
+@pytest.mark.parametrize("extra", [extra for extra in EXTRAS if extra != "ray"])
+def test_modules_of_an_extra_are_those_of_packages_that_it_installs(extra: str) -> None:
+    installed = names(PROJECT["optional-dependencies"][extra])
+    distributions = packages_distributions()
+    assert {canonicalize_name(name) for module in EXTRAS[extra] for name in distributions[module]} <= installed
+
+
+def test_all_and_dev_hold_every_extra_that_a_command_checks_for() -> None:
+    modules = packages_distributions()
+    needed = {
+        canonicalize_name(modules[module][0]) for extra, found in EXTRAS.items() if extra != "ray" for module in found
+    }
+    assert needed <= names(PROJECT["optional-dependencies"]["all"]) <= names(PROJECT["optional-dependencies"]["dev"])
+
+
+def test_judges_server_and_shims_are_imported_with_the_core_alone() -> None:
+    refused = [module for modules in EXTRAS.values() for module in modules] + ["tiktoken"]
+    code = f"""
+import importlib, pkgutil, sys
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {refused!r}:
+            raise ModuleNotFoundError(name, name=name)
+sys.meta_path.insert(0, Refuse())
+import judges
+needs_numpy = {{"judges.peers.ranking"}}
+for module in pkgutil.walk_packages(judges.__path__, "judges."):
+    if not module.name.endswith("__main__") and module.name not in needs_numpy:
+        importlib.import_module(module.name)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+
+
+def test_require_names_the_extra_of_the_first_module_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    require("environments")
+    monkeypatch.setitem(EXTRAS, "data", ("json", "no_such_module"))  # type: ignore[arg-type]  # a dict at run time
+    with pytest.raises(MissingExtraError, match=r"no_such_module is not installed: pip install 'judgegym\[data\]'"):
+        require("data")
+
+
+@pytest.mark.parametrize(
+    ("module", "extra"), [("wandb", "wandb"), ("wandb.sdk", "wandb"), ("datasets", "data"), ("judges.nothing", None)]
+)
+def test_module_that_was_not_found_is_explained_if_an_extra_brings_it(module: str, extra: str | None) -> None:
+    explained = missing_extra(ModuleNotFoundError(f"No module named {module!r}", name=module))
+    assert (None if explained is None else str(explained).rpartition("[")[2]) == (extra and f"{extra}]'")
+
+
+async def test_server_without_prometheus_client_scores_and_refuses_its_metrics(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setitem(extras.EXTRAS, "server", ("no_such_module",))  # type: ignore[arg-type]
+    async with running() as server:
+        scored = await server.post("/v1/score", {"prompt": "Q", "response": "A"})
+        metrics = await server.get("/metrics")
+    assert (scored.status, scored.json["score"]) == (200, 0.75)
+    assert (metrics.status, metrics.json["error"]["type"]) == (501, "not_installed")
+    assert "judgegym[server]" in metrics.text and "judgegym[server]" in caplog.text
