@@ -25,7 +25,7 @@ async def evaluate(evaluation: Evaluation[Any, Any]) -> EvaluationResult:
     runner = evaluation.runner
     plan = runner.plan(evaluation.tasks)
     if plan is not None:
-        report.messages().print(plan)
+        report.warn(plan)
     with report.ProgressDisplay(len(evaluation.tasks)) as display:
         result = await evaluation.run(run_path(evaluation), in_flight=runner.rows_in_flight, display=display)
     if result.metrics.values:

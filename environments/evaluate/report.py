@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
-
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table as RichTable
-from rich.text import Text
+from typing import TYPE_CHECKING
 
 from environments.metrics import Metrics
 from judges.config.sources import ConfigLine
+
+if TYPE_CHECKING:  # rich is imported when a table or a progress bar is drawn: help and errors do without
+    from rich.console import Console
+    from rich.progress import Progress
 
 _VALUE_WIDTH = 30
 _PLAIN_STEPS = 10  # lines of progress where there is no terminal to redraw
 
 
-def output() -> Console:
-    """Standard output: results."""
-    return Console(soft_wrap=True, highlight=False, markup=False, emoji=False)
+def say(text: str) -> None:
+    """Write a line to standard output: results."""
+    sys.stdout.write(f"{text}\n")
 
 
-def messages() -> Console:
-    """Standard error: progress, warnings, errors."""
-    return Console(stderr=True, soft_wrap=True, highlight=False, markup=False, emoji=False)
+def warn(text: str) -> None:
+    """Write a line to standard error: progress, warnings, errors."""
+    sys.stderr.write(f"{text}\n")
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Standard output or standard error, for what is drawn."""
+    from rich.console import Console
+
+    return Console(stderr=stderr, soft_wrap=True, highlight=False, markup=False, emoji=False)
 
 
 def offline_notice(stand_ins: Sequence[str]) -> str:
@@ -39,27 +47,29 @@ def offline_notice(stand_ins: Sequence[str]) -> str:
 
 def show_config(lines: Sequence[ConfigLine]) -> None:
     """Print each setting with its value and its source."""
-    console = output()
     width = max((len(line.name) for line in lines), default=0)
     for line in lines:
-        console.print(Text(f"{line.name:<{width}}  {line.value}  [{line.source}]"))
+        say(f"{line.name:<{width}}  {line.value}  [{line.source}]")
 
 
 def show_metrics(title: str, metrics: Metrics, notices: Sequence[str]) -> None:
     """Print the table of metrics, what was left out, and what the reader must know of it."""
-    console = output()
-    if not console.is_terminal and metrics.values:  # whoever reads it from a file wants the names whole
-        console.width = max(console.width, max(map(len, metrics.values)) + _VALUE_WIDTH)
-    table = RichTable(title=Text(title), title_justify="left")
-    table.add_column("metric", overflow="fold")
-    table.add_column("value", justify="right")
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    out = console()
+    if not out.is_terminal and metrics.values:  # whoever reads it from a file wants the names whole
+        out.width = max(out.width, max(map(len, metrics.values)) + _VALUE_WIDTH)
+    drawn = RichTable(title=Text(title), title_justify="left")
+    drawn.add_column("metric", overflow="fold")
+    drawn.add_column("value", justify="right")
     for name, value in metrics.values.items():
-        table.add_row(name, f"{value:.4f}" if isinstance(value, float) else str(value))
-    console.print(table)
+        drawn.add_row(name, f"{value:.4f}" if isinstance(value, float) else str(value))
+    out.print(drawn)
     for name, reason in metrics.left_out.items():
-        console.print(f"{name} is left out: {reason}")
+        say(f"{name} is left out: {reason}")
     for notice in notices:
-        console.print(notice)
+        say(notice)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +83,19 @@ class Table:
 
 def show_table(table: Table) -> None:
     """Print a table; its first column is of names, the others of numbers."""
-    console = output()
-    if not console.is_terminal:  # whoever reads it from a file wants the cells whole
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    out = console()
+    if not out.is_terminal:  # whoever reads it from a file wants the cells whole
         widths = (max(map(len, column)) + 3 for column in zip(table.header, *table.rows, strict=True))
-        console.width = max(console.width, sum(widths) + 1)
+        out.width = max(out.width, sum(widths) + 1)
     drawn = RichTable(title=Text(table.title), title_justify="left")
     for number, name in enumerate(table.header):
         drawn.add_column(name, justify="right" if number else "left", overflow="fold")
     for row in table.rows:
         drawn.add_row(*(Text(cell) for cell in row))
-    console.print(drawn)
+    out.print(drawn)
 
 
 class ProgressDisplay:
@@ -90,20 +103,12 @@ class ProgressDisplay:
 
     def __init__(self, total: int) -> None:
         """Show none of `total` rows done."""
-        self._console = messages()
+        terminal = console(stderr=True)
         self._total, self._done, self._begun_with = total, 0, 0
         self._started = time.monotonic()
         self._bar: Progress | None = None
-        if self._console.is_terminal:
-            self._bar = Progress(
-                TextColumn("evaluate"),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TimeElapsedColumn(),
-                TimeRemainingColumn(),
-                TextColumn("{task.fields[rate]} {task.fields[tally]}", markup=False),
-                console=self._console,
-            )
+        if terminal.is_terminal:
+            self._bar = _bar(terminal)
             self._row = self._bar.add_task("evaluate", total=total, rate="", tally="")
 
     def __enter__(self) -> ProgressDisplay:
@@ -147,4 +152,18 @@ class ProgressDisplay:
             self._bar.update(self._row, completed=self._done, rate=rate, tally=tally)
         elif self._done * _PLAIN_STEPS // self._total > (self._done - 1) * _PLAIN_STEPS // self._total:
             said = (f"{self._done}/{self._total} rows", rate, tally)
-            self._console.print(", ".join(part for part in said if part))
+            warn(", ".join(part for part in said if part))
+
+
+def _bar(terminal: Console) -> Progress:
+    from rich import progress
+
+    return progress.Progress(
+        progress.TextColumn("evaluate"),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TimeElapsedColumn(),
+        progress.TimeRemainingColumn(),
+        progress.TextColumn("{task.fields[rate]} {task.fields[tally]}", markup=False),
+        console=terminal,
+    )

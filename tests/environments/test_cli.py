@@ -1,6 +1,8 @@
 """The command line as a whole: verbs, help, exit codes."""
 
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -57,3 +59,45 @@ def test_setting_of_another_verb_ends_with_one_message_and_exit_code_2() -> None
     ended = in_process("evaluate", "--env.group_size=8")
     assert (ended.code, ended.out) == (2, "")
     assert "--env.group_size (command line): a setting of serve and process, not of evaluate" in ended.err
+
+
+HEAVY = ("atroposlib", "datasets", "numpy", "rich", "scipy", "sklearn", "tiktoken", "transformers", "wandb")
+MAIN = "from environments.cli import main; from eval_environments.arena_hard_environment import ArenaHardEnv"
+
+
+def loaded_by(*argv: str, path: Path) -> set[str]:
+    """Which of the heavy packages a command line loads, in a process of its own."""
+    said = "print('loaded', *(name for name in %r if name in sys.modules), file=sys.stderr)"
+    code = f"import sys; {MAIN}; code = main(ArenaHardEnv, {list(argv)!r}); {said % (HEAVY,)}; sys.exit(code)"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=path, check=True)
+    return set(ended.stderr.rpartition("loaded")[2].split())
+
+
+@pytest.mark.parametrize("argv", [("--help",), ("serve", "--help_all"), ("evaluate", "--show_config")])
+def test_help_and_show_config_load_no_heavy_package(argv: tuple[str, ...], tmp_path: Path) -> None:
+    assert loaded_by(*argv, path=tmp_path) == set()
+
+
+def test_offline_evaluate_loads_what_it_computes_and_draws_with(tmp_path: Path) -> None:
+    assert loaded_by("evaluate", "--offline", "--limit=1", path=tmp_path) == {"numpy", "rich"}
+
+
+@pytest.mark.parametrize(
+    ("module", "extra", "flags"),
+    [
+        ("rich", "environments", ()),
+        ("scipy", "environments", ()),
+        ("wandb", "wandb", ("--env.use_wandb=True",)),
+        ("datasets", "data", ("--env.train_prompt_dataset=some/name",)),
+    ],
+)
+def test_missing_extra_is_named_in_one_message_with_exit_code_2(
+    module: str, extra: str, flags: tuple[str, ...], tmp_path: Path
+) -> None:
+    code = f"import sys; sys.modules[{module!r}] = None; {MAIN}"
+    code += f"; sys.exit(main(ArenaHardEnv, ['evaluate', '--offline', *{flags!r}]))"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert ended.returncode == 2, ended.stderr
+    assert ended.stderr.splitlines()[-1] == f"{module} is not installed: pip install 'judgegym[{extra}]'"
+    assert "Traceback" not in ended.stderr
+    assert not list(tmp_path.glob("runs/*/samples.jsonl"))

@@ -1,0 +1,135 @@
+"""The three commands, from their settings to their exit codes."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, closing
+from typing import Any
+
+from environments import offline
+from environments.base import JudgedEnv
+from environments.clients import Clients
+from environments.command_line.resume import resume_command
+from environments.command_line.signals import interruptible
+from environments.evaluate import command as evaluate_command
+from environments.evaluate import report
+from environments.evaluate.evaluation import Evaluation
+from environments.metrics import Metrics
+from environments.runs import directory as runs
+from environments.settings import EnvSettings
+from environments.settings.verbs import Verb
+from environments.training.connection import TrainerConnection
+from environments.training.process import ProcessRun
+from environments.training.rollout_api import RolloutApi
+from environments.training.serve import ServeRun
+from judges.config.extras import require
+from judges.config.sources import LoadedSettings
+from judges.llm.errors import SettingsError
+from judges.llm.transport import open_session
+
+FAILED = 1
+
+
+async def evaluate(
+    env_type: type[JudgedEnv[Any, Any, Any]], loaded: LoadedSettings[EnvSettings[Any]], arguments: Sequence[str]
+) -> int:
+    """`evaluate`, from settings to exit code."""
+    if loaded.settings.resume and not loaded.given("env.data_dir_to_save_evals"):
+        raise SettingsError("--resume: which run? Name its directory with --env.data_dir_to_save_evals")
+    _prepare(env_type, loaded)
+    async with _opened(env_type, loaded, "evaluate") as env:
+        with interruptible():
+            evaluation = Evaluation.of(env)
+        _spare_the_collector()
+        try:
+            result = await evaluate_command.evaluate(evaluation)
+        except asyncio.CancelledError:
+            report.warn(f"stopped; what is finished is kept. To resume:\n  {resume_command(loaded, arguments)}")
+            raise
+    if result.problem is None:
+        report.say(f"The run is in {result.path}")
+        return 0
+    report.warn(f"{result.problem}\nThe run is in {result.path}. To try again what failed:")
+    report.warn(f"  {resume_command(loaded, arguments)}")
+    return FAILED
+
+
+async def serve(
+    env_type: type[JudgedEnv[Any, Any, Any]], loaded: LoadedSettings[EnvSettings[Any]], arguments: Sequence[str]
+) -> int:
+    """`serve`, until the trainer has had its steps or a signal comes."""
+    config = loaded.settings.env
+    if config.group_size == 1 and config.ensure_scores_are_not_same:
+        raise SettingsError(
+            "--env.group_size: the scores of a group of 1 are all the same, so nothing would ever be sent; "
+            "take a larger group, or --env.ensure_scores_are_not_same=False"
+        )
+    _prepare(env_type, loaded)
+    async with _opened(env_type, loaded, "serve") as env:
+        api = RolloutApi(config.rollout_server_url, env.clients.session)
+        connection = TrainerConnection(api, config, config.wandb_name or env_type.name)
+
+        async def evaluate_policy(step: int) -> Metrics:
+            assert evaluation is not None  # asked for only where steps_per_eval > 0
+            return await evaluate_command.evaluate_during_training(evaluation, step)
+
+        with interruptible():
+            serving = ServeRun(env, connection, evaluate_policy)
+            evaluation = Evaluation.of(env) if config.steps_per_eval > 0 else None
+        _spare_the_collector()
+        await serving.run()
+    return 0
+
+
+async def process(
+    env_type: type[JudgedEnv[Any, Any, Any]], loaded: LoadedSettings[EnvSettings[Any]], arguments: Sequence[str]
+) -> int:
+    """`process`, from settings to exit code."""
+    async with _opened(env_type, loaded, "process") as env:
+        with interruptible():
+            processing = ProcessRun(env)
+        processed = await processing.run()
+        stand_ins = env.settings.stand_ins
+    notices = [report.offline_notice(stand_ins)] if stand_ins else []
+    report.show_metrics(f"{env_type.name}: {processed.groups} groups", processed.metrics, notices)
+    wanted = loaded.settings.env.total_steps
+    if processed.groups < wanted:
+        tried = ", ".join(f"{count} {reason}" for reason, count in processed.dropped.items())
+        report.warn(
+            f"{wanted - processed.groups} of {wanted} groups could not be scored; rows that were tried: {tried}"
+        )
+    report.say(f"The groups are in {processed.path}, to read in {processed.page}")
+    return 0 if processed.groups == wanted else FAILED
+
+
+@asynccontextmanager
+async def _opened(
+    env_type: type[JudgedEnv[Any, Any, Any]], loaded: LoadedSettings[EnvSettings[Any]], verb: Verb
+) -> AsyncIterator[JudgedEnv[Any, Any, Any]]:
+    """The environment, with its stand-ins and the process's one HTTP session."""
+    # A stand-in's port is another one in each run, its answers are not.
+    identity = offline.LAYER if offline.stand_ins(loaded).judge else ""
+    async with offline.running(loaded, env_type.offline_prompts) as settings, open_session() as session:
+        with closing(Clients(settings, session, judge_identity=identity)) as clients:
+            yield env_type(settings, clients, verb=verb)
+
+
+def _spare_the_collector() -> None:
+    """Take all that is loaded by now (libraries, rows) out of the garbage collector's rounds.
+
+    They walk a million objects that live until the end; without this they cost a third of an evaluation's CPU time.
+    """
+    gc.collect()
+    gc.freeze()
+
+
+def _prepare(env_type: type[JudgedEnv[Any, Any, Any]], loaded: LoadedSettings[EnvSettings[Any]]) -> None:
+    """Check what is needed at the end only, and name the run directory, for the command that resumes."""
+    config = loaded.settings.env
+    if config.use_wandb:
+        require("wandb")
+    if config.data_dir_to_save_evals is None:
+        model = evaluate_command.model_name_of(loaded.settings)
+        config.data_dir_to_save_evals = str(runs.new_path(env_type.name, model))
