@@ -9,14 +9,13 @@ import asyncio
 import logging
 import weakref
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol, cast
 
 import aiohttp
 
 from judges.llm import wire
 from judges.llm.wire import JSON
-from judges.server.core import Core, Overloaded, Unusable
+from judges.server.core import Core, Overloaded
 from judges.server.items import ResponseScore, failure
 from judges.server.protocols.native import Native, ScoreBody
 from judges.server.settings import JudgeMount
@@ -27,20 +26,10 @@ PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0)
 """Seconds before each retry of a reward server that cannot be reached or is full."""
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """The result of one response; `score` is `None` for a failed judge."""
-
-    score: float | None
-    status: str
-    explanation: str
-    components: Mapping[str, float]
-
-
 class Scoring(Protocol):
     """Scores requests of the native protocol."""
 
-    async def score(self, request: Mapping[str, JSON]) -> list[Result]:
+    async def score(self, request: Mapping[str, JSON]) -> list[ResponseScore]:
         """A result for each response of a `POST /v1/score` body. A failed judge is a result, not an error.
 
         Raises:
@@ -70,7 +59,7 @@ class ServerScoring:
             weakref.WeakKeyDictionary()
         )
 
-    async def score(self, request: Mapping[str, JSON]) -> list[Result]:
+    async def score(self, request: Mapping[str, JSON]) -> list[ResponseScore]:
         """See `Scoring`. Retry a server that cannot be reached or is full, after each of `PAUSES_S`."""
         responses = request.get("responses")
         count = len(responses) if isinstance(responses, Sequence) else 1
@@ -88,7 +77,7 @@ class ServerScoring:
             if code in (400, 401, 404, 405, 413, 422):
                 raise ValueError(said)
         logger.warning("no score: %s", said)
-        return [Result(None, "judge_failed", said, {})] * count
+        return [failure(said)] * count
 
     async def _post(self, request: Mapping[str, JSON]) -> tuple[int, JSON]:
         session = self._session()
@@ -125,17 +114,15 @@ class InProcessScoring:
         self._cores: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Core] = weakref.WeakKeyDictionary()
         self._native = Native()
 
-    async def score(self, request: Mapping[str, JSON]) -> list[Result]:
-        """See `Scoring`."""
+    async def score(self, request: Mapping[str, JSON]) -> list[ResponseScore]:
+        """See `Scoring`; what the core finds unusable is a `ValueError`."""
         items = self._native.items(ScoreBody.model_validate(dict(request)), request)
         core = await self._core()
         try:
             results = await core.score("", items)
-        except Unusable:
-            raise  # a ValueError: the request is wrong
         except Overloaded:
             results = [[failure("too many judgments are under way")] * len(item.responses) for item in items]
-        return [_result(result) for of_item in results for result in of_item]
+        return [result for of_item in results for result in of_item]
 
     async def _core(self) -> Core:
         loop = asyncio.get_running_loop()
@@ -156,7 +143,7 @@ class InProcessScoring:
             await core.__aexit__(None, None, None)
 
 
-def _results(body: JSON) -> list[Result]:
+def _results(body: JSON) -> list[ResponseScore]:
     if not isinstance(body, Mapping):
         raise ValueError("expected an object")
     several = body.get("results")
@@ -164,9 +151,9 @@ def _results(body: JSON) -> list[Result]:
     return [_of_json(cast("Mapping[str, JSON]", result)) for result in found]
 
 
-def _of_json(result: Mapping[str, JSON]) -> Result:
+def _of_json(result: Mapping[str, JSON]) -> ResponseScore:
     score, components = result.get("score"), result.get("components")
-    return Result(
+    return ResponseScore(
         score=float(score) if isinstance(score, int | float) else None,
         status=str(result.get("status")),
         explanation=str(result.get("explanation", "")),
@@ -176,10 +163,6 @@ def _of_json(result: Mapping[str, JSON]) -> Result:
             if isinstance(value, int | float)
         },
     )
-
-
-def _result(result: ResponseScore) -> Result:
-    return Result(result.score, result.status, result.explanation, result.components)
 
 
 def scoring(url: str | None, judge: JudgeMount | None, *, token: str | None, mount: str, timeout_s: float) -> Scoring:

@@ -14,11 +14,12 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, cast
 
-from judges.integrations.scoring import Result, Scoring, scoring
+from judges.integrations.scoring import Scoring, scoring
 from judges.llm.wire import JSON
+from judges.server.items import ResponseScore
 from judges.server.settings import JudgeMount
 
-Conversation = str | Sequence[Mapping[str, JSON]]
+TrlConversation = str | Sequence[Mapping[str, JSON]]
 
 COLUMNS: Mapping[str, str] = {
     "reference": "reference",
@@ -36,7 +37,7 @@ class RewardFunction(Protocol):
     __name__: str
 
     async def __call__(
-        self, prompts: Sequence[Conversation], completions: Sequence[Conversation], **columns: object
+        self, prompts: Sequence[TrlConversation], completions: Sequence[TrlConversation], **columns: object
     ) -> list[float | None]:
         """A score for each completion, `None` where the judge failed."""
 
@@ -68,7 +69,7 @@ def judge_reward(
     source = scoring(url, judge, token=token, mount=mount, timeout_s=timeout_s)
 
     async def reward(
-        prompts: Sequence[Conversation], completions: Sequence[Conversation], **columns: object
+        prompts: Sequence[TrlConversation], completions: Sequence[TrlConversation], **columns: object
     ) -> list[float | None]:
         groups = _groups(prompts) if group_relative else [[place] for place in range(len(prompts))]
         requests = [_request(prompts, completions, columns, group) for group in groups]
@@ -93,7 +94,7 @@ async def close(reward: RewardFunction) -> None:
     await source.close()
 
 
-def _groups(prompts: Sequence[Conversation]) -> list[list[int]]:
+def _groups(prompts: Sequence[TrlConversation]) -> list[list[int]]:
     """The indices of consecutive completions of one prompt."""
     groups: list[list[int]] = []
     for place, prompt in enumerate(prompts):
@@ -105,8 +106,8 @@ def _groups(prompts: Sequence[Conversation]) -> list[list[int]]:
 
 
 def _request(
-    prompts: Sequence[Conversation],
-    completions: Sequence[Conversation],
+    prompts: Sequence[TrlConversation],
+    completions: Sequence[TrlConversation],
     columns: Mapping[str, object],
     group: Sequence[int],
 ) -> dict[str, JSON]:
@@ -121,7 +122,7 @@ def _request(
     return {**request, "responses": [_json(completions[place]) for place in group]}
 
 
-def _json(conversation: Conversation) -> JSON:
+def _json(conversation: TrlConversation) -> JSON:
     """A conversation as the server reads it: text, or messages with role and content only."""
     if isinstance(conversation, str):
         return conversation
@@ -132,7 +133,7 @@ def _json(conversation: Conversation) -> JSON:
     return cast(JSON, turns)
 
 
-def _log(results: Sequence[Result], columns: Mapping[str, object], name: str) -> None:
+def _log(results: Sequence[ResponseScore], columns: Mapping[str, object], name: str) -> None:
     """Log explanations, statuses and the share of failures through TRL, where it passes loggers."""
     extra, metric = columns.get("log_extra"), columns.get("log_metric")
     if callable(extra):

@@ -43,10 +43,10 @@ class ChatTurn(BaseModel):
         return self.content or ""
 
 
-Conversation: TypeAlias = str | list[ChatTurn]
+TextOrMessages: TypeAlias = str | list[ChatTurn]
 
 
-def text_of(conversation: Conversation) -> str:
+def text_of(conversation: TextOrMessages) -> str:
     """A conversation as one text: the only user turn, or all turns with their roles."""
     if isinstance(conversation, str):
         return conversation

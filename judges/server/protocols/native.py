@@ -10,7 +10,7 @@ from typing_extensions import Self
 from judges.aspects.prompt import Aspect, aspects_of
 from judges.llm.wire import JSON
 from judges.server.items import Item, ResponseScore
-from judges.server.protocols.base import Conversation, ProtocolReply, text_of
+from judges.server.protocols.base import ProtocolReply, TextOrMessages, text_of
 
 _LONGEST_SCORE = 9
 
@@ -31,9 +31,9 @@ class ScoreBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    prompt: Conversation = ""
-    response: Conversation | None = None
-    responses: list[Conversation] | None = Field(default=None, max_length=256)
+    prompt: TextOrMessages = ""
+    response: TextOrMessages | None = None
+    responses: list[TextOrMessages] | None = Field(default=None, max_length=256)
     reference: str | None = None
     rubric: str | dict[str, str] | None = None
     aspects: list[Aspect] | None = Field(default=None, min_length=1)

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict
 from judges.llm import wire
 from judges.llm.wire import JSON
 from judges.server.items import Item, ResponseScore
-from judges.server.protocols.base import ChatTurn, Conversation, ProtocolReply, RequestBody, text_of
+from judges.server.protocols.base import ChatTurn, ProtocolReply, RequestBody, TextOrMessages, text_of
 from judges.server.protocols.native import rubric_of
 
 FAILURE = "_ng_failure_class"
@@ -27,7 +27,7 @@ class CreateParams(BaseModel):
 
     model_config = ConfigDict(extra="ignore", strict=True)
 
-    input: Conversation
+    input: TextOrMessages
 
 
 class OutputItem(BaseModel):
@@ -40,7 +40,7 @@ class OutputItem(BaseModel):
     content: str | list[dict[str, object]] | None = None
 
 
-class Response(BaseModel):
+class PolicyResponse(BaseModel):
     """The response of the policy."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
@@ -52,7 +52,7 @@ class VerifyBody(RequestBody):
     """A rollout to verify, with the fields of its dataset row."""
 
     responses_create_params: CreateParams
-    response: Response
+    response: PolicyResponse
     question: str | None = None
     reference_answer: str | None = None
     rubric: str | dict[str, str] | None = None

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from judges.llm.wire import JSON
 from judges.server.chat_tokens import plain_prompt, plain_response
 from judges.server.items import Item, ResponseScore
-from judges.server.protocols.base import Conversation, ProtocolReply, RequestBody, text_of
+from judges.server.protocols.base import ProtocolReply, RequestBody, TextOrMessages, text_of
 from judges.server.protocols.openrlhf import of_label
 
 FAILED_HEADER = "X-Judge-Failed"
@@ -21,7 +21,7 @@ FAILED_HEADER = "X-Judge-Failed"
 class SlimeBody(RequestBody):
     """A prompt (text or messages), a response, and a label: a reference, or an object of reference and rubric."""
 
-    prompt: Conversation
+    prompt: TextOrMessages
     response: str
     label: object = None
 
