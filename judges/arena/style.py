@@ -1,4 +1,4 @@
-"""The win rate at equal style: what is left of it when length and markdown are the same on both sides.
+"""The win rate at equal style: the win rate that remains when length and markdown are the same on both sides.
 
 Source: Arena-Hard-Auto's and Chatbot Arena's style control (LMSYS ORG, Does Style Matter?, 2024): a logistic
 regression of the outcomes on the differences in style, read off where the differences are zero.

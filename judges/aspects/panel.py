@@ -23,7 +23,7 @@ from judges.core.self_critique import with_self_critique
 from judges.llm.client import ChatClient
 
 FLOOR = 0.0
-"""What a vetoed submission is worth."""
+"""The score of a vetoed submission."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ def combined_score(
     for aspect, detail in zip(aspects, details, strict=True):
         if detail.yes is None or detail.yes_share is None:
             raise ValueError(f"the aspect {aspect.name!r} has no verdict")
-        total += aspect.weight * aspect.worth(float(detail.yes) if scoring == "majority" else detail.yes_share)
+        total += aspect.weight * aspect.value(float(detail.yes) if scoring == "majority" else detail.yes_share)
         weight += aspect.weight
         if aspect.veto and veto is None and not aspect.passes(detail.yes):
             veto = aspect.name

@@ -46,7 +46,7 @@ class Aspect(BaseModel):
         """Whether a verdict speaks for the submission."""
         return yes if self.polarity == 1 else not yes
 
-    def worth(self, yes_share: float) -> float:
+    def value(self, yes_share: float) -> float:
         """A verdict (0 or 1), or a share of yes votes, as a number from 0 (bad) to 1 (good)."""
         return yes_share if self.polarity == 1 else 1.0 - yes_share
 

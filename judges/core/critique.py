@@ -54,14 +54,14 @@ class CritiqueRequest(Generic[VerdictT]):
     extra: Mapping[str, JSON] = field(default_factory=dict)
 
 
-def critique_messages(shown: Sequence[Message], text: str) -> list[Message]:
+def critique_messages(prompt: Sequence[Message], text: str) -> list[Message]:
     """The prompt of a critique: what the judge was shown, its evaluation, and the request to critique and revise it.
 
     Args:
-        shown: the judge's prompt; its last message is the user's.
+        prompt: the judge's prompt; its last message is the user's.
         text: what the judge answered, after its thinking.
     """
-    *before, last = shown
+    *before, last = prompt
     markers = delimiters_for((last["content"], text), _LOOKALIKES)
     parts = [
         last["content"],

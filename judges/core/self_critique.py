@@ -70,8 +70,8 @@ class SelfCritiqueJudge(Generic[CaseT, DetailT, VerdictT]):
             judgment = self._apply(case, judgment, requests, calls)
             rounds = [_round(number, request, call) for request, call in zip(requests, calls, strict=True)]
             history += rounds
-            settled |= {each.component for each in rounds if each.status == "unchanged"}
-            if all(each.status == "unchanged" for each in rounds):
+            settled |= {held.component for held in rounds if held.status == "unchanged"}
+            if all(held.status == "unchanged" for held in rounds):
                 break
         return replace(judgment, critique=Critique(before, tuple(history)))
 

@@ -12,9 +12,9 @@ from typing import TypedDict
 
 SUBSETS = ("Factuality", "Precise IF", "Math", "Safety", "Focus", "Ties")
 UNPARSED = -1
-"""What an unparsed rating counts as in the official score."""
+"""The rating that an unparsed one counts as in the official score."""
 UNREADABLE_CHOICE = 0.25
-"""What a choice without a readable verdict is worth in the official score."""
+"""The score of a choice without a readable verdict in the official score."""
 
 
 class TiesRow(TypedDict):
@@ -35,6 +35,9 @@ def ties_row_score(ratings: Sequence[int | None], num_correct: int) -> float:
     Args:
         ratings: those of the correct answers first; `None` where no rating could be read, which wins nothing.
         num_correct: how many are of correct answers.
+
+    >>> ties_row_score([9, 7, 9], num_correct=2), ties_row_score([7, None, 9], num_correct=2)
+    (1.0, 0.0)
     """
     read = [rating for rating in ratings if rating is not None]
     if not read:
@@ -82,14 +85,14 @@ def ties_score(rows: Sequence[TiesRow]) -> float | None:
 
 
 def _by_number(rows: Sequence[TiesRow], kind: str) -> dict[str, _Row]:
-    found: dict[str, _Row] = {}
+    by_number: dict[str, _Row] = {}
     for row in rows:
         of, _, number = row["id"].partition(":")
         if of == kind:
             ratings = [UNPARSED if rating is None else rating for rating in row["ratings"]]
             correct, wrong = ratings[: row["num_correct"]], ratings[row["num_correct"] :]
-            found[number] = _Row(max(correct) - min(correct), min(correct) - max(wrong))
-    return found
+            by_number[number] = _Row(max(correct) - min(correct), min(correct) - max(wrong))
+    return by_number
 
 
 def _separation(margin: float, spread: float) -> float:

@@ -1,7 +1,7 @@
-"""What a table of peers' scores says: who is best once the judges' leniency is taken out, and who favours whom.
+"""Ranking from a table of peers' scores: adjusted for the judges' leniency, with intervals; and self-preference.
 
-With an empty diagonal plain column means are unfair to a candidate whose own judge is strict: all others are spared
-that judge. So a score is fitted as a judge's effect plus a candidate's, by least squares.
+With an empty diagonal, plain column means are unfair to a candidate whose own judge is lenient: every other candidate
+is scored by that judge, and it is not. So a score is fitted as a judge's effect plus a candidate's, by least squares.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _fit(sums: Floats, counts: Floats) -> list[float | None] | str:
     judges, candidates = np.flatnonzero(counts.sum(axis=1)), np.flatnonzero(counts.sum(axis=0))
     if not len(judges):
         return "there is no score"
-    found: list[float | None] = [None] * counts.shape[1]
+    adjusted: list[float | None] = [None] * counts.shape[1]
     sums, counts = sums[np.ix_(judges, candidates)], counts[np.ix_(judges, candidates)]
     if not _is_connected(counts):
         return "the table falls apart into judges and candidates that never meet"
@@ -79,8 +79,8 @@ def _fit(sums: Floats, counts: Floats) -> list[float | None] | str:
     effects = np.linalg.lstsq(normal, np.concatenate([sums.sum(axis=1), sums.sum(axis=0)]), rcond=None)[0]
     leniency = effects[: len(judges)].mean()
     for candidate, effect in zip(candidates, effects[len(judges) :], strict=True):
-        found[candidate] = round(float(effect + leniency), _DIGITS) + 0.0  # no −0.0, no noise of the least squares
-    return found
+        adjusted[candidate] = round(float(effect + leniency), _DIGITS) + 0.0  # no −0.0, no noise of the least squares
+    return adjusted
 
 
 def _is_connected(counts: Floats) -> bool:
@@ -107,28 +107,27 @@ def adjusted_intervals(
     queries = scores.cells.shape[0]
     generator = np.random.default_rng(seed)
     sums, counts = scores.sums, scores.counts
-    scored = np.flatnonzero(counts.sum(axis=(0, 1)))
-    found: list[list[float]] = []
+    candidates = np.flatnonzero(counts.sum(axis=(0, 1)))
+    samples: list[list[float]] = []
     for drawn in generator.integers(0, queries, size=(rounds if queries > 1 else 1, queries)):
         weights = np.bincount(drawn, minlength=queries).astype(float)
         fit = _fit(np.tensordot(weights, sums, 1), np.tensordot(weights, counts, 1))
         values = [] if isinstance(fit, str) else [value for value in fit if value is not None]
-        if len(values) == len(scored):
-            found.append(values)
-    if not len(scored) or not found:
+        if len(values) == len(candidates):
+            samples.append(values)
+    if not len(candidates) or not samples:
         return []
     intervals: list[Interval | None] = [None] * scores.cells.shape[2]
-    low, high = np.quantile(np.array(found), [(1 - level) / 2, (1 + level) / 2], axis=0)
-    for candidate, one, other in zip(scored, low, high, strict=True):
-        intervals[candidate] = Interval(float(one), float(other))
+    low, high = np.quantile(np.array(samples), [(1 - level) / 2, (1 + level) / 2], axis=0)
+    for candidate, bottom, top in zip(candidates, low, high, strict=True):
+        intervals[candidate] = Interval(float(bottom), float(top))
     return intervals
 
 
 def self_preference(scores: ScoreMatrix, judge: int, candidate: int) -> float | str:
     """How much more a model gives to itself than others give to it, in points.
 
-    Each judge's scores are first centred on the mean over the candidates that it scored, so that a lenient judge is not
-    taken for a vain one.
+    Each judge's scores are first centred on the mean over the candidates that it scored: leniency is no self-preference.
 
     Args:
         scores: with a diagonal.
@@ -157,7 +156,7 @@ def scores_of(
     cells: Sequence[tuple[int, int, int, float]], *, queries: int, judges: int, candidates: int
 ) -> ScoreMatrix:
     """Scores from (query, judge, candidate, score)."""
-    found = np.full((queries, judges, candidates), np.nan)
+    matrix = np.full((queries, judges, candidates), np.nan)
     for query, judge, candidate, score in cells:
-        found[query, judge, candidate] = score
-    return ScoreMatrix(found)
+        matrix[query, judge, candidate] = score
+    return ScoreMatrix(matrix)

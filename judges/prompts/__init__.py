@@ -1,4 +1,4 @@
-"""The prompts, one text file each."""
+"""The judges' built-in prompts, one text file each."""
 
 from __future__ import annotations
 
@@ -19,11 +19,14 @@ def load(name: str) -> str:
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:
-    """A template with each placeholder replaced once over, so that a placeholder in a value stays text.
+    """A template with all placeholders replaced in one pass, so that a placeholder in a value stays text.
+
+    >>> fill("{query} {score}", {"{query}": "{score}", "{score}": "4"})
+    '{score} 4'
 
     Args:
         template: a prompt.
         values: by placeholder, such as `{query}`.
     """
     placeholders = re.compile("|".join(map(re.escape, values)))
-    return placeholders.sub(lambda found: values[found[0]], template)
+    return placeholders.sub(lambda match: values[match[0]], template)

@@ -140,19 +140,19 @@ class RubricJudge:
     ) -> list[CritiqueRequest[RubricVerdict]]:
         """A request for each of the judgments, to be reconsidered by itself."""
         assert judgment.detail is not None
-        shown = self._messages(case)
+        prompt = self._messages(case)
         return [
             CritiqueRequest(
                 component=f"judgment_{number}",
-                verdict=RubricVerdict(each.score, each.expected).shown,
-                reasoning=feedback_text(each.text) or each.text,
-                messages=critique_messages(shown, after_thinking(each.text)),
+                verdict=RubricVerdict(earlier.score, earlier.expected).shown,
+                reasoning=feedback_text(earlier.text) or earlier.text,
+                messages=critique_messages(prompt, after_thinking(earlier.text)),
                 read=lambda choice: self._read(choice, case.rubric.scale),
                 revision=_revision,
                 extra=self._extra,
             )
-            for number, each in enumerate(judgment.detail.judgments, start=1)
-            if each.score is not None
+            for number, earlier in enumerate(judgment.detail.judgments, start=1)
+            if earlier.score is not None
         ]
 
     def apply_revisions(
@@ -219,9 +219,9 @@ class RubricJudge:
                 calls=calls,
                 detail=detail,
             )
-        score = pool(values, self.settings.samples_pooling)
-        words = [feedback_text(each.text) or each.text for each in scores if each.value is not None]
-        return Judgment(score, Status.OK, f"{score:g}", "\n\n".join(words), calls, detail)
+        pooled = pool(values, self.settings.samples_pooling)
+        words = [feedback_text(score.text) or score.text for score in scores if score.value is not None]
+        return Judgment(pooled, Status.OK, f"{pooled:g}", "\n\n".join(words), calls, detail)
 
 
 def rubric_judge(settings: RubricJudgeSettings, client: ChatClient) -> Judge[RubricCase, RubricDetail]:

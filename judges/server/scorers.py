@@ -211,7 +211,7 @@ class ChoiceScorer:
             replace(judgment, score=float(number == best), label="best" if number == best else "not the best")
             for number in range(len(order))
         ]
-        return [response_score([each], each.score, {}) for each in judgments]
+        return [response_score([of_response], of_response.score, {}) for of_response in judgments]
 
 
 _SCORERS: Mapping[JudgeKind, Callable[[ChatClient, JudgeMount], Scorer]] = {

@@ -155,8 +155,8 @@ def _mount(name: str, values: Mapping[str, object]) -> JudgeMount:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
-        said = first["msg"].removeprefix("Value error, ")
-        raise SettingsError(f"mounts.{name}.{place}: {said[:1].lower()}{said[1:]}") from None
+        message = first["msg"].removeprefix("Value error, ")
+        raise SettingsError(f"mounts.{name}.{place}: {message[:1].lower()}{message[1:]}") from None
 
 
 def _bracketed(host: str) -> str:

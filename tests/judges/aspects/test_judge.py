@@ -77,15 +77,15 @@ def test_the_five_aspects() -> None:
 
 
 @pytest.mark.parametrize(
-    ("polarity", "passes_yes", "passes_no", "worth"),
+    ("polarity", "passes_yes", "passes_no", "values"),
     [(1, True, False, [0.0, 0.25, 1.0]), (-1, False, True, [1.0, 0.75, 0.0])],
 )
 def test_polarity_says_what_a_yes_means(
-    polarity: Any, passes_yes: bool, passes_no: bool, worth: Sequence[float]
+    polarity: Any, passes_yes: bool, passes_no: bool, values: Sequence[float]
 ) -> None:
     aspect = Aspect(name="a", definition="Is it?", polarity=polarity)
     assert (aspect.passes(True), aspect.passes(False)) == (passes_yes, passes_no)
-    assert [aspect.worth(share) for share in (0.0, 0.25, 1.0)] == worth
+    assert [aspect.value(share) for share in (0.0, 0.25, 1.0)] == values
 
 
 @pytest.mark.parametrize(
