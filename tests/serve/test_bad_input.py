@@ -51,14 +51,14 @@ def run(
         policy = stack.enter_context(serving(policy_says or sampling()))
         judge = stack.enter_context(serving(judge_says or judging()))
         trainer = stack.enter_context(serving(rollout_api or ScriptedServer(api)))
+        of_serve = f"--env.rollout_server_url={trainer.base_url.removesuffix('/v1')}", "--env.steps_per_eval=-1"
         ended = in_process(
             verb,
             *arena.flags,
             f"--openai.base_url={policy.base_url}",
             f"--env.judge_base_url={judge.base_url}",
-            f"--env.rollout_server_url={trainer.base_url.removesuffix('/v1')}",
             f"--env.tokenizer_name={BUNDLED_TOKENIZER}",
-            "--env.steps_per_eval=-1",
+            *(of_serve if verb == "serve" else ()),
             "--env.retry_delay=0",
             *flags,
         )
