@@ -1,0 +1,222 @@
+"""The judges as a script or a notebook uses them.
+
+Each judge takes its settings as keyword arguments: those of its room (`judges/<room>/settings.py`), the same names as
+on the command line without `--env.`. `judge` is for async code, `judge_sync` does the same from anywhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Generic, TypeVar
+
+from typing_extensions import Self
+
+from judgegym._loop import BACKGROUND
+from judgegym._results import JudgmentTable
+from judgegym._session import JudgeSession
+from judges.arena.judge import ArenaCase, ArenaDetail, arena_judge
+from judges.arena.settings import ArenaJudgeSettings
+from judges.aspects.judge import AspectCase
+from judges.aspects.panel import PanelDetail, aspect_judge
+from judges.aspects.settings import AspectJudgeSettings
+from judges.config.judge import JudgeSettings
+from judges.config.keywords import settings_from_keywords
+from judges.core.judge import Judge
+from judges.llm.client import ChatClient
+from judges.peers.judge import DEFAULT_RUBRIC, PeerCase, PeerDetail, peer_judge
+from judges.peers.settings import PeerJudgeSettings
+from judges.rubrics.judge import RubricCase, RubricDetail, rubric_judge
+from judges.rubrics.prompt import Rubric
+from judges.rubrics.settings import RubricJudgeSettings
+
+SettingsT = TypeVar("SettingsT", bound=JudgeSettings)
+CaseT = TypeVar("CaseT")
+DetailT = TypeVar("DetailT")
+
+
+class OpenJudge(Generic[CaseT, DetailT]):
+    """A judge that opens its endpoint at the first call and closes it at the end of the process, or of `with`."""
+
+    def __init__(
+        self,
+        settings_type: type[SettingsT],
+        settings: Mapping[str, object],
+        factory: Callable[[SettingsT, ChatClient], Judge[CaseT, DetailT]],
+        *,
+        offline: bool,
+    ) -> None:
+        """Check the settings; open nothing.
+
+        Args:
+            settings_type: the settings of the judge's room.
+            settings: what is given, by name.
+            factory: makes the judge.
+            offline: let the stand-in play the judge model: no key, no network, and scores that mean nothing.
+
+        Raises:
+            SettingsError: a setting is unknown or wrong.
+        """
+        self.settings = settings_from_keywords(settings_type, settings)
+        own = self.settings
+        self._session = JudgeSession[CaseT, DetailT](own, lambda client: factory(own, client), offline=offline)
+
+    async def _judge(self, answers: Sequence[str], cases: Sequence[CaseT]) -> JudgmentTable[DetailT]:
+        judgments = await self._session.judge(cases)
+        return JudgmentTable(tuple(answers), tuple(judgments))
+
+    def close(self) -> None:
+        """Close the endpoint's connections; the next call opens them again."""
+        BACKGROUND.run(self._session.close())
+
+    def __enter__(self) -> Self:
+        """The judge."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close."""
+        self.close()
+
+
+class RubricJudge(OpenJudge[RubricCase, RubricDetail]):
+    """Scores answers on a scale by a rubric.
+
+    Example:
+        >>> judge = RubricJudge("Does the answer name the right number?", offline=True)
+        >>> table = judge.judge_sync("How many legs has a spider?", ["Eight.", "Six.", "A spider has eight legs."])
+        >>> len(table), all(1 <= score <= 5 for score in table.scores)
+        (3, True)
+        >>> judge.close()
+    """
+
+    def __init__(self, rubric: str | Rubric, *, offline: bool = False, **settings: object) -> None:
+        """Judge by `rubric`; a text is a rubric on the settings' scale (1 to 5 unless set).
+
+        Raises:
+            SettingsError: a setting is unknown or wrong.
+        """
+        super().__init__(RubricJudgeSettings, settings, rubric_judge, offline=offline)
+        scale = settings_from_keywords(RubricJudgeSettings, settings).scale
+        self.rubric = rubric if isinstance(rubric, Rubric) else Rubric(rubric, {}, scale)
+
+    async def judge(
+        self, question: str, answers: str | Sequence[str], *, reference: str | None = None
+    ) -> JudgmentTable[RubricDetail]:
+        """Score each answer; `reference` is an answer that gets the highest score."""
+        return await BACKGROUND.join(self._judge(_listed(answers), self._cases(question, answers, reference)))
+
+    def judge_sync(
+        self, question: str, answers: str | Sequence[str], *, reference: str | None = None
+    ) -> JudgmentTable[RubricDetail]:
+        """As `judge`, where there is nothing to await it."""
+        return BACKGROUND.run(self._judge(_listed(answers), self._cases(question, answers, reference)))
+
+    def _cases(self, question: str, answers: str | Sequence[str], reference: str | None) -> list[RubricCase]:
+        return [RubricCase(question, answer, self.rubric, reference) for answer in _listed(answers)]
+
+
+class AspectJudge(OpenJudge[AspectCase, PanelDetail]):
+    """Answers yes/no questions about answers, each settled by a majority of votes.
+
+    Example:
+        >>> with AspectJudge(aspects=["harmfulness", "correctness"], offline=True) as judge:
+        ...     table = judge.judge_sync("How many legs has a spider?", ["Eight.", "Six."])
+        >>> [aspect.aspect for aspect in table[0].detail.aspects]
+        ['harmfulness', 'correctness']
+    """
+
+    def __init__(self, *, offline: bool = False, **settings: object) -> None:
+        """Judge by the aspects of the settings.
+
+        Raises:
+            SettingsError: a setting is unknown or wrong.
+        """
+        super().__init__(AspectJudgeSettings, settings, aspect_judge, offline=offline)
+
+    async def judge(
+        self, question: str, answers: str | Sequence[str], *, context: str | None = None, reference: str | None = None
+    ) -> JudgmentTable[PanelDetail]:
+        """Judge each answer; `context` is what it was to use, `reference` what it is compared with."""
+        cases = self._cases(question, answers, context, reference)
+        return await BACKGROUND.join(self._judge(_listed(answers), cases))
+
+    def judge_sync(
+        self, question: str, answers: str | Sequence[str], *, context: str | None = None, reference: str | None = None
+    ) -> JudgmentTable[PanelDetail]:
+        """As `judge`, where there is nothing to await it."""
+        return BACKGROUND.run(self._judge(_listed(answers), self._cases(question, answers, context, reference)))
+
+    def _cases(
+        self, question: str, answers: str | Sequence[str], context: str | None, reference: str | None
+    ) -> list[AspectCase]:
+        return [AspectCase(answer, question, context, reference) for answer in _listed(answers)]
+
+
+class ArenaHardJudge(OpenJudge[ArenaCase, ArenaDetail]):
+    """Compares answers with a baseline, in both orders: −1 (both games lost) to 1 (both won).
+
+    Example:
+        >>> with ArenaHardJudge(offline=True) as judge:
+        ...     table = judge.judge_sync("Name a prime.", ["Seven is a prime.", "Nine."], baseline="Eight.")
+        >>> [label in ("win", "tie", "loss") for label in (judgment.label for judgment in table)]
+        [True, True]
+    """
+
+    def __init__(self, *, offline: bool = False, **settings: object) -> None:
+        """Judge by Arena-Hard's prompt, or that of the settings.
+
+        Raises:
+            SettingsError: a setting is unknown or wrong.
+        """
+        super().__init__(ArenaJudgeSettings, settings, arena_judge, offline=offline)
+
+    async def judge(
+        self, question: str, answers: str | Sequence[str], *, baseline: str
+    ) -> JudgmentTable[ArenaDetail]:
+        """Compare each answer with `baseline`."""
+        return await BACKGROUND.join(self._judge(_listed(answers), self._cases(question, answers, baseline)))
+
+    def judge_sync(self, question: str, answers: str | Sequence[str], *, baseline: str) -> JudgmentTable[ArenaDetail]:
+        """As `judge`, where there is nothing to await it."""
+        return BACKGROUND.run(self._judge(_listed(answers), self._cases(question, answers, baseline)))
+
+    def _cases(self, question: str, answers: str | Sequence[str], baseline: str) -> list[ArenaCase]:
+        return [ArenaCase(question, answer, baseline) for answer in _listed(answers)]
+
+
+class PeerJudge(OpenJudge[PeerCase, PeerDetail]):
+    """Scores answers from 0 to 100 by a rubric in text.
+
+    Example:
+        >>> with PeerJudge(offline=True, judge_critique_rounds=1) as judge:
+        ...     table = judge.judge_sync("Name a prime.", "Seven is a prime.")
+        >>> 0 <= table.scores[0] <= 100, len(table[0].critique.rounds)
+        (True, 1)
+    """
+
+    def __init__(self, rubric: str = DEFAULT_RUBRIC, *, offline: bool = False, **settings: object) -> None:
+        """Judge by `rubric`.
+
+        Raises:
+            SettingsError: a setting is unknown or wrong.
+        """
+        super().__init__(PeerJudgeSettings, settings, peer_judge, offline=offline)
+        self.rubric = rubric
+
+    async def judge(self, question: str, answers: str | Sequence[str]) -> JudgmentTable[PeerDetail]:
+        """Score each answer."""
+        return await BACKGROUND.join(self._judge(_listed(answers), self._cases(question, answers)))
+
+    def judge_sync(self, question: str, answers: str | Sequence[str]) -> JudgmentTable[PeerDetail]:
+        """As `judge`, where there is nothing to await it."""
+        return BACKGROUND.run(self._judge(_listed(answers), self._cases(question, answers)))
+
+    def _cases(self, question: str, answers: str | Sequence[str]) -> list[PeerCase]:
+        return [PeerCase(question, answer, self.rubric) for answer in _listed(answers)]
+
+
+def _listed(answers: str | Sequence[str]) -> list[str]:
+    """One answer or several, as several."""
+    return [answers] if isinstance(answers, str) else list(answers)

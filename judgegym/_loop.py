@@ -1,0 +1,78 @@
+"""One event loop on a thread of its own, for all judges of a process.
+
+Guarantees: the same judge works in a script without an event loop, in a notebook that runs one, and in async code;
+HTTP sessions belong to one loop and are closed on it when the process ends, so that none is reported as unclosed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+ResultT = TypeVar("ResultT")
+
+_STOP_SECONDS = 5.0
+
+
+class BackgroundLoop:
+    """Runs coroutines on a thread that starts with the first one."""
+
+    def __init__(self) -> None:
+        """Start nothing yet."""
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._closers: list[Callable[[], Coroutine[Any, Any, None]]] = []
+
+    def submit(self, work: Coroutine[Any, Any, ResultT]) -> Future[ResultT]:
+        """Begin `work`; its result or exception is the future's."""
+        return asyncio.run_coroutine_threadsafe(work, self._running())
+
+    def run(self, work: Coroutine[Any, Any, ResultT]) -> ResultT:
+        """Wait for `work` on the calling thread; Ctrl-C cancels it."""
+        future = self.submit(work)
+        try:
+            return future.result()
+        except KeyboardInterrupt:
+            future.cancel()
+            raise
+
+    async def join(self, work: Coroutine[Any, Any, ResultT]) -> ResultT:
+        """Wait for `work` from the caller's event loop; cancelling the caller cancels it."""
+        return await asyncio.wrap_future(self.submit(work))
+
+    def at_exit(self, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Call `close` on the loop when the process ends."""
+        self._closers.append(close)
+
+    def forget(self, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Do not call `close` any more; what it would have closed is closed."""
+        self._closers = [kept for kept in self._closers if kept != close]
+
+    def _running(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(target=self._loop.run_forever, name="judgegym", daemon=True).start()
+                atexit.register(self._stop)
+            return self._loop
+
+    def _stop(self) -> None:
+        loop, closers = self._loop, list(self._closers)
+        if loop is None or not loop.is_running():
+            return
+        try:
+            asyncio.run_coroutine_threadsafe(_close_all(closers), loop).result(_STOP_SECONDS)
+        finally:
+            loop.call_soon_threadsafe(loop.stop)
+
+
+async def _close_all(closers: list[Callable[[], Coroutine[Any, Any, None]]]) -> None:
+    await asyncio.gather(*(close() for close in closers), return_exceptions=True)
+
+
+BACKGROUND = BackgroundLoop()
+"""The process's one background loop."""

@@ -1,0 +1,81 @@
+"""Judgments of several answers, as a sequence that shows itself as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar, overload
+
+from judgegym._table import TextTable
+from judges.core.judgment import Judgment
+
+DetailT = TypeVar("DetailT")
+
+
+@dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
+class JudgmentTable(Sequence[Judgment[DetailT]], Generic[DetailT]):
+    """One judgment for each answer, in the order of the answers.
+
+    Attributes:
+        answers: what was judged.
+        judgments: one for each answer; a judge that failed is a judgment without a score, and says why.
+
+    Example:
+        >>> from judges.core.judgment import Judgment, Status
+        >>> table = JudgmentTable(("4", "5"), (Judgment(1.0, Status.OK, "win"), Judgment(None, Status.JUDGE_FAILED)))
+        >>> table.scores
+        [1.0, None]
+        >>> print(table)
+        answer  score  label  status        explanation
+        ───────────────────────────────────────────────
+        4       1      win    ok
+        5       –             judge_failed
+    """
+
+    answers: tuple[str, ...]
+    judgments: tuple[Judgment[DetailT], ...]
+
+    @property
+    def scores(self) -> list[float | None]:
+        """The judgments' scores, in the judge's own range; `None` where the judge failed."""
+        return [judgment.score for judgment in self.judgments]
+
+    def table(self) -> TextTable:
+        """Answers with their scores, labels and the judge's words."""
+        rows = [
+            (
+                answer,
+                "–" if judgment.score is None else f"{judgment.score:.4g}",
+                judgment.label or "",
+                judgment.status.value,
+                judgment.explanation,
+            )
+            for answer, judgment in zip(self.answers, self.judgments, strict=True)
+        ]
+        return TextTable(("answer", "score", "label", "status", "explanation"), rows)
+
+    @overload
+    def __getitem__(self, place: int) -> Judgment[DetailT]: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Judgment[DetailT]]: ...
+
+    def __getitem__(self, place: int | slice) -> Judgment[DetailT] | Sequence[Judgment[DetailT]]:
+        """The judgment of an answer."""
+        return self.judgments[place]
+
+    def __len__(self) -> int:
+        """How many answers were judged."""
+        return len(self.judgments)
+
+    def __iter__(self) -> Iterator[Judgment[DetailT]]:
+        """The judgments."""
+        return iter(self.judgments)
+
+    def __str__(self) -> str:
+        """The table as text."""
+        return str(self.table())
+
+    def _repr_html_(self) -> str:
+        """The table as a notebook shows it."""
+        return self.table()._repr_html_()

@@ -1,0 +1,234 @@
+"""Peer evaluation with self-critique, for a script or a notebook: models answer, and score each other's answers.
+
+Source: the specification's notebook (Rationale-Based Self-Critique Loops); names and shapes of its results are kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from itertools import product
+from typing import TypedDict
+
+from judgegym._loop import BACKGROUND
+from judgegym._session import open_client, stand_in_settings
+from judgegym._table import TextTable
+from judges.config.keywords import settings_from_keywords
+from judges.core.judgment import CritiqueRound, Judgment
+from judges.llm.client import ChatClient
+from judges.llm.errors import EndpointError, SettingsError
+from judges.llm.wire import Message
+from judges.peers.judge import DEFAULT_RUBRIC, PeerCase, PeerDetail, peer_judge
+from judges.peers.settings import PeerJudgeSettings
+
+_OF_A_MODEL = ("name", "model_name", "base_url", "api_key", "api_key_env", "temperature", "max_tokens", "extra_body")
+
+
+class ModelAnswer(TypedDict):
+    """A model's answer; `error` says why there is none."""
+
+    model: str
+    response: str
+    error: str | None
+
+
+class PeerScore(TypedDict):
+    """One model's score of another's answer, 0 to 100; `None` where the judge failed, with the reason in `error`."""
+
+    evaluating_model: str
+    evaluated_model: str
+    score: int | None
+    reasoning: str
+    error: str | None
+
+
+class CritiqueEntry(TypedDict):
+    """One round of self-critique of one score; a round that failed has no score and no reasoning after it."""
+
+    evaluating_model: str
+    evaluated_model: str
+    before_score: int
+    before_reasoning: str
+    raw_response: str
+    after_score: int | None
+    after_reasoning: str | None
+
+
+class RL4FEvaluator:
+    """Lets models answer a question, score each other by a rubric, and critique and revise their scores.
+
+    Attributes:
+        user_query_answers: each model's answer.
+        evaluation_query_answers: each judge's last score of each candidate.
+        critique_history: for each round of critique its entries; a score that a round left as it was is not asked
+            about again.
+
+    Example:
+        >>> evaluator = RL4FEvaluator("model-a", "model-b", "model-c", offline=True)
+        >>> evaluator.evaluate_sync("How much VRAM does 1080p gaming need?", iterations=2)
+        >>> len(evaluator.user_query_answers), len(evaluator.evaluation_query_answers)
+        (3, 6)
+        >>> evaluator.score_table().header
+        ('judge \\\\ candidate', 'model-a', 'model-b', 'model-c')
+    """
+
+    def __init__(
+        self, *models: str | Mapping[str, object], include_self: bool = False, offline: bool = False, **settings: object
+    ) -> None:
+        """Name the models.
+
+        Args:
+            models: names of models at the endpoint of the settings, or mappings of `name`, `model_name`, `base_url`,
+                `api_key_env` and so on for models with an endpoint of their own.
+            include_self: let models score their own answers as well.
+            offline: let the stand-in play all models: no key, no network, and scores that mean nothing.
+            settings: those of a judge (`judge_base_url`, `judge_temperature`, …), shared by all models.
+
+        Raises:
+            SettingsError: there are fewer than two models, two have one name, or a setting is unknown or wrong.
+        """
+        self._models = {_name(model): _settings(model, settings) for model in models}
+        if len(self._models) < max(2, len(models)):
+            raise SettingsError(f"models: expected two or more with names of their own, got {len(self._models)}")
+        self._include_self = include_self
+        self._offline = offline
+        self.user_query_answers: list[ModelAnswer] = []
+        self.evaluation_query_answers: list[PeerScore] = []
+        self.critique_history: list[list[CritiqueEntry]] = []
+
+    async def evaluate(self, user_query: str, rubric: str = DEFAULT_RUBRIC, iterations: int = 2) -> None:
+        """Answer, score and critique.
+
+        Args:
+            user_query: what every model is asked.
+            rubric: by what answers are scored.
+            iterations: the first scores, and `iterations` − 1 rounds of critique.
+
+        Raises:
+            ValueError: `iterations` is below 1.
+            SettingsError: a model's endpoint needs an API key and there is none.
+        """
+        await BACKGROUND.join(self._evaluate(user_query, rubric, iterations))
+
+    def evaluate_sync(self, user_query: str, rubric: str = DEFAULT_RUBRIC, iterations: int = 2) -> None:
+        """As `evaluate`, where there is nothing to await it."""
+        BACKGROUND.run(self._evaluate(user_query, rubric, iterations))
+
+    def score_table(self) -> TextTable:
+        """The last scores, judges as rows and candidates as columns; `–` where there is none."""
+        scores = {(entry["evaluating_model"], entry["evaluated_model"]): entry for entry in self.evaluation_query_answers}
+
+        def cell(judge: str, candidate: str) -> str:
+            entry = scores.get((judge, candidate))
+            return "–" if entry is None or entry["score"] is None else str(entry["score"])
+
+        rows = [(judge, *(cell(judge, candidate) for candidate in self._models)) for judge in self._models]
+        return TextTable(("judge \\ candidate", *self._models), rows)
+
+    def format_critique_entry(self, item: CritiqueEntry) -> str:
+        """One entry of the history, before and after, for people."""
+        raw = item["raw_response"].replace("\n", "\n    ")
+        return "\n".join(
+            (
+                f"Judge: {item['evaluating_model']}  →  Candidate: {item['evaluated_model']}",
+                f"  Before:\n    Score: {item['before_score']}\n    Reasoning: {item['before_reasoning']}",
+                f"  Raw response (critique + revision):\n    {raw}",
+                f"  After:\n    Score: {item['after_score']}\n    Reasoning: {item['after_reasoning']}",
+            )
+        )
+
+    async def _evaluate(self, user_query: str, rubric: str, iterations: int) -> None:
+        if iterations < 1:
+            raise ValueError(f"iterations is {iterations}; expected 1 or more")
+        async with AsyncExitStack() as stack:
+            clients = await self._open(stack)
+            answers = await asyncio.gather(*(_answer(name, client, user_query) for name, client in clients.items()))
+            pairs = [
+                (judge, answer)
+                for judge, answer in product(clients, answers)
+                if answer["error"] is None and (self._include_self or judge != answer["model"])
+            ]
+            update = {"judge_critique_rounds": iterations - 1}
+            judgments = await asyncio.gather(
+                *(
+                    peer_judge(self._models[judge].model_copy(update=update), clients[judge]).judge(
+                        PeerCase(user_query, answer["response"], rubric)
+                    )
+                    for judge, answer in pairs
+                )
+            )
+        names = [(judge, answer["model"]) for judge, answer in pairs]
+        self.user_query_answers = answers
+        self.evaluation_query_answers = [
+            _score(judge, candidate, judgment) for (judge, candidate), judgment in zip(names, judgments, strict=True)
+        ]
+        self.critique_history = _history(names, judgments)
+
+    async def _open(self, stack: AsyncExitStack) -> dict[str, ChatClient]:
+        if not self._offline:
+            return {name: await open_client(stack, settings) for name, settings in self._models.items()}
+        shared = await stand_in_settings(stack, next(iter(self._models.values())))
+        url = {"judge_base_url": shared.judge_base_url, "judge_api_key": None}
+        return {name: await open_client(stack, own.model_copy(update=url)) for name, own in self._models.items()}
+
+
+def _name(model: str | Mapping[str, object]) -> str:
+    return model if isinstance(model, str) else str(model.get("name") or model.get("model_name") or "")
+
+
+def _settings(model: str | Mapping[str, object], shared: Mapping[str, object]) -> PeerJudgeSettings:
+    if isinstance(model, str):
+        own: dict[str, object] = {"judge_model_name": model}
+    else:
+        unknown = next((key for key in model if key not in _OF_A_MODEL), None)
+        if unknown is not None:
+            raise SettingsError(f"models: {unknown!r} is unknown; expected {', '.join(_OF_A_MODEL)}")
+        own = {"judge_model_name": _name(model)}
+        own |= {f"judge_{key}": value for key, value in model.items() if key != "name"}
+    return settings_from_keywords(PeerJudgeSettings, {**shared, **own})
+
+
+async def _answer(name: str, client: ChatClient, user_query: str) -> ModelAnswer:
+    try:
+        answer = await client.chat([Message(role="user", content=user_query)], keep=lambda choice: False)
+    except EndpointError as error:
+        return ModelAnswer(model=name, response="", error=f"the model at {error}")
+    response = answer.first.text
+    return ModelAnswer(model=name, response=response, error=None if response.strip() else "the answer is empty")
+
+
+def _score(judge: str, candidate: str, judgment: Judgment[PeerDetail]) -> PeerScore:
+    failed = judgment.score is None
+    return PeerScore(
+        evaluating_model=judge,
+        evaluated_model=candidate,
+        score=None if judgment.score is None else int(judgment.score),
+        reasoning="" if failed else judgment.explanation,
+        error=judgment.explanation if failed else None,
+    )
+
+
+def _history(
+    names: Sequence[tuple[str, str]], judgments: Sequence[Judgment[PeerDetail]]
+) -> list[list[CritiqueEntry]]:
+    history: list[list[CritiqueEntry]] = []
+    for (judge, candidate), judgment in zip(names, judgments, strict=True):
+        for critique_round in judgment.critique.rounds if judgment.critique is not None else ():
+            while len(history) < critique_round.round:
+                history.append([])
+            history[critique_round.round - 1].append(_entry(judge, candidate, critique_round))
+    return history
+
+
+def _entry(judge: str, candidate: str, critique_round: CritiqueRound) -> CritiqueEntry:
+    failed = critique_round.status == "failed"
+    return CritiqueEntry(
+        evaluating_model=judge,
+        evaluated_model=candidate,
+        before_score=int(critique_round.before),
+        before_reasoning=critique_round.before_reasoning,
+        raw_response=critique_round.raw,
+        after_score=None if failed else int(critique_round.after),
+        after_reasoning=None if failed else critique_round.after_reasoning,
+    )

@@ -1,0 +1,137 @@
+"""The judges of the public face: in async code, in a script, in a notebook; what they refuse; what they leave open."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import judgegym
+from judgegym import ArenaHardJudge, AspectJudge, PeerJudge, RubricJudge, SettingsError
+from tests.command import serving
+from tests.scripted import Json, Meeting, ScriptedEndpoint
+
+ROOT = Path(judgegym.__file__).resolve().parents[1]
+ANSWERS = ["first", "second", "third"]
+
+
+def by_answer(request: Json, _: int) -> str:
+    """5 for the first answer, 3 for the second, nothing readable for the third."""
+    shown = request["messages"][-1]["content"]
+    return next(
+        said
+        for answer, said in (("first", "[FEEDBACK] a [SCORE] 5"), ("second", "[FEEDBACK] b [SCORE] 3"), ("third", "?"))
+        if answer in shown
+    )
+
+
+async def test_three_answers_in_async_code_are_judged_at_once() -> None:
+    meeting = Meeting(3)
+
+    async def script(request: Json, number: int) -> str:
+        await meeting.wait()
+        return "[FEEDBACK] fine [SCORE] 4"
+
+    async with ScriptedEndpoint(script) as endpoint:
+        with RubricJudge("Is it right?", judge_base_url=endpoint.base_url) as judge:
+            table = await judge.judge("Q?", ANSWERS, reference="R")
+    assert table.scores == [4.0, 4.0, 4.0]
+    assert all("R" in request.json["messages"][-1]["content"] for request in endpoint.requests)
+
+
+def test_a_script_without_an_event_loop_gets_scores_and_reasons() -> None:
+    with serving(by_answer) as endpoint:
+        judge = RubricJudge("Is it right?", judge_base_url=endpoint.base_url)
+        table = judge.judge_sync("Q?", ANSWERS)
+        judge.close()
+    assert table.scores == [5.0, 3.0, None]
+    assert [judgment.status.value for judgment in table] == ["ok", "ok", "unparsable"]
+    assert "unparsable" in str(table)
+
+
+def test_the_synchronous_twin_works_where_a_loop_is_running() -> None:
+    """A notebook's cell runs on a loop that is running already."""
+
+    async def cell(url: str) -> list[float | None]:
+        with RubricJudge("Is it right?", judge_base_url=url) as judge:
+            return judge.judge_sync("Q?", "one").scores
+
+    with serving("[FEEDBACK] fine [SCORE] 2") as endpoint:
+        assert asyncio.run(cell(endpoint.base_url)) == [2.0]
+
+
+def test_several_event_loops_one_after_the_other_share_a_judge() -> None:
+    with serving("[FEEDBACK] fine [SCORE] 2") as endpoint:
+        judge = RubricJudge("Is it right?", judge_base_url=endpoint.base_url)
+        scores = [asyncio.run(judge.judge("Q?", "one")).scores for _ in range(2)]
+        judge.close()
+    assert scores == [[2.0], [2.0]]
+
+
+def test_other_judges_read_their_own_verdicts() -> None:
+    def script(request: Json, number: int) -> str:
+        text = "\n".join(message["content"] for message in request["messages"])
+        if "Assistant A's Answer" in text:
+            return "[[A>B]]"
+        return '{"reasoning": "r", "score": 85}' if "CANDIDATE RESPONSE" in text else '{"reason": "r", "verdict": 1}'
+
+    with serving(script) as endpoint:
+        url = endpoint.base_url
+        with ArenaHardJudge(judge_base_url=url) as arena, PeerJudge(judge_base_url=url) as peer:
+            assert arena.judge_sync("Q?", "one", baseline="two")[0].label == "tie"
+            assert peer.judge_sync("Q?", "one").scores == [85.0]
+        with AspectJudge(aspects=["correctness"], judge_base_url=url) as aspects:
+            detail = aspects.judge_sync("Q?", "one")[0].detail
+    assert detail is not None and [aspect.yes for aspect in detail.aspects] == [True]
+
+
+def test_a_misspelt_setting_is_an_error_that_names_the_right_one() -> None:
+    with pytest.raises(SettingsError, match="judge_temprature: unknown setting of a judge, did you mean judge_temp"):
+        RubricJudge("Is it right?", judge_temprature=0.1)
+
+
+def test_a_wrong_value_is_an_error_that_names_the_setting() -> None:
+    with pytest.raises(SettingsError, match="samples_per_item: input should be greater"):
+        RubricJudge("Is it right?", samples_per_item=0)
+
+
+def test_a_missing_key_is_said_at_the_first_call() -> None:
+    judge = RubricJudge("Is it right?", judge_base_url="https://judge.invalid/v1")
+    with pytest.raises(SettingsError, match=r"judge\.invalid needs an API key"):
+        judge.judge_sync("Q?", "one")
+
+
+def test_a_table_shows_model_text_as_text() -> None:
+    with (
+        serving("[FEEDBACK] <b>bold</b> [SCORE] 2") as endpoint,
+        RubricJudge("Is it right?", judge_base_url=endpoint.base_url) as judge,
+    ):
+        shown = judge.judge_sync("Q?", "<script>")._repr_html_()
+    assert "&lt;script&gt;" in shown and "&lt;b&gt;bold" in shown and "<script>" not in shown
+
+
+def test_a_script_that_closes_nothing_ends_without_a_word() -> None:
+    script = """
+from judgegym import RubricJudge
+print(RubricJudge("Is it right?", offline=True).judge_sync("How many legs?", ["Eight.", "Six legs.", "Many"]).scores)
+"""
+    ended = subprocess.run(
+        [sys.executable, "-X", "dev", "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert ended.returncode == 0 and ended.stdout.startswith("[")
+    assert "Unclosed" not in ended.stderr and "ResourceWarning" not in ended.stderr
+
+
+def test_importing_the_face_imports_nothing_else() -> None:
+    script = "import sys, judgegym; print([name for name in ('aiohttp', 'pydantic', 'judges') if name in sys.modules])"
+    ended = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert ended.stdout.strip() == "[]"
+
+
+def test_every_public_name_is_there_and_no_other() -> None:
+    assert [name for name in judgegym.__all__ if not hasattr(judgegym, name)] == []
+    with pytest.raises(AttributeError, match="no attribute 'Rubrik'"):
+        _ = judgegym.Rubrik
