@@ -172,9 +172,7 @@ class ArenaHardJudge(OpenJudge[ArenaCase, ArenaDetail]):
         """
         super().__init__(ArenaJudgeSettings, settings, arena_judge, offline=offline)
 
-    async def judge(
-        self, question: str, answers: str | Sequence[str], *, baseline: str
-    ) -> JudgmentTable[ArenaDetail]:
+    async def judge(self, question: str, answers: str | Sequence[str], *, baseline: str) -> JudgmentTable[ArenaDetail]:
         """Compare each answer with `baseline`."""
         return await BACKGROUND.join(self._judge(_listed(answers), self._cases(question, answers, baseline)))
 

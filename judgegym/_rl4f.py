@@ -56,7 +56,7 @@ class CritiqueEntry(TypedDict):
 
 
 class RL4FEvaluator:
-    """Lets models answer a question, score each other by a rubric, and critique and revise their scores.
+    r"""Lets models answer a question, score each other by a rubric, and critique and revise their scores.
 
     Attributes:
         user_query_answers: each model's answer.
@@ -70,7 +70,7 @@ class RL4FEvaluator:
         >>> len(evaluator.user_query_answers), len(evaluator.evaluation_query_answers)
         (3, 6)
         >>> evaluator.score_table().header
-        ('judge \\\\ candidate', 'model-a', 'model-b', 'model-c')
+        ('judge \\ candidate', 'model-a', 'model-b', 'model-c')
     """
 
     def __init__(
@@ -117,7 +117,9 @@ class RL4FEvaluator:
 
     def score_table(self) -> TextTable:
         """The last scores, judges as rows and candidates as columns; `–` where there is none."""
-        scores = {(entry["evaluating_model"], entry["evaluated_model"]): entry for entry in self.evaluation_query_answers}
+        scores = {
+            (entry["evaluating_model"], entry["evaluated_model"]): entry for entry in self.evaluation_query_answers
+        }
 
         def cell(judge: str, candidate: str) -> str:
             entry = scores.get((judge, candidate))
@@ -209,9 +211,7 @@ def _score(judge: str, candidate: str, judgment: Judgment[PeerDetail]) -> PeerSc
     )
 
 
-def _history(
-    names: Sequence[tuple[str, str]], judgments: Sequence[Judgment[PeerDetail]]
-) -> list[list[CritiqueEntry]]:
+def _history(names: Sequence[tuple[str, str]], judgments: Sequence[Judgment[PeerDetail]]) -> list[list[CritiqueEntry]]:
     history: list[list[CritiqueEntry]] = []
     for (judge, candidate), judgment in zip(names, judgments, strict=True):
         for critique_round in judgment.critique.rounds if judgment.critique is not None else ():

@@ -40,7 +40,9 @@ async def open_client(stack: AsyncExitStack, settings: JudgeSettings, *, identit
     if settings.judge_cache is not None:
         cache = JudgmentCache(settings.judge_cache)
         stack.callback(cache.close)
-    return await stack.enter_async_context(ChatClient(settings.chat_settings(section="", identity=identity), cache=cache))
+    return await stack.enter_async_context(
+        ChatClient(settings.chat_settings(section="", identity=identity), cache=cache)
+    )
 
 
 class JudgeSession(Generic[CaseT, DetailT]):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -29,21 +28,15 @@ class TextTable:
     title: str = ""
 
     def __str__(self) -> str:
-        """The table as text, as wide as the terminal."""
-        from rich import box  # late: only a table that is printed needs it
-        from rich.console import Console
-        from rich.table import Table
-        from rich.text import Text
-
-        shown = Table(title=self.title or None, box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, title_justify="left")
-        for name in self.header:
-            shown.add_column(Text(name))
-        for row in self.rows:
-            shown.add_row(*(Text(_cut(cell)) for cell in row))
-        console = Console(file=io.StringIO(), highlight=False, color_system=None)
-        with console.capture() as capture:
-            console.print(shown)
-        return "\n".join(line.rstrip() for line in capture.get().splitlines())
+        """The table as text; a line break in a cell is shown as a space."""
+        lines = [self.header, *self.rows]
+        cells = [[" ".join(_cut(cell).split()) for cell in line] for line in lines]
+        widths = [max(len(line[place]) for line in cells) for place in range(len(self.header))]
+        padded = [
+            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells
+        ]
+        rule = "─" * max(len(line) for line in padded)
+        return "\n".join([*([self.title] if self.title else []), padded[0], rule, *padded[1:]])
 
     def _repr_html_(self) -> str:
         """The table as a notebook shows it."""
