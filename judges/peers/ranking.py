@@ -127,7 +127,8 @@ def adjusted_intervals(
 def self_preference(scores: ScoreMatrix, judge: int, candidate: int) -> float | str:
     """How much more a model gives to itself than others give to it, in points.
 
-    Each judge's scores are first centred on the mean over the candidates that it scored: leniency is no self-preference.
+    Each judge's scores are first centred on the mean over the candidates that it scored, so that leniency is not taken
+    for self-preference.
 
     Args:
         scores: with a diagonal.
