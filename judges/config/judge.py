@@ -25,8 +25,8 @@ VOTE_TEMPERATURE = 0.7
 """Temperature of several votes where none is set: at 0 all votes would be the same answer."""
 
 
-class JudgeSettings(BaseModel):
-    """Settings that every judge has: its endpoint, sampling, prompt and self-critique.
+class JudgeSettings(BaseModel, extra="forbid"):
+    """Settings that every judge has: its endpoint, sampling, prompt and self-critique. A misspelt one is an error.
 
     Each judge's room subclasses it with the settings of that judge; environments and the reward server inherit those.
     """

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from judges.integrations.trl import close, judge_reward
 from judges.server.settings import JudgeMount
@@ -103,6 +104,11 @@ async def test_a_request_that_is_refused_is_said() -> None:
         with pytest.raises(ValueError, match="2 to 26"):
             await reward(["Q"], ["alone"])
         await close(reward)
+
+
+def test_misspelt_setting_of_a_judge_is_refused() -> None:
+    with pytest.raises(ValidationError, match="judge_temprature"):
+        JudgeMount(judge="rubric", judge_temprature=0.1)
 
 
 def test_neither_or_both_sources_are_refused() -> None:

@@ -70,6 +70,7 @@ async def test_judge_in_this_process_gives_scores() -> None:
     "wrong",
     [
         {"judge": {"judge": "no such judge"}},
+        {"judge": {"judge": "rubric", "judge_temprature": 0.1}},
         {"judge": {"judge": "rubric", "scale_min": 5, "scale_max": 1}},
         {"judge": {"judge": "rubric", "judge_base_url": "https://judge.invalid/v1", "judge_api_key_env": "NOT_SET"}},
         {"judge": {"judge": "rubric"}, "url": "http://127.0.0.1:1"},
