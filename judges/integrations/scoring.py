@@ -15,7 +15,7 @@ import aiohttp
 
 from judges.llm import wire
 from judges.llm.wire import JSON
-from judges.server.core import Core, Overloaded
+from judges.server.core import Core, OverloadError
 from judges.server.items import ResponseScore, failure
 from judges.server.protocols.native import Native, ScoreBody
 from judges.server.settings import JudgeMount
@@ -120,7 +120,7 @@ class InProcessScoring:
         core = await self._core()
         try:
             results = await core.score("", items)
-        except Overloaded:
+        except OverloadError:
             results = [[failure("too many judgments are under way")] * len(item.responses) for item in items]
         return [result for of_item in results for result in of_item]
 

@@ -14,18 +14,18 @@ from judges.llm.wire import JSON
 from judges.server import openapi, page
 from judges.server.access import Access
 from judges.server.bodies import read_object, validated
-from judges.server.core import Core, Overloaded, Unusable
-from judges.server.errors import Refused, json_response
+from judges.server.core import Core, ItemError, OverloadError
+from judges.server.errors import RequestError, json_response
 from judges.server.middleware import Handler, around
 from judges.server.protocols.base import Adapter
 from judges.server.protocols.native import Native, result_json
-from judges.server.protocols.nemo_gym import AggregateBody, Verify, aggregate
+from judges.server.protocols.nemo_gym import AggregateBody, NemoGym, aggregate
 from judges.server.protocols.openrlhf import OpenRLHF
 from judges.server.protocols.slime import Slime
 from judges.server.settings import JudgeMount, RewardServerSettings
 from judges.server.telemetry import Telemetry
 
-ADAPTERS: tuple[Adapter[Any], ...] = (Native(), OpenRLHF(), Slime(), Verify())
+ADAPTERS: tuple[Adapter[Any], ...] = (Native(), OpenRLHF(), Slime(), NemoGym())
 _CALLER_LEFT = 499
 
 
@@ -68,25 +68,25 @@ def _scoring(service: Service, mount: str, adapter: Adapter[Any]) -> Handler:
         started, code = time.monotonic(), 500
         try:
             if service.draining:
-                raise Refused(503, "draining", "the server is about to stop")
+                raise RequestError(503, "draining", "the server is about to stop")
             raw = await read_object(request, service.settings)
             body = validated(adapter.body, raw)
             try:
                 items = adapter.items(body, raw)
             except ValueError as error:
-                raise Refused(422, "invalid", str(error)) from error
+                raise RequestError(422, "invalid", str(error)) from error
             try:
                 results = await service.core.score(mount, items, spent_s=time.monotonic() - started)
-            except Unusable as error:
-                raise Refused(422, "unusable", str(error)) from error
-            except Overloaded as error:
-                raise Refused(503, "overloaded", "too many judgments are under way; try again") from error
+            except ItemError as error:
+                raise RequestError(422, "unusable", str(error)) from error
+            except OverloadError as error:
+                raise RequestError(503, "overloaded", "too many judgments are under way; try again") from error
             reply = adapter.reply(body, raw, results, fallback=service.settings.fallback_score)
             response = json_response(reply.body)
             response.headers.update(reply.headers)
             code = 200
             return response
-        except Refused as refused:
+        except RequestError as refused:
             code = refused.code
             raise
         except (ConnectionResetError, asyncio.CancelledError):
@@ -105,7 +105,7 @@ async def _health(request: web.Request) -> web.StreamResponse:
 def _ready(service: Service) -> Handler:
     async def ready(request: web.Request) -> web.StreamResponse:
         if service.draining or service.core.full:
-            raise Refused(503, "draining" if service.draining else "overloaded", "no new requests are taken")
+            raise RequestError(503, "draining" if service.draining else "overloaded", "no new requests are taken")
         return json_response({"status": "ready"})
 
     return ready

@@ -1,4 +1,4 @@
-"""Request bodies: read with limits of time and size, parsed as JSON, validated by a model; errors are `Refused`."""
+"""Request bodies: read within limits of time and size, parsed as JSON, validated by a model. All raise `RequestError`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 
 from judges.llm import wire
 from judges.llm.wire import JSON
-from judges.server.errors import Refused
+from judges.server.errors import RequestError
 from judges.server.settings import RewardServerSettings
 
 BodyT = TypeVar("BodyT", bound=BaseModel)
@@ -24,25 +24,25 @@ async def read_object(request: web.Request, settings: RewardServerSettings) -> M
     """The body as a JSON object.
 
     Raises:
-        Refused: it is late, too large, incomplete, or no JSON object.
+        RequestError: it is late, too large, incomplete, or no JSON object.
     """
     try:
         data = await asyncio.wait_for(request.read(), settings.body_timeout)
     except asyncio.TimeoutError:
         said = f"the body did not come within {settings.body_timeout:g} seconds"
-        raise Refused(408, "timeout", said, is_unread=True) from None
+        raise RequestError(408, "timeout", said, is_unread=True) from None
     except web.HTTPRequestEntityTooLarge:
         said = f"the body is larger than {settings.max_body_mb:g} MB (--max_body_mb)"
-        raise Refused(413, "too_large", said, is_unread=True) from None
+        raise RequestError(413, "too_large", said, is_unread=True) from None
     except web.RequestPayloadError as error:
         said = "the body could not be read: it ends early, or is not compressed as its Content-Encoding says"
-        raise Refused(400, "malformed", said, is_unread=True) from error
+        raise RequestError(400, "malformed", said, is_unread=True) from error
     try:
         value = wire.loads(data)  # accepts lone surrogates: trainers cut texts at tokens
     except ValueError as error:
-        raise Refused(400, "malformed", f"the body is not JSON: {error}") from error
+        raise RequestError(400, "malformed", f"the body is not JSON: {error}") from error
     if not isinstance(value, dict):
-        raise Refused(422, "invalid", f"expected a JSON object, found {type(value).__name__}")
+        raise RequestError(422, "invalid", f"expected a JSON object, found {type(value).__name__}")
     return value
 
 
@@ -50,13 +50,13 @@ def validated(model: type[BodyT], raw: Mapping[str, JSON]) -> BodyT:
     """The object as an instance of `model`.
 
     Raises:
-        Refused: it is not valid; the message names the fields.
+        RequestError: it is not valid; the message names the fields.
     """
     try:
         return model.model_validate(raw)
     except ValidationError as error:
         said = [_explained(wrong, model) for wrong in error.errors()[:_SHOWN_ERRORS]]
-        raise Refused(422, "invalid", "; ".join(said)) from error
+        raise RequestError(422, "invalid", "; ".join(said)) from error
 
 
 def _explained(wrong: ErrorDetails, model: type[BaseModel]) -> str:

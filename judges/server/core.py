@@ -23,23 +23,23 @@ from judges.llm.client import ChatClient
 from judges.llm.errors import SettingsError
 from judges.llm.transport import open_session
 from judges.server.items import Item, ResponseScore, failure
-from judges.server.scorers import Scorer, Unusable, scorer_of
+from judges.server.scorers import ItemError, Scorer, scorer_of
 from judges.server.settings import JudgeMount
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["Core", "Overloaded", "Recent", "Unusable"]
+__all__ = ["Core", "ItemError", "OverloadError", "RecentJudgment"]
 
 REMEMBERED = 100
 _SHOWN = 4000
 
 
-class Overloaded(Exception):
+class OverloadError(Exception):
     """The limit of pending judgments is reached."""
 
 
 @dataclass(frozen=True, slots=True)
-class Recent:
+class RecentJudgment:
     """A finished judgment for the page, with long texts cut."""
 
     at: float
@@ -84,7 +84,7 @@ class Core:
         self._scorers: dict[str, Scorer] = {}
         self._in_flight: dict[str, asyncio.Task[list[ResponseScore]]] = {}
         self.pending = 0
-        self.recent: deque[Recent] = deque(maxlen=REMEMBERED)
+        self.recent: deque[RecentJudgment] = deque(maxlen=REMEMBERED)
 
     async def __aenter__(self) -> Core:
         """Open the session and the caches.
@@ -138,8 +138,8 @@ class Core:
             For each item, a result for each response; a failure for those without one within the deadline.
 
         Raises:
-            Unusable: an item lacks something that its judge needs; no judge was called.
-            Overloaded: too many judgments are pending; no judge was called.
+            ItemError: an item lacks something that its judge needs; no judge was called.
+            OverloadError: too many judgments are pending; no judge was called.
         """
         scorer = self._scorers[mount]
         for item in items:
@@ -147,7 +147,7 @@ class Core:
         keys = [item.key(mount) for item in items]
         fresh = {key for key in keys if key not in self._in_flight}
         if fresh and self.pending + len(fresh) > self._max_pending:
-            raise Overloaded
+            raise OverloadError
         tasks = [self._task(key, mount, item) for key, item in zip(keys, items, strict=True)]
         if tasks:
             await asyncio.wait(tasks, timeout=max(0.0, self._deadline_s - spent_s))
@@ -176,7 +176,7 @@ class Core:
         for response, result in zip(item.responses, results, strict=True):
             self._observe(mount, result)
             self.recent.append(
-                Recent(time.time(), mount, item.prompt[:_SHOWN], response[:_SHOWN], result, round(seconds, 3))
+                RecentJudgment(time.time(), mount, item.prompt[:_SHOWN], response[:_SHOWN], result, round(seconds, 3))
             )
         return results
 

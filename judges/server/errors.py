@@ -10,7 +10,7 @@ from judges.llm.wire import JSON
 _RETRY_AFTER_S = "1"
 
 
-class Refused(Exception):
+class RequestError(Exception):
     """Answer the request with an error: status code, type and message."""
 
     def __init__(self, code: int, kind: str, message: str, *, is_unread: bool = False) -> None:

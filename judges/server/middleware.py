@@ -12,7 +12,7 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from judges.server.access import Access
-from judges.server.errors import Refused, error_response
+from judges.server.errors import RequestError, error_response
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ def around(access: Access) -> Middleware:
         try:
             caller = _caller(access, request)
             response = await handler(request)
-        except Refused as refused:
+        except RequestError as refused:
             response = error_response(refused.code, refused.kind, refused.message, request_id)
             if refused.is_unread:
                 response.force_close()
@@ -66,13 +66,13 @@ def _caller(access: Access, request: web.Request) -> str | None:
     """The name of the caller's token; `None` where no token is needed.
 
     Raises:
-        Refused: a token is needed, and no known one is given.
+        RequestError: a token is needed, and no known one is given.
     """
     if access.is_open or request.path in _OPEN_PATHS:
         return None
     caller = access.caller(request.headers.get("Authorization"))
     if caller is None:
-        raise Refused(401, "unauthorized", "expected a known token: Authorization: Bearer …")
+        raise RequestError(401, "unauthorized", "expected a known token: Authorization: Bearer …")
     return caller
 
 

@@ -34,7 +34,7 @@ CaseT = TypeVar("CaseT")
 DetailT = TypeVar("DetailT")
 
 
-class Unusable(ValueError):
+class ItemError(ValueError):
     """An item lacks something that its judge needs; the message says what."""
 
 
@@ -45,7 +45,7 @@ class Scorer(Protocol):
         """Whether the item can be judged.
 
         Raises:
-            Unusable: it lacks something.
+            ItemError: it lacks something.
         """
 
     async def score(self, item: Item) -> list[ResponseScore]:
@@ -77,7 +77,7 @@ class RubricScorer:
         """Its rubric, if it has one, is of the scale."""
         beyond = next((level for level, _ in item.levels if level not in self._scale.levels), None)
         if beyond is not None:
-            raise Unusable(f"rubric: a description of score {beyond}, beyond {self._scale.low} to {self._scale.high}")
+            raise ItemError(f"rubric: a description of score {beyond}, beyond {self._scale.low} to {self._scale.high}")
 
     async def score(self, item: Item) -> list[ResponseScore]:
         """Each response by itself."""
@@ -117,7 +117,7 @@ class AspectScorer:
             try:
                 check_aspects(item.aspects)
             except ValueError as error:
-                raise Unusable(f"aspects: {error}") from error
+                raise ItemError(f"aspects: {error}") from error
 
     async def score(self, item: Item) -> list[ResponseScore]:
         """Each response by itself."""
@@ -147,10 +147,10 @@ class ArenaScorer:
         if _baseline(item) is not None:
             return
         if len(item.responses) < 2:
-            raise Unusable("baseline: expected a baseline, or several responses to compare with each other")
+            raise ItemError("baseline: expected a baseline, or several responses to compare with each other")
         if len(item.responses) > MOST_COMPARED:
             count = len(item.responses)
-            raise Unusable(f"responses: at most {MOST_COMPARED} against each other, found {count}; give a baseline")
+            raise ItemError(f"responses: at most {MOST_COMPARED} against each other, found {count}; give a baseline")
 
     async def score(self, item: Item) -> list[ResponseScore]:
         """Against the baseline, or each pair of responses once (in both orders): the mean of a response's battles."""
@@ -196,7 +196,7 @@ class ChoiceScorer:
     def check(self, item: Item) -> None:
         """There are 2 to 26 responses."""
         if not FEWEST_CHOICES <= len(item.responses) <= MOST_CHOICES:
-            raise Unusable(f"responses: expected {FEWEST_CHOICES} to {MOST_CHOICES}, found {len(item.responses)}")
+            raise ItemError(f"responses: expected {FEWEST_CHOICES} to {MOST_CHOICES}, found {len(item.responses)}")
 
     async def score(self, item: Item) -> list[ResponseScore]:
         """The responses in an order that is a function of the seed and the item."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import orjson
 
 from judges.config.extras import MissingExtraError, require
-from judges.server.errors import Refused
+from judges.server.errors import RequestError
 from judges.server.items import ResponseScore
 
 logger = logging.getLogger(__name__)
@@ -32,9 +32,9 @@ class Telemetry:
         """The metrics in Prometheus' text format.
 
         Raises:
-            Refused: there are none.
+            RequestError: there are none.
         """
-        raise Refused(501, "not_installed", "metrics need prometheus-client: pip install 'judgegym[server]'")
+        raise RequestError(501, "not_installed", "metrics need prometheus-client: pip install 'judgegym[server]'")
 
 
 def telemetry(pending: Callable[[], int]) -> Telemetry:

@@ -58,7 +58,7 @@ class VerifyBody(RequestBody):
     rubric: str | dict[str, str] | None = None
 
 
-class Verify:
+class NemoGym:
     """`POST /verify`."""
 
     name = "nemo_gym"
