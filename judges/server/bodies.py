@@ -1,4 +1,4 @@
-"""Request bodies: read within limits of time and size, parsed as JSON, validated by a model. All raise `RequestError`."""
+"""Request bodies: read within limits of time and size, parsed as JSON, validated by a model; else a `RequestError`."""
 
 from __future__ import annotations
 
