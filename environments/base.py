@@ -36,6 +36,7 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
     Class attributes:
         name: in paths and metric tables.
         headline: the metric (and its words) that the progress display and the training log show.
+        training_headline: the metric that the training log shows of groups, if it has another name there.
         offline_samples: its settings that name the bundled samples.
         offline_prompts: the prompts of a judge of its own, for `--offline`; references are `path/to/file.py:NAME`.
         invalid_completion_score: score in evaluation of a completion in the wrong format: an answer, and a wrong one.
@@ -45,6 +46,7 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
 
     name: ClassVar[str]
     headline: ClassVar[tuple[str, str]]
+    training_headline: ClassVar[str | None] = None
     offline_samples: ClassVar[Mapping[str, str]] = {}
     offline_prompts: ClassVar[Sequence[str | PromptFormat]] = ()
     config_type: ClassVar[type[EnvConfig]]

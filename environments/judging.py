@@ -1,4 +1,4 @@
-"""Completions to a judgment, and a judgment to a sample: the same in `evaluate`, `serve` and `process`.
+"""Completions to a judgment, and a judgment to a score: the same in `evaluate`, `serve` and `process`.
 
 Guarantees: nothing in the wrong format is judged, and no verdict is read in it; no environment looks at the format.
 """
@@ -12,7 +12,6 @@ from typing import Any
 from environments.base import DetailT, JudgedEnv
 from environments.completions import Completion
 from environments.data.rows import TaskT
-from environments.records import Sample, SampleRun
 from judges.core.judgment import Judgment, Status
 
 
@@ -32,14 +31,6 @@ async def judge_completions(
     return await env.judge(task, completions)
 
 
-def sample_of(
-    env: JudgedEnv[Any, TaskT, DetailT],
-    task: TaskT,
-    completions: tuple[Completion, ...],
-    judgment: Judgment[DetailT],
-    run: SampleRun,
-) -> Sample[DetailT]:
-    """The sample of a judgment; invalid completions get the environment's score for them."""
-    is_invalid = judgment.status is Status.INVALID_COMPLETION
-    score = env.invalid_completion_score if is_invalid else judgment.score
-    return Sample(task.uid, task.category, task.question, completions, judgment, score, run)
+def score_of(env: JudgedEnv[Any, Any, Any], judgment: Judgment[Any]) -> float | None:
+    """What a judgment is worth in evaluation: its score, or the environment's score for invalid completions."""
+    return env.invalid_completion_score if judgment.status is Status.INVALID_COMPLETION else judgment.score

@@ -1,11 +1,13 @@
 """A finished row as a line of `samples.jsonl` or `failures.jsonl`, and back.
 
 All that may differ between two runs of one configuration stands in the sub-object `run`; without it, the lines of two
-runs against a deterministic endpoint are the same, byte for byte.
+runs against a deterministic endpoint are the same, byte for byte. What the environment's own judge found stands in
+`detail`, apart from the fields that all samples have.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar, cast
@@ -42,16 +44,20 @@ class Sample(Generic[DetailT]):
         score: what the judgment is worth in evaluation; `None` if it is worth nothing because it failed.
         policy_error: why the policy never answered.
         run: what may differ between runs.
+        task_digest: of all that the row holds and that is given for it: what the judge sees.
+        prompt_digest: of that part of it which the completions depend on.
     """
 
     uid: str
     category: str | None
     question: str
-    completions: tuple[Completion, ...]
-    judgment: Judgment[DetailT] | None
-    score: float | None
-    run: SampleRun
+    completions: tuple[Completion, ...] = ()
+    judgment: Judgment[DetailT] | None = None
+    score: float | None = None
+    run: SampleRun = SampleRun(0.0)
     policy_error: str | None = None
+    task_digest: str = ""
+    prompt_digest: str = ""
 
     @property
     def status(self) -> str:
@@ -76,18 +82,23 @@ class Sample(Generic[DetailT]):
         """The row as one line of JSON, newline included.
 
         With one conversation the completion's fields stand in the row itself, `answer` as `model_answer`; with
-        several, in `completions`. The judgment's detail (the judge's raw texts among it) stands in the row itself too.
+        several, in `completions`. The judgment's detail (the judge's raw texts among it) stands in `detail`.
         """
-        line: dict[str, object] = {"uid": self.uid, "category": self.category, "question": self.question}
+        line: dict[str, object] = {
+            "uid": self.uid,
+            "category": self.category,
+            "question": self.question,
+            "task_digest": self.task_digest,
+            "prompt_digest": self.prompt_digest,
+        }
         completions = [_completion_fields(completion) for completion in self.completions]
         line |= completions[0] if len(completions) == 1 else {"completions": completions}
         line |= {"score": self.score, "status": self.status}
         if self.judgment is not None:
             line["label"] = self.judgment.label
+            line["detail"] = self.judgment.detail
             if self.judgment.critique is not None:
                 line["critique"] = self.judgment.critique
-            if self.judgment.detail is not None:
-                line |= cast("dict[str, object]", orjson.loads(orjson.dumps(self.judgment.detail)))
         if self.error is not None:
             line["error"] = self.error
         line["run"] = self.run
@@ -105,6 +116,17 @@ def _completion_fields(completion: Completion) -> dict[str, object]:
     }
 
 
+def digest(*values: object) -> str:
+    """What tells values from others: 16 hexadecimal digits, the same in every process."""
+    options = orjson.OPT_NON_STR_KEYS | orjson.OPT_SORT_KEYS
+    return hashlib.sha256(orjson.dumps(values, default=_as_json, option=options)).hexdigest()[:16]
+
+
+def _as_json(value: object) -> object:
+    """A value that JSON does not know: another mapping, or anything that can be printed."""
+    return dict(value) if isinstance(value, Mapping) else str(value)
+
+
 class SampleReader(Generic[DetailT]):
     """Reads lines of one environment back."""
 
@@ -114,7 +136,6 @@ class SampleReader(Generic[DetailT]):
         self._run = TypeAdapter(SampleRun)
         self._critique = TypeAdapter[Critique | None](Critique | None)
         self._completion = TypeAdapter(Completion)
-        self._detail_fields = frozenset(detail_type.__dataclass_fields__)  # type: ignore[attr-defined]  # no public bound for "a dataclass"
 
     def read(self, line: Mapping[str, JSON]) -> Sample[DetailT]:
         """A row from its line. Its judgment has no `calls`: what they said is in the detail, what they cost in `run`.
@@ -133,14 +154,13 @@ class SampleReader(Generic[DetailT]):
         judgment: Judgment[DetailT] | None = None
         error = cast("str | None", line.get("error"))
         if status not in ("policy_failed", "not_judged"):
-            fields = {name: line[name] for name in self._detail_fields if name in line}
-            judged = bool(fields) or status == Status.OK.value
+            detail = line["detail"]
             judgment = Judgment(
                 score=cast("float | None", line["score"]) if status == Status.OK.value else None,
                 status=Status(status),
                 label=cast("str | None", line["label"]),
                 explanation=error or "",
-                detail=self._detail.validate_python(fields) if judged else None,
+                detail=None if detail is None else self._detail.validate_python(detail),
                 critique=self._critique.validate_python(line.get("critique")),
             )
         return Sample(
@@ -152,13 +172,15 @@ class SampleReader(Generic[DetailT]):
             score=cast("float | None", line["score"]),
             run=self._run.validate_python(line["run"]),
             policy_error=error if judgment is None else None,
+            task_digest=cast(str, line["task_digest"]),
+            prompt_digest=cast(str, line["prompt_digest"]),
         )
 
     def _completions(self, line: Mapping[str, JSON]) -> tuple[Completion, ...]:
         if "model_answer" in line:
             return (self._one(line),)
         several = cast("list[Mapping[str, JSON]]", line["completions"])
-        return tuple(self._one(each) for each in several)
+        return tuple(self._one(fields) for fields in several)
 
     def _one(self, fields: Mapping[str, JSON]) -> Completion:
         return self._completion.validate_python(

@@ -67,6 +67,7 @@ class ArenaHardEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, ArenaDetail]):
 
     name = "arena_hard"
     headline = ("overall_winrate", "win rate")
+    training_headline = "winrate"
     invalid_completion_score = -1.0
     offline_samples = {
         "train_prompt_dataset": str(SAMPLES / "arena_hard.jsonl"),

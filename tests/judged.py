@@ -61,6 +61,10 @@ class Judged:
         """A field of each finished row, by its id."""
         return {sample["uid"]: sample[name] for sample in self.files.samples}
 
+    def details(self, name: str) -> dict[str, Any]:
+        """A field of the judgment's detail of each finished row, by its id."""
+        return {sample["uid"]: sample["detail"][name] for sample in self.files.samples}
+
     def lacks(self, *words: str) -> list[str]:
         """Which of these it did not say; a traceback is nothing to say."""
         assert "Traceback" not in self.ended.said

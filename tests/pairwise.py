@@ -157,4 +157,4 @@ def always(choice: str = "[[A]]", rating: str = "10") -> Script:
 
 def golds(run: Judged) -> list[str]:
     """The right letter of each row."""
-    return [sample["gold"][0] for sample in run.files.samples]
+    return [sample["detail"]["gold"][0] for sample in run.files.samples]

@@ -139,7 +139,7 @@ class Evaluated:
     def cells(self, uid: str) -> dict[tuple[str, str], dict[str, Any]]:
         """A query's cells, by judge and candidate."""
         (sample,) = (each for each in self.files.samples if each["uid"] == uid)
-        return {(cell["judge"], cell["candidate"]): cell for cell in sample["cells"]}
+        return {(cell["judge"], cell["candidate"]): cell for cell in sample["detail"]["cells"]}
 
     def shown(self, name: str) -> list[list[str]]:
         """The rows of all tables on the terminal whose first cell is `name`."""

@@ -46,12 +46,10 @@ class Preferences:
     Attributes:
         rows: the usable ones, at least one, in their own order.
         dropped: how many rows were left out, by reason; no entry where none was.
-        trimmed: how many of `rows` lost some of their answers, empty ones or wrong ones that equal a correct one.
     """
 
     rows: list[Preference]
     dropped: Mapping[str, int]
-    trimmed: int
 
 
 def read_preferences(rows: Sequence[Row], *, all_rows: bool = False) -> Preferences:
@@ -68,13 +66,11 @@ def read_preferences(rows: Sequence[Row], *, all_rows: bool = False) -> Preferen
     """
     dropped: Counter[str] = Counter()
     kept: list[tuple[Row, Draft]] = []
-    trimmed = 0
     for row in rows:
         draft = recognise(row)
         usable = _usable(draft) if isinstance(draft, Draft) and not all_rows else draft
         if isinstance(usable, Draft):
             kept.append((row, usable))
-            trimmed += usable != draft
         else:
             dropped[usable] += 1
     if not kept:
@@ -87,7 +83,7 @@ def read_preferences(rows: Sequence[Row], *, all_rows: bool = False) -> Preferen
         Preference(uid, draft.prompt, draft.correct, draft.wrong, _category(row))
         for uid, (row, draft) in zip(uids, kept, strict=True)
     ]
-    return Preferences(found, dict(dropped), trimmed)
+    return Preferences(found, dict(dropped))
 
 
 def _usable(draft: Draft) -> Draft | Reason:

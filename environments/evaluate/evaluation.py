@@ -13,7 +13,8 @@ from environments.base import DetailT, JudgedEnv
 from environments.data.rows import TaskT, select
 from environments.evaluate import metrics as evaluation_metrics
 from environments.evaluate import report
-from environments.evaluate.loop import EarlierRun, finish_rows, read_earlier
+from environments.evaluate.earlier import EarlierRows, read_earlier
+from environments.evaluate.loop import finish_rows
 from environments.evaluate.row import RowRunner
 from environments.metrics import MetricAggregator, Metrics
 from environments.records import Sample, SampleReader
@@ -90,12 +91,11 @@ class Evaluation(Generic[TaskT, DetailT]):
             path, config=settings.public(), matters=settings.matters(), resume=settings.resume
         )
         try:
-            reader = SampleReader[DetailT](env.detail_type)
-            earlier = read_earlier(
-                before, reader, tasks, is_complete=self.runner.is_complete, held=self.runner.answers_held
-            )
+            earlier = read_earlier(before, SampleReader[DetailT](env.detail_type), tasks, self.runner)
             if earlier.finished or earlier.failed:
                 logger.info("resuming %s: %d rows are finished", run.path, len(earlier.finished))
+            if earlier.changed:
+                logger.warning("%d rows are not what they were, and are judged again", len(earlier.changed))
             if len(earlier.finished) < len(tasks):
                 run.drop_metrics()
             try:
@@ -121,7 +121,7 @@ class Evaluation(Generic[TaskT, DetailT]):
         return EvaluationResult(path, metrics, problem, said, tables)
 
     async def _finish(
-        self, earlier: EarlierRun[DetailT], run: RunDirectory, in_flight: int, display: report.ProgressDisplay | None
+        self, earlier: EarlierRows[DetailT], run: RunDirectory, in_flight: int, display: report.ProgressDisplay | None
     ) -> list[Sample[DetailT]]:
         env, failures = self.env, 0
         live = MetricAggregator("live")

@@ -8,18 +8,15 @@ endpoint is down or refuses us, and every further row would be paid for in vain.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Generic, TypeAlias, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from typing import TypeAlias
 
-from environments.data.rows import Task
-from environments.records import Sample, SampleReader
-from environments.runs.directory import ANSWERS, FAILURES, SAMPLES, EarlierLines, RunDirectory
+from environments.base import DetailT
+from environments.data.rows import TaskT
+from environments.evaluate.earlier import EarlierRows
+from environments.records import Sample
+from environments.runs.directory import ANSWERS, FAILURES, SAMPLES, RunDirectory
 from environments.runs.failure_guard import HOPELESS_AFTER, NothingSucceeds
-from judges.llm.errors import RunDirectoryError
-
-DetailT = TypeVar("DetailT")
-TaskT = TypeVar("TaskT", bound=Task)
 
 Finish: TypeAlias = Callable[
     [TaskT, "Sample[DetailT] | None", Callable[[Sample[DetailT]], None]], Awaitable[Sample[DetailT]]
@@ -27,65 +24,11 @@ Finish: TypeAlias = Callable[
 """Finishes a row, given what an earlier run left of it, and whom to tell of the policy's answers."""
 
 
-@dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
-class EarlierRun(Generic[DetailT]):
-    """What a resumed run brings: finished rows, and failed ones whose completions are paid for; by uid."""
-
-    finished: Mapping[str, Sample[DetailT]]
-    failed: Mapping[str, Sample[DetailT]]
-
-
-def read_earlier(
-    before: EarlierLines,
-    reader: SampleReader[DetailT],
-    tasks: Sequence[Task],
-    *,
-    is_complete: Callable[[Sample[DetailT]], bool] = lambda sample: True,
-    held: Callable[[Sample[DetailT]], int] = lambda sample: len(sample.completions),
-) -> EarlierRun[DetailT]:
-    """Read the lines of an earlier run and check that they are of these rows.
-
-    Args:
-        before: the lines.
-        reader: reads one.
-        tasks: the rows.
-        is_complete: whether nothing of a finished row is to be tried again.
-        held: how many answers that were paid for a row holds; of two lines of a row, that with more of them counts.
-
-    Raises:
-        RunDirectoryError: a line cannot be read, or its row is not among `tasks`, or asks something else there.
-    """
-    questions = {task.uid: task.question for task in tasks}
-
-    def read(lines: Sequence[Mapping[str, object]], name: str) -> dict[str, Sample[DetailT]]:
-        samples: dict[str, Sample[DetailT]] = {}
-        for number, line in enumerate(lines, start=1):
-            try:
-                sample = reader.read(line)  # type: ignore[arg-type]  # JSON, as read from the file
-            except ValueError as error:
-                raise RunDirectoryError(f"{name}, line {number}: not a sample of this environment: {error}") from error
-            if questions.get(sample.uid) != sample.question:
-                raise RunDirectoryError(
-                    f"{name}, line {number}: the row {sample.uid!r} is not the dataset's; was it changed since?"
-                )
-            samples[sample.uid] = sample
-        return samples
-
-    samples = read(before.samples, "samples.jsonl")
-    finished = {uid: sample for uid, sample in samples.items() if is_complete(sample)}
-    failed = {uid: sample for uid, sample in samples.items() if uid not in finished}
-    answers, failures = read(before.answers, "answers.jsonl"), read(before.failures, "failures.jsonl")
-    for uid, sample in (*failures.items(), *answers.items()):
-        if uid not in finished and (uid not in failed or held(sample) > held(failed[uid])):
-            failed[uid] = sample
-    return EarlierRun(finished, failed)
-
-
 async def finish_rows(
     tasks: Sequence[TaskT],
     finish: Finish[TaskT, DetailT],
     *,
-    earlier: EarlierRun[DetailT],
+    earlier: EarlierRows[DetailT],
     run: RunDirectory,
     in_flight: int,
     finished: Callable[[TaskT, Sample[DetailT]], None],

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import is_dataclass, replace
 from pathlib import Path
 from typing import Any, Generic
 
@@ -15,8 +16,8 @@ from environments.base import DetailT, JudgedEnv
 from environments.completions import Completion, read_completion
 from environments.data.rows import TaskT, load_answers
 from environments.evaluate.report import Table
-from environments.judging import judge_completions, sample_of
-from environments.records import Sample, SampleRun
+from environments.judging import judge_completions, score_of
+from environments.records import Sample, SampleRun, digest
 from judges.core.judgment import CallRun
 from judges.llm.errors import EndpointError
 from judges.llm.wire import Choice
@@ -78,6 +79,10 @@ class RowRunner(Generic[TaskT, DetailT]):
             answered: told as soon as new completions are there, so that they outlive whatever comes next.
         """
         env, started = self._env, time.monotonic()
+        task_digest, prompt_digest = self.digests(task)
+        sample = Sample[DetailT](
+            task.uid, task.category, task.question, task_digest=task_digest, prompt_digest=prompt_digest
+        )
         policy_calls: tuple[CallRun, ...] = ()
         existing = self._answers.get(task.uid)
         dataset_answer = env.dataset_answer(task)
@@ -92,19 +97,27 @@ class RowRunner(Generic[TaskT, DetailT]):
             replies = await asyncio.gather(*asking, return_exceptions=True)  # none is left running behind us
             for reply in replies:
                 if isinstance(reply, EndpointError):
-                    run, said = SampleRun(time.monotonic() - started), f"the policy at {reply}"
-                    return Sample(task.uid, task.category, task.question, (), None, None, run, policy_error=said)
+                    run = SampleRun(time.monotonic() - started)
+                    return replace(sample, run=run, policy_error=f"the policy at {reply}")
                 if isinstance(reply, BaseException):
                     raise reply
             answers = [reply for reply in replies if not isinstance(reply, BaseException)]
             completions, policy_calls = tuple(text for text, _ in answers), tuple(run for _, run in answers)
             run = SampleRun(time.monotonic() - started, policy_calls)
-            answered(Sample(task.uid, task.category, task.question, completions, None, None, run))
+            answered(replace(sample, completions=completions, run=run))
         judgment = await judge_completions(env, task, completions)
         judge_calls = {call.name: call.run for call in judgment.calls}
-        return sample_of(
-            env, task, completions, judgment, SampleRun(time.monotonic() - started, policy_calls, judge_calls)
-        )
+        run = SampleRun(time.monotonic() - started, policy_calls, judge_calls)
+        score = score_of(env, judgment)
+        return replace(sample, completions=completions, judgment=judgment, score=score, run=run)
+
+    def digests(self, task: TaskT) -> tuple[str, str]:
+        """What tells a row from one that has changed: all that its judge sees, and what the policy's answer is to."""
+        answer = self._answers.get(task.uid)
+        if answer is None:
+            answer = self._env.dataset_answer(task)
+        held = task if is_dataclass(task) else (task.uid, task.category, task.question)
+        return digest(held, answer), digest(self._env.conversations(task) if answer is None else answer)
 
     def is_complete(self, sample: Sample[DetailT]) -> bool:
         """Whether nothing of a finished row is missing that a resumed run should try again."""
@@ -113,6 +126,11 @@ class RowRunner(Generic[TaskT, DetailT]):
     def answers_held(self, sample: Sample[DetailT]) -> int:
         """How many answers that were paid for a failed or interrupted row holds."""
         return len(sample.completions)
+
+    def answers_alone(self, sample: Sample[DetailT], *, are_usable: bool) -> Sample[DetailT]:
+        """What there is of a row that has changed: the policy's answers if they are usable, and no judgment."""
+        completions = sample.completions if are_usable else ()
+        return replace(sample, completions=completions, judgment=None, score=None, policy_error=None)
 
     def write_report(self, path: Path, rows: Sequence[tuple[TaskT, Sample[DetailT]]]) -> Sequence[Table]:
         """Write files of the environment's own into the run directory; the tables that it returns are shown.

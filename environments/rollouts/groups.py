@@ -16,9 +16,9 @@ from typing import Any, Generic, Literal, Protocol
 
 from environments.base import DetailT, JudgedEnv
 from environments.data.rows import TaskT
-from environments.judging import judge_completions, sample_of
+from environments.judging import judge_completions, score_of
 from environments.metrics import MetricAggregator
-from environments.records import SampleRun
+from environments.records import Sample
 from environments.rollouts.judged_group import GroupScores, JudgedGroup, longest
 from environments.rollouts.rollout import NoTokens, Rollout, RolloutSource
 from environments.rollouts.scored_group import scored_group
@@ -153,8 +153,9 @@ class GroupPipeline(Generic[TaskT, DetailT]):
 
     def _record(self, task: TaskT, group: JudgedGroup[DetailT], scores: GroupScores | None) -> None:
         def record_rollout(metrics: MetricAggregator, number: int) -> None:
-            completions = (group.rollouts[number].completion,)
-            sample = sample_of(self.env, task, completions, group.judgments[number], SampleRun(0.0))
+            completions, judgment = (group.rollouts[number].completion,), group.judgments[number]
+            score = score_of(self.env, judgment)
+            sample = Sample(task.uid, task.category, task.question, completions, judgment, score)
             self.env.record_metrics(metrics, task, sample)
 
         self._recorder.record_group(group, scores, record_rollout)

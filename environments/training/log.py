@@ -13,28 +13,22 @@ from environments.settings import EnvConfig
 from judges.llm.wire import JSON
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from environments.rollouts.retokenize import Retokenizer
 
 logger = logging.getLogger(__name__)
 
-_SHOWN = (
-    "winrate",
-    "overall_winrate",
-    "reward_mean",
-    "judge_error_rate",
-    "groups_without_signal_rate",
-    "sequences_per_second",
-)
+_SHOWN = ("reward_mean", "judge_error_rate", "groups_without_signal_rate", "sequences_per_second")
 
 
 class TrainingLog:
     """Logs metrics by step. Weights & Biases runs on a thread of its own: it must not hold up the rollouts."""
 
-    def __init__(self, config: EnvConfig, retokenizer: Retokenizer) -> None:
-        """Log nothing yet."""
+    def __init__(self, config: EnvConfig, retokenizer: Retokenizer, *, headlines: Sequence[str]) -> None:
+        """Log nothing yet; `headlines` are the environment's metrics that the log shows ahead of those of all."""
         self._config = config
+        self._shown = (*headlines, *_SHOWN)
         self._retokenizer = retokenizer
         self._rollouts: deque[list[tuple[JudgedGroup[Any], GroupScores, int]]] = deque(
             maxlen=config.num_rollouts_to_keep
@@ -55,7 +49,9 @@ class TrainingLog:
     async def log(self, step: int, metrics: Metrics) -> None:
         """Log the metrics of a step; the table of rollouts goes with those of training."""
         shown = {name.partition("/")[2]: value for name, value in metrics.values.items()}
-        logger.info("step %d: %s", step, ", ".join(f"{name} {shown[name]:.3f}" for name in _SHOWN if name in shown))
+        logger.info(
+            "step %d: %s", step, ", ".join(f"{name} {shown[name]:.3f}" for name in self._shown if name in shown)
+        )
         for name, reason in metrics.left_out.items():
             logger.debug("%s is left out: %s", name, reason)
         # An evaluation has no rollouts. Taken before anything is awaited: what is kept meanwhile is the next table's.

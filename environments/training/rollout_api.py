@@ -42,7 +42,6 @@ class Registration:
 
     env_id: int
     name: str
-    starting_step: int
     checkpoint_dir: str
     checkpoint_interval: int
     num_steps: int
@@ -115,7 +114,6 @@ class RolloutApi:
         return Registration(
             env_id=_whole(answer, "env_id"),
             name=str(answer.get("wandb_name") or name),
-            starting_step=_whole(answer, "starting_step"),
             checkpoint_dir=str(answer.get("checkpoint_dir") or ""),
             checkpoint_interval=_whole(answer, "checkpoint_interval"),
             num_steps=_whole(answer, "num_steps"),

@@ -63,7 +63,8 @@ class ServeRun:
         self._source = open_source(env.settings, env.clients.session, retokenizer)
         self._pipeline = GroupPipeline(env, self._source, self.metrics, tries_for_each_row=_TRIES_FOR_EACH_ROW)
         self._sampler: EpochSampler[Any] = EpochSampler(env.tasks("train"), config.seed)
-        self._log = TrainingLog(config, retokenizer)
+        headlines = dict.fromkeys((env.training_headline or env.headline[0], env.headline[0]))
+        self._log = TrainingLog(config, retokenizer, headlines=tuple(headlines))
         path = config.data_path_to_save_groups
         self._file = GroupFile(Path(path)) if path is not None else None
         self._workers: set[asyncio.Task[None]] = set()

@@ -50,6 +50,10 @@ class Candidate:
         if self._file is not None:
             self._answers = load_answers(self._file, tasks)
 
+    def held_answer(self, uid: str) -> str | None:
+        """Its answer in its file, if it has one."""
+        return self._answers.get(uid)
+
     async def answer(self, uid: str, conversation: Conversation) -> tuple[PeerAnswer, CallRun | None]:
         """Its answer to a query; one that never came, or came in the wrong format, has a reason instead."""
         if self._policy is None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from environments.base import JudgedEnv
 from environments.evaluate.report import Table
 from environments.evaluate.row import RowRunner
-from environments.records import Sample, SampleRun
+from environments.records import Sample, SampleRun, digest
 from environments.runs.directory import write_atomic
 from eval_environments.peer import report
 from eval_environments.peer.models import Candidate, PeerModels
@@ -82,6 +83,10 @@ class PeerRowRunner(RowRunner[PeerTask, PeerTable]):
     ) -> Sample[PeerTable]:
         """All answers to a query at once, and each judged by all judges as soon as it is there."""
         started, models = time.monotonic(), self._models
+        task_digest, prompt_digest = self.digests(task)
+        sample = Sample[PeerTable](
+            task.uid, task.category, task.question, task_digest=task_digest, prompt_digest=prompt_digest
+        )
         judgment = None if earlier is None else earlier.judgment
         known, known_cells = answers_of(judgment), cells_of(judgment)
         (conversation,) = self._env.conversations(task)
@@ -92,8 +97,8 @@ class PeerRowRunner(RowRunner[PeerTask, PeerTable]):
             if answer is None:
                 answer, run = await candidate.answer(task.uid, conversation)
                 answers.append(answer)
-                so_far = PeerTable(tuple(answers), ())
-                answered(_sample(task, Judgment(None, Status.JUDGE_FAILED, detail=so_far), started))
+                so_far = Judgment(None, Status.JUDGE_FAILED, detail=PeerTable(tuple(answers), ()))
+                answered(replace(sample, judgment=so_far, run=SampleRun(time.monotonic() - started)))
             scored = await score_all(
                 models.judges,
                 answer,
@@ -105,8 +110,18 @@ class PeerRowRunner(RowRunner[PeerTask, PeerTable]):
             return scored, run
 
         columns = await asyncio.gather(*(column(candidate) for candidate in models.candidates))
-        runs = tuple(run for _, run in columns if run is not None)
-        return _sample(task, combined([scored for scored, _ in columns], models.judges), started, runs)
+        found = combined([scored for scored, _ in columns], models.judges)
+        run = SampleRun(
+            time.monotonic() - started,
+            tuple(run for _, run in columns if run is not None),
+            {call.name: call.run for call in found.calls} or None,
+        )
+        return replace(sample, judgment=found, score=found.score, run=run)
+
+    def digests(self, task: PeerTask) -> tuple[str, str]:
+        """A query with its rubric and the answers that are in files; what the candidates are asked."""
+        answers = {candidate.name: candidate.held_answer(task.uid) for candidate in self._models.candidates}
+        return digest(task, answers), digest(self._env.conversations(task))
 
     def is_complete(self, sample: Sample[PeerTable]) -> bool:
         """Whether no cell is missing."""
@@ -116,6 +131,13 @@ class PeerRowRunner(RowRunner[PeerTask, PeerTable]):
         """The candidates' answers that are there, and the judges' scores of them."""
         scores = sum(cell.score is not None for cell in cells_of(sample.judgment))
         return len(answers_of(sample.judgment)) + scores
+
+    def answers_alone(self, sample: Sample[PeerTable], *, are_usable: bool) -> Sample[PeerTable]:
+        """The answers of candidates with an endpoint, if they are usable."""
+        asked = {model.name for model in self._models.candidate_settings if model.base_url is not None}
+        answers = tuple(answer for answer in answers_of(sample.judgment).values() if answer.candidate in asked)
+        table = PeerTable(answers if are_usable else (), ())
+        return replace(sample, judgment=Judgment(None, Status.JUDGE_FAILED, detail=table), score=None)
 
     def write_report(self, path: Path, rows: Sequence[tuple[PeerTask, Sample[PeerTable]]]) -> Sequence[Table]:
         """`scores_round_<n>.csv`, `critique_history.jsonl` and `report.md`; the tables are shown as well."""
@@ -143,18 +165,4 @@ def results_of(models: PeerModels, rows: Sequence[tuple[PeerTask, Sample[PeerTab
         uids=tuple(uid for uid, _ in tables),
         tables=tuple(table for _, table in tables),
         seed=seed,
-    )
-
-
-def _sample(
-    task: PeerTask, judgment: Judgment[PeerTable], started: float, answers: tuple[CallRun, ...] = ()
-) -> Sample[PeerTable]:
-    return Sample(
-        uid=task.uid,
-        category=task.category,
-        question=task.question,
-        completions=(),
-        judgment=judgment,
-        score=judgment.score,
-        run=SampleRun(time.monotonic() - started, answers, {call.name: call.run for call in judgment.calls} or None),
     )

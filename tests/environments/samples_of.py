@@ -81,6 +81,8 @@ JUDGED = st.builds(
     judgment=JUDGMENTS,
     score=st.none(),
     run=SAMPLE_RUNS,
+    task_digest=TEXTS,
+    prompt_digest=TEXTS,
 ).map(lambda sample: replace(sample, score=score_of(sample.judgment)))
 POLICY_FAILED = st.builds(
     Sample,
@@ -91,6 +93,8 @@ POLICY_FAILED = st.builds(
     judgment=st.none(),
     score=st.none(),
     run=SAMPLE_RUNS,
+    task_digest=TEXTS,
+    prompt_digest=TEXTS,
     policy_error=OPTIONAL,
 )
 SAMPLES = JUDGED | POLICY_FAILED

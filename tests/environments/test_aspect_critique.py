@@ -98,7 +98,7 @@ def test_a_veto_leaves_nothing_of_what_is_good(tmp_path: Path, scoring: str) -> 
     with_veto = aspects("correctness", "conciseness", {"name": "harmfulness", "veto": True})
     run = critique(tmp_path, with_veto, *flags, rows=[answered(0)], judge=judge)
     assert (run.scores(), run.metrics["veto_rate"]) == ({"r0": 0.0}, 1.0)
-    assert run.scores("vetoed_by") == {"r0": "harmfulness"}
+    assert run.details("vetoed_by") == {"r0": "harmfulness"}
     without = aspects("correctness", "conciseness", "harmfulness")
     run = critique(tmp_path, without, *flags, rows=[answered(0)], judge=judge, run="without")
     assert run.scores() == pytest.approx({"r0": 2 / 3 if scoring == "majority" else (1 + 1 + 1 / 3) / 3})
@@ -113,7 +113,7 @@ def test_a_vote_without_a_verdict_is_drawn_again(tmp_path: Path) -> None:
     assert run.code == 0, run.said
     assert run.scores() == {"r0": 0.5}
     assert (run.metrics["redraw_rate"], run.metrics["votes_per_verdict"]) == (0.5, 2.0)
-    detail = run.files.samples[0]["aspects"][0]
+    detail = run.files.samples[0]["detail"]["aspects"][0]
     assert [vote["yes"] for vote in detail["votes"]] == [None, True, None, True]
     assert (detail["strictness_requested"], detail["strictness_effective"], detail["agreement"]) == (3, 3, 1.0)
     assert [vote["reason"] for vote in detail["votes"]] == [None, "reason y", None, "reason y"]

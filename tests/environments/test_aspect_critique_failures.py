@@ -40,7 +40,7 @@ def test_a_failed_judgment_is_no_score(tmp_path: Path, reply: Reply | str, statu
     (failure,) = run.files.failures
     assert (failure["uid"], failure["status"], failure["score"]) == ("r1", status, None)
     assert said in failure["error"] and "correctness" in failure["error"]
-    assert [each["yes"] for each in failure["aspects"]] == [None, True]
+    assert [each["yes"] for each in failure["detail"]["aspects"]] == [None, True]
     found = run.metrics
     assert (found["mean_reward"], found["pass_rate_correctness"], found["pass_rate_conciseness"]) == (1.0, 1.0, 1.0)
     assert (found["judge_error_rate"], found[f"{status}_count"]) == (0.25, 1)

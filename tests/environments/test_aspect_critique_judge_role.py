@@ -36,7 +36,7 @@ def test_verdicts_against_gold(tmp_path: Path) -> None:
     assert run.left_out == {}
     right = {f"r{number}:{name}": SAID[name][number] == GOLD[name][number] for number in range(5) for name in GOLD}
     assert run.scores() == {uid: float(each) for uid, each in right.items()}
-    assert run.scores("gold")["r2:harmfulness"] is True
+    assert run.details("gold")["r2:harmfulness"] is True
     assert not [name for name in run.metrics if name.startswith(("pass_rate", "score_", "veto"))]
 
 

@@ -42,7 +42,7 @@ def test_aspects_as_a_flag_and_as_a_variable(tmp_path: Path, said: str, names: l
     by_variable = critique(tmp_path, rows=ONE, judge=verdict(1), run="variable", env={"JUDGEGYM_ENV__ASPECTS": said})
     for run in (by_flag, by_variable):
         assert run.code == 0, run.said
-        assert [each["aspect"] for each in run.files.samples[0]["aspects"]] == names
+        assert [each["aspect"] for each in run.files.samples[0]["detail"]["aspects"]] == names
 
 
 def test_without_the_setting_all_five_are_asked(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_as_many_votes_as_a_verdict_needs(
     run = critique(tmp_path, *flags, rows=ONE, judge=voting({"correctness": votes}))
     assert run.code == 0, run.said
     assert len(run.judge.requests) == asked == len(votes)
-    (detail,) = run.files.samples[0]["aspects"]
+    (detail,) = run.files.samples[0]["detail"]["aspects"]
     assert (detail["strictness_requested"], detail["strictness_effective"]) == (strictness, strictness | 1)
     assert detail["yes"] is (votes.count("y") > votes.count("n"))
     assert detail["yes_share"] == votes.count("y") / len(votes)

@@ -1,11 +1,13 @@
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import pytest
 from hypothesis import example, given
 
 from environments.completions import Completion
-from environments.records import Sample, SampleReader, SampleRun
+from environments.records import Sample, SampleReader, SampleRun, digest
 from judges.arena.judge import ArenaDetail
 from judges.core.judgment import CallRun, JudgeCall, Judgment, Status
 from tests.environments.samples_of import SAMPLES, sample
@@ -44,8 +46,8 @@ def fields(line: bytes) -> list[str]:
 def test_the_fields_of_a_judged_row() -> None:
     line = sample().to_line()
     assert fields(line) == [
-        "uid", "category", "question", "model_answer", "thinking", "thinking_valid", "thinking_fault", "finish_reason",
-        "short_response", "score", "status", "label", "games", "entries", "run",
+        "uid", "category", "question", "task_digest", "prompt_digest", "model_answer", "thinking", "thinking_valid",
+        "thinking_fault", "finish_reason", "short_response", "score", "status", "label", "detail", "run",
     ]  # fmt: skip
 
 
@@ -96,7 +98,39 @@ class Other:
     verdict: int
 
 
-@pytest.mark.parametrize("missing", ["uid", "status", "score", "question", "category", "run", "label", "thinking"])
+@dataclass(frozen=True)
+class Namesakes:
+    """A detail with fields of the names that all samples have."""
+
+    score: str
+    status: int
+    label: float
+    uid: bool
+
+
+def test_a_detail_with_fields_of_the_samples_own_names_overwrites_nothing() -> None:
+    detail = Namesakes("three", 7, 0.5, True)
+    made = Sample("a", None, "q", (), Judgment(1.0, Status.OK, "win", detail=detail), 1.0, SampleRun(0.0))
+    again = SampleReader(Namesakes).read(json.loads(made.to_line()))
+    assert (again.uid, again.score, again.status) == ("a", 1.0, "ok")
+    assert again.judgment is not None
+    assert (again.judgment.label, again.judgment.detail) == ("win", detail)
+
+
+@dataclass(frozen=True)
+class Levels:
+    levels: Mapping[int, str]
+
+
+def test_digest_tells_values_apart_whatever_the_order_of_their_keys() -> None:
+    assert digest(Levels({1: "bad", 2: "good"})) == digest(Levels(MappingProxyType({2: "good", 1: "bad"})))
+    assert len({digest(), digest(None), digest("a"), digest("a", None), digest(["a"]), digest(Other(1))}) == 6
+    assert digest("a", Other(1)) == "a14302c0894944bf"
+
+
+@pytest.mark.parametrize(
+    "missing", ["uid", "status", "score", "question", "category", "run", "label", "thinking", "task_digest"]
+)
 def test_a_line_that_lacks_something_is_refused(missing: str) -> None:
     line = json.loads(sample().to_line())
     del line[missing]
@@ -111,8 +145,8 @@ def test_a_line_that_lacks_something_is_refused(missing: str) -> None:
         {"score": None},
         {"run": 3},
         {"run": {"seconds": "long"}},
-        {"entries": "all"},
-        {"games": []},
+        {"detail": {"games": [], "entries": []}},
+        {"detail": "all"},
         {"thinking_fault": "odd"},
     ],
 )
@@ -125,8 +159,8 @@ def test_a_line_of_something_else_is_refused(change: dict[str, object]) -> None:
 def test_a_judged_row_without_its_games_is_refused() -> None:
     """It would be counted as two lost games."""
     line = json.loads(sample().to_line())
-    del line["games"], line["entries"]
-    with pytest.raises(ValueError, match="games"):
+    del line["detail"]
+    with pytest.raises(ValueError, match="detail"):
         READER.read(line)
 
 

@@ -148,7 +148,7 @@ def test_several_judgments_are_pooled(tmp_path: Path, pooling: str, pooled: floa
     assert run.some(*wanted) == pytest.approx(wanted)
     assert sorted(body["seed"] for body in run.judge.bodies) == [0, 1, 2, 3, 4]
     assert {body["temperature"] for body in run.judge.bodies} == {0.7}
-    assert [each["score"] for each in run.files.samples[0]["judgments"]] == [1, 5, 3, 3, 5]
+    assert [each["score"] for each in run.files.samples[0]["detail"]["judgments"]] == [1, 5, 3, 3, 5]
 
 
 def test_a_judgment_without_a_score_is_drawn_again(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def test_scores_against_gold(tmp_path: Path, reward: str, rewards: list[float]) 
     assert run.left_out == {}
     assert confusion(run) == Counter((GOLD[number], GIVEN[number]) for number in GOLD)
     assert "mean_score" not in run.metrics, "the score is what it says of others"
-    assert run.scores("gold") == {f"r{number}": gold for number, gold in GOLD.items()}
+    assert run.details("gold") == {f"r{number}": gold for number, gold in GOLD.items()}
 
 
 def test_responses_that_are_there_against_gold(tmp_path: Path) -> None:

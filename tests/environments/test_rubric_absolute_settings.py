@@ -104,7 +104,7 @@ def test_probabilities_in_place_of_the_score(tmp_path: Path) -> None:
     wanted |= {"score_freq_2": 1 / 3, "score_freq_4": 1 / 3, "score_freq_5": 1 / 3, "score_freq_3": 0.0}
     assert run.some(*wanted) == pytest.approx(wanted)
     assert {(body["logprobs"], body["top_logprobs"]) for body in run.judge.bodies} == {(True, 20)}
-    assert [each["judgments"][0]["score"] for each in run.files.samples] == [4, 2, 5]
+    assert [each["detail"]["judgments"][0]["score"] for each in run.files.samples] == [4, 2, 5]
 
 
 def test_a_judge_that_is_sure_gives_that_score_and_no_other(tmp_path: Path) -> None:

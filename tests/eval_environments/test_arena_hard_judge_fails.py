@@ -153,7 +153,7 @@ def test_rows_without_a_judgment(
         assert (failure["status"], failure["score"], failure["label"]) == (status, None, None)
         assert words in failure["error"]
         assert failure["model_answer"] == f"ANSWER of the model to {failure['uid']}"
-        assert len(failure["games"]) == 2
+        assert len(failure["detail"]["games"]) == 2
     assert {sample["uid"] for sample in run.files.samples} == {f"row-{number}" for number in range(20)} - failed
     assert f"2 of 20 rows have no score (2 {status})" in run.ended.out
     assert "left out of the mean" in run.ended.out
@@ -172,7 +172,7 @@ def test_the_exit_code_follows_the_rate_of_failures(arena: Arena, allowed: str, 
 def test_what_the_judge_said_without_a_verdict_can_be_read_in_the_failures(arena: Arena) -> None:
     run = arena.evaluate(judge_script=failing({"row-1"}, lambda request: "Both have merit."))
     (failure,) = run.files.failures
-    for game in failure["games"]:
+    for game in failure["detail"]["games"]:
         assert [*game["earlier_texts"], game["text"]] == ["Both have merit."] * 2  # asked once more
         assert game["label"] is None
     assert set(failure["run"]["judge_calls"]) == {"game_1", "game_1_reask_1", "game_2", "game_2_reask_1"}

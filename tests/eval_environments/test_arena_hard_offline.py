@@ -23,7 +23,7 @@ def recomputed(samples: list[dict[str, Any]]) -> dict[str, float]:
     """The specification's metrics, from the judge's labels alone (three labels)."""
     scores, outcomes = defaultdict(list), {"win": 0, "tie": 0, "loss": 0}
     for sample in samples:
-        as_a, as_b = (game["label"] for game in sample["games"])
+        as_a, as_b = (game["label"] for game in sample["detail"]["games"])
         first, second = VALUES[as_a], 1 - VALUES[as_b]
         scores["overall_winrate"].append((first + second) / 2)
         scores[f"winrate_{sample['category']}"].append((first + second) / 2)
@@ -85,8 +85,8 @@ def test_samples_stand_in_the_order_of_the_rows_with_all_that_was_said(offline: 
     ]
     for sample in files.samples:
         assert sample["model_answer"].strip()
-        assert [game["order"] for game in sample["games"]] == ["model_is_a", "model_is_b"]
-        assert all(game["text"].rstrip().endswith(f"[[{game['label']}]]") for game in sample["games"])
+        assert [game["order"] for game in sample["detail"]["games"]] == ["model_is_a", "model_is_b"]
+        assert all(game["text"].rstrip().endswith(f"[[{game['label']}]]") for game in sample["detail"]["games"])
     assert files.failures == []
     assert files.report["results"]["atropos|arena_hard_eval|0"] == files.report["results"]["all"]
 

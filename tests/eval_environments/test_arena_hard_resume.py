@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 from collections.abc import Sequence
 from pathlib import Path
@@ -106,14 +107,48 @@ def test_resuming_where_nothing_is_begins(arena: Arena) -> None:
     assert len(run.files.samples) == 6
 
 
-def test_rows_that_changed_meanwhile_are_not_taken_up(arena: Arena) -> None:
+def test_rows_whose_baseline_changed_are_judged_again_and_the_policy_is_not_asked(arena: Arena) -> None:
+    """They kept the score of the old baseline: 0.5 where a fresh run gives 1.0."""
+    changed = {"row-0", "row-2", "row-4"}
+    arena.evaluate(verdict=tie)
+    change(arena.path / "baseline.jsonl", "answer", changed)
+    run = arena.evaluate("--resume", verdict=for_model)
+    assert run.code == 0, run.said
+    assert judged(run) == changed
+    assert run.policy.requests == []
+    assert "3 rows are not what they were, and are judged again" in run.ended.err
+
+    fresh = arena.evaluate(verdict=lambda uid, as_a: (for_model if uid in changed else tie)(uid, as_a), run="fresh")
+    assert run.files.without_run() == fresh.files.without_run()
+    assert arena.evaluate("--resume").judge.requests == [], "by now the baseline is that of the run"
+
+
+def test_rows_whose_question_changed_are_asked_and_judged_again(arena: Arena) -> None:
     arena.evaluate()
-    prompts = [{"uid": f"row-{number}", "prompt": f"Another question of row-{number}"} for number in range(6)]
-    write_lines(arena.path / "prompts.jsonl", prompts)
+    change(arena.path / "prompts.jsonl", "prompt", {"row-3"})
     run = arena.evaluate("--resume")
-    assert run.code == 2
-    assert "samples.jsonl, line 1" in run.ended.err
-    assert "'row-0'" in run.ended.err
+    assert run.code == 0, run.said
+    assert judged(run) == {uid_of(body) for body in run.policy.bodies} == {"row-3"}
+    assert "1 rows are not what they were" in run.ended.err
+
+
+def test_answers_of_a_file_that_changed_are_judged_again(arena: Arena) -> None:
+    rows = [{"uid": f"row-{number}", "answer": f"An answer to row-{number}"} for number in range(6)]
+    path = write_lines(arena.path / "answers.jsonl", rows)
+    flag = f"--env.model_answers={path}"
+    arena.evaluate(flag)
+    change(path, "answer", {"row-1"})
+    run = arena.evaluate(flag, "--resume")
+    assert run.code == 0, run.said
+    assert judged(run) == {"row-1"}
+    (sample,) = (each for each in run.files.samples if each["uid"] == "row-1")
+    assert sample["model_answer"] == "An answer to row-1, changed"
+
+
+def change(path: Path, column: str, uids: set[str]) -> None:
+    """Change a column of some rows of a file."""
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    write_lines(path, [{**row, column: f"{row[column]}, changed"} if row["uid"] in uids else row for row in rows])
 
 
 def failing_but_for(uid: str) -> Script:

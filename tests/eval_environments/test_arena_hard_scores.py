@@ -90,7 +90,7 @@ def test_three_way(arena: Arena, verdict: Verdict, expected: dict[str, float]) -
 def test_five_labels_of_one_row(arena: Arena, labels: tuple[str, str], entries: list[float], label: str) -> None:
     run = arena.rows(1).evaluate(*FIVE, verdict=games(*labels))
     (sample,) = run.files.samples
-    assert sorted(sample["entries"]) == sorted(entries)
+    assert sorted(sample["detail"]["entries"]) == sorted(entries)
     assert sample["label"] == label
     assert sample["score"] == pytest.approx(2 * sum(entries) / len(entries) - 1)
     assert run.files.metrics["overall_winrate"] == pytest.approx(sum(entries) / len(entries))
@@ -150,7 +150,7 @@ def test_a_judge_without_a_verdict_is_asked_once_more(arena: Arena) -> None:
 
     run = arena.rows(1).evaluate(judge_script=script)
     (sample,) = run.files.samples
-    assert [game["earlier_texts"] for game in sample["games"]] == [["It is a tie, I think."]] * 2
+    assert [game["earlier_texts"] for game in sample["detail"]["games"]] == [["It is a tie, I think."]] * 2
     assert set(sample["run"]["judge_calls"]) == {"game_1", "game_1_reask_1", "game_2", "game_2_reask_1"}
     again = [body["messages"] for body in run.judge.bodies if len(body["messages"]) > 2]
     assert len(again) == 2

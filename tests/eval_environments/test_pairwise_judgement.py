@@ -113,7 +113,12 @@ def test_each_answer_of_a_tie_is_rated_on_its_own(tmp_path: Path) -> None:
     assert run.code == 0, run.said
     assert len(run.policy.requests) == sum(len(row["chosen"]) + len(row["rejected"]) for row in TIES) == 15
     assert {len(body["messages"]) for body in run.policy.bodies} == {1}
-    assert [sample["ratings"] for sample in run.files.samples] == [[9, 2, 2], [9, 9, 2, 2], [9, 2, 2], [9, 9, 9, 2, 2]]
+    assert [sample["detail"]["ratings"] for sample in run.files.samples] == [
+        [9, 2, 2],
+        [9, 9, 2, 2],
+        [9, 2, 2],
+        [9, 9, 9, 2, 2],
+    ]
     assert run.metrics["percent_correct"] == 1.0
     assert run.metrics["rewardbench2/ties"] == pytest.approx(1.01)
 
@@ -126,7 +131,7 @@ def test_an_unreadable_rating_costs_the_row_nothing_but_itself(tmp_path: Path) -
 
     run = evaluate(tmp_path, rows=TIES[:2], policy=policy)
     assert run.code == 0, run.said
-    assert run.files.samples[0]["ratings"] == [9, None, 2]
+    assert run.files.samples[0]["detail"]["ratings"] == [9, None, 2]
     assert run.metrics["percent_correct"] == 1.0
     assert run.metrics["ties_error_rate"] == pytest.approx(1 / 7)
     assert run.metrics["ties_format_compliance_rate"] == pytest.approx(6 / 7)
@@ -135,7 +140,7 @@ def test_an_unreadable_rating_costs_the_row_nothing_but_itself(tmp_path: Path) -
 def test_truncated_ties_are_flagged_and_have_no_official_score(tmp_path: Path) -> None:
     run = evaluate(tmp_path, "--env.max_ties_responses=2", rows=TIES)
     assert run.code == 0, run.said
-    assert [sample["ratings"] for sample in run.files.samples] == [[9, 2]] * 4
+    assert [sample["detail"]["ratings"] for sample in run.files.samples] == [[9, 2]] * 4
     assert run.metrics["ties_truncated_rate"] == 1.0
     assert "env.max_ties_responses" in run.left_out["eval/rewardbench2/score"]
 

@@ -24,7 +24,7 @@ from tests.scripted import Json
 
 def test_choices_and_ties_of_one_file_are_told_apart(tmp_path: Path) -> None:
     run = evaluate(tmp_path, rows=[*CHOICES[:2], *TIES[:2]])
-    assert [sample["mode"] for sample in run.files.samples] == ["choice", "choice", "ties", "ties"]
+    assert [sample["detail"]["mode"] for sample in run.files.samples] == ["choice", "choice", "ties", "ties"]
     assert run.metrics["percent_correct"] == 1.0
 
 
@@ -134,15 +134,19 @@ def test_which_verdict_decides(tmp_path: Path, mode: str, letter: str, rating: i
     policy = always("not [[A]]; final: [[D]]", "Good: 7/10")
     run = evaluate(tmp_path, f"--env.parse_mode={mode}", rows=[*CHOICES, TIES[0]], policy=policy)
     assert run.code == 0, run.said
-    assert [sample["letters"] for sample in run.files.samples] == [[letter]] * 8 + [[]]
-    assert run.files.samples[-1]["ratings"] == [rating] * 3
-    assert run.metrics["rewardbench2/math"] == [sample["gold"] for sample in run.files.samples].count(["A"]) / 8
+    assert [sample["detail"]["letters"] for sample in run.files.samples] == [[letter]] * 8 + [[]]
+    assert run.files.samples[-1]["detail"]["ratings"] == [rating] * 3
+    assert (
+        run.metrics["rewardbench2/math"] == [sample["detail"]["gold"] for sample in run.files.samples].count(["A"]) / 8
+    )
 
 
 def test_the_order_of_rows_in_the_file_changes_no_letter(tmp_path: Path) -> None:
     forwards = evaluate(tmp_path, rows=CHOICES, run="forwards")
     backwards = evaluate(tmp_path, rows=CHOICES[::-1], run="backwards")
-    by_uid = [{sample["uid"]: sample["gold"] for sample in run.files.samples} for run in (forwards, backwards)]
+    by_uid = [
+        {sample["uid"]: sample["detail"]["gold"] for sample in run.files.samples} for run in (forwards, backwards)
+    ]
     assert by_uid[0] == by_uid[1]
     assert len({tuple(letters) for letters in by_uid[0].values()}) > 1
 

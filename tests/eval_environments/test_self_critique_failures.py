@@ -36,7 +36,7 @@ def test_a_candidate_that_fails_is_marked_and_not_judged(tmp_path: Path) -> None
         cell = cells[judge, "bob"]
         assert (cell["status"], cell["score"]) == ("policy_failed", None)
         assert "not today" in cell["error"]
-    (bob,) = (each for each in ended.files.samples[0]["answers"] if each["candidate"] == "bob")
+    (bob,) = (each for each in ended.files.samples[0]["detail"]["answers"] if each["candidate"] == "bob")
     assert bob["answer"] is None
     assert "not today" in bob["error"]
     assert ended.table(1)[1:] == [["ann", "", "", "50"], ["bob", "50", "", "50"], ["cid", "50", "", ""]]

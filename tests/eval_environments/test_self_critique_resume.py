@@ -6,7 +6,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.peers import REFUSED, Asked, Bench, Minds, Said, answer_of, bench
+from tests.command import write_lines
+from tests.peers import REFUSED, Asked, Bench, Minds, Said, answer_of, bench, queries
 from tests.scripted import Json, Reply
 
 RESUME = "--resume"
@@ -52,7 +53,7 @@ def test_what_an_interrupted_run_had_answered_counts(tmp_path: Path) -> None:
         first = models.evaluate()
         assert first.code == 1
         (failure,) = first.files.failures
-        failure["answers"] = [
+        failure["detail"]["answers"] = [
             {"candidate": name, "answer": answer_of(name, "Question 0?"), "error": None}
             for name in ("cid", "ann", "bob")
         ]
@@ -85,6 +86,34 @@ def test_another_rubric_is_another_run(tmp_path: Path) -> None:
         again = models.evaluate(RESUME, "--env.rubric=Brevity (100 points)")
     assert again.code == 2, again.said
     assert "env.rubric" in again.said
+
+
+def test_queries_whose_rubric_changed_are_judged_again_and_not_answered_again(tmp_path: Path) -> None:
+    with bench(tmp_path) as models:
+        assert models.evaluate("--env.critique_rounds=0", rows=queries(2)).code == 0
+        forget(models)
+        changed = [*queries(1), *queries(2, rubric="Brevity (100 points)")[1:]]
+        again = models.evaluate("--env.critique_rounds=0", RESUME, rows=changed)
+    assert again.code == 0, again.said
+    assert {(it.kind, it.query, it.rubric) for it in models.asked()} == {
+        ("judgment", "Question 1?", "Brevity (100 points)")
+    }
+    assert models.counts() == {"judgment": 6}
+    assert "1 rows are not what they were" in again.said
+
+
+def test_answers_of_a_candidates_file_that_changed_are_judged_and_no_others_asked(tmp_path: Path) -> None:
+    with bench(tmp_path) as models:
+        path = tmp_path / "dan.jsonl"
+        candidates = json.dumps([models.model("ann"), models.model("bob"), {"name": "dan", "answers": str(path)}])
+        write_lines(path, [{"uid": "q0", "answer": answer_of("dan", "Question 0?")}])
+        assert models.evaluate("--env.critique_rounds=0", candidates=candidates).code == 0
+        forget(models)
+        write_lines(path, [{"uid": "q0", "answer": answer_of("dan", "another question")}])
+        again = models.evaluate("--env.critique_rounds=0", RESUME, candidates=candidates)
+    assert again.code == 0, again.said
+    assert models.counts() == {"judgment": 4}, "ann and bob judge each other and dan again, and answer nothing"
+    assert answer_of("dan", "another question") in {it.response for it in models.asked()}
 
 
 def test_another_model_is_another_run(tmp_path: Path) -> None:

@@ -39,14 +39,12 @@ def test_what_is_left_out_is_counted_by_reason() -> None:
     )
     assert [row.prompt for row in found.rows] == ["Q?"]
     assert found.dropped == {"identical texts": 2, "empty text": 4, "equal scores": 1, "no preference": 1}
-    assert found.trimmed == 0
     assert read(pair()).dropped == {}
 
 
 def test_answers_that_cannot_be_compared_are_left_out_of_a_list() -> None:
     found = read(pair(chosen=["yes", ""], rejected=["no", "yes ", "", "never"]), pair(chosen=["a"], rejected=["b"]))
     assert [(row.correct, row.wrong) for row in found.rows] == [(("yes",), ("no", "never")), (("a",), ("b",))]
-    assert found.trimmed == 1
 
 
 def test_texts_are_kept_as_they_are() -> None:
@@ -123,6 +121,6 @@ def test_real_pairs() -> None:
     found = read_preferences(rows)
     assert len(rows) == 1019
     assert found.dropped == {"identical texts": 1, "empty text": 1}
-    assert len(found.rows) == 1017 and found.trimmed == 0
+    assert len(found.rows) == 1017
     assert len({row.uid for row in found.rows}) == 1017
     assert all(row.category for row in found.rows)

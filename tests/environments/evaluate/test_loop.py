@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from environments.evaluate.loop import EarlierRun, finish_rows, read_earlier
-from environments.records import Sample, SampleReader
-from environments.runs.directory import EarlierLines, RunDirectory
+from environments.evaluate.earlier import EarlierRows
+from environments.evaluate.loop import finish_rows
+from environments.records import Sample
+from environments.runs.directory import RunDirectory
 from environments.runs.failure_guard import NothingSucceeds
-from judges.arena.judge import ArenaDetail
-from judges.llm.errors import RunDirectoryError
 from tests.environments.samples_of import sample
 
 
@@ -55,7 +54,7 @@ async def finish_all(
     samples = await finish_rows(
         [EARLIER, *rows] if before else rows,
         finish_row,
-        earlier=EarlierRun({EARLIER.uid: sample(EARLIER.uid)} if before else {}, {}),
+        earlier=EarlierRows({EARLIER.uid: sample(EARLIER.uid)} if before else {}, {}),
         run=run,
         in_flight=in_flight,
         finished=lambda task, finished: told.append(finished.uid),
@@ -111,7 +110,7 @@ async def test_a_sample_is_on_disk_before_it_is_told_of(run: RunDirectory) -> No
     def finished(task: Row, finished: Sample[Any]) -> None:
         seen.append(on_disk(run)[-1] == finished.uid)
 
-    await finish_rows(ROWS, finish, earlier=EarlierRun({}, {}), run=run, in_flight=4, finished=finished)
+    await finish_rows(ROWS, finish, earlier=EarlierRows({}, {}), run=run, in_flight=4, finished=finished)
     assert seen == [True] * 30
 
 
@@ -219,56 +218,6 @@ async def test_an_error_of_our_own_ends_the_others_and_is_not_swallowed(run: Run
         await finish_all(run, breaks)
     assert hanging == 0
     assert asyncio.all_tasks() == tasks_before
-
-
-READER = SampleReader(ArenaDetail)
-
-
-def lines(*samples: Sample[Any]) -> list[Any]:
-    return [json.loads(each.to_line()) for each in samples]
-
-
-def test_what_an_earlier_run_left() -> None:
-    good, bad = sample("row-1"), sample("row-2", "judge_failed")
-    earlier = read_earlier(EarlierLines(lines(good), lines(bad), []), READER, ROWS)
-    assert set(earlier.finished) == {"row-1"}
-    assert set(earlier.failed) == {"row-2"}
-    assert earlier.finished["row-1"].to_line() == good.to_line()
-    assert earlier.failed["row-2"].completions == bad.completions
-    assert read_earlier(EarlierLines([], [], []), READER, ROWS) == EarlierRun({}, {})
-
-
-def test_a_row_that_failed_and_was_finished_later_is_finished() -> None:
-    earlier = read_earlier(
-        EarlierLines(lines(sample("row-1")), lines(sample("row-1", "judge_failed")), []), READER, ROWS
-    )  # fmt: skip
-    assert (set(earlier.finished), set(earlier.failed)) == ({"row-1"}, set())
-
-
-def test_of_several_lines_for_a_row_the_last_one_counts() -> None:
-    first, second = sample("row-1", category="a"), sample("row-1", category="b")
-    earlier = read_earlier(EarlierLines(lines(first, second), [], []), READER, ROWS)
-    assert earlier.finished["row-1"].category == "b"
-
-
-@pytest.mark.parametrize(
-    ("before", "words"),
-    [
-        (
-            EarlierLines(lines(sample("row-1"), sample("row-99")), [], []),
-            r"samples\.jsonl, line 2: the row 'row-99' is not",
-        ),
-        (
-            EarlierLines([], lines(sample("row-1", question="Changed?")), []),
-            r"failures\.jsonl, line 1: the row 'row-1' is not",
-        ),
-        (EarlierLines([*lines(sample("row-1")), {"uid": "row-2"}], [], []), r"samples\.jsonl, line 2: not a sample"),
-        (EarlierLines([{}], [], []), r"samples\.jsonl, line 1: not a sample"),
-    ],
-)
-def test_lines_of_other_rows_or_of_something_else_are_refused(before: EarlierLines, words: str) -> None:
-    with pytest.raises(RunDirectoryError, match=words):
-        read_earlier(before, READER, ROWS)
 
 
 async def test_rows_of_one_uid_do_not_run_for_ever(run: RunDirectory) -> None:

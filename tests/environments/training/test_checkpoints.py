@@ -17,7 +17,6 @@ def checkpoints(directory: str | Path, number: int = 0, name: str = "arena_hard"
     registration = Registration(
         env_id=number,
         name=f"{name}_{number}",
-        starting_step=0,
         checkpoint_dir=str(directory),
         checkpoint_interval=1,
         num_steps=10,

@@ -14,7 +14,15 @@ from environments.training.log import TrainingLog
 from tests.environments.rollouts_of import group
 from tests.wandb_stand_in import Wandb
 
-METRICS = Metrics({"train/winrate": 0.25, "train/judge_latency_p95_s": 1.5, "config/thinking_mode": 0.0}, {"x": "y"})
+METRICS = Metrics(
+    {
+        "train/judge_latency_p95_s": 1.5,
+        "train/reward_mean": 0.5,
+        "train/percent_correct": 0.25,
+        "config/thinking_mode": 0,
+    },
+    {"x": "y"},
+)
 
 
 @pytest.fixture
@@ -25,7 +33,7 @@ def wandb(monkeypatch: pytest.MonkeyPatch) -> Wandb:
 
 
 def log_of(**config: Any) -> TrainingLog:
-    return TrainingLog(EnvConfig(**config), Retokenizer(str(BUNDLED_TOKENIZER)))
+    return TrainingLog(EnvConfig(**config), Retokenizer(str(BUNDLED_TOKENIZER)), headlines=["percent_correct"])
 
 
 def keep(log: TrainingLog, *rewards: float) -> None:
@@ -41,7 +49,7 @@ async def test_a_line_for_each_step(caplog: pytest.LogCaptureFixture, wandb: Wan
     await log.log(7, METRICS)
     await log.close()
     line, left_out = (record.getMessage() for record in caplog.records)
-    assert line == "step 7: winrate 0.250"
+    assert line == "step 7: percent_correct 0.250, reward_mean 0.500"
     assert left_out == "x is left out: y"
     assert not wandb.began
     assert not wandb.logged

@@ -129,7 +129,7 @@ async def test_a_group_comes_out_of_the_real_api_as_it_went_in(length: int) -> N
         assert await api.trainer() == Wanted(4, -1)
         assert await api.wandb_place() == ("the-group", "the-project")
         joined = await join(api)
-        assert (joined.env_id, joined.name, joined.num_steps, joined.starting_step) == (0, "env_0", 1000, 0)
+        assert (joined.env_id, joined.name, joined.num_steps) == (0, "env_0", 1000)
         group: Json = {
             **GROUP,
             "tokens": [[*range(length)], *GROUP["tokens"][1:]],

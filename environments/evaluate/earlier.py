@@ -1,0 +1,83 @@
+"""What a resumed run finds of an earlier one: rows that are finished, and answers that are paid for.
+
+Guarantees: a row is finished only if all that its judge sees is as it was (`task_digest`); answers of the policy are
+used again only if what it was asked is as it was (`prompt_digest`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic
+
+from environments.base import DetailT
+from environments.data.rows import TaskT
+from environments.evaluate.row import RowRunner
+from environments.records import Sample, SampleReader
+from environments.runs.directory import ANSWERS, FAILURES, SAMPLES, EarlierLines
+from judges.llm.errors import RunDirectoryError
+
+
+@dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
+class EarlierRows(Generic[DetailT]):
+    """Rows of an earlier run, by uid.
+
+    Attributes:
+        finished: nothing of them is missing.
+        failed: the others, with the answers that are paid for.
+        changed: the uids of rows that are not what they were; they are judged again.
+    """
+
+    finished: Mapping[str, Sample[DetailT]]
+    failed: Mapping[str, Sample[DetailT]]
+    changed: frozenset[str] = frozenset()
+
+
+def read_earlier(
+    before: EarlierLines,
+    reader: SampleReader[DetailT],
+    tasks: Sequence[TaskT],
+    runner: RowRunner[TaskT, DetailT],
+) -> EarlierRows[DetailT]:
+    """Read the lines of an earlier run.
+
+    Args:
+        before: the lines; the last one of a row counts.
+        reader: reads one.
+        tasks: the rows.
+        runner: knows what a row is now, what is missing of it, and what of it is paid for.
+
+    Raises:
+        RunDirectoryError: a line cannot be read, or its row is not among `tasks`.
+    """
+    by_uid = {task.uid: task for task in tasks}
+    changed: set[str] = set()
+
+    def read(lines: Sequence[Mapping[str, object]], name: str) -> dict[str, Sample[DetailT]]:
+        samples: dict[str, Sample[DetailT]] = {}
+        for number, line in enumerate(lines, start=1):
+            try:
+                sample = reader.read(line)  # type: ignore[arg-type]  # JSON, as read from the file
+            except ValueError as error:
+                raise RunDirectoryError(f"{name}, line {number}: not a sample of this environment: {error}") from error
+            if sample.uid not in by_uid:
+                raise RunDirectoryError(f"{name}, line {number}: the row {sample.uid!r} is not in the dataset")
+            samples[sample.uid] = sample
+        for uid, sample in samples.items():
+            task_digest, prompt_digest = runner.digests(by_uid[uid])
+            if sample.task_digest != task_digest:
+                changed.add(uid)
+                samples[uid] = runner.answers_alone(sample, are_usable=sample.prompt_digest == prompt_digest)
+        return samples
+
+    samples = read(before.samples, SAMPLES)
+    finished = {uid: sample for uid, sample in samples.items() if sample.finished and runner.is_complete(sample)}
+    failed = {uid: sample for uid, sample in samples.items() if uid not in finished}
+    for lines, name in ((before.failures, FAILURES), (before.answers, ANSWERS)):
+        for uid, sample in read(lines, name).items():
+            # Of several lines the one with more answers counts: a resume that was cut off has fewer.
+            if uid not in finished and (
+                uid not in failed or runner.answers_held(sample) > runner.answers_held(failed[uid])
+            ):
+                failed[uid] = sample
+    return EarlierRows(finished, failed, frozenset(changed - finished.keys()))
