@@ -13,10 +13,9 @@ from typing import NoReturn
 from aiohttp import web
 
 from judges.offline import lifetime
-from judges.offline.faults import Faults
 from judges.offline.known import load_prompt
 from judges.offline.server import StandInServer
-from judges.offline.settings import StandInSettings
+from judges.offline.settings import Faults, StandInSettings
 
 _FAULTS_HELP = """rates by kind, such as {"429": 0.1, "drop": 0.02}; kinds: 400 to 599, drop (close the connection),
 timeout (never answer), garbage (noise for text), malformed (no JSON), empty (no text)"""
@@ -30,11 +29,8 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _arguments() -> _Parser:
-    parser = _Parser(
-        prog="python -m judges.offline",
-        description="Serve an OpenAI-compatible stand-in for policy and judge.",
-        allow_abbrev=False,
-    )
+    serves = "Serve an OpenAI-compatible stand-in for policy and judge."
+    parser = _Parser(prog="python -m judges.offline", description=serves, allow_abbrev=False)
     add = parser.add_argument
     add("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     add("--port", type=int, default=0, help="port; 0 lets the system choose (default: %(default)s)")
@@ -50,16 +46,16 @@ def _arguments() -> _Parser:
 
 async def _serve(listener: socket.socket, settings: StandInSettings, exit_with_parent: bool) -> int:
     """Serve on this socket until a signal or the end of input; returns the exit code."""
-    stopped: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    lifetime.stop_on_signals(stopped)
+    exit_codes: asyncio.Queue[int] = asyncio.Queue()
+    lifetime.stop_on_signals(exit_codes)
     if exit_with_parent:
-        lifetime.stop_at_end_of_input(stopped)
+        lifetime.stop_at_end_of_input(exit_codes)
     runner = StandInServer(settings).runner()
     await runner.setup()
     await web.SockSite(runner, listener, backlog=lifetime.BACKLOG).start()
     sys.stdout.write(f"listening on {lifetime.url_of(listener)}\n")
     sys.stdout.flush()
-    code = await stopped
+    code = await exit_codes.get()
     await runner.cleanup()
     return code
 

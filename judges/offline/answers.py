@@ -6,12 +6,12 @@ from itertools import islice
 
 from judges.core.prompt_format import PromptFormat
 from judges.core.sections import marker_lines
+from judges.core.seeding import generator
 from judges.offline.judge import judge_reply
 from judges.offline.known import BUILT_IN
 from judges.offline.policy import think, write
 from judges.offline.reader import read_prompt
 from judges.offline.request import BadRequest, ChatRequest, system_text
-from judges.offline.rng import seeded
 
 _PIECE = re.compile(r"\w+|[^\w\s]")
 _NOISE = ("brindle", "costrav", "dimmel", "fennow", "gralt", "hosket", "lumber", "morrow", "pintle", "quorish")
@@ -32,8 +32,7 @@ def answers(request: ChatRequest, prompts: Sequence[PromptFormat] = BUILT_IN, *,
         raise BadRequest(
             "the offline judge does not know this prompt: no judge's sections are in it. Declare a PromptFormat beside "
             "the prompt, and name it in offline_prompts of the environment or with python -m judges.offline "
-            f"--prompt FILE.py:NAME. Possible section titles in the last message: {titles}",
-            "messages",
+            f"--prompt FILE.py:NAME. Possible section titles in the last message: {titles}"
         )
     thinks = "<think>" in system_text(request.messages)
     texts = []
@@ -45,14 +44,11 @@ def answers(request: ChatRequest, prompts: Sequence[PromptFormat] = BUILT_IN, *,
 
 def noise(request: ChatRequest, index: int = 0) -> str:
     """Senseless lower-case words for choice `index`: no verdict, digit, bracket, quotation mark or single letter."""
-    return " ".join(seeded("noise", request.digest, index).choices(_NOISE, k=12))
+    return " ".join(generator(index, request.digest, "noise").choices(_NOISE, k=12))
 
 
 def cut(text: str, max_tokens: int | None) -> tuple[str, int, bool]:
-    """The text within `max_tokens`, how many tokens that is, and whether something was cut off.
-
-    A token is a word or a punctuation mark.
-    """
+    """The text within `max_tokens` words and punctuation marks, how many it has, and whether something was cut off."""
     count, end = 0, 0
     for piece in _PIECE.finditer(text):
         if count == max_tokens:

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 from judges.core.prompt_format import PREVIOUS_EVALUATION, ShownPrompt
+from judges.core.seeding import generator
 from judges.offline.lexical import merit, quality
 from judges.offline.reader import Reading
 from judges.offline.request import ChatRequest
-from judges.offline.rng import seeded, unit
 
 _LENIENCY = 0.04  # of a model, up or down: judges differ
 _VOTE_SPREAD = 0.1  # up or down, at temperature 1
@@ -15,17 +15,16 @@ _REVISED = 0.3
 _CRITIQUES = (
     "I looked at my evaluation again and asked whether it is too harsh or too lenient.",
     "I went through my rationale once more and looked for what it misses.",
-    "My rationale gives single words some weight; I checked whether it is more than they should have.",
 )
 
 
 def judge_reply(reading: Reading, request: ChatRequest, index: int) -> str:
     """The judge's reply for choice `index`; after a critique, if that is asked for.
 
-    The first choice without a seed or with seed 0 is the considered one; at a temperature above 0 all others weigh the
-    text under judgment a little differently, as votes do. So do some of the verdicts that follow a critique.
+    The first choice without a seed or with seed 0 is the considered one; above temperature 0 all others weigh the text
+    under judgment a little differently, as votes do. So do some of the verdicts that follow a critique.
     """
-    rng = seeded("judge", request.digest, index)
+    rng = generator(index, request.digest, "judge")
     is_vote = request.temperature > 0 and (index > 0 or request.seed not in (None, 0))
     spread = _VOTE_SPREAD * request.temperature if is_vote else 0.0
     if reading.is_critique and rng.random() < _REVISED:
@@ -38,11 +37,11 @@ def _shown(reading: Reading, model: str, move: Callable[[], float]) -> ShownProm
     prompt_format, sections = reading.prompt_format, reading.sections
     question = sections.get(prompt_format.question, "")
     reference = next((sections[title] for title in prompt_format.references if title in sections), "")
-    leniency = _LENIENCY * (2 * unit(f"leniency\0{model}") - 1)
+    leniency = generator(0, model, "leniency").uniform(-_LENIENCY, _LENIENCY)
     merits = {
         title: merit(quality(sections[title], question, reference) + leniency + move())
         for title in prompt_format.judged
         if title in sections
     }
-    context = (text for title, text in sections.items() if title not in (*merits, PREVIOUS_EVALUATION))
-    return ShownPrompt(reading.instructions, sections, merits, seeded("case", *context))
+    context = [text for title, text in sections.items() if title not in (*merits, PREVIOUS_EVALUATION)]
+    return ShownPrompt(reading.instructions, sections, merits, generator(0, repr(context), "case"))

@@ -9,7 +9,6 @@ from itertools import pairwise
 LOOKED_AT = 20_000
 """How many characters of a text are looked at: what comes after them changes nothing."""
 
-_NOT_ALPHANUMERIC = str.maketrans({code: " " for code in range(128) if not chr(code).isalnum()})
 _CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _WORD = re.compile(rf"[{_CJK}]|[^\W_{_CJK}]+")
 _COMMON = """
@@ -26,13 +25,7 @@ _MIDDLE, _STEEPNESS = 0.5, 8.0
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What a comparison needs of one text.
-
-    Attributes:
-        content: the words that say something.
-        length: the number of all words.
-        fresh: the share of neighbouring word pairs that are new, from near 0 (one phrase over and over) to 1.
-    """
+    """The words of a text that say something, the number of all its words, and the share of word pairs that are new."""
 
     content: frozenset[str]
     length: int
@@ -41,10 +34,7 @@ class Features:
 
 def words(text: str) -> list[str]:
     """The lower-case words of a text's head: runs of letters and digits; one character each in Chinese or Japanese."""
-    head = text[:LOOKED_AT]
-    if head.isascii():
-        return head.lower().translate(_NOT_ALPHANUMERIC).split()
-    return _WORD.findall(head.lower())
+    return _WORD.findall(text[:LOOKED_AT].lower())
 
 
 def salient_words(text: str) -> tuple[str, ...]:

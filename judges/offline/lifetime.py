@@ -11,8 +11,6 @@ import threading
 BACKLOG = 4096
 """Connections that may wait to be accepted: a burst of clients must not be turned away."""
 
-_OPEN_FILES = 65_536
-
 
 def listen(host: str, port: int) -> socket.socket:
     """A listening socket on the first address of the host; port 0 lets the system choose. Raises `OSError`."""
@@ -28,20 +26,19 @@ def url_of(listener: socket.socket) -> str:
 
 def allow_many_connections() -> None:
     """Raise the limit of open files as far as the system lets: each connection is one."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(_OPEN_FILES, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):  # some systems refuse a limit that they name themselves
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def stop_on_signals(stopped: "asyncio.Future[int]") -> None:
-    """Let SIGINT and SIGTERM set the exit code of the process, 130 and 143."""
+def stop_on_signals(exit_codes: "asyncio.Queue[int]") -> None:
+    """Let SIGINT and SIGTERM give the exit code of the process, 130 and 143."""
     for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, _stop, stopped, 128 + number)
+        asyncio.get_running_loop().add_signal_handler(number, exit_codes.put_nowait, 128 + number)
 
 
-def stop_at_end_of_input(stopped: "asyncio.Future[int]") -> None:
-    """Let the end of standard input stop the process with code 0: a parent that dies closes its end of the pipe."""
+def stop_at_end_of_input(exit_codes: "asyncio.Queue[int]") -> None:
+    """Let the end of standard input give the exit code 0: a parent that dies closes its end of the pipe."""
     loop = asyncio.get_running_loop()
 
     def wait() -> None:
@@ -49,11 +46,6 @@ def stop_at_end_of_input(stopped: "asyncio.Future[int]") -> None:
             while os.read(0, 65_536):
                 pass
         with contextlib.suppress(RuntimeError):  # the loop is closed already
-            loop.call_soon_threadsafe(_stop, stopped, 0)
+            loop.call_soon_threadsafe(exit_codes.put_nowait, 0)
 
     threading.Thread(target=wait, name="end-of-input", daemon=True).start()
-
-
-def _stop(stopped: "asyncio.Future[int]", code: int) -> None:
-    if not stopped.done():
-        stopped.set_result(code)

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from itertools import cycle
 from random import Random
 
+from judges.core.seeding import generator
 from judges.offline.lexical import salient_words
 from judges.offline.request import ChatRequest
-from judges.offline.rng import seeded
 
 _FALLBACK = ("question", "answer", "example", "reason", "purpose", "result")
 _SENTENCES = (
@@ -28,7 +28,7 @@ def write(request: ChatRequest, index: int) -> str:
     How long it is, how many of the prompt's words it takes up, and whether it is a list depends on the model. At
     temperature 0 the rest depends on the messages alone; above 0 on temperature, seed and index as well.
     """
-    rng, style = _rng("answer", request, index), seeded("style", request.model)
+    rng, style = _rng("answer", request, index), generator(0, request.model, "style")
     length, share, is_list = style.uniform(55, 140), style.uniform(0.3, 1.0), style.random() < 0.4
     if request.temperature > 0:
         length, share = length + rng.uniform(-12, 12), share * rng.uniform(0.6, 1.4)
@@ -42,8 +42,7 @@ def write(request: ChatRequest, index: int) -> str:
 
 def think(request: ChatRequest, index: int) -> str:
     """The thinking that goes before the answer of choice `index`."""
-    rng = _rng("thought", request, index)
-    return " ".join(_sentences([rng.choice(_SENTENCES)], iter(_topic(request))))
+    return _sentences([_rng("thought", request, index).choice(_SENTENCES)], iter(_topic(request)))[0]
 
 
 def _sentences(templates: Sequence[str], words: Iterator[str]) -> list[str]:
@@ -60,4 +59,4 @@ def _topic(request: ChatRequest) -> tuple[str, ...]:
 
 def _rng(purpose: str, request: ChatRequest, index: int) -> Random:
     drawn = (request.temperature, request.seed, index) if request.temperature > 0 else ()
-    return seeded(purpose, request.model, drawn, *(text for message in request.messages for text in message))
+    return generator(0, repr((request.model, drawn, request.messages)), purpose)

@@ -10,17 +10,15 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any
+from typing import IO
 
 from judges.core.prompt_format import PromptFormat
-from judges.offline.faults import Faults
 from judges.offline.known import reference_of
-from judges.offline.settings import StandInSettings
+from judges.offline.settings import Faults, StandInSettings
 
 _ROOT = Path(__file__).resolve().parents[2]
 _READY = "listening on "
 _START_SECONDS = 60.0
-_STOP_SECONDS = 5.0
 
 
 class StandIn:
@@ -39,14 +37,7 @@ class StandIn:
         judge_only: bool = False,
         prompts: Sequence[str | PromptFormat] = (),
     ) -> None:
-        """Settings as in `StandInSettings`; raises `ValueError` if one is wrong.
-
-        Args:
-            latency_ms: from a request's arrival to its answer.
-            faults: rates by kind.
-            judge_only: refuse prompts of no known judge.
-            prompts: of further judges: module-level objects, or references such as `path/to/file.py:NAME`.
-        """
+        """Settings as in `StandInSettings`; a prompt is a module-level object or a reference of `load_prompt`."""
         StandInSettings(latency_ms, Faults(faults or {}))  # says what is wrong before anything starts
         self._flags = [f"--latency_ms={latency_ms}", f"--faults={json.dumps(dict(faults or {}))}"]
         if judge_only:
@@ -62,16 +53,6 @@ class StandIn:
         if self._base_url is None:
             raise RuntimeError("the stand-in is not running: use it in an 'async with' block")
         return self._base_url
-
-    async def stats(self) -> dict[str, Any]:
-        """The server's counts: requests, in_flight, peak_in_flight, answers, faults, by_model."""
-        import aiohttp
-
-        url = self.base_url.removesuffix("/v1") + "/stats"
-        async with aiohttp.ClientSession() as session, session.get(url) as response:
-            response.raise_for_status()
-            counts: dict[str, Any] = await response.json()
-            return counts
 
     async def __aenter__(self) -> "StandIn":
         """Start the server and wait until it listens."""
@@ -91,7 +72,7 @@ class StandIn:
             try:
                 self._base_url = await _ready(self._process, errors)
             except BaseException:  # raised on, without the child
-                await self._stop()
+                await self.__aexit__(None, None, None)
                 raise
         return self
 
@@ -99,18 +80,11 @@ class StandIn:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Stop the server and wait for its end."""
-        await self._stop()
-
-    async def _stop(self) -> None:
         process, self._process, self._base_url = self._process, None, None
         if process is None:
             return
         with contextlib.suppress(ProcessLookupError):  # it has ended by itself
-            process.terminate()
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(process.communicate(), _STOP_SECONDS)
-                return
-            process.kill()
+            process.kill()  # it has nothing to clean up
         await process.communicate()
 
 

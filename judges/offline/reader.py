@@ -15,13 +15,12 @@ _EVALUATION_END = re.compile(rf"\nEND OF {PREVIOUS_EVALUATION}(?P<tag> [0-9a-f]+
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A prompt that a format recognised: its texts, what is asked, and where its first section begins."""
+    """A prompt that a format recognised: what it says ahead of its sections, the sections, and what is asked."""
 
     prompt_format: PromptFormat
     instructions: str
     sections: Mapping[str, str]
     is_critique: bool
-    start: int
 
 
 def read_prompt(messages: Sequence[RequestMessage], formats: Sequence[PromptFormat]) -> Reading | None:
@@ -29,26 +28,19 @@ def read_prompt(messages: Sequence[RequestMessage], formats: Sequence[PromptForm
 
     A prompt may be shown in another one: the format whose sections begin first is the judge's.
     """
-    system = system_text(messages)
     for message in reversed(messages):
-        if message.role == "user":
-            content, is_critique = _without_critique_request(message.content)
-            read = (_read(prompt_format, system, content, is_critique) for prompt_format in formats)
-            readings = [reading for reading in read if reading is not None]
-            if readings:
-                return min(readings, key=lambda reading: reading.start)
+        if message.role != "user":
+            continue
+        content, is_critique = _without_critique_request(message.content)
+        read = [(read_sections(content, each.sections, each.optional), each) for each in formats]
+        found = [(sections, prompt_format) for sections, prompt_format in read if sections is not None]
+        if found:
+            (start, sections), prompt_format = min(found, key=lambda pair: pair[0].start)
+            *_, last = sections
+            texts = {**sections, last: sections[last].removesuffix(prompt_format.ending)}
+            instructions = f"{system_text(messages)}\n{content[:start]}"
+            return Reading(prompt_format, instructions, texts, is_critique or PREVIOUS_EVALUATION in texts)
     return None
-
-
-def _read(prompt_format: PromptFormat, system: str, content: str, is_critique: bool) -> Reading | None:
-    found = read_sections(content, prompt_format.sections, prompt_format.optional)
-    if found is None:
-        return None
-    texts = dict(found.texts)
-    last = next(reversed(texts))
-    texts[last] = texts[last].removesuffix(prompt_format.ending)
-    instructions = f"{system}\n{content[: found.start]}"
-    return Reading(prompt_format, instructions, texts, is_critique or PREVIOUS_EVALUATION in texts, found.start)
 
 
 def _without_critique_request(content: str) -> tuple[str, bool]:

@@ -19,12 +19,7 @@ _BOUNDS: dict[str, tuple[Any, int, int]] = {
 
 
 class BadRequest(ValueError):
-    """A request that cannot be answered; `param` names the field that is wrong, if it is one field."""
-
-    def __init__(self, message: str, param: str | None = None) -> None:
-        """An error with the message that the client is to read."""
-        super().__init__(message)
-        self.param = param
+    """A request that cannot be answered; the message, which the client is to read, names the field that is wrong."""
 
 
 class RequestMessage(NamedTuple):
@@ -36,10 +31,7 @@ class RequestMessage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """A valid request. `digest` identifies the whole body, whatever the order of its keys.
-
-    `top_logprobs` is 0 where the request does not ask for `logprobs`.
-    """
+    """A valid request. `digest` identifies the whole body; `top_logprobs` is 0 where no `logprobs` are asked for."""
 
     messages: tuple[RequestMessage, ...]
     model: str
@@ -59,10 +51,7 @@ def system_text(messages: Sequence[RequestMessage]) -> str:
 
 
 def parse_request(body: bytes) -> ChatRequest:
-    """Read a request body; raises `BadRequest` (and nothing else) for a body that is not a valid request.
-
-    Fields that the stand-in does not know are ignored, but they count in the digest.
-    """
+    """Read a request body; raises `BadRequest` (and nothing else). Unknown fields count in the digest only."""
     try:
         data = orjson.loads(body)
         canonical = orjson.dumps(data, option=orjson.OPT_SORT_KEYS)
@@ -77,7 +66,7 @@ def parse_request(body: bytes) -> ChatRequest:
     if not isinstance(messages, list) or not messages:
         _fail("messages", "a non-empty list", messages)
     if data.get("stream"):
-        raise BadRequest("the stand-in does not stream: leave out 'stream'", "stream")
+        raise BadRequest("the stand-in does not stream: leave out 'stream'")
     numbers = {name: _number(name, data.get(name)) for name in _BOUNDS}
     return ChatRequest(
         messages=tuple(_message(f"messages[{index}]", entry) for index, entry in enumerate(messages)),
@@ -115,4 +104,4 @@ def _number(name: str, value: Any) -> Any:
 
 def _fail(name: str, expected: str, value: object) -> NoReturn:
     shown = repr(value)
-    raise BadRequest(f"'{name}' must be {expected}, not {shown if len(shown) <= 80 else shown[:77] + '...'}", name)
+    raise BadRequest(f"'{name}' must be {expected}, not {shown if len(shown) <= 80 else shown[:77] + '...'}")

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections import Counter
-from typing import NoReturn
 
 import orjson
 from aiohttp import web
@@ -13,9 +12,9 @@ from judges.offline.known import BUILT_IN
 from judges.offline.request import BadRequest, ChatRequest, parse_request
 from judges.offline.settings import StandInSettings
 
+_MODEL = {"id": "stand-in", "object": "model", "created": 0, "owned_by": "judges.offline"}
 _MAX_BODY = 64 * 1024 * 1024
 _GRACE = 0.01  # zero would mean to wait for open requests without end
-_WITH_RETRY_AFTER = frozenset({"429", "503"})
 
 
 class StandInServer:
@@ -57,11 +56,10 @@ class StandInServer:
                 return response
             if fault == "drop" and http.transport is not None:
                 http.transport.close()
-            await _never()
+            never: asyncio.Future[web.Response] = asyncio.get_running_loop().create_future()
+            return await never  # until the handler is cancelled
         except BadRequest as bad:
-            return _json(wire.error(400, str(bad), bad.param), 400)
-        except web.HTTPRequestEntityTooLarge:
-            return _json(wire.error(413, f"the request body is larger than {_MAX_BODY} bytes"), 413)
+            return _json(wire.error(400, str(bad)), 400)
         finally:
             counts["in_flight"] -= 1
 
@@ -90,23 +88,17 @@ class StandInServer:
             case "malformed":
                 return _json(wire.completion(request, [noise(request)])[:-20])
         response = _json(wire.error(int(fault), f"fault {fault}, injected on purpose"), int(fault))
-        if self._settings.retry_after is not None and fault in _WITH_RETRY_AFTER:
+        if self._settings.retry_after is not None and fault in ("429", "503"):
             response.headers["Retry-After"] = str(self._settings.retry_after)
         return response
 
     async def _models(self, _: web.Request) -> web.Response:
         """The list of models. Any name is served; the list has one."""
-        return _json(wire.MODELS)
+        return _json(orjson.dumps({"object": "list", "data": [_MODEL]}))
 
     async def _stats(self, _: web.Request) -> web.Response:
         """The counts since the start: `requests` is all chat requests, `answers` those that met no fault."""
         return _json(orjson.dumps({**self._counts, "faults": self._faults, "by_model": self._by_model}))
-
-
-async def _never() -> NoReturn:
-    """Wait until the handler is cancelled."""
-    while True:
-        await asyncio.Event().wait()
 
 
 def _json(body: bytes, status: int = 200) -> web.Response:

@@ -9,10 +9,6 @@ from judges.offline import tokens
 from judges.offline.answers import cut
 from judges.offline.request import ChatRequest
 
-MODELS = orjson.dumps(
-    {"object": "list", "data": [{"id": "stand-in", "object": "model", "created": 0, "owned_by": "judges.offline"}]}
-)
-
 
 def completion(request: ChatRequest, texts: Sequence[str]) -> bytes:
     """The answer to a request with these choices, each within the request's `max_tokens`.
@@ -52,7 +48,7 @@ def completion(request: ChatRequest, texts: Sequence[str]) -> bytes:
     )
 
 
-def error(status: int, message: str, param: str | None = None) -> bytes:
+def error(status: int, message: str) -> bytes:
     """An error in the shape that OpenAI clients read."""
     kind = "rate_limit_error" if status == 429 else "server_error" if status >= 500 else "invalid_request_error"
-    return orjson.dumps({"error": {"message": message, "type": kind, "param": param, "code": str(status)}})
+    return orjson.dumps({"error": {"message": message, "type": kind, "param": None, "code": str(status)}})

@@ -48,9 +48,8 @@ def test_answers_are_the_same_in_every_process() -> None:
 def test_a_prompt_of_no_judge_gets_prose_or_from_a_judge_alone_an_error_with_its_titles() -> None:
     request = request_of([{"role": "user", "content": "### Principles\n\nBe brief.\n\n[Answer]\nWell."}])
     assert "[[" not in answers(request)[0]
-    with pytest.raises(BadRequest, match=r"does not know this prompt.*--prompt.*'Principles', 'Answer'") as caught:
+    with pytest.raises(BadRequest, match=r"does not know this prompt.*--prompt.*'Principles', 'Answer'"):
         answers(request, judge_only=True)
-    assert caught.value.param == "messages"
     assert answers(request_of(ARENA.show("Why?", "So.")), judge_only=True)[0].endswith("]]")
 
 

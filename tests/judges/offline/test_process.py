@@ -50,8 +50,6 @@ async def test_serves_within_the_block_and_is_gone_after_it() -> None:
         url = stand_in.base_url
         assert url.startswith("http://127.0.0.1:") and url.endswith("/v1")
         assert (await post(url, BODY))[0] == 200
-        found = await stand_in.stats()
-        assert (found["requests"], found["answers"], found["by_model"]) == (1, 1, {"m": 1})
     assert not listening(url)
     with pytest.raises(RuntimeError, match="not running"):
         _ = stand_in.base_url
@@ -69,7 +67,7 @@ async def test_starts_again_after_the_block_but_not_within_it() -> None:
     stand_in = StandIn()
     for _ in range(2):
         async with stand_in:
-            assert (await stand_in.stats())["requests"] == 0
+            assert (await post(stand_in.base_url, BODY))[0] == 200
             with pytest.raises(RuntimeError, match="running already"):
                 await stand_in.__aenter__()
 
@@ -77,7 +75,6 @@ async def test_starts_again_after_the_block_but_not_within_it() -> None:
 async def test_its_settings_reach_the_server() -> None:
     async with StandIn(latency_ms=0.5, faults={"503": 1.0}, judge_only=True) as stand_in:
         assert (await post(stand_in.base_url, BODY))[0] == 503
-        assert (await stand_in.stats())["faults"] == {"503": 1}
     async with StandIn(judge_only=True) as stand_in:
         assert (await post(stand_in.base_url, BODY))[0] == 400
 

@@ -1,3 +1,4 @@
+import re
 from typing import Any
 
 import orjson
@@ -92,10 +93,8 @@ def test_digest_ignores_the_order_of_keys_and_nothing_else() -> None:
     ],
 )
 def test_a_wrong_field_is_named(change: dict[str, Any], param: str) -> None:
-    with pytest.raises(BadRequest) as caught:
+    with pytest.raises(BadRequest, match=re.escape(repr(param))):
         parse_request(orjson.dumps({**VALID, **change}))
-    assert caught.value.param == param
-    assert repr(param) in str(caught.value)
 
 
 def test_an_integer_too_long_for_the_parser_is_refused() -> None:
