@@ -6,7 +6,7 @@ from judges.core.prompt_format import PREVIOUS_EVALUATION, ShownPrompt
 from judges.core.seeding import generator
 from judges.offline.lexical import merit, quality
 from judges.offline.reader import Reading
-from judges.offline.request import ChatRequest
+from judges.offline.request import BadRequest, ChatRequest
 
 _LENIENCY = 0.04  # of a model, up or down: judges differ
 _VOTE_SPREAD = 0.1  # up or down, at temperature 1
@@ -29,7 +29,10 @@ def judge_reply(reading: Reading, request: ChatRequest, index: int) -> str:
     spread = _VOTE_SPREAD * request.temperature if is_vote else 0.0
     if reading.is_critique and rng.random() < _REVISED:
         spread += _REVISION_SPREAD
-    reply = reading.prompt_format.reply(_shown(reading, request.model, lambda: rng.uniform(-spread, spread)))
+    try:
+        reply = reading.prompt_format.reply(_shown(reading, request.model, lambda: rng.uniform(-spread, spread)))
+    except Exception as error:  # of a user's own judge; any other status would be asked for again
+        raise BadRequest(f"reply of the PromptFormat with the sections {[*reading.sections]}: {error!r}") from error
     return f"{rng.choice(_CRITIQUES)}\n\n{reply}" if reading.is_critique else reply
 
 

@@ -6,6 +6,7 @@ A reference is `path/to/file.py:NAME` or `package.module:NAME`, where a module-l
 import importlib
 import runpy
 import sys
+from pathlib import Path
 
 from judges.arena.plausible import ARENA_PROMPT
 from judges.aspects.plausible import ASPECT_PROMPT
@@ -38,12 +39,15 @@ def load_prompt(reference: str) -> PromptFormat:
     return found
 
 
-def reference_of(prompt_format: PromptFormat) -> str:
-    """The reference by which another process loads this object; raises `ValueError` if no module names it."""
+def reference_of(prompt: PromptFormat | str) -> str:
+    """The reference by which a process in another directory loads a prompt; `ValueError` if nothing names it."""
+    if isinstance(prompt, str):
+        place, _, name = prompt.rpartition(":")
+        return f"{Path(place).resolve()}:{name}" if place.endswith(".py") else prompt
     for module in list(sys.modules.values()):
-        name = next((name for name, value in vars(module).items() if value is prompt_format), None)
+        named = next((name for name, value in vars(module).items() if value is prompt), None)
         path, spec = getattr(module, "__file__", None), getattr(module, "__spec__", None)
-        if name is not None and path is not None:
+        if named is not None and path is not None:
             # A script is no module to another process, and a file may have been loaded under a name of its own.
-            return f"{spec.name if spec is not None and '.' in spec.name else path}:{name}"
-    raise ValueError(f"give the prompt with the sections {prompt_format.sections} a name at the top of its file")
+            return f"{spec.name if spec is not None and '.' in spec.name else path}:{named}"
+    raise ValueError(f"give the prompt with the sections {prompt.sections} a name at the top of its file")

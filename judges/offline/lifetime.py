@@ -8,8 +8,7 @@ import signal
 import socket
 import threading
 
-BACKLOG = 4096
-"""Connections that may wait to be accepted: a burst of clients must not be turned away."""
+BACKLOG = 4096  # connections that may wait to be accepted: a burst of clients must not be turned away
 
 
 def listen(host: str, port: int) -> socket.socket:

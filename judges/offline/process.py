@@ -42,8 +42,7 @@ class StandIn:
         self._flags = [f"--latency_ms={latency_ms}", f"--faults={json.dumps(dict(faults or {}))}"]
         if judge_only:
             self._flags.append("--judge_only")
-        for prompt in prompts:
-            self._flags.append(f"--prompt={prompt if isinstance(prompt, str) else reference_of(prompt)}")
+        self._flags += [f"--prompt={reference_of(prompt)}" for prompt in prompts]
         self._process: Process | None = None
         self._base_url: str | None = None
 

@@ -28,9 +28,7 @@ def read_prompt(messages: Sequence[RequestMessage], formats: Sequence[PromptForm
 
     A prompt may be shown in another one: the format whose sections begin first is the judge's.
     """
-    for message in reversed(messages):
-        if message.role != "user":
-            continue
+    for message in reversed([message for message in messages if message.role == "user"]):
         content, is_critique = _without_critique_request(message.content)
         read = [(read_sections(content, each.sections, each.optional), each) for each in formats]
         found = [(sections, prompt_format) for sections, prompt_format in read if sections is not None]

@@ -95,7 +95,6 @@ def _message(name: str, entry: object) -> RequestMessage:
 
 
 def _number(name: str, value: Any) -> Any:
-    """A number within its bounds, or `None` where there is none."""
     kind, low, high = _BOUNDS[name]
     if value is not None and (isinstance(value, bool) or not isinstance(value, kind) or not low <= value <= high):
         _fail(name, f"{'an integer' if kind is int else 'a number'} from {low} to {high}", value)

@@ -93,7 +93,6 @@ class StandInServer:
         return response
 
     async def _models(self, _: web.Request) -> web.Response:
-        """The list of models. Any name is served; the list has one."""
         return _json(orjson.dumps({"object": "list", "data": [_MODEL]}))
 
     async def _stats(self, _: web.Request) -> web.Response:

@@ -12,8 +12,6 @@ from judges.core.seeding import generator
 KINDS = ("drop", "timeout", "garbage", "malformed", "empty")
 """The kinds that are no HTTP status: no answer, no end, noise for text, no JSON, no text."""
 
-_STATUS = re.compile(r"[45][0-9]{2}")
-
 
 @dataclass(frozen=True)
 class Faults:
@@ -28,7 +26,7 @@ class Faults:
     def __post_init__(self) -> None:
         """Check the rates."""
         for kind, rate in self.rates.items():
-            if kind not in KINDS and not (isinstance(kind, str) and _STATUS.fullmatch(kind)):
+            if kind not in KINDS and not (isinstance(kind, str) and re.fullmatch("[45][0-9]{2}", kind)):
                 raise ValueError(f"unknown kind of fault {kind!r}: known are 400 to 599, {', '.join(KINDS)}")
             if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate <= 1:
                 raise ValueError(f"the rate of fault {kind!r} must be a number from 0 to 1, not {rate!r}")

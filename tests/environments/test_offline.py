@@ -7,9 +7,11 @@ from environments.settings import EnvSettings
 from eval_environments.arena_hard_environment import ArenaHardConfig, ArenaHardEnv
 from judges.config.reading import SettingsSource
 from judges.config.sources import LoadedSettings
+from judges.core.prompt_format import PromptFormat
 from judges.llm.errors import SettingsError
 from tests.environments.loading import loaded_from
 
+PROMPT = PromptFormat(sections=("Claim",), judged=("Claim",), reply=lambda shown: "It is true.")
 URL = "http://127.0.0.1:9/v1"
 
 
@@ -88,6 +90,23 @@ async def test_an_endpoint_that_is_given_is_left_alone() -> None:
 async def test_unusable_faults(faults: str) -> None:
     with pytest.raises(SettingsError, match="--faults"):
         async with offline.running(loaded_from("--offline", f"--faults={faults}")):
+            pass
+
+
+async def test_the_judges_stand_in_knows_the_environments_prompts_and_refuses_others() -> None:
+    async with offline.running(loaded_from("--offline"), [PROMPT]) as settings, aiohttp.ClientSession() as session:
+        statuses = []
+        for url in (settings.env.judge_base_url, settings.openai.base_url):
+            for text in ("[Claim]\nIt rains.", "[Guess]\nIt rains."):
+                body = {"model": "m", "messages": [{"role": "user", "content": text}]}
+                async with session.post(f"{url}/chat/completions", json=body) as answer:
+                    statuses.append((answer.status, "does not know this prompt" in await answer.text()))
+    assert statuses == [(200, False), (400, True), (200, False), (200, False)]
+
+
+async def test_a_prompt_that_cannot_be_loaded_is_an_error_that_names_it() -> None:
+    with pytest.raises(SettingsError, match=r"nowhere\.py"):
+        async with offline.running(loaded_from("--offline"), ["nowhere.py:PROMPT"]):
             pass
 
 

@@ -1,5 +1,6 @@
 """A judge that was written a minute ago: its prompt in a file of the user's, known to the stand-in by reference."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +12,10 @@ import pytest
 from judges.core.delimiters import delimiters_for
 from judges.core.prompt_format import PromptFormat, ShownPrompt
 from judges.offline import StandIn
+from judges.offline.answers import answers
 from judges.offline.known import load_prompt, reference_of
 from judges.offline.process import _ROOT
+from judges.offline.request import BadRequest, parse_request
 
 GOOD, POOR = " ".join(f"word{number}" for number in range(60)), "No idea."
 
@@ -69,12 +72,26 @@ async def test_an_object_of_an_importable_module_is_handed_over_by_its_name() ->
     assert (await replies(HERE))[:2] == ["Be brief.: True", "Be brief.: False"]
 
 
+def test_a_file_is_found_from_another_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert reference_of("mine.py:PROMPT") == f"{tmp_path.resolve()}/mine.py:PROMPT"
+    assert reference_of("mine.prompts:PROMPT") == "mine.prompts:PROMPT"
+
+
 def test_an_object_of_a_script_is_handed_over_by_its_file(tmp_path: Path) -> None:
     path = tmp_path / "script.py"
     path.write_text(SCRIPT)
     run = subprocess.run([sys.executable, path], env={"PYTHONPATH": str(_ROOT)}, capture_output=True, text=True)
     assert run.stdout.strip() == f"{path}:PROMPT"
     assert load_prompt(run.stdout.strip()).sections == ("Principles", "Answer")
+
+
+def test_a_reply_that_fails_is_an_error_of_the_request_that_names_the_prompt_and_the_failure() -> None:
+    broken = PromptFormat(
+        sections=("Principles", "Answer"), judged=("Answer",), reply=lambda shown: shown.sections["Rule"]
+    )
+    with pytest.raises(BadRequest, match=r"'Principles', 'Answer'.*KeyError\('Rule'\)"):
+        answers(parse_request(json.dumps(body(GOOD)).encode()), [broken])
 
 
 @pytest.mark.parametrize(
