@@ -20,7 +20,7 @@ from eval_environments.peer.report import PeerResults
 from eval_environments.peer.scoring import Column, combined, score_all
 from eval_environments.peer.settings import PeerTask, SelfCritiqueConfig
 from eval_environments.peer.table import PeerAnswer, PeerTable, answers_of, cells_of
-from judges.core.judgment import CallRun, Judgment, Status
+from judges.core.judgment import Judgment, Status
 from judges.llm import wire
 from judges.llm.errors import SettingsError
 
@@ -91,15 +91,18 @@ class PeerRowRunner(RowRunner[PeerTask, PeerTable]):
         known, known_cells = answers_of(judgment), cells_of(judgment)
         (conversation,) = self._env.conversations(task)
         answers: list[PeerAnswer] = list(known.values())
+        calls = [] if earlier is None else list(earlier.run.policy_calls)  # what they cost stays in the count
 
-        async def column(candidate: Candidate) -> tuple[Column, CallRun | None]:
-            answer, run = known.get(candidate.name), None
+        async def column(candidate: Candidate) -> Column:
+            answer = known.get(candidate.name)
             if answer is None:
                 answer, run = await candidate.answer(task.uid, conversation)
                 answers.append(answer)
+                if run is not None:
+                    calls.append(run)
                 so_far = Judgment(None, Status.JUDGE_FAILED, detail=PeerTable(tuple(answers), ()))
-                answered(replace(sample, judgment=so_far, run=SampleRun(time.monotonic() - started)))
-            scored = await score_all(
+                answered(replace(sample, judgment=so_far, run=SampleRun(time.monotonic() - started, tuple(calls))))
+            return await score_all(
                 models.judges,
                 answer,
                 query=task.question,
@@ -107,15 +110,11 @@ class PeerRowRunner(RowRunner[PeerTask, PeerTable]):
                 include_self=self._config.include_self,
                 known=known_cells,
             )
-            return scored, run
 
         columns = await asyncio.gather(*(column(candidate) for candidate in models.candidates))
-        found = combined([scored for scored, _ in columns], models.judges)
-        run = SampleRun(
-            time.monotonic() - started,
-            tuple(run for _, run in columns if run is not None),
-            {call.name: call.run for call in found.calls} or None,
-        )
+        found = combined(columns, models.judges)
+        judge_calls = {call.name: call.run for call in found.calls} or None
+        run = SampleRun(time.monotonic() - started, tuple(calls), judge_calls)
         return replace(sample, judgment=found, score=found.score, run=run)
 
     def digests(self, task: PeerTask) -> tuple[str, str]:
