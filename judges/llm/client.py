@@ -18,7 +18,7 @@ import aiohttp
 from judges.llm.cache import JudgmentCache, request_key
 from judges.llm.errors import EndpointError, FailureKind
 from judges.llm.single_flight import SingleFlight
-from judges.llm.transport import HttpReply, Transport, open_session
+from judges.llm.transport import Transport, open_session
 from judges.llm.types import ChatAnswer, ChatSettings
 from judges.llm.usage import Meter, Usage
 from judges.llm.wire import JSON, Choice, Message
@@ -118,8 +118,9 @@ class ChatClient:
             answer = await self._one(messages, parameters, vote, keep)
         else:
             answer = await self._many(messages, parameters, n)
-        endpoint = self.settings.endpoints[0]
-        logger.debug("%s at %s was asked %r and answered %r", endpoint.model, endpoint.shown, messages, answer)
+        if logger.isEnabledFor(logging.DEBUG):
+            endpoint = self.settings.endpoints[0]
+            logger.debug("%s at %s was asked %r and answered %r", endpoint.model, endpoint.shown, messages, answer)
         return answer
 
     def _parameters(
@@ -146,7 +147,7 @@ class ChatClient:
     ) -> ChatAnswer:
         greedy = parameters.get("temperature") == 0
         if self._cache is None and not greedy:
-            return _answer([await self._request(messages, parameters)], 1)
+            return _one_answer([await self._request(messages, parameters)], 1)
         key = request_key(self._identity, messages, parameters, vote)
         if not greedy:
             return await self._cached_or_asked(key, messages, parameters, keep)
@@ -164,31 +165,32 @@ class ChatClient:
         """The answer from the cache, or else from the model; then it is stored if `keep` allows."""
         if self._cache is not None and (kept := await self._cache.get(key)) is not None:
             return ChatAnswer((kept,), cached=True)
-        answer = _answer([await self._request(messages, parameters)], 1)
+        answer = _one_answer([await self._request(messages, parameters)], 1)
         if self._cache is not None and answer.first.state == "ok" and (keep is None or keep(answer.first)):
             await self._cache.put(key, answer.first)
         return answer
 
     async def _many(self, messages: Sequence[Message], parameters: dict[str, JSON], n: int) -> ChatAnswer:
         if self._n_is_ignored:
-            return _answer(await self._fan_out(messages, parameters, n), n)
+            return _one_answer(await self._fan_out(messages, parameters, n), n)
         reply = await self._request(messages, {**parameters, "n": n})
         missing = n - len(reply.choices)
         if missing <= 0:
-            return _answer([reply], n)
+            return _one_answer([reply], n)
         self._n_is_ignored = len(reply.choices) == 1
-        return _answer([reply, *await self._fan_out(messages, parameters, missing, first=n - missing)], n)
+        return _one_answer([reply, *await self._fan_out(messages, parameters, missing, first=n - missing)], n)
 
-    async def _request(self, messages: Sequence[Message], parameters: Mapping[str, JSON]) -> HttpReply:
+    async def _request(self, messages: Sequence[Message], parameters: Mapping[str, JSON]) -> ChatAnswer:
         """Send one request. After an endpoint has refused a seed, send this and all later ones without it."""
+        if "seed" not in parameters:
+            return await self._transport.request(messages, parameters)
         without = {name: value for name, value in parameters.items() if name != "seed"}
         if self._seed_is_refused:
-            parameters = without
+            return await self._transport.request(messages, without)
         try:
             return await self._transport.request(messages, parameters)
         except EndpointError as error:
-            about_seed = error.kind is FailureKind.REJECTED and "seed" in error.answer.lower()
-            if not about_seed or "seed" not in parameters:
+            if error.kind is not FailureKind.REJECTED or "seed" not in error.answer.lower():
                 raise
             refused = error
         reply = await self._transport.request(messages, without)
@@ -198,7 +200,7 @@ class ChatClient:
 
     async def _fan_out(
         self, messages: Sequence[Message], parameters: Mapping[str, JSON], count: int, *, first: int = 0
-    ) -> Sequence[HttpReply]:
+    ) -> Sequence[ChatAnswer]:
         """Send `count` requests at once; raise the first error of those that fail after their retries.
 
         Each has a seed of its own: the same request with the same seed is the same completion.
@@ -206,7 +208,7 @@ class ChatClient:
         requests = [self._request(messages, _with_seed(parameters, first + number)) for number in range(count)]
         # Wait for all, so that none is in flight after the call has failed.
         outcomes = await asyncio.gather(*requests, return_exceptions=True)
-        replies: list[HttpReply] = []
+        replies: list[ChatAnswer] = []
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
                 raise outcome
@@ -220,13 +222,14 @@ def _with_seed(parameters: Mapping[str, JSON], number: int) -> Mapping[str, JSON
     return {**parameters, "seed": seed + number} if isinstance(seed, int) else parameters
 
 
-def _answer(replies: Sequence[HttpReply], n: int) -> ChatAnswer:
-    """Replies to requests that ran at once, as one answer of `n` choices; its latency is the longest of theirs."""
-    choices = tuple(choice for reply in replies for choice in reply.choices)
+def _one_answer(answers: Sequence[ChatAnswer], n: int) -> ChatAnswer:
+    """Answers to requests that ran at once, as one of `n` choices; its latency is the longest of theirs."""
+    if len(answers) == 1 and len(answers[0].choices) == n:
+        return answers[0]
     return ChatAnswer(
-        choices[:n],
-        usage=sum((reply.usage for reply in replies), Usage()),
-        latency_s=max(reply.latency_s for reply in replies),
-        attempts=sum(reply.attempts for reply in replies),
-        prompt_token_ids=replies[0].prompt_token_ids,
+        tuple(choice for answer in answers for choice in answer.choices)[:n],
+        usage=sum((answer.usage for answer in answers), Usage()),
+        latency_s=max(answer.latency_s for answer in answers),
+        attempts=sum(answer.attempts for answer in answers),
+        prompt_token_ids=answers[0].prompt_token_ids,
     )

@@ -47,13 +47,13 @@ def parse_completion(data: bytes) -> ChatCompletion:
     choices = body.get("choices") if isinstance(body, Mapping) else None
     if not isinstance(body, Mapping) or not isinstance(choices, list) or not choices:
         raise NotACompletion(f"the body has no choices ({wire.excerpt(data)})")
-    usage = body.get("usage")
+    usage, prompt_ids = body.get("usage"), body.get("prompt_token_ids")
     counts = usage if isinstance(usage, Mapping) else {}
     return ChatCompletion(
         choices=tuple(choice_from_json(choice) for choice in choices),
         prompt_tokens=_count(counts.get("prompt_tokens")),
         completion_tokens=_count(counts.get("completion_tokens")),
-        prompt_token_ids=_token_ids(body.get("prompt_token_ids")),
+        prompt_token_ids=None if prompt_ids is None else _token_ids(prompt_ids),
     )
 
 
@@ -80,25 +80,24 @@ def choice_from_json(choice: JSON) -> Choice:
     message = choice.get("message") if isinstance(choice, Mapping) else None
     if not isinstance(choice, Mapping) or not isinstance(message, Mapping):
         raise NotACompletion("a choice has no message")
-    finish = choice.get("finish_reason")
+    finish, content = choice.get("finish_reason"), message.get("content")
+    ids, logprobs, kept = choice.get("token_ids"), choice.get("logprobs"), choice.get(_KEPT_TOKENS)
     return Choice(
-        text=_content(message.get("content")),
+        text=content if isinstance(content, str) else _content(content),
         # `reasoning_content`: vLLM, DeepSeek; `reasoning`: OpenRouter, newer vLLM.
         reasoning=_optional_text(message.get("reasoning_content")) or _optional_text(message.get("reasoning")),
         finish_reason=finish if isinstance(finish, str) else None,
         refusal=_optional_text(message.get("refusal")),
-        token_ids=_token_ids(choice.get("token_ids")),
-        logprobs=_logprobs(choice.get("logprobs")),
-        tokens=_kept_tokens(choice.get(_KEPT_TOKENS)) or _tokens(choice.get("logprobs")),
+        token_ids=None if ids is None else _token_ids(ids),
+        logprobs=None if logprobs is None else _logprobs(logprobs),
+        tokens=None if kept is None and logprobs is None else _kept_tokens(kept) or _tokens(logprobs),
     )
 
 
 def _content(content: JSON) -> str:
-    """A message's content: a string, or a list of parts of which the text ones count."""
+    """A message's content that is no string: nothing, or a list of parts of which the text ones count."""
     if content is None:
         return ""
-    if isinstance(content, str):
-        return content
     if isinstance(content, Sequence):
         parts = [part.get("text") for part in content if isinstance(part, Mapping)]
         return "".join(part for part in parts if isinstance(part, str))

@@ -40,7 +40,7 @@ class AdaptiveLimit:
         Returns:
             The time of admission (monotonic clock), to be passed to `overloaded`.
         """
-        if self.in_flight < self.limit and not self._urgent and (urgent or not self._others):
+        if self.in_flight + 1 <= self._limit and not self._urgent and (urgent or not self._others):
             self.in_flight += 1
             return time.monotonic()
         slot: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -56,7 +56,8 @@ class AdaptiveLimit:
     def release(self) -> None:
         """Free the slot."""
         self.in_flight -= 1
-        self._admit()
+        if self._urgent or self._others:
+            self._admit()
 
     def succeeded(self) -> None:
         """Report an answer."""
@@ -79,7 +80,7 @@ class AdaptiveLimit:
             self._admit()
 
     def _admit(self) -> None:
-        while (waiting := self._urgent or self._others) and self.in_flight < self.limit:
+        while (waiting := self._urgent or self._others) and self.in_flight + 1 <= self._limit:
             slot = waiting.popleft()
             if not slot.done():
                 self.in_flight += 1
@@ -88,7 +89,7 @@ class AdaptiveLimit:
 
 @dataclass(frozen=True, slots=True)
 class RateBudget:
-    """Requests and tokens a minute; `None` where there is no such limit.
+    """Requests and tokens a minute; `None` where there is no such limit, and no budget at all without either.
 
     Both are leaky buckets with the capacity of one minute (aiolimiter), which is how the large providers count.
     """
@@ -97,8 +98,10 @@ class RateBudget:
     tokens: AsyncLimiter | None = None
 
     @classmethod
-    def per_minute(cls, requests: int | None, tokens: int | None) -> RateBudget:
-        """Budgets for this many requests and tokens a minute."""
+    def per_minute(cls, requests: int | None, tokens: int | None) -> RateBudget | None:
+        """The budget for this many requests and tokens a minute; `None` if neither is limited."""
+        if not requests and not tokens:
+            return None
         return cls(
             AsyncLimiter(requests, 60.0) if requests else None,
             AsyncLimiter(tokens, 60.0) if tokens else None,

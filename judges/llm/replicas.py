@@ -51,12 +51,14 @@ class Replica:
     failures_in_a_row: int = 0
     paused_until: float = float("-inf")
     failed_at: float = float("-inf")
+    url: str = field(default="", repr=False)
     headers: dict[str, str] = field(default_factory=dict, repr=False)
     proxy: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        """Build the request headers and look up the proxy once, not for every request."""
-        self.proxy = environment_proxy(self.endpoint.url)
+        """Build the URL and the request headers and look up the proxy once, not for every request."""
+        self.url = self.endpoint.url
+        self.proxy = environment_proxy(self.url)
         self.headers = {"Content-Type": "application/json"}
         if self.endpoint.api_key is not None:
             self.headers["Authorization"] = f"Bearer {self.endpoint.api_key.get_secret_value()}"

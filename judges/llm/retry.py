@@ -12,6 +12,7 @@ import asyncio
 import email.utils
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timezone
 
@@ -72,24 +73,6 @@ def _http_date(text: str) -> float | None:
         return None
 
 
-@dataclass(slots=True)
-class CallClock:
-    """The time of a call since its first attempt began, without waiting for a slot or a rate budget."""
-
-    started: float | None = None
-    waited: float = 0.0
-
-    def start(self) -> None:
-        """Start the clock, unless it is running."""
-        if self.started is None:
-            self.started = time.monotonic()
-
-    @property
-    def elapsed(self) -> float:
-        """Seconds since the first attempt began, without those spent waiting for admission."""
-        return 0.0 if self.started is None else time.monotonic() - self.started - self.waited
-
-
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
     """How often and for how long a call is retried.
@@ -104,8 +87,12 @@ class RetryPolicy:
     delay_s: float
     deadline_s: float
 
-    def retrying(self, clock: CallClock) -> AsyncRetrying:
-        """A loop of attempts for one call."""
+    def retrying(self, elapsed: Callable[[], float]) -> AsyncRetrying:
+        """A loop of attempts for one call.
+
+        Args:
+            elapsed: the seconds of the deadline that the call has used so far.
+        """
         jitter = wait_random_exponential(multiplier=self.delay_s, max=_LONGEST_PAUSE_S)
 
         def wait(state: RetryCallState) -> float:
@@ -115,7 +102,7 @@ class RetryPolicy:
         def stop(state: RetryCallState) -> bool:
             if state.attempt_number > self.max_retries:
                 return True
-            return clock.elapsed + state.upcoming_sleep >= self.deadline_s
+            return elapsed() + state.upcoming_sleep >= self.deadline_s
 
         return AsyncRetrying(
             wait=wait,

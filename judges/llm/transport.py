@@ -15,12 +15,12 @@ import aiohttp
 from judges.llm import completion, retry, wire
 from judges.llm.errors import EndpointError, FailureKind
 from judges.llm.limits import AdaptiveLimit, RateBudget
-from judges.llm.replicas import Endpoint, Replica, ReplicaSet
-from judges.llm.retry import CallClock, RetryPolicy
+from judges.llm.replicas import Replica, ReplicaSet
+from judges.llm.retry import RetryPolicy
 from judges.llm.tokens import count_tokens
-from judges.llm.types import ChatSettings
+from judges.llm.types import ChatAnswer, ChatSettings
 from judges.llm.usage import Meter, Usage
-from judges.llm.wire import JSON, Choice, Message
+from judges.llm.wire import JSON, Message
 
 
 def open_session() -> aiohttp.ClientSession:
@@ -32,15 +32,29 @@ def open_session() -> aiohttp.ClientSession:
     return aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), cookie_jar=aiohttp.DummyCookieJar())
 
 
-@dataclass(frozen=True, slots=True)
-class HttpReply:
-    """The answer to one request: at least one choice, usage, seconds with all pauses, and attempts."""
+@dataclass(slots=True)
+class _Call:
+    """One request, over all its attempts.
 
-    choices: tuple[Choice, ...]
-    usage: Usage
-    latency_s: float
-    attempts: int
-    prompt_token_ids: tuple[int, ...] | None = None
+    Attributes:
+        body: what is sent, but for the model's name at the replica.
+        tokens: what it takes of the budget of tokens.
+        attempts: requests sent.
+        paid: the usage of all answers, empty ones too.
+        started: when its first attempt was admitted (monotonic clock).
+        waited: seconds that its retries waited for a slot or a rate budget.
+    """
+
+    body: dict[str, JSON]
+    tokens: int
+    attempts: int = 0
+    paid: Usage = Usage()
+    started: float = 0.0
+    waited: float = 0.0
+
+    def elapsed(self) -> float:
+        """Seconds since the first attempt was admitted, without those spent waiting for admission: of the deadline."""
+        return time.monotonic() - self.started - self.waited
 
 
 class Transport:
@@ -63,56 +77,61 @@ class Transport:
             await self._session.close()
             self._session = None
 
-    async def request(self, messages: Sequence[Message], parameters: Mapping[str, JSON]) -> HttpReply:
+    async def request(self, messages: Sequence[Message], parameters: Mapping[str, JSON]) -> ChatAnswer:
         """Send one request, with its retries.
+
+        Returns:
+            The answer, with at least one choice.
 
         Raises:
             EndpointError: no attempt succeeded.
         """
-        body: dict[str, JSON] = {
-            "model": "",
-            "messages": [wire.message_json(message) for message in messages],
-            **parameters,
-        }
-        tokens = self._expected_tokens(messages, parameters) if self._budget.tokens is not None else 0
-        clock = CallClock()
-        paid = Usage()
-        attempts = 0
+        sent = [{"role": message["role"], "content": message["content"]} for message in messages]
+        limits_tokens = self._budget is not None and self._budget.tokens is not None
+        tokens = self._expected_tokens(messages, parameters) if limits_tokens else 0
+        call = _Call({"model": "", "messages": sent, **parameters}, tokens)
         try:
-            async for attempt in self._retries.retrying(clock):
-                with attempt:
-                    attempts += 1
-                    parsed, endpoint = await self._attempt(body, tokens, clock, urgent=attempts > 1)
-                    # An empty answer is retried, and paid for all the same.
-                    paid += self.settings.prices.usage(parsed.prompt_tokens, parsed.completion_tokens)
-                    if all(choice.state == "empty" for choice in parsed.choices):
-                        raise EndpointError(
-                            FailureKind.EMPTY, endpoint=endpoint.shown, status=200, answer="empty content"
-                        )
+            try:
+                parsed = await self._attempt(call)
+            except EndpointError as failure:
+                parsed = await self._retry(call, failure)
         except EndpointError as error:
-            error.attempts, error.usage = attempts, paid
+            error.attempts, error.usage = call.attempts, call.paid
             raise
         finally:
-            self.meter.usage += paid
+            self.meter.usage += call.paid
         self.meter.answered += 1
-        return HttpReply(parsed.choices, paid, clock.elapsed, attempts, parsed.prompt_token_ids)
+        return ChatAnswer(
+            parsed.choices, call.paid, call.elapsed(), call.attempts, prompt_token_ids=parsed.prompt_token_ids
+        )
 
-    async def _attempt(
-        self, body: dict[str, JSON], tokens: int, clock: CallClock, *, urgent: bool
-    ) -> tuple[completion.ChatCompletion, Endpoint]:
+    async def _retry(self, call: _Call, failure: EndpointError) -> completion.ChatCompletion:
+        """Go on after the first attempt has failed, which counts as the first of the loop of attempts."""
+        async for attempt in self._retries.retrying(call.elapsed):
+            with attempt:
+                if attempt.retry_state.attempt_number == 1:
+                    raise failure
+                return await self._attempt(call)
+        raise AssertionError("the loop ends with an answer or an error")
+
+    async def _attempt(self, call: _Call) -> completion.ChatCompletion:
         """Make one attempt under the limits, and report its outcome to the limit and the replica."""
+        is_retry = call.attempts > 0
+        call.attempts += 1
         asked = time.monotonic()
-        await self._budget.spend(tokens)
-        admitted = await self.limit.acquire(urgent=urgent)
-        if urgent:
-            clock.waited += admitted - asked
-        clock.start()
+        if self._budget is not None:
+            await self._budget.spend(call.tokens)
+        admitted = await self.limit.acquire(urgent=is_retry)
+        timeout_s = min(self.settings.timeout_s, self.settings.deadline_s)
+        if is_retry:
+            call.waited += admitted - asked
+            timeout_s = min(timeout_s, self.settings.deadline_s - call.elapsed())
+        else:
+            call.started = admitted
         replica = self._replicas.pick()
         replica.in_flight += 1
         try:
-            # aiohttp reads a time-out of 0 as none
-            timeout_s = max(0.001, min(self.settings.timeout_s, self.settings.deadline_s - clock.elapsed))
-            parsed = await self._post(replica, body, timeout_s)
+            parsed = await self._post(replica, call.body, max(0.001, timeout_s))  # aiohttp reads 0 as no time-out
         except EndpointError as error:
             if error.kind is FailureKind.OVERLOADED:
                 self.limit.overloaded(admitted)
@@ -122,10 +141,14 @@ class Transport:
         else:
             self.limit.succeeded()
             replica.succeeded()
-            return parsed, replica.endpoint
         finally:
             replica.in_flight -= 1
             self.limit.release()
+        call.paid += self.settings.prices.usage(parsed.prompt_tokens, parsed.completion_tokens)
+        # An empty answer is retried, and paid for all the same.
+        if all(choice.state == "empty" for choice in parsed.choices):
+            raise EndpointError(FailureKind.EMPTY, endpoint=replica.endpoint.shown, status=200, answer="empty content")
+        return parsed
 
     async def _post(self, replica: Replica, body: dict[str, JSON], timeout_s: float) -> completion.ChatCompletion:
         endpoint = replica.endpoint
@@ -133,7 +156,7 @@ class Transport:
             self._session = open_session()
         try:
             async with self._session.post(
-                endpoint.url,
+                replica.url,
                 data=wire.dumps({**body, "model": endpoint.model}),
                 headers=replica.headers,
                 proxy=replica.proxy,
