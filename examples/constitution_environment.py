@@ -15,7 +15,7 @@ from environments.data.rows import Split, by_uid, load_rows
 from environments.metrics import MetricAggregator
 from environments.records import Sample
 from environments.settings import SAMPLES, EnvConfig
-from judges.core.calls import ask
+from judges.core.calls import ask, failed_judgment
 from judges.core.delimiters import delimiters_for
 from judges.core.judgment import Judgment, Status
 from judges.core.prompt_format import PromptFormat
@@ -23,26 +23,26 @@ from judges.llm.wire import Message
 
 
 class ConstitutionConfig(EnvConfig):
-    principles: list[str] = Field(["It is true.", "It is polite.", "It is short."], description="What answers must be.")
+    principles: list[str] = Field(["It is true.", "It is polite.", "It is short."], description="What to keep to.")
     dataset: str = Field(str(SAMPLES / "arena_hard.jsonl"), description="Questions: a hub name or a file.")
 
 
 @dataclass(frozen=True)
-class ConstitutionTask:
+class Question:
     uid: str
     question: str
     category: str | None = None
 
 
 @dataclass(frozen=True)
-class BrokenPrinciples:
+class Breaches:
     numbers: tuple[int, ...]
 
 
 def parse_broken(text: str) -> tuple[int, ...] | None:
     """The numbers in the last line `BROKEN: 1, 3`, none for `BROKEN: none`; `None` without such a line."""
     lines = re.findall(r"^BROKEN: (none|\d+(?:, \d+)*)$", text, re.MULTILINE)
-    return tuple(int(number) for number in re.findall(r"\d+", lines[-1])) if lines else None
+    return tuple(map(int, re.findall(r"\d+", lines[-1]))) if lines else None
 
 
 OFFLINE = PromptFormat(  # what the stand-in says in the judge's place: a better answer breaks fewer principles
@@ -52,17 +52,17 @@ OFFLINE = PromptFormat(  # what the stand-in says in the judge's place: a better
 )
 
 
-class ConstitutionEnv(JudgedEnv[ConstitutionConfig, ConstitutionTask, BrokenPrinciples]):
+class ConstitutionEnv(JudgedEnv[ConstitutionConfig, Question, Breaches]):
     name, headline, offline_prompts = "constitution", ("mean_reward", "reward"), (OFFLINE,)
 
-    def tasks(self, split: Split) -> Sequence[ConstitutionTask]:  # which rows?
+    def tasks(self, split: Split) -> Sequence[Question]:  # which rows?
         rows = by_uid(load_rows(self.config.dataset, split="train"))
-        return [ConstitutionTask(uid, row.text("prompt", "question")) for uid, row in rows.items()]
+        return [Question(uid, row.text("prompt", "question")) for uid, row in rows.items()]
 
-    def conversations(self, task: ConstitutionTask) -> list[Conversation]:  # what is the policy asked?
+    def conversations(self, task: Question) -> list[Conversation]:  # what is the policy asked?
         return [[Message(role="user", content=task.question)]]
 
-    async def judge(self, task: ConstitutionTask, completions: Sequence[Completion]) -> Judgment[BrokenPrinciples]:
+    async def judge(self, task: Question, completions: Sequence[Completion]) -> Judgment[Breaches]:
         rules = "\n".join(f"{number}. {rule}" for number, rule in enumerate(self.config.principles, start=1))
         sections = {"QUESTION": task.question, "ANSWER": completions[0].answer, "PRINCIPLES": rules}
         marks = delimiters_for(list(sections.values()), [f"{title}:" for title in sections])
@@ -71,14 +71,11 @@ class ConstitutionEnv(JudgedEnv[ConstitutionConfig, ConstitutionTask, BrokenPrin
         prompt = Message(role="user", content=marks.notice + "\n\n".join([*shown, wanted]))
         call = await ask(self.clients.judge, [prompt], parse_broken, name="constitution")
         if call.value is None:  # no verdict is no score: the row is reported and left out of the mean
-            status = Status.JUDGE_FAILED if call.failed else Status.UNPARSABLE
-            return Judgment(None, status, explanation=call.error or "", calls=(call,))
+            return failed_judgment([call])
         score = 1 - len(set(call.value)) / len(self.config.principles)
-        return Judgment(score, Status.OK, explanation=call.text, calls=(call,), detail=BrokenPrinciples(call.value))
+        return Judgment(score, Status.OK, explanation=call.text, calls=(call,), detail=Breaches(call.value))
 
-    def record_metrics(
-        self, metrics: MetricAggregator, task: ConstitutionTask, sample: Sample[BrokenPrinciples]
-    ) -> None:
+    def record_metrics(self, metrics: MetricAggregator, task: Question, sample: Sample[Breaches]) -> None:
         metrics.mean("mean_reward", sample.score or 0.0, interval=True)  # what is counted?
 
 

@@ -17,7 +17,7 @@ from typing import Literal
 from judges import prompts
 from judges.arena.entries import STRONG_WEIGHT, ArenaProtocol, row_entries, row_outcome, row_reward
 from judges.arena.settings import PROMPTS, ArenaJudgeSettings
-from judges.core.calls import ask
+from judges.core.calls import ask, failed_judgment
 from judges.core.critique import CritiqueRequest, Revision, critique_messages
 from judges.core.delimiters import delimiters_for
 from judges.core.judge import Judge
@@ -208,13 +208,6 @@ def game_messages(
 
 
 def _no_verdict(games: tuple[Game, Game], calls: tuple[JudgeCall[object], ...]) -> Judgment[ArenaDetail]:
-    """A row without two verdicts: failed if a call never succeeded, else unparsable."""
-    failed = any(call.failed for call in calls)
+    """A row without two verdicts."""
     reasons = [f"{game.order}: {game.error}" for game in games if game.label is None]
-    return Judgment(
-        score=None,
-        status=Status.JUDGE_FAILED if failed else Status.UNPARSABLE,
-        explanation="; ".join(reasons),
-        calls=calls,
-        detail=ArenaDetail(games),
-    )
+    return failed_judgment(calls, explanation="; ".join(reasons), detail=ArenaDetail(games))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from judges.aspects.prompt import Aspect, aspect_messages
 from judges.aspects.settings import AspectJudgeSettings
 from judges.aspects.votes import AspectDetail, AspectVerdict, cast_vote, count_votes, read_verdict
-from judges.core.calls import ask
+from judges.core.calls import ask, failed_judgment
 from judges.core.critique import CritiqueRequest, Revision, critique_messages
 from judges.core.judgment import JudgeCall, Judgment, Status
 from judges.core.voting import collect_votes, vote
@@ -120,13 +120,7 @@ def aspect_judgment(detail: AspectDetail, calls: tuple[JudgeCall[object], ...] =
     """A verdict as a judgment; one without a majority is failed if a call never succeeded, else unparsable."""
     if detail.yes is not None:
         return Judgment(float(detail.yes), Status.OK, "yes" if detail.yes else "no", detail.reason, calls, detail)
-    failed = any(call.failed for call in calls)
     errors = "; ".join(dict.fromkeys(call.error for call in calls if call.error is not None))
     usable = len(detail.votes) - detail.redrawn
-    return Judgment(
-        score=None,
-        status=Status.JUDGE_FAILED if failed else Status.UNPARSABLE,
-        explanation=f"{detail.aspect}: no majority of {detail.strictness_effective} in {usable} verdicts: {errors}",
-        calls=calls,
-        detail=detail,
-    )
+    explanation = f"{detail.aspect}: no majority of {detail.strictness_effective} in {usable} verdicts: {errors}"
+    return failed_judgment(calls, explanation=explanation, detail=detail)

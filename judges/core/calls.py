@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TypeVar
 
-from judges.core.judgment import CallRun, JudgeCall
+from judges.core.judgment import CallRun, JudgeCall, Judgment, Status
 from judges.llm.client import ChatClient
 from judges.llm.errors import EndpointError
 from judges.llm.wire import JSON, Choice, Message
 
 ValueT = TypeVar("ValueT")
+DetailT = TypeVar("DetailT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,22 @@ async def ask_choice(
     if isinstance(value, NoVerdict):
         return JudgeCall(name, choice.text, choice.reasoning, None, value.reason, run)
     return JudgeCall(name, choice.text, choice.reasoning, value, None, run)
+
+
+def failed_judgment(
+    calls: Sequence[JudgeCall[object]], *, explanation: str | None = None, detail: DetailT | None = None
+) -> Judgment[DetailT]:
+    """The judgment of calls that gave no verdict: failed if one never succeeded, else unparsable. It has no score.
+
+    Args:
+        calls: all that were made.
+        explanation: why there is no verdict; the calls' errors if `None`.
+        detail: what there is all the same, such as the texts.
+    """
+    status = Status.JUDGE_FAILED if any(call.failed for call in calls) else Status.UNPARSABLE
+    errors = dict.fromkeys(call.error for call in calls if call.error is not None)
+    why = "; ".join(errors) if explanation is None else explanation
+    return Judgment(None, status, explanation=why, calls=tuple(calls), detail=detail)
 
 
 def _why_no_verdict(choice: Choice) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from judges.core.calls import ask
+from judges.core.calls import ask, failed_judgment
 from judges.core.critique import CritiqueRequest, Revision, critique_messages
 from judges.core.judge import Judge
 from judges.core.judgment import JudgeCall, Judgment, Status
@@ -59,9 +59,7 @@ class ChoiceJudge:
         """
         call = await ask(self.client, self._messages(case), partial(_letter, case), name="choice")
         if call.value is None:
-            status = Status.JUDGE_FAILED if call.failed else Status.UNPARSABLE
-            detail = ChoiceDetail(None, call.text)
-            return Judgment(None, status, explanation=call.error or "", calls=(call,), detail=detail)
+            return failed_judgment([call], detail=ChoiceDetail(None, call.text))
         return _judgment(call.value, call.text, (call,))
 
     def critique_requests(self, case: ChoiceCase, judgment: Judgment[ChoiceDetail]) -> list[CritiqueRequest[str]]:

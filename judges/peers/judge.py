@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from judges import prompts
-from judges.core.calls import ask
+from judges.core.calls import ask, failed_judgment
 from judges.core.critique import CritiqueRequest, Revision
 from judges.core.delimiters import delimiters_for
 from judges.core.judge import Judge
@@ -70,9 +70,7 @@ class PeerJudge:
         """
         call = await ask(self.client, self._messages(case), score_object, name="score")
         if call.value is None:
-            status = Status.JUDGE_FAILED if call.failed else Status.UNPARSABLE
-            detail = PeerDetail(None, call.text)
-            return Judgment(None, status, explanation=call.error or "", calls=(call,), detail=detail)
+            return failed_judgment([call], detail=PeerDetail(None, call.text))
         return _judgment(call.value, call.text, (call,))
 
     def critique_requests(self, case: PeerCase, judgment: Judgment[PeerDetail]) -> list[CritiqueRequest[ScoreObject]]:

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from judges.core.calls import NoVerdict, ask_choice
+from judges.core.calls import NoVerdict, ask_choice, failed_judgment
 from judges.core.critique import CritiqueRequest, Revision, critique_messages
 from judges.core.judge import Judge
 from judges.core.judgment import JudgeCall, Judgment, Status
@@ -210,15 +210,9 @@ class RubricJudge:
         values = [score.value for score in scores if score.value is not None]
         detail = RubricDetail(scores, statistics.stdev(values) if len(values) > 1 else None)
         if len(values) < wanted:
-            failed = any(call.failed for call in calls)
             reasons = "; ".join(dict.fromkeys(call.error for call in calls if call.error is not None))
-            return Judgment(
-                score=None,
-                status=Status.JUDGE_FAILED if failed else Status.UNPARSABLE,
-                explanation=f"{len(values)} of {wanted} judgments have a score: {reasons}",
-                calls=calls,
-                detail=detail,
-            )
+            explanation = f"{len(values)} of {wanted} judgments have a score: {reasons}"
+            return failed_judgment(calls, explanation=explanation, detail=detail)
         pooled = pool(values, self.settings.samples_pooling)
         words = [feedback_text(score.text) or score.text for score in scores if score.value is not None]
         return Judgment(pooled, Status.OK, f"{pooled:g}", "\n\n".join(words), calls, detail)
