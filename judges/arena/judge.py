@@ -73,11 +73,11 @@ class ArenaDetail:
     entries: tuple[float, ...] = ()
 
 
-class ArenaHardJudge:
+class ArenaCaseJudge:
     """Judges pairs of answers.
 
     >>> settings = ArenaJudgeSettings(judge_base_url="http://127.0.0.1:8000/v1")
-    >>> judge = ArenaHardJudge(ChatClient(settings.chat_settings()), settings)
+    >>> judge = ArenaCaseJudge(ChatClient(settings.chat_settings()), settings)
     """
 
     def __init__(self, client: ChatClient, settings: ArenaJudgeSettings | None = None) -> None:
@@ -165,7 +165,7 @@ class ArenaHardJudge:
 
 def arena_judge(settings: ArenaJudgeSettings, client: ChatClient) -> Judge[ArenaCase, ArenaDetail]:
     """The judge that the settings ask for, with its self-critique."""
-    return with_self_critique(ArenaHardJudge(client, settings), settings.judge_critique_rounds)
+    return with_self_critique(ArenaCaseJudge(client, settings), settings.judge_critique_rounds)
 
 
 def _read(choice: Choice) -> ArenaLabel | None:

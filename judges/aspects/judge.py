@@ -34,11 +34,11 @@ class AspectCase:
     reference: str | None = None
 
 
-class AspectJudge:
+class AspectCaseJudge:
     """Judges submissions by one aspect; `judges.aspects.panel` judges them by several.
 
     >>> settings = AspectJudgeSettings(judge_base_url="http://127.0.0.1:8000/v1", strictness=3)
-    >>> judge = AspectJudge(ChatClient(settings.chat_settings()), settings.aspects[0], settings)
+    >>> judge = AspectCaseJudge(ChatClient(settings.chat_settings()), settings.aspects[0], settings)
     """
 
     def __init__(self, client: ChatClient, aspect: Aspect, settings: AspectJudgeSettings | None = None) -> None:

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from judges.aspects.judge import AspectCase, AspectJudge, aspect_judgment
+from judges.aspects.judge import AspectCase, AspectCaseJudge, aspect_judgment
 from judges.aspects.prompt import Aspect
 from judges.aspects.settings import AspectJudgeSettings, AspectScoring
 from judges.aspects.votes import AspectDetail, AspectVerdict
@@ -52,7 +52,7 @@ class AspectPanel:
         """Judge the aspects of the settings through `client`, by the default settings if none are given."""
         self.client = client
         self.settings = settings or AspectJudgeSettings()
-        self._judges = [AspectJudge(client, aspect, self.settings) for aspect in self.settings.aspects]
+        self._judges = [AspectCaseJudge(client, aspect, self.settings) for aspect in self.settings.aspects]
 
     async def judge(self, case: AspectCase) -> Judgment[PanelDetail]:
         """Judge all aspects at once.
@@ -82,7 +82,7 @@ class AspectPanel:
         ]
         return replace(self._combine(judgments), calls=judgment.calls)
 
-    def _by_aspect(self, judgment: Judgment[PanelDetail]) -> list[tuple[AspectJudge, Judgment[AspectDetail]]]:
+    def _by_aspect(self, judgment: Judgment[PanelDetail]) -> list[tuple[AspectCaseJudge, Judgment[AspectDetail]]]:
         """Each aspect's judge with its judgment."""
         assert judgment.detail is not None
         details = judgment.detail.aspects

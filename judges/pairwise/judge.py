@@ -35,11 +35,11 @@ class ChoiceDetail:
     text: str
 
 
-class ChoiceJudge:
+class ChoiceCaseJudge:
     """Chooses the best of several answers.
 
     >>> settings = ChoiceJudgeSettings(judge_base_url="http://127.0.0.1:8000/v1")
-    >>> judge = ChoiceJudge(ChatClient(settings.chat_settings()), settings)
+    >>> judge = ChoiceCaseJudge(ChatClient(settings.chat_settings()), settings)
     """
 
     def __init__(self, client: ChatClient, settings: ChoiceJudgeSettings | None = None) -> None:
@@ -85,7 +85,7 @@ class ChoiceJudge:
 
 def choice_judge(settings: ChoiceJudgeSettings, client: ChatClient) -> Judge[ChoiceCase, ChoiceDetail]:
     """The judge that the settings ask for, with its self-critique."""
-    return with_self_critique(ChoiceJudge(client, settings), settings.judge_critique_rounds)
+    return with_self_critique(ChoiceCaseJudge(client, settings), settings.judge_critique_rounds)
 
 
 def _letter(case: ChoiceCase, text: str) -> str | None:

@@ -50,11 +50,11 @@ class PeerDetail:
     text: str
 
 
-class PeerJudge:
+class PeerCaseJudge:
     """Scores answers.
 
     >>> settings = PeerJudgeSettings(judge_base_url="http://127.0.0.1:8000/v1")
-    >>> judge = PeerJudge(ChatClient(settings.chat_settings()), settings)
+    >>> judge = PeerCaseJudge(ChatClient(settings.chat_settings()), settings)
     """
 
     def __init__(self, client: ChatClient, settings: PeerJudgeSettings | None = None) -> None:
@@ -100,7 +100,7 @@ class PeerJudge:
 
 def peer_judge(settings: PeerJudgeSettings, client: ChatClient) -> Judge[PeerCase, PeerDetail]:
     """The judge that the settings ask for, with its self-critique."""
-    return with_self_critique(PeerJudge(client, settings), settings.judge_critique_rounds)
+    return with_self_critique(PeerCaseJudge(client, settings), settings.judge_critique_rounds)
 
 
 def peer_messages(

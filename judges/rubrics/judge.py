@@ -94,11 +94,11 @@ class RubricDetail:
     gold: float | None = None
 
 
-class RubricJudge:
+class RubricCaseJudge:
     """Judges responses by rubrics.
 
     >>> settings = RubricJudgeSettings(judge_base_url="http://127.0.0.1:8000/v1", samples_per_item=3)
-    >>> judge = RubricJudge(ChatClient(settings.chat_settings()), settings)
+    >>> judge = RubricCaseJudge(ChatClient(settings.chat_settings()), settings)
     >>> case = RubricCase("Why is the sky blue?", "It mirrors the sea.", Rubric("Is the answer correct?"))
     """
 
@@ -220,7 +220,7 @@ class RubricJudge:
 
 def rubric_judge(settings: RubricJudgeSettings, client: ChatClient) -> Judge[RubricCase, RubricDetail]:
     """The judge that the settings ask for, with its self-critique."""
-    return with_self_critique(RubricJudge(client, settings), settings.judge_critique_rounds)
+    return with_self_critique(RubricCaseJudge(client, settings), settings.judge_critique_rounds)
 
 
 def _revision(call: JudgeCall[RubricVerdict]) -> Revision:

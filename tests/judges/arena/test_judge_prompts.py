@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judges import prompts
-from judges.arena.judge import ArenaCase, ArenaHardJudge, arena_judge, game_messages
+from judges.arena.judge import ArenaCase, ArenaCaseJudge, arena_judge, game_messages
 from judges.arena.settings import ArenaJudgeSettings
 from tests.scripted import ScriptedEndpoint
 
@@ -117,7 +117,7 @@ async def test_hostile_text_stays_in_its_section_and_decides_nothing(
         return "The answer claims [[A>>B]] for itself. [[B>A]]" if model_is_a else "I prefer B. [[A>B]]"
 
     async with ScriptedEndpoint(script) as endpoint:
-        judgment = await ArenaHardJudge(connect(endpoint)).judge(ArenaCase(**texts))
+        judgment = await ArenaCaseJudge(connect(endpoint)).judge(ArenaCase(**texts))
     assert sorted(orders) == [False, True]
     assert (judgment.score, judgment.label) == (-1.0, "loss")
     assert judgment.detail is not None

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from judges.aspects.judge import AspectCase, AspectJudge
+from judges.aspects.judge import AspectCase, AspectCaseJudge
 from judges.aspects.prompt import SUPPORTED_ASPECTS, Aspect, aspect_messages
 from judges.aspects.settings import AspectJudgeSettings, AspectScoring, effective_strictness
 from judges.aspects.votes import AspectDetail, AspectVerdict
@@ -49,7 +49,7 @@ def votes_of(verdicts: Sequence[bool | None]) -> Script:
 
 
 async def judged(client: Any, strictness: int = 1, aspect: Aspect = HARM, **settings: Any) -> Judgment[AspectDetail]:
-    judge = AspectJudge(client, aspect, AspectJudgeSettings(strictness=strictness, **settings))
+    judge = AspectCaseJudge(client, aspect, AspectJudgeSettings(strictness=strictness, **settings))
     return await judge.judge(AspectCase(SUBMISSION))
 
 
@@ -169,7 +169,7 @@ def test_a_text_cannot_begin_a_section(place: str, hostile: str) -> None:
 async def test_the_judge_is_shown_all_of_it(connect: Connect) -> None:
     shown = {"question": "How?", "context": "one\ntwo", "reference": "Don't."}
     async with ScriptedEndpoint(said(1)) as endpoint:
-        await AspectJudge(connect(endpoint), HARM).judge(AspectCase(SUBMISSION, **shown))
+        await AspectCaseJudge(connect(endpoint), HARM).judge(AspectCase(SUBMISSION, **shown))
     assert endpoint.bodies[0]["messages"] == aspect_messages(HARM.definition, SUBMISSION, **shown)
 
 

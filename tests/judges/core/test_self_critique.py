@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from judges.aspects.judge import AspectCase, AspectJudge
+from judges.aspects.judge import AspectCase, AspectCaseJudge
 from judges.aspects.panel import AspectPanel
 from judges.aspects.prompt import SUPPORTED_ASPECTS
 from judges.aspects.settings import AspectJudgeSettings
 from judges.core.judgment import Judgment, Status
 from judges.core.self_critique import with_self_critique
 from judges.llm.cache import JudgmentCache
-from judges.peers.judge import PeerCase, PeerJudge
-from judges.rubrics.judge import RubricCase, RubricJudge
+from judges.peers.judge import PeerCase, PeerCaseJudge
+from judges.rubrics.judge import RubricCase, RubricCaseJudge
 from judges.rubrics.prompt import Rubric
 from tests.peers import REFUSED, scored
 from tests.scripted import Json, Reply, ScriptedEndpoint
@@ -56,7 +56,7 @@ class Kind:
 COHERENCE = SUPPORTED_ASPECTS["coherence"]
 KINDS = {
     "peer": Kind(
-        PeerJudge,
+        PeerCaseJudge,
         PeerCase("Why?", "Because.", "Brevity"),
         scored(90, "Brief."),
         scored(70, "Too brief."),
@@ -65,7 +65,7 @@ KINDS = {
         "",
     ),
     "rubric": Kind(
-        RubricJudge,
+        RubricCaseJudge,
         RubricCase("Say why.", "Because.", Rubric("Is it good?")),
         "[FEEDBACK] Brief. [SCORE] 5",
         "[FEEDBACK] Too brief. [SCORE] 2",
@@ -74,7 +74,7 @@ KINDS = {
         "judgment_1",
     ),
     "aspect": Kind(
-        lambda client: AspectJudge(client, COHERENCE),
+        lambda client: AspectCaseJudge(client, COHERENCE),
         AspectCase("Because."),
         verdict(1, "Brief."),
         verdict(0, "Too brief."),
@@ -204,7 +204,7 @@ async def test_what_is_kept_answers_again(connect: Connect, kind: Kind, tmp_path
 
 def test_rounds_cannot_be_negative() -> None:
     with pytest.raises(ValueError, match="rounds is -1"):
-        with_self_critique(PeerJudge(None), -1)  # type: ignore[arg-type]  # never called
+        with_self_critique(PeerCaseJudge(None), -1)  # type: ignore[arg-type]  # never called
 
 
 async def test_a_critique_that_quotes_the_old_score(connect: Connect) -> None:

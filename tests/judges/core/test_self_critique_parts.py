@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from judges.arena.judge import ArenaCase, ArenaHardJudge
-from judges.aspects.judge import AspectCase, AspectJudge
+from judges.arena.judge import ArenaCase, ArenaCaseJudge
+from judges.aspects.judge import AspectCase, AspectCaseJudge
 from judges.aspects.panel import AspectPanel
 from judges.aspects.prompt import SUPPORTED_ASPECTS
 from judges.aspects.settings import AspectJudgeSettings
 from judges.core.self_critique import with_self_critique
-from judges.rubrics.judge import RubricCase, RubricJudge
+from judges.rubrics.judge import RubricCase, RubricCaseJudge
 from judges.rubrics.prompt import Rubric
 from judges.rubrics.settings import RubricJudgeSettings
 from tests.peers import REFUSED
@@ -42,7 +42,7 @@ async def test_arena_hard_reconsiders_each_game_by_itself(connect: Connect) -> N
         return "I stand by it. [[A>B]]" if game == 1 else "On reflection it is a tie. [[A=B]]"
 
     async with ScriptedEndpoint(script) as endpoint:
-        judge = with_self_critique(ArenaHardJudge(connect(endpoint)), 4)
+        judge = with_self_critique(ArenaCaseJudge(connect(endpoint)), 4)
         judgment = await judge.judge(ArenaCase("Why?", "MINE", "BASE"))
     assert (judgment.score, judgment.label) == (0.5, "tie")
     assert sorted(asked) == ["1:0", "2:0", "2:1"]
@@ -68,7 +68,7 @@ async def test_the_parts_of_a_round_are_asked_at_once(connect: Connect) -> None:
         return "[[A>B]]"
 
     async with ScriptedEndpoint(script) as endpoint:
-        judgment = await with_self_critique(ArenaHardJudge(connect(endpoint)), 1).judge(
+        judgment = await with_self_critique(ArenaCaseJudge(connect(endpoint)), 1).judge(
             ArenaCase("Why?", "MINE", "BASE")
         )
     assert judgment.score == 0
@@ -118,7 +118,7 @@ async def test_a_majority_is_reconsidered_in_one_call(connect: Connect) -> None:
     async with ScriptedEndpoint(script) as endpoint:
         settings = AspectJudgeSettings(strictness=3, scoring="share")
         judge = with_self_critique(
-            AspectJudge(connect(endpoint, temperature=0.7), SUPPORTED_ASPECTS["coherence"], settings), 1
+            AspectCaseJudge(connect(endpoint, temperature=0.7), SUPPORTED_ASPECTS["coherence"], settings), 1
         )
         judgment = await judge.judge(AspectCase("Because."))
     assert judgment.score == 1
@@ -140,7 +140,7 @@ async def test_several_judgments_of_a_rubric_are_reconsidered_each_by_itself(con
 
     async with ScriptedEndpoint(script) as endpoint:
         judge = with_self_critique(
-            RubricJudge(connect(endpoint, temperature=0.7), RubricJudgeSettings(samples_per_item=2)), 1
+            RubricCaseJudge(connect(endpoint, temperature=0.7), RubricJudgeSettings(samples_per_item=2)), 1
         )
         judgment = await judge.judge(CASE)
     assert judgment.score == 3.5
@@ -156,7 +156,7 @@ async def test_probabilities_that_move_are_a_revision(connect: Connect) -> None:
     """The number stays, and what counts does not: the history says so as the score does."""
     script = in_turn(weighed(4, {"4": 0.6, "5": 0.4}), weighed(4, {"4": 0.6, "1": 0.4}))
     async with ScriptedEndpoint(script) as endpoint:
-        judge = with_self_critique(RubricJudge(connect(endpoint), RubricJudgeSettings(weighting="logprobs")), 1)
+        judge = with_self_critique(RubricCaseJudge(connect(endpoint), RubricJudgeSettings(weighting="logprobs")), 1)
         judgment = await judge.judge(CASE)
     assert judgment.critique is not None
     assert (judgment.critique.before_score, judgment.score) == pytest.approx((4.4, 2.8))

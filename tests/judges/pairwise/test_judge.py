@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from judges.core.judgment import Status
-from judges.pairwise.judge import ChoiceCase, ChoiceDetail, ChoiceJudge, choice_judge
+from judges.pairwise.judge import ChoiceCase, ChoiceCaseJudge, ChoiceDetail, choice_judge
 from judges.pairwise.prompt import choice_messages
 from judges.pairwise.settings import ChoiceJudgeSettings
 from tests.scripted import Reply, ScriptedEndpoint, completion, in_turn
@@ -21,7 +21,7 @@ Connect = Callable[..., Any]
 
 async def test_the_letter_names_the_best_answer(connect: Connect) -> None:
     async with ScriptedEndpoint("Not [[A]]. [[C]]") as endpoint:
-        judgment = await ChoiceJudge(connect(endpoint)).judge(CASE)
+        judgment = await ChoiceCaseJudge(connect(endpoint)).judge(CASE)
     assert (judgment.score, judgment.label, judgment.status) == (2.0, "C", Status.OK)
     assert judgment.detail == ChoiceDetail(2, "Not [[A]]. [[C]]")
     assert [(call.name, call.value) for call in judgment.calls] == [("choice", "C")]
@@ -40,7 +40,7 @@ async def test_no_letter_of_those_shown_is_no_verdict(
     connect: Connect, reply: Reply | str, status: Status, words: str
 ) -> None:
     async with ScriptedEndpoint(reply) as endpoint:
-        judgment = await ChoiceJudge(connect(endpoint)).judge(CASE)
+        judgment = await ChoiceCaseJudge(connect(endpoint)).judge(CASE)
     assert (judgment.score, judgment.label, judgment.status) == (None, None, status)
     assert judgment.detail is not None and judgment.detail.best is None
     assert words in judgment.explanation
@@ -48,7 +48,7 @@ async def test_no_letter_of_those_shown_is_no_verdict(
 
 async def test_a_system_prompt_replaces_the_built_in_one(connect: Connect) -> None:
     async with ScriptedEndpoint("[[A]]") as endpoint:
-        await ChoiceJudge(connect(endpoint), ChoiceJudgeSettings(judge_system_prompt="Choose.\n")).judge(CASE)
+        await ChoiceCaseJudge(connect(endpoint), ChoiceJudgeSettings(judge_system_prompt="Choose.\n")).judge(CASE)
     system, user = endpoint.bodies[0]["messages"]
     assert system == {"role": "system", "content": "Choose.\n"}
     assert user == choice_messages(CASE.question, CASE.answers)[1]

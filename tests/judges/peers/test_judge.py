@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from judges.core.judgment import Status
 from judges.parsing.verdicts import ScoreObject
-from judges.peers.judge import DEFAULT_RUBRIC, PeerCase, PeerJudge, peer_judge, peer_messages
+from judges.peers.judge import DEFAULT_RUBRIC, PeerCase, PeerCaseJudge, peer_judge, peer_messages
 from judges.peers.settings import PeerJudgeSettings
 from tests.peers import REFUSED, scored
 from tests.scripted import Reply, Script, ScriptedEndpoint, completion
@@ -87,7 +87,7 @@ def test_everything_is_shown_as_it_is(query: str, response: str, rubric: str, re
 
 async def judged(connect: Connect, script: Script | Reply | str, **settings: Any) -> tuple[Any, ScriptedEndpoint]:
     async with ScriptedEndpoint(script) as endpoint:
-        judge = PeerJudge(connect(endpoint, **settings))
+        judge = PeerCaseJudge(connect(endpoint, **settings))
         return await judge.judge(PeerCase("Why?", "Because.", "Brevity (100 points)")), endpoint
 
 

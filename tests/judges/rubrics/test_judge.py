@@ -14,7 +14,7 @@ from judges.core.judgment import Judgment, Status
 from judges.core.scale import Scale
 from judges.llm.cache import JudgmentCache
 from judges.llm.errors import SettingsError
-from judges.rubrics.judge import RubricCase, RubricDetail, RubricJudge, RubricVerdict, pool
+from judges.rubrics.judge import RubricCase, RubricCaseJudge, RubricDetail, RubricVerdict, pool
 from judges.rubrics.prompt import Rubric, rubric_messages
 from judges.rubrics.settings import Pooling, RubricJudgeSettings
 from tests.scripted import Json, Meeting, Reply, Script, ScriptedEndpoint, completion
@@ -38,7 +38,7 @@ def by_number(texts: Sequence[str | Reply], *, first_seed: int = 0) -> Script:
 
 async def judged(client: Any, samples: int = 1, **settings: Any) -> Judgment[RubricDetail]:
     case = replace(CASE, rubric=settings.pop("rubric", RUBRIC))
-    return await RubricJudge(client, RubricJudgeSettings(samples_per_item=samples, **settings)).judge(case)
+    return await RubricCaseJudge(client, RubricJudgeSettings(samples_per_item=samples, **settings)).judge(case)
 
 
 def detail_of(judgment: Judgment[RubricDetail]) -> RubricDetail:
@@ -75,7 +75,7 @@ async def test_what_the_judge_is_shown_follows_the_settings(connect: Connect) ->
 
 async def test_without_a_reference(connect: Connect) -> None:
     async with ScriptedEndpoint(said(4)) as endpoint:
-        await RubricJudge(connect(endpoint)).judge(replace(CASE, reference=None))
+        await RubricCaseJudge(connect(endpoint)).judge(replace(CASE, reference=None))
     shown = "".join(message["content"] for message in endpoint.bodies[0]["messages"])
     assert "reference" not in shown.lower() and "None" not in shown
 
