@@ -6,7 +6,7 @@ A new environment joins the suite with an entry here: everything else is the sam
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -40,6 +40,7 @@ class Subject:
         script: its file.
         row: a row by its id, which stands in the row's question.
         datasets: the settings that name the rows, each with what makes its rows of those of `row`.
+        judged_anew: fields that make another judgment of a row, whose question stays.
         role: the flag that gives it its role, if it has several.
         flags: settings for the rows of `row`; some lead to more calls than the defaults do.
         has_judge: there is a judge beside the policy.
@@ -50,13 +51,14 @@ class Subject:
     script: Path
     row: Callable[[str], Row]
     datasets: dict[str, Callable[[Row], Row]]
+    judged_anew: Row
     role: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
     has_judge: bool = True
 
-    def data(self, path: Path) -> list[str]:
-        """Write the rows into a directory, and give the flags that name them."""
-        rows = [self.row(uid) for uid in uids()]
+    def data(self, path: Path, *, changed: Collection[str] = ()) -> list[str]:
+        """Write the rows into a directory, some of them judged anew, and give the flags that name them."""
+        rows = [{**self.row(uid), **(self.judged_anew if uid in changed else {})} for uid in uids()]
         return [
             f"--env.{name}={write_lines(path / f'{name}.jsonl', [made(row) for row in rows])}"
             for name, made in self.datasets.items()
@@ -160,6 +162,7 @@ SUBJECTS: Sequence[Subject] = (
         _PROMPTS / "arena_hard_environment.py",
         _arena,
         {"train_prompt_dataset": _same, "train_baseline_dataset": _same},
+        {"answer": "By an example, of course: a child likes to see how things are, and then to explain them."},
         flags=("--env.judge_critique_rounds=1",),
     ),
     Subject(
@@ -168,6 +171,7 @@ SUBJECTS: Sequence[Subject] = (
         _PROMPTS / "pairwise_judgement_environment.py",
         _pairwise,
         {"eval_dataset": _same, "train_dataset": _preference},
+        {"rejected": ["A child explains it.", "Nobody explains it.", "An example explains it."]},
         flags=("--env.swap_evaluate=True", "--env.num_choices=auto"),
         has_judge=False,
     ),
@@ -177,6 +181,7 @@ SUBJECTS: Sequence[Subject] = (
         _TRAINING / "aspect_critique_environment.py",
         _question,
         {"train_dataset": _same},
+        {"reference": "By an example."},
         flags=_ASPECTS,
     ),
     Subject(
@@ -185,6 +190,7 @@ SUBJECTS: Sequence[Subject] = (
         _TRAINING / "aspect_critique_environment.py",
         _answered,
         {"train_dataset": _same},
+        {"verdicts": {"correctness": 1, "conciseness": 0}},
         role=("--env.role=judge",),
         flags=_ASPECTS[:1],
         has_judge=False,
@@ -195,6 +201,7 @@ SUBJECTS: Sequence[Subject] = (
         _TRAINING / "rubric_absolute_environment.py",
         _instruction,
         {"train_dataset": _same, "eval_dataset": _same},
+        {"rubric": "Is there an example?"},
         flags=("--env.samples_per_item=2", "--env.judge_critique_rounds=1"),
     ),
     Subject(
@@ -203,6 +210,7 @@ SUBJECTS: Sequence[Subject] = (
         _TRAINING / "rubric_absolute_environment.py",
         _labelled,
         {"train_dataset": _same, "eval_dataset": _same},
+        {"score": 5},
         role=("--env.role=judge",),
         has_judge=False,
     ),
@@ -212,5 +220,6 @@ SUBJECTS: Sequence[Subject] = (
         _PROMPTS / "self_critique_environment.py",
         _query,
         {"dataset": _same},
+        {"rubric": "An example (100 points)"},
     ),
 )

@@ -126,3 +126,17 @@ def test_run_directory_in_use_is_not_written_over(lab: Lab) -> None:
     assert again.code == 2
     assert "--resume" in again.err
     assert (files.path / "samples.jsonl").read_bytes() == samples
+
+
+def test_changed_rows_are_judged_again_and_said(lab: Lab) -> None:
+    """A baseline, reference, rubric or gold label that is another one is noticed, though the question is the same."""
+    files = lab.finished()
+    before = files.without_run()
+    lab.policy.restore()
+    lab.judge.restore()
+    lab.subject.data(lab.path, changed={"row-2"})
+    again = lab.evaluate("--resume")
+    assert again.code == 0, again.said
+    assert "are not what they were, and are judged again" in again.err
+    assert lab.policy.asked | lab.judge.asked <= {"row-2"}
+    assert files.without_run() == lab.finished(run="fresh").without_run() != before
