@@ -162,3 +162,21 @@ async def test_another_process_sees_what_was_kept(tmp_path: Path) -> None:
     assert await second.get("a") == Choice("text")
     first.close()
     second.close()
+
+
+@pytest.mark.parametrize("uses", [["get", "get"], ["put", "put"], ["put", "get"], ["get", "put"]])
+async def test_a_cache_that_becomes_unusable_costs_no_answer_and_is_logged_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, uses: list[str]
+) -> None:
+    path = tmp_path / "cache.sqlite"
+    cache = JudgmentCache(path)
+    await cache.put("a", Choice("text"))
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("DROP TABLE answers")
+    other.close()
+    for use in uses:
+        assert await (cache.get("a") if use == "get" else cache.put("b", Choice("text"))) is None
+    cache.close()
+    (warning,) = (record.getMessage() for record in caplog.records)
+    assert str(path) in warning
+    assert "no such table" in warning

@@ -56,9 +56,24 @@ def test_what_is_not_json_is_a_value_error(data: bytes | str) -> None:
         wire.loads(data)
 
 
-@pytest.mark.parametrize(("name", "value"), [("a.b", 1), ("a", {"b": 1}), ("a.c", None), ("a.b.c", None), ("x", None)])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("a.b", 1),
+        ("a", {"b": 1, "0": 2}),
+        ("a.0", 2),
+        ("a.c", None),
+        ("a.b.c", None),
+        ("x", None),
+        ("list.0", "first"),
+        ("list.1.c", 3),
+        ("list.2", None),
+        ("list.c", None),
+        ("list.-1", None),
+    ],
+)
 def test_lookup_follows_a_dotted_path(name: str, value: Any) -> None:
-    assert wire.lookup({"a": {"b": 1}}, name) == value
+    assert wire.lookup({"a": {"b": 1, "0": 2}, "list": ["first", {"c": 3}]}, name) == value
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,10 @@ def test_only_the_end_of_a_long_text_is_looked_at() -> None:
         ('"b": 1', False),
         ('"ab": 1', False),
         ("a: 1", False),
+        ("}", True),
+        (" as in {b} {", False),
+        (" as in {b}}", True),
+        (" as in } {", True),
     ],
 )
 def test_a_value_in_the_prose_behind_contests_an_object(prose: str, contested: bool) -> None:
