@@ -16,7 +16,6 @@ if __name__ == "__main__":  # run as a script, from whichever folder: the packag
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C while the libraries load just ends; the command takes it over
 
-from pydantic import Field
 
 from environments.base import JudgedEnv
 from environments.completions import (
@@ -32,12 +31,14 @@ from environments.metrics import MetricAggregator, slug
 from environments.records import Sample
 from environments.roles import RoleConfig
 from environments.settings import SAMPLES
+from environments.settings.verbs import EVALUATIONS, ROLLOUTS
 from judges import prompts
 from judges.aspects.judge import AspectCase
 from judges.aspects.panel import PanelDetail, aspect_judge
 from judges.aspects.prompt import Aspect, aspect_messages
 from judges.aspects.settings import AspectJudgeSettings
 from judges.aspects.votes import AspectDetail, CastVote, cast_vote, count_votes, read_verdict
+from judges.config.fields import setting
 from judges.core.judgment import Judgment, Status
 from judges.llm.errors import DataError
 from judges.llm.wire import Message
@@ -49,10 +50,21 @@ logger = logging.getLogger(__name__)
 class AspectCritiqueConfig(RoleConfig, AspectJudgeSettings):
     """Aspect critique's own settings."""
 
-    train_dataset: str = Field("NousResearch/arena-hard-v1-prompts", description="Rows of training: hub name or file.")
-    train_split: str = Field("train", description="Split of the hub dataset in training.")
-    eval_dataset: str | None = Field(None, description="Rows of evaluate; those of training if unset.")
-    eval_split: str = Field("train", description="Split of the hub dataset in evaluate.")
+    train_dataset: str = setting(
+        "NousResearch/arena-hard-v1-prompts",
+        "Take rows from this dataset: hub name or file.",
+        group="data",
+        common=True,
+    )
+    train_split: str = setting("train", "Train on this split of a hub dataset.", verbs=ROLLOUTS, group="data")
+    eval_dataset: str | None = setting(
+        None,
+        "Take rows of evaluations from this dataset; from train_dataset if unset.",
+        verbs=EVALUATIONS,
+        group="data",
+        common=True,
+    )
+    eval_split: str = setting("train", "Evaluate on this split of a hub dataset.", verbs=EVALUATIONS, group="data")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 from typing_extensions import Self
 
 from environments.settings import EnvConfig
+from judges.config.fields import setting
 
 Role = Literal["respondent", "judge"]
 
@@ -15,10 +16,11 @@ Role = Literal["respondent", "judge"]
 class RoleConfig(EnvConfig):
     """Settings of an environment that trains and measures either side of the judge's table."""
 
-    role: Role = Field(
+    role: Role = setting(
         "respondent",
-        description="respondent: the policy answers, and a judge scores the answer. judge: the policy judges, and its "
+        "Give the policy this role. respondent: it answers, and a judge scores the answer. judge: it judges, and its "
         "verdict is compared with the row's gold label.",
+        common=True,
     )
 
     @model_validator(mode="after")

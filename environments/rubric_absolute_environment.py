@@ -17,7 +17,7 @@ if __name__ == "__main__":  # run as a script, from whichever folder: the packag
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C while the libraries load just ends; the command takes it over
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 from typing_extensions import Self
 
 from environments.base import JudgedEnv
@@ -34,7 +34,9 @@ from environments.metrics import MetricAggregator, slug
 from environments.records import Sample
 from environments.roles import RoleConfig
 from environments.settings import SAMPLES
+from environments.settings.verbs import EVALUATE, EVALUATIONS, ROLLOUTS
 from judges import prompts
+from judges.config.fields import setting
 from judges.config.text import TextOrFile
 from judges.core.judgment import Judgment, Status
 from judges.core.scale import Scale
@@ -57,21 +59,36 @@ Comparison = Literal["exact", "distance", "squared"]
 class RubricAbsoluteConfig(RoleConfig, RubricJudgeSettings):
     """Rubric-absolute's own settings."""
 
-    score_responses: bool = Field(
+    score_responses: bool = setting(
         False,
-        description="In evaluate, score the rows' own responses in place of a policy's, and compare the judge's scores "
-        "with gold.",
+        "Score the rows' own responses instead of a policy's, and compare the judge's scores with gold.",
+        verbs=EVALUATE,
+        common=True,
     )
-    reward: Comparison = Field(
+    reward: Comparison = setting(
         "distance",
-        description="As judge: exact (0 or 1), distance (1 − |Δ| / (scale_max − scale_min)), or squared (the same with "
-        "the square of the fraction), where Δ is the difference from the gold score.",
+        "With role=judge, reward a score by its difference Δ from the gold score. exact: 1 if Δ is 0, else 0. "
+        "distance: 1 − |Δ| / (scale_max − scale_min). squared: the same with the square of the fraction.",
     )
-    default_rubric: TextOrFile | None = Field(None, description="Rubric of rows that have none; @file reads it.")
-    train_dataset: str = Field("prometheus-eval/Feedback-Collection", description="Rows: hub name or file.")
-    train_split: str = Field("train", description="Split of the hub dataset in training.")
-    eval_dataset: str = Field("prometheus-eval/Feedback-Bench", description="Rows of evaluate: hub name or file.")
-    eval_split: str = Field("train", description="Split of the hub dataset in evaluate.")
+    default_rubric: TextOrFile | None = setting(
+        None, "Use this rubric for rows that have none; @file reads it from a file."
+    )
+    train_dataset: str = setting(
+        "prometheus-eval/Feedback-Collection",
+        "Train on this dataset: hub name or file.",
+        verbs=ROLLOUTS,
+        group="data",
+        common=True,
+    )
+    train_split: str = setting("train", "Train on this split of a hub dataset.", verbs=ROLLOUTS, group="data")
+    eval_dataset: str = setting(
+        "prometheus-eval/Feedback-Bench",
+        "Evaluate on this dataset: hub name or file.",
+        verbs=EVALUATIONS,
+        group="data",
+        common=True,
+    )
+    eval_split: str = setting("train", "Evaluate on this split of a hub dataset.", verbs=EVALUATIONS, group="data")
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:

@@ -16,7 +16,6 @@ if __name__ == "__main__":  # run as a script, from whichever folder: the packag
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C while the libraries load just ends; the command takes it over
 
-from pydantic import Field
 
 from environments.base import JudgedEnv
 from environments.completions import Completion, Conversation, default_thinking_prompt, system_messages
@@ -24,10 +23,12 @@ from environments.data.rows import Split, answer_text, by_uid, load_rows
 from environments.metrics import MetricAggregator, slug
 from environments.records import Sample
 from environments.settings import SAMPLES, EnvConfig
+from environments.settings.verbs import EVALUATIONS, ROLLOUTS
 from judges.arena.entries import row_entries
 from judges.arena.judge import ArenaCase, ArenaDetail, arena_judge
 from judges.arena.settings import ArenaJudgeSettings
 from judges.arena.style import style_controlled_win_rate, style_difference, style_of
+from judges.config.fields import setting
 from judges.core.judgment import Judgment
 from judges.llm.errors import DataError
 from judges.llm.wire import Message
@@ -41,15 +42,33 @@ TWO_LOST_GAMES = (0.0, 0.0)
 class ArenaHardConfig(EnvConfig, ArenaJudgeSettings):
     """Arena-Hard's own settings."""
 
-    style_control: bool = Field(False, description="Report the win rate at equal length and markdown as well.")
-    train_prompt_dataset: str = Field("NousResearch/arena-hard-v1-prompts", description="Prompts: hub name or file.")
-    train_baseline_dataset: str = Field(
-        "NousResearch/gpt-4-0314-baseline-arenahard", description="The baseline's answers: hub name or file."
+    style_control: bool = setting(False, "Report the win rate at equal length and markdown, too.", verbs=EVALUATIONS)
+    train_prompt_dataset: str = setting(
+        "NousResearch/arena-hard-v1-prompts",
+        "Take prompts from this dataset: hub name or file.",
+        group="data",
+        common=True,
     )
-    eval_prompt_dataset: str | None = Field(None, description="Prompts of evaluate; those of training if unset.")
-    eval_baseline_dataset: str | None = Field(None, description="Baseline of evaluate; that of training if unset.")
-    train_split: str = Field("train", description="Split of the hub datasets in training.")
-    eval_split: str = Field("train", description="Split of the hub datasets in evaluate.")
+    train_baseline_dataset: str = setting(
+        "NousResearch/gpt-4-0314-baseline-arenahard",
+        "Take the baseline's answers from this dataset: hub name or file.",
+        group="data",
+        common=True,
+    )
+    eval_prompt_dataset: str | None = setting(
+        None,
+        "Take prompts of evaluations from this dataset; from train_prompt_dataset if unset.",
+        verbs=EVALUATIONS,
+        group="data",
+    )
+    eval_baseline_dataset: str | None = setting(
+        None,
+        "Take the baseline of evaluations from this dataset; from train_baseline_dataset if unset.",
+        verbs=EVALUATIONS,
+        group="data",
+    )
+    train_split: str = setting("train", "Train on this split of hub datasets.", verbs=ROLLOUTS, group="data")
+    eval_split: str = setting("train", "Evaluate on this split of hub datasets.", verbs=EVALUATIONS, group="data")
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from environments.data.rows import Split, load_rows
 from environments.metrics import MetricAggregator, slug
 from environments.records import Sample
 from environments.settings import SAMPLES, EnvConfig, comma_separated
+from environments.settings.verbs import EVALUATIONS, ROLLOUTS
 from eval_environments.pairwise_metrics import (
     PairwiseDetail,
     SwapVotes,
@@ -36,7 +37,7 @@ from eval_environments.pairwise_metrics import (
     record_ties,
 )
 from judges import prompts
-from judges.config.fields import operational
+from judges.config.fields import operational, setting
 from judges.config.text import TextOrFile, prompt_digest
 from judges.core.judgment import Judgment, Status
 from judges.llm.errors import DataError, SettingsError
@@ -51,33 +52,76 @@ logger = logging.getLogger(__name__)
 class PairwiseConfig(EnvConfig, ChoiceJudgeSettings):
     """Pairwise judgement's own settings."""
 
-    thinking_mode: bool = Field(True, description="Ask for <think></think> and validate it.")
-    eval_max_tokens: int = Field(16384, ge=0, description="Longest judgement in evaluate, in tokens; 0 leaves it out.")
-    min_response_length: int = Field(0, ge=0, description="Judgements with fewer characters are asked for again.")
-    num_choices: Annotated[int, Field(ge=2, le=MOST_CHOICES)] | Literal["auto"] = Field(
-        4, description="Letters shown, 2 to 26; auto: as many as a row has answers."
+    thinking_mode: bool = setting(
+        True,
+        "Ask the policy to think between <think> and </think>, and treat any other form as a wrong answer.",
+        group="policy",
+        common=True,
     )
-    eval_categories: Annotated[list[str] | None, NoDecode, BeforeValidator(comma_separated)] = Field(
-        None, min_length=1, description='Subsets to evaluate, such as Math,Safety or ["MATH", "SAFETY"]; all if unset.'
+    eval_max_tokens: int = setting(
+        16384,
+        "Limit a judgement in evaluations to so many tokens; 0 sends no limit.",
+        verbs=EVALUATIONS,
+        group="policy",
+        ge=0,
     )
-    max_ties_responses: int = Field(100, ge=2, description="Answers rated for a Ties row, at the most.")
-    shuffle: Shuffle = Field(
-        "permutation", description="Order of the letters: a permutation, or the correct answer into a random place."
+    min_response_length: int = setting(0, "Ask again for a judgement with fewer characters.", group="policy", ge=0)
+    num_choices: Annotated[int, Field(ge=2, le=MOST_CHOICES)] | Literal["auto"] = setting(
+        4, "Show so many answers, 2 to 26, under a letter each; auto: as many as a row has.", common=True
     )
-    parse_mode: Literal["last", "official"] = Field(
-        "last", description="Which [[X]] and which rating decides: the last one, or as RewardBench-2's code reads it."
+    eval_categories: Annotated[list[str] | None, NoDecode, BeforeValidator(comma_separated)] = setting(
+        None,
+        'Evaluate these subsets only, such as Math,Safety or ["MATH", "SAFETY"]; all if unset.',
+        verbs=EVALUATIONS,
+        common=True,
+        min_length=1,
     )
-    swap_evaluate: bool = Field(False, description="Each choice in both orders; right only if both are.")
-    swap_consistency: bool = Field(False, description="In training, each row's swapped twin as a second group.")
-    min_pass_rate: float = operational(0.0, "In training, groups with a smaller share right are not sent.", ge=0, le=1)
-    max_pass_rate: float = operational(1.0, "In training, groups with a greater share right are not sent.", ge=0, le=1)
-    judge_rating_prompt: TextOrFile | None = Field(
-        None, description="Instructions of a rating in place of the built-in ones; @file reads them byte for byte."
+    max_ties_responses: int = setting(
+        100, "Rate at most so many answers of a row of the Ties subset.", verbs=EVALUATIONS, ge=2
     )
-    eval_dataset: str = Field("allenai/reward-bench-2", description="Rows of evaluate: hub name or file.")
-    eval_split: str = Field("test", description="Split of the hub dataset in evaluate.")
-    train_dataset: str | None = Field(None, description="Preference data to train on: hub name or file.")
-    train_split: str = Field("train", description="Split of the hub dataset in training.")
+    shuffle: Shuffle = setting(
+        "permutation", "Order the answers by a permutation, or put the correct one into a random place."
+    )
+    parse_mode: Literal["last", "official"] = setting(
+        "last", "Read the last [[X]] or rating of a judgement, or the one that RewardBench-2's own code reads."
+    )
+    swap_evaluate: bool = setting(
+        False, "Ask for each choice in both orders; it is right only if both are.", verbs=EVALUATIONS
+    )
+    swap_consistency: bool = setting(
+        False, "Train on each row in reverse order, too, as a second group.", verbs=ROLLOUTS
+    )
+    min_pass_rate: float = operational(
+        0.0,
+        "Drop groups with a smaller share (0 to 1) of right answers: too hard to learn from.",
+        verbs=ROLLOUTS,
+        ge=0,
+        le=1,
+    )
+    max_pass_rate: float = operational(
+        1.0,
+        "Drop groups with a greater share (0 to 1) of right answers: too easy to learn from.",
+        verbs=ROLLOUTS,
+        ge=0,
+        le=1,
+    )
+    judge_rating_prompt: TextOrFile | None = setting(
+        None,
+        "Replace the built-in instructions of a rating by this text; @file reads it, byte for byte.",
+        group="judge",
+    )
+    eval_dataset: str = setting(
+        "allenai/reward-bench-2",
+        "Evaluate on this dataset: hub name or file.",
+        verbs=EVALUATIONS,
+        group="data",
+        common=True,
+    )
+    eval_split: str = setting("test", "Evaluate on this split of a hub dataset.", verbs=EVALUATIONS, group="data")
+    train_dataset: str | None = setting(
+        None, "Train on this preference data: hub name or file.", verbs=ROLLOUTS, group="data", common=True
+    )
+    train_split: str = setting("train", "Train on this split of a hub dataset.", verbs=ROLLOUTS, group="data")
 
     @property
     def policy_is_judge(self) -> bool:

@@ -32,9 +32,9 @@ _GROUPS = {
     "judge": "judge (the model that scores it)",
     "data": "data",
     "run": "run",
+    OTHER_GROUP: "this environment",
     "rollouts": "rollouts (how groups are sampled, and which are kept)",
     "trainer": "trainer (the rollout API and the trainer behind it)",
-    OTHER_GROUP: "this environment",
 }
 
 

@@ -20,7 +20,7 @@ from pydantic_settings import NoDecode
 from typing_extensions import Self
 
 from environments.settings import EnvConfig, PolicySettings
-from judges.config.fields import operational
+from judges.config.fields import operational, setting
 from judges.config.judge import api_key
 from judges.core.naming import slug
 from judges.llm import wire
@@ -35,16 +35,18 @@ class ModelSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    name: str = Field(min_length=1, description="In tables; unique.")
-    model_name: str | None = Field(default=None, description="At its endpoint; the name if unset.")
-    base_url: str | None = operational(None, "OpenAI-compatible endpoint; replicas with commas between.")
-    api_key: SecretStr | None = operational(None, "Better kept in an environment variable.")
-    api_key_env: str = operational("OPENAI_API_KEY", "Environment variable that holds the key.")
-    answers: Path | None = Field(default=None, description="JSONL of uid and answer, in place of an endpoint.")
-    extra_body: dict[str, JsonValue] = Field(default_factory=dict, description="Further fields of the requests.")
-    max_concurrency: int = operational(64, "Requests in flight.", ge=1)
-    price_input: float = operational(0.0, "US dollars for a million prompt tokens.", ge=0)
-    price_output: float = operational(0.0, "US dollars for a million completion tokens.", ge=0)
+    name: str = Field(min_length=1, description="Name the model in tables; unique.")
+    model_name: str | None = setting(None, "Ask for this model at the endpoint; the name if unset.")
+    base_url: str | None = operational(
+        None, "Call the model at this OpenAI-compatible URL; separate several replicas with commas."
+    )
+    api_key: SecretStr | None = operational(None, "Send this API key; api_key_env keeps it out of files.")
+    api_key_env: str = operational("OPENAI_API_KEY", "Read the API key from this environment variable.")
+    answers: Path | None = setting(None, "Take answers from this JSONL file of uid and answer, and call no endpoint.")
+    extra_body: dict[str, JsonValue] = setting({}, "Add these fields to each request.")
+    max_concurrency: int = operational(64, "Send at most so many requests at once.", ge=1)
+    price_input: float = operational(0.0, "Count so many US dollars for a million prompt tokens.", ge=0)
+    price_output: float = operational(0.0, "Count so many US dollars for a million completion tokens.", ge=0)
 
     @field_validator("base_url")
     @classmethod

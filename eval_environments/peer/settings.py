@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 from typing_extensions import Self
 
 from environments.data.rows import Row, by_uid
 from environments.settings import EnvConfig
+from environments.settings.verbs import EVALUATE, ROLLOUTS
 from eval_environments.peer.endpoints import Models
-from judges.config.fields import operational
+from judges.config.fields import operational, setting
 from judges.config.text import TextOrFile
 from judges.peers.judge import DEFAULT_RUBRIC
 from judges.peers.settings import PeerJudgeSettings
@@ -22,23 +23,39 @@ _NAMED = 2
 class SelfCritiqueConfig(EnvConfig, PeerJudgeSettings):
     """Peer evaluation's own settings."""
 
-    candidates: Models = Field(
-        default_factory=list,
-        description='Models that answer, as YAML or JSON: [{"name": "a", "model_name": "…", "base_url": "…", '
+    candidates: Models = setting(
+        [],
+        'Compare these models, given as YAML or JSON: [{"name": "a", "model_name": "…", "base_url": "…", '
         '"api_key_env": "…"}, {"name": "b", "answers": "b.jsonl"}].',
+        common=True,
     )
-    judges: Models = Field(
-        default_factory=list,
-        description="Models that judge; the candidates with an endpoint if unset, and in training the one that the "
-        "judge_* settings name.",
+    judges: Models = setting(
+        [],
+        "Let these models judge, given as candidates are; if unset, the candidates that have an endpoint, and in "
+        "training the model that the judge_* settings name.",
+        common=True,
     )
-    critique_rounds: int = Field(1, ge=0, description="Rounds of self-critique; the same as judge_critique_rounds.")
-    include_self: bool = Field(False, description="Models judge their own answers as well.")
-    rubric: TextOrFile = Field(DEFAULT_RUBRIC, description="Rubric of rows that have none; @file reads it.")
-    dataset: str | None = Field(None, description="Queries: hub name or file, with columns query and perhaps rubric.")
-    split: str = Field("train", description="Split of the hub dataset.")
-    train_dataset: str | None = Field(None, description="Queries of training; those of evaluate if unset.")
-    rows_at_once: int = operational(32, "Queries under way at once in evaluate; the endpoints have their limits.", ge=1)
+    critique_rounds: int = setting(
+        1,
+        "Let each judge reconsider its score in so many rounds; another name of judge_critique_rounds.",
+        common=True,
+        ge=0,
+    )
+    include_self: bool = setting(False, "Let models judge their own answers, too.")
+    rubric: TextOrFile = setting(DEFAULT_RUBRIC, "Use this rubric for rows that have none; @file reads it from a file.")
+    dataset: str | None = setting(
+        None,
+        "Take queries from this dataset, hub name or file, with a column query and perhaps a column rubric.",
+        group="data",
+        common=True,
+    )
+    split: str = setting("train", "Take this split of a hub dataset.", group="data")
+    train_dataset: str | None = setting(
+        None, "Train on the queries of this dataset; on those of dataset if unset.", verbs=ROLLOUTS, group="data"
+    )
+    rows_at_once: int = operational(
+        32, "Work on at most so many queries at once; the endpoints have limits of their own.", verbs=EVALUATE, ge=1
+    )
 
     @model_validator(mode="after")
     def _has_one_number_of_rounds(self) -> Self:

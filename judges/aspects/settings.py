@@ -47,9 +47,10 @@ class AspectJudgeSettings(JudgeSettings):
         "Ask these questions about an answer: names (harmfulness, maliciousness, coherence, correctness, conciseness), "
         'or a JSON list of names and of objects such as {"name": "child_safety", "definition": "Is the submission safe '
         'for children?", "polarity": 1, "weight": 1, "veto": false}.',
+        common=True,
     )
     strictness: int = setting(
-        1, "Settle each verdict by so many votes; an even number goes up to the next odd one.", ge=1
+        1, "Settle each verdict by so many votes; an even number goes up to the next odd one.", common=True, ge=1
     )
     scoring: AspectScoring = setting(
         "majority", "Count a verdict as that of the majority (0 or 1), or as the share of yes votes."

@@ -7,6 +7,7 @@ is operational, which commands use it, and where `--help` lists it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from inspect import get_annotations
 from typing import Any
 
 from pydantic import BaseModel, Field
@@ -67,7 +68,7 @@ def group_of(model: type[BaseModel], name: str) -> str:
     own = _fact(model, name, _GROUP)
     if isinstance(own, str):
         return own
-    declaring = next((base for base in model.__mro__ if name in vars(base).get("__annotations__", {})), model)
+    declaring = next((base for base in model.__mro__ if name in get_annotations(base)), model)
     return str(vars(declaring).get(_GROUP_OF_CLASS, OTHER_GROUP))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import textwrap
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -18,6 +19,13 @@ HelpDetail = Literal["common", "all"]
 _WIDEST = 100
 _INDENT = 8
 _METAVARS = {int: "INT", float: "NUMBER", bool: "true|false", Path: "PATH", str: "TEXT", SecretStr: "KEY"}
+
+
+class _Formatter(argparse.HelpFormatter):
+    """Argparse's own, but names with hyphens (models, datasets) stay whole."""
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return textwrap.wrap(text, width, break_on_hyphens=False, break_long_words=False)
 
 
 def help_requested(argv: Iterable[str]) -> HelpDetail | None:
@@ -56,7 +64,7 @@ def help_page(
         description=about,
         epilog=f"--help_all lists {more} more settings." if more else None,
         add_help=False,
-        formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=_INDENT, width=width),
+        formatter_class=lambda prog: _Formatter(prog, max_help_position=_INDENT, width=width),
     )
     for group in _in_order({group_of(setting.model, setting.field) for setting in listed}, list(groups)):
         section = parser.add_argument_group(groups.get(group, group))

@@ -62,10 +62,7 @@ class JudgeSettings(BaseModel, extra="forbid"):
         900.0, "Give up a judge call with its retries so many seconds after its first attempt.", gt=0
     )
     judge_max_concurrency: int = operational(
-        256,
-        "Send the judge at most so many requests at once; the limit halves while it is overloaded.",
-        common=True,
-        ge=1,
+        256, "Send the judge at most so many requests at once; the limit halves while it is overloaded.", ge=1
     )
     judge_requests_per_minute: int | None = operational(
         None, "Send the judge at most so many requests a minute; no limit if unset.", ge=1

@@ -13,6 +13,7 @@ from typing import Any
 import aiohttp
 import yaml
 
+from environments.settings.verbs import uses
 from tests.command import Ended, RunFiles, Started, in_process, serving
 from tests.conformance.subjects import KEYS, Subject, Verb
 from tests.scripted import Json, Reply, ScriptedEndpoint
@@ -98,7 +99,7 @@ class Lab:
 
     subject: Subject
     path: Path
-    data: Sequence[str]
+    datasets: Mapping[str, str]
     policy: Side
     judge: Side
 
@@ -106,12 +107,17 @@ class Lab:
         """A run directory."""
         return RunFiles(self.path / run)
 
+    def data(self, verb: Verb) -> list[str]:
+        """The flags that name the rows, as far as the verb uses them."""
+        config_type = self.subject.env_type.config_type
+        return [flag for name, flag in self.datasets.items() if uses(verb, config_type, name)]
+
     def argv(self, *flags: str, verb: Verb = "evaluate", run: str = "run") -> list[str]:
         """A command line: no retries, no pauses."""
         policy, judge = self.policy.endpoint.base_url, self.judge.endpoint.base_url
         return [
             verb,
-            *self.data,
+            *self.data(verb),
             *self.subject.endpoints(verb, policy, judge),
             *self.subject.role,
             *self.subject.flags,

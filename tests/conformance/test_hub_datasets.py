@@ -7,6 +7,7 @@ from typing import Any
 import datasets
 import pytest
 
+from environments.settings.verbs import uses
 from eval_environments.self_critique_environment import SelfCritiqueEnv
 from tests.conformance.lab import Lab, Undisturbed
 from tests.conformance.subjects import uids
@@ -26,6 +27,7 @@ def test_rows_of_the_hub_give_the_samples_of_the_same_rows_in_files(
 
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
     setting = "split" if subject.env_type is SelfCritiqueEnv else "eval_split"
-    names = [f"--env.{name}=some-lab/{name}" for name in subject.datasets]
+    used = [name for name in subject.datasets if uses("evaluate", subject.env_type.config_type, name)]
+    names = [f"--env.{name}=some-lab/{name}" for name in used]
     files = lab.finished(*names, f"--env.{setting}={SPLIT}")
     assert files.without_run() == undisturbed.files.without_run()

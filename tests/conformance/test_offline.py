@@ -22,7 +22,7 @@ def test_evaluate_offline_gives_what_working_endpoints_give(lab: Lab, undisturbe
     """Though some requests fail on the way: that is what retries are for."""
     faults = '--faults={"429": 0.1, "500": 0.1, "drop": 0.1, "malformed": 0.05, "empty": 0.05}'
     ended = in_process(
-        *("evaluate", "--offline", faults, *lab.data, *lab.subject.role, *lab.subject.flags),
+        *("evaluate", "--offline", faults, *lab.data("evaluate"), *lab.subject.role, *lab.subject.flags),
         *("--env.retry_delay=0.01", "--env.judge_max_retries=20", "--env.max_retries=20"),
         f"--env.data_dir_to_save_evals={lab.files().path}",
         env_type=lab.subject.env_type,

@@ -30,7 +30,7 @@ def refused(lab: Lab, *argv: str, words: list[str], **env: str) -> None:
 @pytest.mark.parametrize(("setting", "value", "verb", "other"), FOREIGN)
 def test_setting_of_another_verb_is_refused(lab: Lab, setting: str, value: str, verb: Verb, other: Verb) -> None:
     flag, variable = f"--{setting}={value}", f"JUDGEGYM_{setting.upper().replace('.', '__')}"
-    argv = [verb, *lab.data, *lab.subject.role]
+    argv = [verb, *lab.data(verb), *lab.subject.role]
     refused(lab, *argv, flag, words=[f"--{setting}", verb, other])
     refused(lab, *argv, words=[variable, verb, other], **{variable: value})
 
