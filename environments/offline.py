@@ -16,7 +16,7 @@ from judges.core.prompt_format import PromptFormat
 from judges.llm.errors import SettingsError
 from judges.offline import StandIn
 
-LAYER = "--offline"
+SOURCE = "--offline"
 STAND_IN_URL = "http://127.0.0.1:0/v1"
 """What the settings show until the stand-in has a port."""
 STAND_IN_JUDGE = "offline-judge"
@@ -52,7 +52,7 @@ def with_preset(sources: list[SettingsSource], samples: Mapping[str, str]) -> li
         env |= {"judge_base_url": STAND_IN_URL, "judge_model_name": STAND_IN_JUDGE}
     if not _sets(sources, "openai", "base_url", "replicas"):
         openai |= {"base_url": STAND_IN_URL, "model_name": STAND_IN_POLICY}
-    return [*sources, SettingsSource(LAYER, {"env": env, "openai": openai})]
+    return [*sources, SettingsSource(SOURCE, {"env": env, "openai": openai})]
 
 
 def _is_true(value: object) -> bool:
@@ -73,8 +73,8 @@ def stand_ins(loaded: LoadedSettings[EnvSettings[ConfigT]]) -> StandIns:
     settings = loaded.settings
     policy_is_asked = settings.env.model_answers is None
     return StandIns(
-        judge=loaded.origins.get("env.judge_base_url") == LAYER and not settings.env.policy_is_judge,
-        policy=loaded.origins.get("openai.base_url") == LAYER and policy_is_asked,
+        judge=loaded.origins.get("env.judge_base_url") == SOURCE and not settings.env.policy_is_judge,
+        policy=loaded.origins.get("openai.base_url") == SOURCE and policy_is_asked,
     )
 
 

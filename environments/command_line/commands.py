@@ -110,7 +110,7 @@ async def _opened(
 ) -> AsyncIterator[JudgedEnv[Any, Any, Any]]:
     """The environment, with its stand-ins and the process's one HTTP session."""
     # A stand-in's port is another one in each run, its answers are not.
-    identity = offline.LAYER if offline.stand_ins(loaded).judge else ""
+    identity = offline.SOURCE if offline.stand_ins(loaded).judge else ""
     async with offline.running(loaded, env_type.offline_prompts) as settings, open_session() as session:
         with closing(Clients(settings, session, judge_identity=identity)) as clients:
             yield env_type(settings, clients, verb=verb)

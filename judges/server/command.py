@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 PROGRAM = "python -m judges.server"
 BAD_INPUT = 2
-_GROUPS = {"judge": "judge", "server": "server"}
+_GROUPS = {"judge": "judge", "server": "server", "run": "random choices"}
 _BACKLOG = 4096
 
 

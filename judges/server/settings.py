@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
+from pydantic import AfterValidator, BeforeValidator, SecretStr, ValidationError
 from pydantic_settings import CliImplicitFlag, NoDecode
 
 from judges.arena.settings import ArenaJudgeSettings
 from judges.aspects.settings import AspectJudgeSettings
+from judges.config.fields import setting
 from judges.config.judge import JudgeSettings
 from judges.config.sources import ShowConfig, SourcedSettings
 from judges.config.text import TextOrFile
@@ -34,15 +35,18 @@ class JudgeMount(ArenaJudgeSettings, AspectJudgeSettings, ChoiceJudgeSettings, P
     0.7
     """
 
-    judge: JudgeKind = Field(
-        default="rubric",
-        description="rubric: a score by a rubric. aspect: yes/no questions. peer: 0 to 100 by a rubric in text. "
-        "arena_hard: against a baseline, or the responses of a request against each other. choice: the best of the "
-        "responses of a request.",
+    help_group: ClassVar[str] = "judge"
+
+    judge: JudgeKind = setting(
+        "rubric",
+        "Serve this kind of judge. rubric: a score by a rubric. aspect: yes/no questions. peer: 0 to 100 by a rubric "
+        "in text. arena_hard: against a baseline, or the responses of a request against each other. choice: the best "
+        "of the responses of a request.",
+        common=True,
     )
-    rubric: TextOrFile | None = Field(
-        default=None,
-        description="Rubric of requests that have none (rubric, peer); a general one if unset. @file reads it.",
+    rubric: TextOrFile | None = setting(
+        None,
+        "Use this rubric for requests that have none (judges rubric and peer); a general one if unset. @file reads it.",
     )
 
     def vote_count(self) -> int:
@@ -81,37 +85,44 @@ Mounts = Annotated[dict[str, dict[str, Any]], NoDecode, BeforeValidator(_from_js
 class RewardServerSettings(SourcedSettings, JudgeMount):
     """Everything that `python -m judges.server` accepts."""
 
-    config: Path | None = Field(None, description="YAML file of these settings.")
-    show_config: ShowConfig = Field(
-        None, description="Print each setting with its source, and exit. changed: only what differs from the defaults."
+    help_group: ClassVar[str] = "server"
+
+    config: Path | None = setting(None, "Read settings from this YAML file.", common=True)
+    show_config: ShowConfig = setting(
+        None, "Print the settings with their values and sources, and exit. changed: those that are not the default."
     )
-    offline: CliImplicitFlag[bool] = Field(False, description="The judge is a stand-in: no key, no network.")
-    latency_ms: float = Field(0.0, ge=0, description="With --offline: how long the stand-in takes to answer.")
-    faults: dict[str, float] = Field(default_factory=dict, description="With --offline: the stand-in's faults.")
-    mounts: Mounts = Field(
-        default_factory=dict,
-        description='Further judges under names: {"safety": {"judge": "aspect", "aspects": ["harmfulness"]}} is served '
-        "under /safety/…; what a mount does not set is as above.",
+    offline: CliImplicitFlag[bool] = setting(
+        False, "Use a local stand-in as the judge: no key, no network.", common=True
     )
-    host: str = Field("127.0.0.1", description="Address to listen at.")
-    port: int = Field(8400, ge=0, le=65535, description="Port to listen at; 0 takes a free one.")
-    workers: int = Field(1, ge=1, description="Processes that share the port.")
-    tokens: Annotated[dict[str, SecretStr], NoDecode, BeforeValidator(_from_json)] = Field(
-        default_factory=dict,
-        description='Bearer tokens by name: {"trainer-a": "…"}. Better kept in JUDGEGYM_TOKENS or the YAML file. '
-        "Wanted wherever the address is not loopback.",
+    latency_ms: float = setting(0.0, "With --offline: let the stand-in take so many milliseconds for an answer.", ge=0)
+    faults: dict[str, float] = setting(
+        {}, 'With --offline: let the stand-in fail at these rates, such as {"500": 0.1, "drop": 0.05}.'
     )
-    insecure: CliImplicitFlag[bool] = Field(False, description="Serve without tokens wherever the address is.")
-    deadline: float = Field(100.0, gt=0, description="Seconds within which every request is answered.")
-    fallback_score: float = Field(
-        0.0,
-        allow_inf_nan=False,
-        description="What goes out for a failed judge where a protocol wants a number.",
+    mounts: Mounts = setting(
+        {},
+        'Serve further judges under names: {"safety": {"judge": "aspect", "aspects": ["harmfulness"]}} is served under '
+        "/safety/…; what a mount does not set is as for the first judge.",
     )
-    max_pending: int = Field(10_000, ge=1, description="Judgments under way or waiting; beyond, requests get a 503.")
-    max_body_mb: float = Field(8.0, gt=0, description="Largest body of a request.")
-    body_timeout: float = Field(30.0, gt=0, description="Seconds in which a request's body must have come.")
-    drain_timeout: float = Field(110.0, ge=0, description="Seconds for requests under way once asked to stop.")
+    host: str = setting("127.0.0.1", "Listen at this address; any other than loopback needs tokens.", common=True)
+    port: int = setting(8400, "Listen at this port; 0 takes a free one.", common=True, ge=0, le=65535)
+    workers: int = setting(1, "Start so many processes that share the port.", common=True, ge=1)
+    tokens: Annotated[dict[str, SecretStr], NoDecode, BeforeValidator(_from_json)] = setting(
+        {},
+        'Demand one of these bearer tokens, by name: {"trainer-a": "…"}. JUDGEGYM_TOKENS or the YAML file keep them '
+        "off the command line.",
+        common=True,
+    )
+    insecure: CliImplicitFlag[bool] = setting(False, "Serve without tokens, whatever the address is.")
+    deadline: float = setting(100.0, "Answer every request within so many seconds, whatever the judge does.", gt=0)
+    fallback_score: float = setting(
+        0.0, "Send this number for a failed judge, where a protocol demands a number.", allow_inf_nan=False
+    )
+    max_pending: int = setting(
+        10_000, "Refuse requests with 503 while so many judgments are in flight or waiting.", ge=1
+    )
+    max_body_mb: float = setting(8.0, "Refuse bodies of more than so many megabytes.", gt=0)
+    body_timeout: float = setting(30.0, "Give up a request whose body takes more than so many seconds.", gt=0)
+    drain_timeout: float = setting(110.0, "Once asked to stop, wait so many seconds for requests in flight.", ge=0)
 
     def check_access(self) -> None:
         """Whether who may call the server is settled.

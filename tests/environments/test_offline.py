@@ -2,7 +2,7 @@ import aiohttp
 import pytest
 
 from environments import offline
-from environments.offline import LAYER, STAND_IN_URL, stand_ins, with_preset
+from environments.offline import SOURCE, STAND_IN_URL, stand_ins, with_preset
 from environments.settings import EnvSettings
 from eval_environments.arena_hard_environment import ArenaHardConfig, ArenaHardEnv
 from judges.config.reading import SettingsSource
@@ -28,7 +28,7 @@ def test_preset_is_below_all_other_sources() -> None:
     given = [source(offline=True, env={"seed": 1})]
     *above, added = with_preset(given, {"train_prompt_dataset": "x"})
     assert above == given
-    assert added.name == LAYER
+    assert added.name == SOURCE
     assert added.values["env"]["train_prompt_dataset"] == "x"
     assert added.values["env"]["judge_base_url"] == added.values["openai"]["base_url"] == STAND_IN_URL
 
@@ -113,4 +113,4 @@ async def test_a_prompt_that_cannot_be_loaded_is_an_error_that_names_it() -> Non
 def test_it_is_the_environment_that_knows_its_samples() -> None:
     loaded: LoadedSettings[EnvSettings[ArenaHardConfig]] = loaded_from("--offline")
     for name, path in ArenaHardEnv.offline_samples.items():
-        assert (getattr(loaded.settings.env, name), loaded.origins[f"env.{name}"]) == (path, LAYER)
+        assert (getattr(loaded.settings.env, name), loaded.origins[f"env.{name}"]) == (path, SOURCE)
