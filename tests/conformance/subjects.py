@@ -17,6 +17,7 @@ from environments.rubric_absolute_environment import RubricAbsoluteEnv
 from eval_environments.arena_hard_environment import ArenaHardEnv
 from eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
 from eval_environments.self_critique_environment import SelfCritiqueEnv
+from examples.constitution_environment import ConstitutionEnv
 from tests.command import ROOT, write_lines
 
 Verb = Literal["evaluate", "serve", "process"]
@@ -222,4 +223,16 @@ SUBJECTS: Sequence[Subject] = (
         {"dataset": _same},
         {"rubric": "An example (100 points)"},
     ),
+    Subject(
+        "example-constitution",
+        ConstitutionEnv,
+        ROOT / "examples" / "constitution_environment.py",
+        _question,
+        {"dataset": _same},
+        {},
+    ),
 )
+
+JUDGED_BY_MORE_THAN_THE_QUESTION = [subject for subject in SUBJECTS if subject.judged_anew]
+OF_THE_HUB = [subject for subject in SUBJECTS if subject.env_type is not ConstitutionEnv]
+"""The example takes the split `train`, whatever the dataset is."""

@@ -10,11 +10,12 @@ import pytest
 from environments.settings.verbs import uses
 from eval_environments.self_critique_environment import SelfCritiqueEnv
 from tests.conformance.lab import Lab, Undisturbed
-from tests.conformance.subjects import uids
+from tests.conformance.subjects import OF_THE_HUB, uids
 
 SPLIT = "validation"
 
 
+@pytest.mark.parametrize("subject", OF_THE_HUB, indirect=True, ids=lambda each: each.title)
 def test_rows_of_the_hub_give_the_samples_of_the_same_rows_in_files(
     lab: Lab, undisturbed: Undisturbed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 from eval_environments.self_critique_environment import SelfCritiqueEnv
 from tests.command import Ended, RunFiles
 from tests.conformance.lab import DOWN, HANG, Lab, Undisturbed, row_of_sample
-from tests.conformance.subjects import uids
+from tests.conformance.subjects import JUDGED_BY_MORE_THAN_THE_QUESTION, uids
 
 FINISHED = {"row-0", "row-2", "row-5"}
 ANSWERED = FINISHED | {"row-1", "row-4"}
@@ -128,6 +128,7 @@ def test_run_directory_in_use_is_not_written_over(lab: Lab) -> None:
     assert (files.path / "samples.jsonl").read_bytes() == samples
 
 
+@pytest.mark.parametrize("subject", JUDGED_BY_MORE_THAN_THE_QUESTION, indirect=True, ids=lambda each: each.title)
 def test_changed_rows_are_judged_again_and_said(lab: Lab) -> None:
     """A baseline, reference, rubric or gold label that is another one is noticed, though the question is the same."""
     files = lab.finished()
