@@ -32,8 +32,7 @@ from environments.training.connection import TrainerConnection
 from environments.training.rollout_api import RolloutApi
 from environments.training.serve import ServeRun
 from eval_environments.arena_hard_environment import ArenaHardEnv, ArenaHardTask
-from judges.arena.entries import row_entries, row_outcome, row_reward
-from judges.arena.judge import ArenaDetail, game_messages
+from judges.arena.judge import ArenaDetail, game_messages, row_result
 from judges.core.calls import ask
 from judges.core.judgment import Judgment, Status
 from judges.llm.transport import open_session
@@ -60,8 +59,8 @@ class SequentialArena(ArenaHardEnv):
                 labels.append(arena_label(call.text))
         first, second = labels
         assert first is not None and second is not None
-        score = row_reward(row_entries(first, second, strong_weight=1))
-        return Judgment[ArenaDetail](score, Status.OK, label=row_outcome(first, second))
+        row = row_result(first, second, strong_weight=1)
+        return Judgment[ArenaDetail](row.reward, Status.OK, label=row.outcome)
 
 
 @contextlib.asynccontextmanager

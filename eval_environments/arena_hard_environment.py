@@ -24,8 +24,7 @@ from environments.metrics import MetricAggregator, slug
 from environments.records import Sample
 from environments.settings import SAMPLES, EnvConfig
 from environments.settings.verbs import EVALUATIONS, ROLLOUTS
-from judges.arena.entries import row_entries
-from judges.arena.judge import ArenaCase, ArenaDetail, arena_judge
+from judges.arena.judge import ArenaCase, ArenaDetail, arena_judge, row_result
 from judges.arena.settings import ArenaJudgeSettings
 from judges.arena.style import style_controlled_win_rate, style_difference, style_of
 from judges.config.fields import setting
@@ -184,7 +183,7 @@ def record_positions(metrics: MetricAggregator, detail: ArenaDetail) -> None:
     """How far the two orders agree, and what being shown first is worth (0 for a judge without position bias)."""
     first, second = detail.games
     assert first.label is not None and second.label is not None  # a detail with entries has both verdicts
-    as_a, as_b = row_entries(first.label, second.label, strong_weight=1)
+    as_a, as_b = row_result(first.label, second.label, strong_weight=1).entries
     metrics.rate("position_agreement_rate", as_a == as_b)
     metrics.mean("first_position_advantage", as_a - as_b)
     metrics.rate("reask_rate", bool(first.earlier_texts or second.earlier_texts))

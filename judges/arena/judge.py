@@ -12,11 +12,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from judges import prompts
-from judges.arena.entries import STRONG_WEIGHT, ArenaProtocol, row_entries, row_outcome, row_reward
-from judges.arena.settings import PROMPTS, ArenaJudgeSettings
+from judges.arena.settings import PROMPTS, STRONG_WEIGHT, ArenaJudgeSettings, ArenaProtocol
 from judges.core.calls import ask, failed_judgment
 from judges.core.critique import CritiqueRequest, Revision, critique_messages
 from judges.core.delimiters import delimiters_for
@@ -29,10 +28,21 @@ from judges.parsing.thinking import after_thinking
 from judges.parsing.verdicts import ArenaLabel, arena_label
 
 GameOrder = Literal["model_is_a", "model_is_b"]
+Outcome = Literal["win", "tie", "loss"]
 
 _COMPONENTS: Mapping[GameOrder, str] = {"model_is_a": "game_1", "model_is_b": "game_2"}
 # What a text would need in order to pass for one of the markers below.
 _LOOKALIKES = ("<|", "start of assistant", "end of assistant")
+
+# By label: the value for A (1 won, 0.5 tied, 0 lost), and whether it is strong.
+_VALUES: Mapping[str, tuple[float, bool]] = {
+    "A>>B": (1.0, True),
+    "A>B": (1.0, False),
+    "A=B": (0.5, False),
+    "B>A": (0.0, False),
+    "B>>A": (0.0, True),
+}
+_OUTCOMES: Mapping[float, Outcome] = {1.0: "win", 0.5: "tie", 0.0: "loss"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +94,8 @@ class ArenaCaseJudge:
         """Judge through `client`, by the default settings if none are given."""
         self.client = client
         self.settings = settings or ArenaJudgeSettings()
+        own_prompt = self.settings.judge_system_prompt
+        self._system_prompt = self.settings.built_in_prompt() if own_prompt is None else own_prompt
 
     async def judge(self, case: ArenaCase) -> Judgment[ArenaDetail]:
         """Play both games.
@@ -112,10 +124,8 @@ class ArenaCaseJudge:
 
     def _messages(self, case: ArenaCase, order: GameOrder) -> list[Message]:
         answers = (case.answer, case.baseline) if order == "model_is_a" else (case.baseline, case.answer)
-        settings = self.settings
-        return game_messages(
-            case.question, *answers, protocol=settings.judge_protocol, system_prompt=settings.judge_system_prompt
-        )
+        protocol = self.settings.judge_protocol
+        return game_messages(case.question, *answers, protocol=protocol, system_prompt=self._system_prompt)
 
     def _critique_request(self, case: ArenaCase, game: Game) -> CritiqueRequest[ArenaLabel]:
         assert game.label is not None  # a judgment with a score has both
@@ -127,14 +137,14 @@ class ArenaCaseJudge:
         first, second = games
         if first.label is None or second.label is None:
             return _no_verdict(games, calls)
-        entries = row_entries(first.label, second.label, strong_weight=STRONG_WEIGHT[self.settings.judge_protocol])
+        row = row_result(first.label, second.label, strong_weight=STRONG_WEIGHT[self.settings.judge_protocol])
         return Judgment(
-            score=row_reward(entries),
+            score=row.reward,
             status=Status.OK,
-            label=row_outcome(first.label, second.label),
+            label=row.outcome,
             explanation=f"As assistant A: {first.text}\n\nAs assistant B: {second.text}",
             calls=calls,
-            detail=ArenaDetail(games, tuple(entries)),
+            detail=ArenaDetail(games, row.entries),
         )
 
     async def _play(self, case: ArenaCase, order: GameOrder) -> tuple[Game, tuple[JudgeCall[ArenaLabel], ...]]:
@@ -166,6 +176,47 @@ class ArenaCaseJudge:
 def arena_judge(settings: ArenaJudgeSettings, client: ChatClient) -> Judge[ArenaCase, ArenaDetail]:
     """The judge that the settings ask for, with its self-critique."""
     return with_self_critique(ArenaCaseJudge(client, settings), settings.judge_critique_rounds)
+
+
+class RowResult(NamedTuple):
+    """What the labels of a row's two games are worth to the model.
+
+    Attributes:
+        entries: 2 to 6 numbers of 1 (won), 0.5 (tied), 0 (lost), those of game 1 first; a strong label gives several.
+        reward: the mean of the entries, mapped from 0…1 to −1…1.
+        outcome: `win` if the model won both games, `loss` if it lost both, else `tie`.
+    """
+
+    entries: tuple[float, ...]
+    reward: float
+    outcome: Outcome
+
+
+def row_result(game_1: ArenaLabel, game_2: ArenaLabel, *, strong_weight: int = 3) -> RowResult:
+    """A row's result from the model's side.
+
+    >>> row_result("A>>B", "A>B")
+    RowResult(entries=(1.0, 1.0, 1.0, 0.0), reward=0.5, outcome='tie')
+
+    Args:
+        game_1: the label of the game with the model as A.
+        game_2: the label of the game with the model as B.
+        strong_weight: how often a strong win or loss counts; 3 in `arena_hard_v0.1`.
+
+    Raises:
+        ValueError: a label is not one of the five canonical labels.
+
+    Source:
+        lmarena/arena-hard-auto v0.1, the weighting of its results. Zheng et al., Judging LLM-as-a-Judge with MT-Bench
+        and Chatbot Arena (2023), section 3.4: a verdict that the other order does not confirm is a tie.
+    """
+    for label in (game_1, game_2):
+        if label not in _VALUES:
+            raise ValueError(f"{label!r} is not an Arena-Hard label; expected one of {', '.join(_VALUES)}")
+    (as_a, is_strong_1), (baseline_as_a, is_strong_2) = _VALUES[game_1], _VALUES[game_2]
+    as_b = 1.0 - baseline_as_a
+    entries = (as_a,) * (strong_weight if is_strong_1 else 1) + (as_b,) * (strong_weight if is_strong_2 else 1)
+    return RowResult(entries, 2.0 * sum(entries) / len(entries) - 1.0, _OUTCOMES[as_a] if as_a == as_b else "tie")
 
 
 def _read(choice: Choice) -> ArenaLabel | None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from judges import prompts
-from judges.arena.entries import ArenaProtocol
 from judges.config.fields import setting
 from judges.config.judge import JudgeSettings
+
+ArenaProtocol = Literal["three_way", "arena_hard_v0.1"]
+
+STRONG_WEIGHT: Mapping[ArenaProtocol, int] = {"three_way": 1, "arena_hard_v0.1": 3}
+"""How often a strong win or loss (`>>`) counts."""
 
 PROMPTS: Mapping[ArenaProtocol, str] = {
     "three_way": "arena_hard_three_way",

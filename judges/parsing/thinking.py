@@ -1,4 +1,7 @@
-"""Thinking in `<think>…</think>`: a policy's completion is split strictly, a judge's text is read leniently.
+"""What surrounds the answer in a model's text: thinking in `<think>…</think>`, and template tokens at the end.
+
+A policy's completion is split strictly, a judge's text is read leniently: its own text is what follows its thinking,
+without the chat-template tokens that some endpoints and trainers leave at the end.
 
 Guarantees: linear time on any text. `split` strips nothing from the answer but the white space around it; a completion
 is either valid, or invalid with a reason that can be counted; tags are matched as written in the specification, in
@@ -7,16 +10,22 @@ lower case: `<Think>` is text.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeVar
-
-from judges.parsing.template_tokens import without_trailing_tokens
 
 T = TypeVar("T")
 
 OPEN = "<think>"
 CLOSE = "</think>"
+
+# ChatML, Llama 3, Mistral, Gemma, DeepSeek (whose bars are full-width and whose blanks are U+2581), …
+TEMPLATE_TOKEN = re.compile(
+    r"<\|[a-z_0-9]{1,40}\|>|<｜[A-Za-z▁]{1,40}｜>|</?s>|<(?:bos|eos|pad)>|<(?:start|end)_of_turn>|\[/?INST\]"
+)
+_LAST_TOKEN = re.compile(rf"(?:{TEMPLATE_TOKEN.pattern})\Z")
+_LONGEST_TOKEN = 44
 
 ThinkingFault = Literal[
     "no_open_tag",
@@ -91,8 +100,8 @@ def after_thinking(text: str) -> str:
     """The part of a judge's text that may hold a verdict: what follows its thinking.
 
     Lenient, because a judge's format is not under test: the text after the last `</think>`; nothing if the text begins
-    with thinking that never ends; otherwise all of it. Tags match in any case. Template tokens at the very end, which
-    some endpoints leave there, are removed.
+    with thinking that never ends; otherwise all of it. Tags match in any case. Template tokens at the very end are
+    removed.
     """
     folded = _ascii_lower(text)
     end = folded.rfind(CLOSE)
@@ -113,6 +122,20 @@ def last_verdict(text: str, parse: Callable[[str], T | None]) -> T | None:
     if verdict is None or opened < 0:
         return verdict
     return verdict if parse(without_trailing_tokens(own[:opened])) in (None, verdict) else None
+
+
+def without_trailing_tokens(text: str) -> str:
+    """`text` without the template tokens at its end and the white space around them; as it is if it ends with none.
+
+    Takes linear time: one expression for all tokens would go back at every run of white space.
+    """
+    end = len(text.rstrip())
+    cut = False
+    while (token := _LAST_TOKEN.search(text, max(0, end - _LONGEST_TOKEN), end)) is not None:
+        cut, end = True, token.start()
+        while end > 0 and text[end - 1].isspace():
+            end -= 1
+    return text[:end] if cut else text
 
 
 _ASCII_UPPER_TO_LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}

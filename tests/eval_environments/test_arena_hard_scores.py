@@ -2,7 +2,7 @@
 
 import pytest
 
-from judges.arena.entries import ArenaProtocol
+from judges.arena.settings import ArenaProtocol
 from tests.arena import Arena, Verdict, against_model, always, for_model, tie
 
 FIVE = ("--env.judge_protocol=arena_hard_v0.1",)

@@ -2,7 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.arena.entries import STRONG_WEIGHT, game_entries, row_entries, row_outcome, row_reward
+from judges.arena.judge import row_result
+from judges.arena.settings import STRONG_WEIGHT
 from judges.parsing.verdicts import ARENA_LABELS, ArenaLabel
 
 # The model's entries (W 1, T 0.5, L 0) for every pair of labels: the row is game 1 (the model is A), the column
@@ -34,14 +35,15 @@ def cells(table: str) -> list[tuple[str, str, str]]:
 
 @pytest.mark.parametrize(("game_1", "game_2", "expected"), cells(ENTRIES))
 def test_entries(game_1: ArenaLabel, game_2: ArenaLabel, expected: str) -> None:
-    entries = row_entries(game_1, game_2)
-    assert entries == [VALUES[letter] for letter in expected]
+    entries = row_result(game_1, game_2).entries
+    assert entries == tuple(VALUES[letter] for letter in expected)
     assert 2 <= len(entries) <= 6
 
 
 @pytest.mark.parametrize(("game_1", "game_2", "expected"), cells(ENTRIES))
 def test_a_strong_verdict_may_count_once(game_1: ArenaLabel, game_2: ArenaLabel, expected: str) -> None:
-    assert row_entries(game_1, game_2, strong_weight=1) == [VALUES[expected[0]], VALUES[expected[-1]]]
+    result = row_result(game_1, game_2, strong_weight=1)
+    assert result.entries == (VALUES[expected[0]], VALUES[expected[-1]])
 
 
 def test_the_weights_of_the_protocols() -> None:
@@ -50,7 +52,7 @@ def test_the_weights_of_the_protocols() -> None:
 
 @pytest.mark.parametrize(("game_1", "game_2", "expected"), cells(OUTCOMES))
 def test_outcome(game_1: ArenaLabel, game_2: ArenaLabel, expected: str) -> None:
-    assert row_outcome(game_1, game_2) == expected
+    assert row_result(game_1, game_2).outcome == expected
 
 
 LABELS = st.sampled_from(ARENA_LABELS)
@@ -58,14 +60,14 @@ LABELS = st.sampled_from(ARENA_LABELS)
 
 @given(LABELS, LABELS)
 def test_mirrored_labels_mirror_the_entries(game_1: ArenaLabel, game_2: ArenaLabel) -> None:
-    mirrored = row_entries(MIRROR[game_1], MIRROR[game_2])  # type: ignore[arg-type]
-    assert mirrored == [1 - entry for entry in row_entries(game_1, game_2)]
+    mirrored = row_result(MIRROR[game_1], MIRROR[game_2])  # type: ignore[arg-type]
+    assert mirrored.entries == tuple(1 - entry for entry in row_result(game_1, game_2).entries)
 
 
 @given(LABELS, LABELS)
 def test_the_baselines_reward_is_the_models_with_the_other_sign(game_1: ArenaLabel, game_2: ArenaLabel) -> None:
     # The game in which the model is B is the one in which the baseline is A.
-    assert row_reward(row_entries(game_2, game_1)) == -row_reward(row_entries(game_1, game_2))
+    assert row_result(game_2, game_1).reward == -row_result(game_1, game_2).reward
 
 
 @pytest.mark.parametrize("label", ["", "A", "B<A", "a>b", "[[A>B]]", "A>>>B", "tie"])
@@ -74,17 +76,24 @@ def test_what_is_no_label_is_an_error(label: str, place: int) -> None:
     labels = ["A=B", "A=B"]
     labels[place] = label
     with pytest.raises(ValueError, match="A>>B, A>B, A=B, B>A, B>>A"):
-        row_entries(*labels)  # type: ignore[arg-type]
+        row_result(*labels)  # type: ignore[arg-type]
 
 
-def test_one_games_entries() -> None:
-    assert game_entries("A>>B", model_is_a=True, strong_weight=3) == [1, 1, 1]
-    assert game_entries("A>>B", model_is_a=False, strong_weight=2) == [0, 0]
+@pytest.mark.parametrize("strong_weight", [1, 2, 3])
+def test_a_strong_label_gives_as_many_entries_as_it_counts(strong_weight: int) -> None:
+    assert row_result("A>>B", "A=B", strong_weight=strong_weight).entries == (1.0,) * strong_weight + (0.5,)
 
 
 @pytest.mark.parametrize(
-    ("entries", "reward"),
-    [([1, 1], 1.0), ([0, 0], -1.0), ([0.5, 0.5], 0.0), ([1, 0], 0.0), ([1, 0.5], 0.5), ([1, 1, 1, 0], 0.5)],
+    ("game_1", "game_2", "reward"),
+    [
+        ("A>B", "B>A", 1.0),
+        ("B>A", "A>B", -1.0),
+        ("A=B", "A=B", 0.0),
+        ("A>B", "A>B", 0.0),
+        ("A>B", "A=B", 0.5),
+        ("A>>B", "A>B", 0.5),
+    ],
 )
-def test_reward(entries: list[float], reward: float) -> None:
-    assert row_reward(entries) == reward
+def test_reward(game_1: ArenaLabel, game_2: ArenaLabel, reward: float) -> None:
+    assert row_result(game_1, game_2).reward == reward
