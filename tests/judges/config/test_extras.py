@@ -55,16 +55,18 @@ def test_all_and_dev_hold_every_extra_that_a_command_checks_for() -> None:
     assert needed <= names(PROJECT["optional-dependencies"]["all"]) <= names(PROJECT["optional-dependencies"]["dev"])
 
 
-def test_judges_server_and_shims_are_imported_with_the_core_alone() -> None:
+def test_judges_server_shims_and_public_names_are_imported_with_the_core_alone() -> None:
     refused = [module for modules in EXTRAS.values() for module in modules] + ["tiktoken"]
     code = f"""
 import importlib, pkgutil, sys
 sys.modules |= dict.fromkeys({refused!r})
-import judges
+import judgegym, judges
 needs_numpy = {{"judges.peers.ranking"}}
 for module in pkgutil.walk_packages(judges.__path__, "judges."):
     if not module.name.endswith("__main__") and module.name not in needs_numpy:
         importlib.import_module(module.name)
+for name in judgegym.__all__:
+    getattr(judgegym, name)
 """
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 

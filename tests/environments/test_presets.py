@@ -1,0 +1,65 @@
+"""The presets of `configs/`: each is valid for its verb, and holds nothing that the verb does not use."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from environments.aspect_critique_environment import AspectCritiqueEnv
+from environments.base import JudgedEnv
+from environments.command_line.arguments import load_settings
+from environments.rubric_absolute_environment import RubricAbsoluteEnv
+from environments.settings.verbs import Verb
+from eval_environments.arena_hard_environment import ArenaHardEnv
+from eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
+from eval_environments.self_critique_environment import SelfCritiqueEnv
+from judges.config.sources import load
+from judges.config.structure import names_given
+from judges.server.settings import RewardServerSettings
+from tests.command import ROOT
+
+ENVIRONMENTS: list[type[JudgedEnv[Any, Any, Any]]] = [
+    ArenaHardEnv, PairwiseJudgementEnv, SelfCritiqueEnv, RubricAbsoluteEnv, AspectCritiqueEnv
+]  # fmt: skip
+CASES: list[tuple[str, type[JudgedEnv[Any, Any, Any]], Verb]] = [
+    (f"{env_type.name}_{purpose}.yaml", env_type, verb)
+    for env_type in ENVIRONMENTS
+    for purpose, verb in (("evaluate", "evaluate"), ("train", "serve"))
+]
+SERVER = "reward_server_rubric.yaml"
+
+
+def test_every_preset_is_tested() -> None:
+    assert {path.name for path in (ROOT / "configs").iterdir()} == {name for name, _, _ in CASES} | {SERVER}
+
+
+@pytest.mark.parametrize(("name", "env_type", "verb"), CASES, ids=[name for name, _, _ in CASES])
+def test_preset_is_valid_and_holds_settings_of_its_verb_only(
+    name: str, env_type: type[JudgedEnv[Any, Any, Any]], verb: Verb
+) -> None:
+    path = ROOT / "configs" / name
+    loaded = load_settings(env_type, [f"--config={path}"], verb=verb)
+    values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    given = set(names_given(type(loaded.settings), values))
+    assert given - {origin for origin, source in loaded.origins.items() if source == str(path)} == set()
+
+
+@pytest.mark.parametrize(("name", "env_type", "verb"), CASES, ids=[name for name, _, _ in CASES])
+def test_command_in_a_preset_names_its_file_its_environment_and_its_verb(
+    name: str, env_type: type[JudgedEnv[Any, Any, Any]], verb: Verb
+) -> None:
+    comments = [line.lstrip("# ") for line in (ROOT / "configs" / name).read_text().splitlines() if line[:1] == "#"]
+    joined = "\n".join(comments).replace("\\\n", " ")
+    (command,) = (shlex.split(line) for line in joined.splitlines() if line.startswith("python "))
+    assert (ROOT / command[1]).is_file() and Path(command[1]).stem == f"{env_type.name}_environment"
+    assert command[2] == verb
+    assert f"configs/{name}" in command
+
+
+def test_preset_of_the_reward_server_is_valid() -> None:
+    settings = load(RewardServerSettings, [f"--config={ROOT / 'configs' / SERVER}"], prog="server").settings
+    assert set(settings.judges()) == {"", "safety"}
