@@ -10,8 +10,7 @@ from judges.offline.request import BadRequest, ChatRequest
 
 _LENIENCY = 0.04  # of a model, up or down: judges differ
 _VOTE_SPREAD = 0.1  # up or down, at temperature 1
-_REVISION_SPREAD = 0.05
-_REVISED = 0.3
+_REVISION_SPREAD, _REVISED = 0.12, 0.3  # of the share of verdicts that a critique weighs again
 _CRITIQUES = (
     "I looked at my evaluation again and asked whether it is too harsh or too lenient.",
     "I went through my rationale once more and looked for what it misses.",
@@ -24,7 +23,9 @@ def judge_reply(reading: Reading, request: ChatRequest, index: int) -> str:
     The first choice without a seed or with seed 0 is the considered one; above temperature 0 all others weigh the text
     under judgment a little differently, as votes do. So do some of the verdicts that follow a critique.
     """
-    rng = generator(index, request.digest, "judge")
+    case = [text for title, text in reading.sections.items() if title != PREVIOUS_EVALUATION]
+    # A second look is a function of the case: once a round has revised a verdict, the next one keeps it.
+    rng = generator(index, repr((request.model, case)) if reading.is_critique else request.digest, "judge")
     is_vote = request.temperature > 0 and (index > 0 or request.seed not in (None, 0))
     spread = _VOTE_SPREAD * request.temperature if is_vote else 0.0
     if reading.is_critique and rng.random() < _REVISED:

@@ -100,7 +100,9 @@ def test_a_critique_keeps_most_verdicts_and_revises_some(kind: Kind) -> None:
     changed = 0
     for number in range(100):
         asked = f"{QUESTION} {number}"
-        changed += value(kind, kind.critique(asked, FAIR)) != value(kind, kind.show(asked, FAIR))
+        revised = value(kind, kind.critique(asked, FAIR))
+        assert value(kind, kind.critique(asked, FAIR, "A second round.")) == revised
+        changed += revised != value(kind, kind.show(asked, FAIR))
     assert 0 < changed < 40
 
 
