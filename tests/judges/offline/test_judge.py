@@ -177,6 +177,13 @@ def test_a_rubrics_format_and_scale_are_those_of_the_system_prompt(
     assert found == sorted(found) and set(found) == set(scale.levels)
 
 
+def test_ratings_go_from_1_to_10() -> None:
+    words = [f"term{number}" for number in range(400)]
+    shown = [KINDS["rating"].show(" ".join(words[:40]), " ".join(words[:length])) for length in range(0, 400, 4)]
+    found = [value(KINDS["rating"], messages) for messages in shown]
+    assert found == sorted(found) and (found[0], found[-1]) == (1, 10) and len(set(found)) > 6
+
+
 def test_models_judge_more_or_less_leniently() -> None:
     kind = KINDS["peer"]
     shown = [kind.show(f"{QUESTION} {number}", GOOD) for number in range(20)]
