@@ -21,8 +21,6 @@ from environments.base import JudgedEnv
 from environments.completions import (
     Completion,
     Conversation,
-    default_thinking_prompt,
-    system_messages,
     system_text,
 )
 from environments.data.aspect_rows import AspectTask, read_answers, read_gold
@@ -32,7 +30,6 @@ from environments.records import Sample
 from environments.roles import RoleConfig
 from environments.settings import SAMPLES
 from environments.settings.verbs import EVALUATIONS, ROLLOUTS
-from judges import prompts
 from judges.aspects.judge import AspectCase
 from judges.aspects.panel import PanelDetail, aspect_judge
 from judges.aspects.prompt import Aspect, aspect_messages
@@ -124,11 +121,10 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
         """The question, with its context; as judge, the judge's prompt, as often as there are votes."""
         config = self.config
         if task.aspect is None:
-            system = system_messages(config, default_thinking_prompt())
             context = "" if task.context is None else f"\n\nContext:\n{task.context}"
-            return [[*system, Message(role="user", content=f"{task.question}{context}")]]
+            return [[*self.system_messages, Message(role="user", content=f"{task.question}{context}")]]
         assert task.answer is not None  # a row without an answer has no gold verdict
-        thinking = system_text(config, prompts.load("thinking_judge"))
+        thinking = system_text(config, "thinking_judge")
         messages = aspect_messages(
             task.aspect.definition,
             task.answer,

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, get_args, get_origin
 
 from environments.clients import Clients
-from environments.completions import Completion, Conversation
+from environments.completions import Completion, Conversation, system_messages
 from environments.data.rows import Split, TaskT
 from environments.metrics import MetricAggregator
 from environments.records import Sample
@@ -42,6 +42,14 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
         invalid_completion_score: score in evaluation of a completion in the wrong format: an answer, and a wrong one.
         config_type: the settings, read from the class's type parameters.
         detail_type: the dataclass of its judgments' detail, read from the class's type parameters.
+
+    Attributes:
+        settings: the command's.
+        config: the environment's own, those under `env`.
+        clients: the clients of judge and policy.
+        verb: what the environment is for.
+        policy_is_judge: the policy judges, and no other judge is called.
+        system_messages: the system prompt of a policy that answers, if there is any.
     """
 
     name: ClassVar[str]
@@ -83,7 +91,9 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
         self.config: ConfigT = settings.env
         self.clients = clients
         self.verb: Verb = verb
-        if not self.config.policy_is_judge:
+        self.policy_is_judge = self.config.policy_is_judge
+        self.system_messages = system_messages(self.config)
+        if not self.policy_is_judge:
             self.open_judges()
 
     @abstractmethod

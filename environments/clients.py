@@ -7,7 +7,7 @@ from typing import Any
 
 import aiohttp
 
-from environments.policy import Policy
+from environments.completions import Policy
 from environments.settings import EnvSettings
 from judges.llm.cache import JudgmentCache
 from judges.llm.client import ChatClient

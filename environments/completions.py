@@ -1,13 +1,19 @@
-"""A policy's completion: what is judged, and whether its format is as asked for."""
+"""A policy and its completions: how it is asked, what of its answer is judged, and whether its format is right.
+
+Only an evaluation asks through `Policy`: training samples its rollouts with their tokens (`environments.rollouts`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from environments.settings import EnvConfig
 from judges import prompts
+from judges.core.judgment import CallRun
+from judges.llm.client import ChatClient
+from judges.llm.errors import EndpointError, FailureKind
 from judges.llm.wire import Choice, Message
 from judges.parsing import thinking
 from judges.parsing.thinking import ThinkingFault
@@ -44,23 +50,21 @@ class Completion:
         return "cut off" if self.finish_reason == "length" else self.thinking_fault
 
 
-def system_text(config: EnvConfig, thinking_prompt: str) -> str:
-    """The thinking prompt (in thinking mode), then the custom system prompt; empty without either."""
-    parts = [config.custom_thinking_prompt or thinking_prompt] if config.thinking_mode else []
+def system_text(config: EnvConfig, built_in: Literal["thinking_assistant", "thinking_judge"]) -> str:
+    """The thinking prompt (in thinking mode; built in unless there is a custom one), then the custom system prompt.
+
+    Empty without either.
+    """
+    parts = [config.custom_thinking_prompt or prompts.load(built_in)] if config.thinking_mode else []
     if config.custom_system_prompt:
         parts.append(config.custom_system_prompt)
     return "\n\n".join(parts)
 
 
-def system_messages(config: EnvConfig, thinking_prompt: str) -> list[Message]:
-    """`system_text` as a message, if there is any."""
-    text = system_text(config, thinking_prompt)
+def system_messages(config: EnvConfig) -> list[Message]:
+    """The system prompt of a policy that answers, as a message, if there is any."""
+    text = system_text(config, "thinking_assistant")
     return [Message(role="system", content=text)] if text else []
-
-
-def default_thinking_prompt() -> str:
-    """The prompt for thinking that assistants get unless an environment has its own."""
-    return prompts.load("thinking_assistant")
 
 
 def read_completion(choice: Choice, config: EnvConfig) -> Completion:
@@ -74,3 +78,59 @@ def read_completion(choice: Choice, config: EnvConfig) -> Completion:
         fault = "empty_answer"
     short = len(answer.strip()) < config.min_response_length
     return Completion(answer, thought, fault, choice.finish_reason, short)
+
+
+class Policy:
+    """Asks the policy in evaluation."""
+
+    def __init__(self, client: ChatClient, config: EnvConfig) -> None:
+        """Ask through `client`, as `config` says."""
+        self.client = client
+        self.config = config
+
+    async def complete(self, conversation: Conversation) -> tuple[Completion, CallRun]:
+        """One completion; one whose answer is too short is asked for again, up to `max_retries` times.
+
+        An answer that is there is kept, whatever becomes of asking again; an endpoint that answers with nothing,
+        again and again, is a policy whose answer is empty.
+
+        Raises:
+            EndpointError: the policy never answered.
+        """
+        run: CallRun | None = None
+        kept: Completion | None = None
+        for _ in range(self.config.max_retries + 1):
+            try:
+                kept, once = await self._ask(conversation)
+            except EndpointError as error:
+                run = _and(run, CallRun(attempts=error.attempts, usage=error.usage))
+                if kept is None and error.kind is FailureKind.EMPTY:
+                    kept = read_completion(Choice(""), self.config)
+                if kept is None:
+                    raise
+                break
+            run = once if run is None else _and(run, once)
+            if not kept.short:
+                break
+        assert kept is not None and run is not None  # the loop runs at least once, and ends with an answer or an error
+        return kept, run
+
+    async def _ask(self, conversation: Conversation) -> tuple[Completion, CallRun]:
+        config = self.config
+        answer = await self.client.chat(
+            conversation,
+            temperature=config.eval_temperature,
+            max_tokens=config.eval_max_tokens,
+            keep=lambda choice: False,  # a client that judges as well may have a cache; answers are drawn anew
+        )
+        run = CallRun(answer.latency_s, answer.attempts, answer.cached, answer.usage)
+        return read_completion(answer.choices[0], config), run
+
+
+def _and(first: CallRun | None, second: CallRun) -> CallRun:
+    """Two calls, one after the other, as one."""
+    if first is None:
+        return second
+    return CallRun(
+        first.latency_s + second.latency_s, first.attempts + second.attempts, False, first.usage + second.usage
+    )

@@ -23,7 +23,7 @@ async def judge_completions(
     Malformed thinking makes the completions invalid without asking the judge. Where the policy is the judge, a
     completion with malformed thinking or one that was cut off says nothing: its answer is shown as empty.
     """
-    if env.config.policy_is_judge:
+    if env.policy_is_judge:
         return await env.judge(task, [replace(each, answer="") if each.unreadable else each for each in completions])
     for completion in completions:
         if completion.thinking_fault is not None:

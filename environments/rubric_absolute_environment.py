@@ -24,8 +24,6 @@ from environments.base import JudgedEnv
 from environments.completions import (
     Completion,
     Conversation,
-    default_thinking_prompt,
-    system_messages,
     system_text,
 )
 from environments.data.rows import Split, load_rows
@@ -35,7 +33,6 @@ from environments.records import Sample
 from environments.roles import RoleConfig
 from environments.settings import SAMPLES
 from environments.settings.verbs import EVALUATE, EVALUATIONS, ROLLOUTS
-from judges import prompts
 from judges.config.fields import setting
 from judges.config.text import TextOrFile
 from judges.core.judgment import Judgment, Status
@@ -148,8 +145,7 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
         """The instruction as it is; as judge, the judge's prompt, as often as there are judgments of an item."""
         config = self.config
         if config.role == "respondent":
-            system = system_messages(config, default_thinking_prompt())
-            return [[*system, Message(role="user", content=task.question)]]
+            return [[*self.system_messages, Message(role="user", content=task.question)]]
         assert task.response is not None  # tasks() left the others out
         messages = rubric_messages(
             task.question,
@@ -158,7 +154,7 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
             task.reference,
             output_format=config.output_format,
             system_prompt=config.judge_system_prompt,
-            system=system_text(config, prompts.load("thinking_judge")),
+            system=system_text(config, "thinking_judge"),
         )
         return [messages] * config.samples_per_item
 

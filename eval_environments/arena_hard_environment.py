@@ -18,7 +18,7 @@ if __name__ == "__main__":  # run as a script, from whichever folder: the packag
 
 
 from environments.base import JudgedEnv
-from environments.completions import Completion, Conversation, default_thinking_prompt, system_messages
+from environments.completions import Completion, Conversation
 from environments.data.rows import Split, answer_text, by_uid, load_rows
 from environments.metrics import MetricAggregator, slug
 from environments.records import Sample
@@ -127,8 +127,7 @@ class ArenaHardEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, ArenaDetail]):
 
     def conversations(self, task: ArenaHardTask) -> list[Conversation]:
         """The prompt as it is, after the system prompt if there is one."""
-        system = system_messages(self.config, default_thinking_prompt())
-        return [[*system, Message(role="user", content=task.question)]]
+        return [[*self.system_messages, Message(role="user", content=task.question)]]
 
     async def judge(self, task: ArenaHardTask, completions: Sequence[Completion]) -> Judgment[ArenaDetail]:
         """Both games at once."""

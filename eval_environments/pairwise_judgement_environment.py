@@ -189,7 +189,7 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
     def conversations(self, task: PairTask) -> list[Conversation]:
         """A choice is one question, or two in both orders; a Ties row has one for each answer."""
         config = self.config
-        system = system_text(config, prompts.load("thinking_judge"))
+        system = system_text(config, "thinking_judge")
         if task.mode == "ties":
             instructions = config.judge_rating_prompt
             return [

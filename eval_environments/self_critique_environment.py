@@ -15,7 +15,7 @@ if __name__ == "__main__":  # run as a script, from whichever folder: the packag
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C while the libraries load just ends; the command takes it over
 
 from environments.base import JudgedEnv
-from environments.completions import Completion, Conversation, default_thinking_prompt, system_messages
+from environments.completions import Completion, Conversation
 from environments.data.rows import Split, load_rows
 from environments.metrics import MetricAggregator, slug
 from environments.records import Sample
@@ -60,8 +60,7 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
 
     def conversations(self, task: PeerTask) -> list[Conversation]:
         """The query as it is, after the system prompt if there is one."""
-        system = system_messages(self.config, default_thinking_prompt())
-        return [[*system, Message(role="user", content=task.question)]]
+        return [[*self.system_messages, Message(role="user", content=task.question)]]
 
     async def judge(self, task: PeerTask, completions: Sequence[Completion]) -> Judgment[PeerTable]:
         """In training: all frozen judges at once."""

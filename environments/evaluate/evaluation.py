@@ -72,7 +72,7 @@ class Evaluation(Generic[TaskT, DetailT]):
     @property
     def title(self) -> str:
         """What is evaluated, and who judges it."""
-        judge = "" if self.env.config.policy_is_judge else f", judged by {self.runner.judge_name}"
+        judge = "" if self.env.policy_is_judge else f", judged by {self.runner.judge_name}"
         return f"{self.env.name}: {self.runner.subject}{judge}"
 
     async def run(self, path: Path, *, in_flight: int, display: report.ProgressDisplay | None) -> EvaluationResult:
@@ -188,5 +188,5 @@ def _counts(env: JudgedEnv[Any, Any, Any], sample: Sample[Any]) -> bool:
 
     A policy that is the judge and never answered was wrong.
     """
-    is_wrong = env.config.policy_is_judge and sample.status == evaluation_metrics.POLICY_FAILED
+    is_wrong = env.policy_is_judge and sample.status == evaluation_metrics.POLICY_FAILED
     return sample.finished or is_wrong

@@ -39,12 +39,15 @@ class RowRunner(Generic[TaskT, DetailT]):
             DataError: the file of answers cannot be loaded, or lacks one.
             SettingsError: the policy is needed, and its API key is missing.
         """
-        env = self._env
-        if env.config.model_answers is not None:
-            self._answers = load_answers(env.config.model_answers, tasks)
-        elif any(env.dataset_answer(task) is None for task in tasks):
+        env, file = self._env, self._env.config.model_answers
+        if file is not None:
+            self._answers = load_answers(file, tasks)
+        else:
+            own = ((task.uid, env.dataset_answer(task)) for task in tasks)
+            self._answers = {uid: answer for uid, answer in own if answer is not None}
+        self.asks_policy = any(task.uid not in self._answers for task in tasks)
+        if self.asks_policy:
             _ = env.clients.policy
-            self.asks_policy = True
 
     @property
     def subject(self) -> str:
@@ -57,7 +60,7 @@ class RowRunner(Generic[TaskT, DetailT]):
     @property
     def judge_name(self) -> str:
         """Who judges."""
-        return self.subject if self._env.config.policy_is_judge else self._env.config.judge_model_name
+        return self.subject if self._env.policy_is_judge else self._env.config.judge_model_name
 
     @property
     def rows_in_flight(self) -> int:
@@ -85,13 +88,12 @@ class RowRunner(Generic[TaskT, DetailT]):
         )
         policy_calls: tuple[CallRun, ...] = ()
         existing = self._answers.get(task.uid)
-        dataset_answer = env.dataset_answer(task)
         if earlier is not None and earlier.completions:
             completions, policy_calls = earlier.completions, earlier.run.policy_calls
-        elif existing is not None:
+        elif existing is not None and env.config.model_answers is not None:
             completions = (read_completion(Choice(existing), env.config),)
-        elif dataset_answer is not None:
-            completions = (Completion(dataset_answer),)  # nobody asked it for thinking
+        elif existing is not None:
+            completions = (Completion(existing),)  # the dataset's: nobody asked it for thinking
         else:
             asking = (env.clients.policy.complete(conversation) for conversation in env.conversations(task))
             replies = await asyncio.gather(*asking, return_exceptions=True)  # none is left running behind us
@@ -114,8 +116,6 @@ class RowRunner(Generic[TaskT, DetailT]):
     def digests(self, task: TaskT) -> tuple[str, str]:
         """What tells a row from one that has changed: all that its judge sees, and what the policy's answer is to."""
         answer = self._answers.get(task.uid)
-        if answer is None:
-            answer = self._env.dataset_answer(task)
         held = task if is_dataclass(task) else (task.uid, task.category, task.question)
         return digest(held, answer), digest(self._env.conversations(task) if answer is None else answer)
 

@@ -8,10 +8,9 @@ from functools import cached_property
 from pathlib import Path
 
 from environments.clients import Clients
-from environments.completions import Conversation, read_completion
+from environments.completions import Conversation, Policy, read_completion
 from environments.data.rows import Task, load_answers
 from environments.offline import STAND_IN_POLICY
-from environments.policy import Policy
 from environments.settings import EnvConfig, EnvSettings
 from environments.settings.verbs import Verb
 from eval_environments.peer.endpoints import ModelSettings

@@ -102,7 +102,7 @@ async def ask_choice(
     except EndpointError as error:
         run = CallRun(attempts=error.attempts, usage=error.usage)
         return JudgeCall(name, "", None, None, f"the judge at {error}", run, True, not error.kind.retryable)
-    choice = answer.first
+    choice = answer.choices[0]
     run = CallRun(answer.latency_s, answer.attempts, answer.cached, answer.usage)
     value = verdict(choice)
     if isinstance(value, NoVerdict):

@@ -2,8 +2,9 @@ from typing import Any
 
 import pytest
 
-from environments.completions import Completion, default_thinking_prompt, read_completion, system_messages
+from environments.completions import Completion, read_completion, system_messages
 from eval_environments.arena_hard_environment import ArenaHardConfig
+from judges import prompts
 from judges.llm.wire import Choice
 
 
@@ -12,6 +13,7 @@ def config(**fields: Any) -> ArenaHardConfig:
 
 
 PLAIN: dict[str, Any] = {}
+BUILT_IN = prompts.load("thinking_assistant")
 THINKING = {"thinking_mode": True}
 BY_TEMPLATE = {"thinking_mode": True, "thinking_opened_by_template": True}
 
@@ -66,15 +68,15 @@ def test_short_is_by_characters_without_the_white_space_around(least: int, short
         ({"custom_thinking_prompt": "T"}, None),
         ({"custom_system_prompt": ""}, None),
         ({"custom_system_prompt": "S"}, "S"),
-        ({"thinking_mode": True}, "built in"),
-        ({"thinking_mode": True, "custom_system_prompt": "S"}, "built in\n\nS"),
+        ({"thinking_mode": True}, BUILT_IN),
+        ({"thinking_mode": True, "custom_system_prompt": "S"}, f"{BUILT_IN}\n\nS"),
         ({"thinking_mode": True, "custom_thinking_prompt": "T", "custom_system_prompt": "S"}, "T\n\nS"),
     ],
 )
 def test_the_system_message(settings: dict[str, Any], expected: str | None) -> None:
-    found = system_messages(config(**settings), "built in")
+    found = system_messages(config(**settings))
     assert found == ([] if expected is None else [{"role": "system", "content": expected}])
 
 
 def test_the_default_prompt_asks_for_the_tags() -> None:
-    assert "<think></think>" in default_thinking_prompt()
+    assert "<think></think>" in BUILT_IN

@@ -94,7 +94,7 @@ async def test_where_the_policy_is_the_judge_no_verdict_is_read_in_a_broken_comp
     completions = (Completion("ab"), replace(Completion("ba"), **fault))
     earlier = Sample[Any]("abc", None, "?", completions, None, None, SampleRun(9.0))
     async with opened(speaking) as (env, _):
-        monkeypatch.setattr(type(env.config), "policy_is_judge", True)
+        monkeypatch.setattr(env, "policy_is_judge", True)
         sample = await finish(env, Word("abc"), earlier)
     assert sample.judgment is not None
     assert (sample.judgment.detail.forwards, sample.judgment.detail.backwards) == ("ab", "")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from environments.policy import Policy
+from environments.completions import Policy
 from environments.settings import PolicySettings
 from eval_environments.arena_hard_environment import ArenaHardConfig
 from judges.llm.client import ChatClient
