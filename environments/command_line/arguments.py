@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from environments import offline
+from environments.command_line import offline
 from environments.command_line.servers import with_replicas
 from environments.command_line.verb_settings import of_verb
 from environments.settings import EnvSettings

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, closing
 from typing import Any
 
-from environments import offline
 from environments.base import JudgedEnv
 from environments.clients import Clients
+from environments.command_line import offline
 from environments.command_line.resume import resume_command
 from environments.command_line.signals import interruptible
 from environments.evaluate import command as evaluate_command

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pydantic import TypeAdapter, ValidationError
 
 from environments.settings import BUNDLED_TOKENIZER, ConfigT, EnvSettings
+from environments.settings.values import STAND_IN_JUDGE, STAND_IN_POLICY
 from judges.config.reading import SettingsSource
 from judges.config.sources import LoadedSettings
 from judges.config.structure import Values
@@ -19,8 +20,6 @@ from judges.offline import StandIn
 SOURCE = "--offline"
 STAND_IN_URL = "http://127.0.0.1:0/v1"
 """What the settings show until the stand-in has a port."""
-STAND_IN_JUDGE = "offline-judge"
-STAND_IN_POLICY = "offline-policy"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Values of settings that can be written in more than one way, and the paths of the bundled files."""
+"""Values that can be written in more than one way, and constants: bundled files, names of the stand-ins."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ from judges.llm import wire
 _PACKAGE = Path(__file__).parents[1]
 SAMPLES = _PACKAGE / "data" / "samples"
 BUNDLED_TOKENIZER = _PACKAGE / "rollouts" / "tokenizers" / "bytes"
+
+STAND_IN_JUDGE = "offline-judge"
+STAND_IN_POLICY = "offline-policy"
+"""The models of the offline stand-ins."""
 
 
 def comma_separated(value: object) -> object:

@@ -1,8 +1,8 @@
 import aiohttp
 import pytest
 
-from environments import offline
-from environments.offline import SOURCE, STAND_IN_URL, stand_ins, with_preset
+from environments.command_line import offline
+from environments.command_line.offline import SOURCE, STAND_IN_URL, stand_ins, with_preset
 from environments.settings import EnvSettings
 from eval_environments.arena_hard_environment import ArenaHardConfig, ArenaHardEnv
 from judges.config.reading import SettingsSource
