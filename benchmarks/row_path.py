@@ -2,9 +2,9 @@
 
 Counted with `sys.setprofile`, in a process of its own for each round, while one row is evaluated: from the moment at
 which the asyncio task that carries the row enters its first function of the project until that task is done, by when
-the row's sample is on disk and the progress display has been told. All tasks and threads count meanwhile, among them
-the two games that are judged at once. That task is the first that runs code of the project once the run directory is
-there.
+the row's sample is on disk. A progress display that a row reports to is on its way; one that looks for itself a few
+times a second is not, unless it looks just then. All tasks and threads count meanwhile, among them the two games that
+are judged at once. That task is the first that runs code of the project once the run directory is there.
 
 Functions are those of the project's packages, the stand-in (`judges/offline`) apart; comprehensions belong to the
 function that they stand in, what is made at run time (dataclasses' constructors) is left out. A change of file is one

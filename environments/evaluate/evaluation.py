@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic
@@ -123,26 +123,37 @@ class Evaluation(Generic[TaskT, DetailT]):
     async def _finish(
         self, earlier: EarlierRows[DetailT], run: RunDirectory, in_flight: int, display: report.ProgressDisplay | None
     ) -> list[Sample[DetailT]]:
-        env, failures = self.env, 0
-        live = MetricAggregator("live")
+        arrived: list[tuple[TaskT, Sample[DetailT]]] = []
+        finishing = finish_rows(
+            self.tasks, self.runner.finish, earlier=earlier, run=run, in_flight=in_flight, arrived=arrived
+        )
+        if display is None:
+            return await finishing
+        display.begin_with(len(earlier.finished))
+        with display.following(self._progress(earlier, arrived)):
+            return await finishing
+
+    def _progress(
+        self, earlier: EarlierRows[DetailT], arrived: Sequence[tuple[TaskT, Sample[DetailT]]]
+    ) -> Callable[[], report.EvaluationProgress]:
+        """How far the evaluation has come: each look counts the samples that have arrived since the one before."""
+        env, live, failures, seen = self.env, MetricAggregator("live"), 0, 0
         headline, words = env.headline
-
-        def finished(task: TaskT, sample: Sample[DetailT]) -> None:
-            nonlocal failures
-            failures += not sample.finished
-            if _counts(env, sample):
-                env.record_metrics(live, task, sample)
-            if display is not None:
-                display.advance(words, live.current(headline), failures, env.clients.judge_cost)
-
         for task in self.tasks:
             if task.uid in earlier.finished:  # a failed one is asked again, and counted then
                 env.record_metrics(live, task, earlier.finished[task.uid])
-        if display is not None:
-            display.begin_with(len(earlier.finished))
-        return await finish_rows(
-            self.tasks, self.runner.finish, earlier=earlier, run=run, in_flight=in_flight, finished=finished
-        )
+
+        def look() -> report.EvaluationProgress:
+            nonlocal failures, seen
+            for task, sample in arrived[seen:]:
+                seen += 1
+                failures += not sample.finished
+                if _counts(env, sample):
+                    env.record_metrics(live, task, sample)
+            done = len(earlier.finished) + seen
+            return report.EvaluationProgress(done, words, live.current(headline), failures, env.clients.judge_cost)
+
+        return look
 
     def _metrics_file(self, metrics: Metrics, started: float, notices: Sequence[str]) -> Mapping[str, JSON]:
         """The skeleton that Atropos writes (`config_general`, `results`), and what was left out and why."""

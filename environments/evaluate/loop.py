@@ -31,7 +31,7 @@ async def finish_rows(
     earlier: EarlierRows[DetailT],
     run: RunDirectory,
     in_flight: int,
-    finished: Callable[[TaskT, Sample[DetailT]], None],
+    arrived: list[tuple[TaskT, Sample[DetailT]]],
 ) -> list[Sample[DetailT]]:
     """Finish the rows that an earlier run has not.
 
@@ -41,7 +41,7 @@ async def finish_rows(
         earlier: what an earlier run brings.
         run: where samples go.
         in_flight: how many rows are under way at once; the endpoints have limits of their own.
-        finished: told of each new sample, in order of arrival.
+        arrived: gets each row with its new sample as soon as that is on disk; a progress display reads it meanwhile.
 
     Returns:
         The samples of all rows, in the order of `tasks`.
@@ -51,32 +51,28 @@ async def finish_rows(
             there is, is on disk.
     """
     missing = [task for task in tasks if task.uid not in earlier.finished]
-    done: dict[str, Sample[DetailT]] = {}
-    failures = handled = 0
-    is_hopeless = False
+    failures, is_hopeless = 0, False
     rows = iter(missing)
 
     def answered(sample: Sample[DetailT]) -> None:
         run.append(ANSWERS, sample.to_line())
 
     async def worker() -> None:
-        nonlocal failures, handled, is_hopeless
+        nonlocal failures, is_hopeless
         for task in rows:
             sample = await finish(task, earlier.failed.get(task.uid), answered)
-            done[task.uid] = sample
-            handled += 1
             run.append(SAMPLES if sample.finished else FAILURES, sample.to_line())
+            arrived.append((task, sample))
             failures += not sample.finished
-            finished(task, sample)
-            is_hopeless = not earlier.finished and failures == handled >= min(HOPELESS_AFTER, len(missing))
+            is_hopeless = not earlier.finished and failures == len(arrived) >= min(HOPELESS_AFTER, len(missing))
             if is_hopeless:
                 return  # no further rows; those under way may still show otherwise
 
-    while handled < len(missing):
-        await _all_of(worker() for _ in range(min(in_flight, len(missing) - handled)))
+    while len(arrived) < len(missing):
+        await _all_of(worker() for _ in range(min(in_flight, len(missing) - len(arrived))))
         if is_hopeless:
-            raise NothingSucceeds(next(reversed(done.values())).error or "no row has a score")
-    samples = {**done, **earlier.finished}
+            raise NothingSucceeds(arrived[-1][1].error or "no row has a score")
+    samples = {**{task.uid: sample for task, sample in arrived}, **earlier.finished}
     return [samples[task.uid] for task in tasks]
 
 

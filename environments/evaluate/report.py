@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -17,6 +19,7 @@ if TYPE_CHECKING:  # rich is imported when a table or a progress bar is drawn: h
     from rich.progress import Progress
 
 _VALUE_WIDTH = 30
+_REFRESH_S = 0.25
 _PLAIN_STEPS = 10  # lines of progress where there is no terminal to redraw
 
 
@@ -98,8 +101,30 @@ def show_table(table: Table) -> None:
     out.print(drawn)
 
 
+@dataclass(frozen=True, slots=True)
+class EvaluationProgress:
+    """How far an evaluation has come.
+
+    Attributes:
+        rows: how many are done, those of an earlier run among them.
+        words: what the headline metric is.
+        headline: its value so far, if it has one.
+        failures: rows that failed so far.
+        judge_cost: US dollars so far.
+    """
+
+    rows: int
+    words: str
+    headline: float | None
+    failures: int
+    judge_cost: float
+
+
 class ProgressDisplay:
-    """A progress bar on a terminal; elsewhere a line at each tenth of the way."""
+    """A progress bar on a terminal; elsewhere a line at each tenth of the way.
+
+    It looks for itself, a few times a second, so that a row that is done need not report to it.
+    """
 
     def __init__(self, total: int) -> None:
         """Show none of `total` rows done."""
@@ -130,27 +155,34 @@ class ProgressDisplay:
         if self._bar is not None:
             self._bar.update(self._row, completed=done)
 
-    def advance(self, words: str, headline: float | None, failures: int, judge_cost: float) -> None:
-        """One more row is done.
+    @contextmanager
+    def following(self, look: Callable[[], EvaluationProgress]) -> Iterator[None]:
+        """Show what `look` finds, a few times a second and once more at the end."""
+        self._timer = asyncio.get_running_loop().call_later(_REFRESH_S, self._refresh, look)
+        try:
+            yield
+        finally:
+            self._timer.cancel()
+            self.show(look())
 
-        Args:
-            words: what the headline metric is.
-            headline: its value so far, if it has one.
-            failures: rows that failed so far.
-            judge_cost: US dollars so far.
-        """
-        self._done += 1
+    def _refresh(self, look: Callable[[], EvaluationProgress]) -> None:
+        self.show(look())
+        self._timer = asyncio.get_running_loop().call_later(_REFRESH_S, self._refresh, look)
+
+    def show(self, progress: EvaluationProgress) -> None:
+        """Show how far the evaluation has come; where there is no terminal, if it has passed another tenth."""
+        before, self._done = self._done, progress.rows
         seconds = time.monotonic() - self._started
         rate = f"{(self._done - self._begun_with) / seconds:.1f} rows/s" if seconds > 0 else ""
         parts = [
-            "" if headline is None else f"{words} {headline:.3f}",
-            f"{failures} failed" if failures else "",
-            f"judge ${judge_cost:.2f}" if judge_cost else "",
+            "" if progress.headline is None else f"{progress.words} {progress.headline:.3f}",
+            f"{progress.failures} failed" if progress.failures else "",
+            f"judge ${progress.judge_cost:.2f}" if progress.judge_cost else "",
         ]
         tally = ", ".join(part for part in parts if part)
         if self._bar is not None:
             self._bar.update(self._row, completed=self._done, rate=rate, tally=tally)
-        elif self._done * _PLAIN_STEPS // self._total > (self._done - 1) * _PLAIN_STEPS // self._total:
+        elif self._done * _PLAIN_STEPS // self._total > before * _PLAIN_STEPS // self._total:
             said = (f"{self._done}/{self._total} rows", rate, tally)
             warn(", ".join(part for part in said if part))
 

@@ -45,8 +45,8 @@ def on_disk(run: RunDirectory, name: str = "samples.jsonl") -> list[str]:
 async def finish_all(
     run: RunDirectory, finish: Finish, rows: list[Row] = ROWS, *, in_flight: int = 8, before: bool = False
 ) -> tuple[list[Sample[Any]], list[str]]:
-    """The samples, and the ids in the order in which they were told of."""
-    told: list[str] = []
+    """The samples, and the ids in the order of their arrival."""
+    arrived: list[tuple[Any, Sample[Any]]] = []
 
     async def finish_row(task: Row, earlier: Sample[Any] | None, answered: object) -> Sample[Any]:
         return await finish(task)
@@ -57,9 +57,9 @@ async def finish_all(
         earlier=EarlierRows({EARLIER.uid: sample(EARLIER.uid)} if before else {}, {}),
         run=run,
         in_flight=in_flight,
-        finished=lambda task, finished: told.append(finished.uid),
+        arrived=arrived,
     )
-    return samples, told
+    return samples, [sample.uid for _, sample in arrived]
 
 
 async def at_once(task: Row) -> Sample[Any]:
@@ -101,16 +101,18 @@ async def test_as_many_rows_as_allowed_are_under_way_and_never_more(run: RunDire
     assert peak == min(in_flight, len(ROWS))
 
 
-async def test_a_sample_is_on_disk_before_it_is_told_of(run: RunDirectory) -> None:
+async def test_a_sample_is_on_disk_before_it_has_arrived(run: RunDirectory) -> None:
     seen: list[bool] = []
 
     async def finish(task: Row, earlier: Sample[Any] | None, answered: object) -> Sample[Any]:
         return sample(task.uid)
 
-    def finished(task: Row, finished: Sample[Any]) -> None:
-        seen.append(on_disk(run)[-1] == finished.uid)
+    class Arrived(list[tuple[Row, Sample[Any]]]):
+        def append(self, row: tuple[Row, Sample[Any]]) -> None:
+            super().append(row)
+            seen.append(on_disk(run)[-1] == row[1].uid)
 
-    await finish_rows(ROWS, finish, earlier=EarlierRows({}, {}), run=run, in_flight=4, finished=finished)
+    await finish_rows(ROWS, finish, earlier=EarlierRows({}, {}), run=run, in_flight=4, arrived=Arrived())
     assert seen == [True] * 30
 
 

@@ -1,10 +1,12 @@
+import asyncio
 import io
+import itertools
 import sys
 
 import pytest
 
 from environments.evaluate import report
-from environments.evaluate.report import ProgressDisplay
+from environments.evaluate.report import EvaluationProgress, ProgressDisplay
 from environments.metrics import Metrics
 from judges.config.sources import ConfigLine
 
@@ -68,8 +70,8 @@ def steps(
 ) -> list[str]:
     with ProgressDisplay(total) as display:
         display.begin_with(done)
-        for _ in range(total - done):
-            display.advance("win rate", headline, failures, cost)
+        for rows in range(done + 1, total + 1):
+            display.show(EvaluationProgress(rows, "win rate", headline, failures, cost))
     captured = capsys.readouterr()
     assert captured.out == "", "progress is no result"
     return captured.err.splitlines()
@@ -106,7 +108,34 @@ def test_on_a_terminal_there_is_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     with ProgressDisplay(3) as display:
         display.begin_with(1)
-        display.advance("win rate", 0.25, 1, 0.0)
+        display.show(EvaluationProgress(2, "win rate", 0.25, 1, 0.0))
     shown = terminal.getvalue()
     assert "2/3" in shown
     assert "win rate 0.250, 1 failed" in shown
+
+
+async def test_the_display_looks_for_itself_again_and_again_and_once_more_at_the_end(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(report, "_REFRESH_S", 0.0)
+    looks, often = itertools.count(1), asyncio.Event()
+
+    def look() -> EvaluationProgress:
+        number = next(looks)
+        if number == 5:
+            often.set()
+        return EvaluationProgress(min(number, 10), "win rate", None, 0, 0.0)
+
+    with ProgressDisplay(10) as display, display.following(look):
+        await asyncio.wait_for(often.wait(), 30)
+        monkeypatch.setattr(report, "_REFRESH_S", 1e6)
+        shown_before = next(looks)
+    assert next(looks) == shown_before + 2, "one look at the end"
+    assert capsys.readouterr().err.startswith("1/10 rows")
+
+
+async def test_rows_that_are_done_between_two_looks_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with ProgressDisplay(10) as display, display.following(lambda: EvaluationProgress(7, "win rate", 0.5, 0, 0.0)):
+        pass
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("7/10 rows, ") and line.endswith("win rate 0.500")
