@@ -49,14 +49,14 @@ class AspectCritiqueConfig(RoleConfig, AspectJudgeSettings):
 
     train_dataset: str = setting(
         "NousResearch/arena-hard-v1-prompts",
-        "Take rows from this dataset: hub name or file.",
+        "Read rows from this dataset: hub name or file.",
         group="data",
         common=True,
     )
     train_split: str = setting("train", "Train on this split of a hub dataset.", verbs=ROLLOUTS, group="data")
     eval_dataset: str | None = setting(
         None,
-        "Take rows of evaluations from this dataset; from train_dataset if unset.",
+        "Evaluate on the rows of this dataset: hub name or file. If unset, on those of train_dataset.",
         verbs=EVALUATIONS,
         group="data",
         common=True,

@@ -58,17 +58,17 @@ class RubricAbsoluteConfig(RoleConfig, RubricJudgeSettings):
 
     score_responses: bool = setting(
         False,
-        "Score the rows' own responses instead of a policy's, and compare the judge's scores with gold.",
+        "Score the responses in the rows instead of a policy's, and compare the judge's scores with the gold scores.",
         verbs=EVALUATE,
         common=True,
     )
     reward: Comparison = setting(
         "distance",
-        "With role=judge, reward a score by its difference Δ from the gold score. exact: 1 if Δ is 0, else 0. "
-        "distance: 1 − |Δ| / (scale_max − scale_min). squared: the same with the square of the fraction.",
+        "With role=judge: choose the reward of a score that differs by Δ from the gold score. exact: 1 if Δ is 0, "
+        "else 0. distance: 1 − |Δ| / (scale_max − scale_min). squared: 1 − (Δ / (scale_max − scale_min))².",
     )
     default_rubric: TextOrFile | None = setting(
-        None, "Use this rubric for rows that have none; @file reads it from a file."
+        None, "Use this rubric for rows without one; @file reads it from a file."
     )
     train_dataset: str = setting(
         "prometheus-eval/Feedback-Collection",

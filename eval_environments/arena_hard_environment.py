@@ -41,28 +41,30 @@ TWO_LOST_GAMES = (0.0, 0.0)
 class ArenaHardConfig(EnvConfig, ArenaJudgeSettings):
     """Arena-Hard's own settings."""
 
-    style_control: bool = setting(False, "Report the win rate at equal length and markdown, too.", verbs=EVALUATIONS)
+    style_control: bool = setting(
+        False, "Also report the win rate adjusted to equal length and markdown of both answers.", verbs=EVALUATIONS
+    )
     train_prompt_dataset: str = setting(
         "NousResearch/arena-hard-v1-prompts",
-        "Take prompts from this dataset: hub name or file.",
+        "Read prompts from this dataset: hub name or file.",
         group="data",
         common=True,
     )
     train_baseline_dataset: str = setting(
         "NousResearch/gpt-4-0314-baseline-arenahard",
-        "Take the baseline's answers from this dataset: hub name or file.",
+        "Read the baseline's answers from this dataset: hub name or file.",
         group="data",
         common=True,
     )
     eval_prompt_dataset: str | None = setting(
         None,
-        "Take prompts of evaluations from this dataset; from train_prompt_dataset if unset.",
+        "Read prompts for evaluations from this dataset; if unset, from train_prompt_dataset.",
         verbs=EVALUATIONS,
         group="data",
     )
     eval_baseline_dataset: str | None = setting(
         None,
-        "Take the baseline of evaluations from this dataset; from train_baseline_dataset if unset.",
+        "Read the baseline's answers for evaluations from this dataset; if unset, from train_baseline_dataset.",
         verbs=EVALUATIONS,
         group="data",
     )

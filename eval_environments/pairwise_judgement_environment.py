@@ -54,60 +54,63 @@ class PairwiseConfig(EnvConfig, ChoiceJudgeSettings):
 
     thinking_mode: bool = setting(
         True,
-        "Ask the policy to think between <think> and </think>, and treat any other form as a wrong answer.",
+        "Ask the policy to think between <think> and </think>; an answer in any other format counts as wrong.",
         group="policy",
         common=True,
     )
     eval_max_tokens: int = setting(
         16384,
-        "Limit a judgement in evaluations to so many tokens; 0 sends no limit.",
+        "Limit a judgement in evaluations to this many tokens; 0 sends no limit.",
         verbs=EVALUATIONS,
         group="policy",
         ge=0,
     )
-    min_response_length: int = setting(0, "Ask again for a judgement with fewer characters.", group="policy", ge=0)
+    min_response_length: int = setting(0, "Retry a judgement with fewer characters.", group="policy", ge=0)
     num_choices: Annotated[int, Field(ge=2, le=MOST_CHOICES)] | Literal["auto"] = setting(
-        4, "Show so many answers, 2 to 26, under a letter each; auto: as many as a row has.", common=True
+        4, "Show this many answers (2 to 26), each under a letter; auto: as many as the row has.", common=True
     )
     eval_categories: Annotated[list[str] | None, NoDecode, BeforeValidator(comma_separated)] = setting(
         None,
-        'Evaluate these subsets only, such as Math,Safety or ["MATH", "SAFETY"]; all if unset.',
+        'Evaluate only these subsets, such as Math,Safety or ["MATH", "SAFETY"]; all if unset.',
         verbs=EVALUATIONS,
         common=True,
         min_length=1,
     )
     max_ties_responses: int = setting(
-        100, "Rate at most so many answers of a row of the Ties subset.", verbs=EVALUATIONS, ge=2
+        100, "Rate at most this many answers of a row of the Ties subset, one call each.", verbs=EVALUATIONS, ge=2
     )
     shuffle: Shuffle = setting(
-        "permutation", "Order the answers by a permutation, or put the correct one into a random place."
+        "permutation",
+        "Choose the order of the answers. permutation: shuffle all. official_swap: put the correct one into a random "
+        "place, as RewardBench-2's code does.",
     )
     parse_mode: Literal["last", "official"] = setting(
-        "last", "Read the last [[X]] or rating of a judgement, or the one that RewardBench-2's own code reads."
+        "last",
+        "Choose how a judgement is read. last: its last [[X]] or rating. official: as RewardBench-2's code reads it.",
     )
     swap_evaluate: bool = setting(
-        False, "Ask for each choice in both orders; it is right only if both are.", verbs=EVALUATIONS
+        False, "Ask for each choice in both orders; a row counts as right only if both are.", verbs=EVALUATIONS
     )
     swap_consistency: bool = setting(
-        False, "Train on each row in reverse order, too, as a second group.", verbs=ROLLOUTS
+        False, "Also train on each row in reverse order, as a second group.", verbs=ROLLOUTS
     )
     min_pass_rate: float = operational(
         0.0,
-        "Drop groups with a smaller share (0 to 1) of right answers: too hard to learn from.",
+        "Drop groups whose share (0 to 1) of right answers is below this: they are too hard to learn from.",
         verbs=ROLLOUTS,
         ge=0,
         le=1,
     )
     max_pass_rate: float = operational(
         1.0,
-        "Drop groups with a greater share (0 to 1) of right answers: too easy to learn from.",
+        "Drop groups whose share (0 to 1) of right answers is above this: they are too easy to learn from.",
         verbs=ROLLOUTS,
         ge=0,
         le=1,
     )
     judge_rating_prompt: TextOrFile | None = setting(
         None,
-        "Replace the built-in instructions of a rating by this text; @file reads it, byte for byte.",
+        "Use this text instead of the built-in instructions of a rating; @file reads it from a file, byte for byte.",
         group="judge",
     )
     eval_dataset: str = setting(
@@ -119,7 +122,7 @@ class PairwiseConfig(EnvConfig, ChoiceJudgeSettings):
     )
     eval_split: str = setting("test", "Evaluate on this split of a hub dataset.", verbs=EVALUATIONS, group="data")
     train_dataset: str | None = setting(
-        None, "Train on this preference data: hub name or file.", verbs=ROLLOUTS, group="data", common=True
+        None, "Train on this dataset of preferences: hub name or file.", verbs=ROLLOUTS, group="data", common=True
     )
     train_split: str = setting("train", "Train on this split of a hub dataset.", verbs=ROLLOUTS, group="data")
 

@@ -32,52 +32,52 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
     )
     show_config: ShowConfig = setting(
         None,
-        "Print the settings with their values and sources, and exit. changed: only those that are not the default.",
+        "Print the settings with values and sources, and exit. changed: only those that differ from the default.",
     )
     limit: int | None = setting(
-        None, "Take only so many rows, chosen by the seed.", verbs=("evaluate", "process"), common=True, ge=1
+        None, "Take at most this many rows, sampled with the seed.", verbs=("evaluate", "process"), common=True, ge=1
     )
     resume: CliImplicitFlag[bool] = setting(
         False,
-        "Continue the run in env.data_dir_to_save_evals: ask only for what is not on disk yet.",
+        "Continue the run in env.data_dir_to_save_evals: call policy and judge only for rows that are not finished.",
         verbs=EVALUATE,
         common=True,
     )
     offline: CliImplicitFlag[bool] = setting(
         False,
-        "Use a local stand-in for each endpoint that is not set, and the bundled samples: no key, no network.",
+        "Use a local stand-in for each endpoint that is not set, and the bundled samples; needs no key or network.",
         common=True,
     )
-    latency_ms: float = setting(0.0, "With --offline: let a stand-in take so many milliseconds for an answer.", ge=0)
+    latency_ms: float = setting(0.0, "With --offline: delay each answer of a stand-in by this many milliseconds.", ge=0)
     faults: dict[str, float] = setting(
-        {}, 'With --offline: let a stand-in fail at these rates, such as {"500": 0.1, "drop": 0.05}.'
+        {}, 'With --offline: let a stand-in fail at these rates (0 to 1), such as {"500": 0.1, "drop": 0.05}.'
     )
 
     _stand_ins: frozenset[str] = frozenset()
     _verb: Verb = "evaluate"
 
     def of_verb(self, verb: Verb) -> Self:
-        """These settings for a verb; `evaluate` is assumed otherwise."""
+        """A copy of these settings for a verb; without it they are those of `evaluate`."""
         settings = self.model_copy()
         settings._verb = verb
         return settings
 
     def standing_in(self, roles: Sequence[str], *, env: ConfigT, openai: PolicySettings) -> Self:
-        """These settings with the URLs of stand-ins for `judge`, `policy` or both."""
+        """A copy of these settings in which `roles` (`judge`, `policy`) are stand-ins; its sections hold the URLs."""
         settings = self.model_copy(update={"env": env, "openai": openai})
         settings._stand_ins = frozenset(roles)
         return settings
 
     @property
     def stand_ins(self) -> tuple[str, ...]:
-        """Which of `judge` and `policy` are the offline stand-in."""
+        """Which of `judge` and `policy` are an offline stand-in."""
         return tuple(sorted(self._stand_ins))
 
     def public(self) -> dict[str, JSON]:
-        """What `config.yaml` holds: the verb's settings but for secrets; it can be given to `--config` again.
+        """What `config.yaml` holds: the verb's settings without secrets, in the form that `--config` reads.
 
-        A stand-in's URL is gone with its run, so it is left out; and so is the name of a key's variable that nobody
-        gave, since what is given there may go to any host.
+        Two things are left out: the URL of a stand-in, which ends with its run; and the default name of a key's
+        variable, because a key whose variable is named in a file may be sent to any host.
         """
         env, openai = self._section(self.env), self._section(self.openai)
         for model, section, name in ((self.env, env, "judge_api_key_env"), (self.openai, openai, "api_key_env")):
@@ -99,7 +99,7 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
         return {name: value for name, value in public.items() if uses(self._verb, type(section), name)}
 
     def matters(self) -> dict[str, JSON]:
-        """The settings that shape what `evaluate` finds, by dotted name: the ones a resumed run cannot change."""
+        """The settings that determine the results of `evaluate`, by dotted name; a resumed run cannot change them."""
         public = self.public()
         env_type = type(self.env)
         shaping = [name for name in env_type.model_fields if not is_operational(env_type, name)]
@@ -110,10 +110,10 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
 
 
 def _expanded(env: BaseModel, name: str) -> list[str]:
-    """The name of a setting; for a list of models, the names of their settings that shape what is found."""
+    """The name of a setting; for a list of models, the names of those of their settings that determine the results."""
     models = getattr(env, name.removeprefix("env."), None) if name.startswith("env.") else None
     if not isinstance(models, list) or not any(isinstance(model, BaseModel) for model in models):
         return [name]
     shaping = [field for field in type(models[0]).model_fields if not is_operational(type(models[0]), field)]
-    # The place behind the last one tells a longer list from this one.
+    # One place more than the list has, so that a longer list differs from this one.
     return [f"{name}.{place}.{field}" for place in range(len(models) + 1) for field in shaping]

@@ -15,72 +15,76 @@ from judges.config.judge import JudgeSettings
 
 
 class CompletionSettings(BaseModel):
-    """How the policy is prompted, sampled and asked again."""
+    """How the policy is prompted and sampled, and when its call is retried."""
 
     help_group: ClassVar[str] = "policy"
 
     thinking_mode: bool = setting(
         False,
-        "Ask the policy to think between <think> and </think>, and treat any other form as a wrong answer.",
+        "Ask the policy to think between <think> and </think>; an answer in any other format counts as wrong.",
         common=True,
     )
     thinking_opened_by_template: bool = setting(
         False,
-        "Accept a lone </think>: the chat template has opened <think> in the prompt already (Qwen3, DeepSeek-R1).",
+        "Accept </think> without <think>: set it if the chat template opens <think> in the prompt (Qwen3, "
+        "DeepSeek-R1).",
     )
     custom_thinking_prompt: str | None = setting(
-        None, "Replace the built-in system prompt of thinking_mode by this text."
+        None, "Use this text instead of the built-in system prompt of thinking_mode."
     )
     custom_system_prompt: str | None = setting(
         None, "Add this text to the system prompt, after the prompt of thinking_mode."
     )
     reasoning_effort: ReasoningEffort | None = setting(
-        None, "Ask a hosted reasoning model for this effort, with a field of the request. Overrides the token budget."
+        None, "Send this reasoning effort to a hosted reasoning model; max_reasoning_tokens is then ignored."
     )
     max_reasoning_tokens: int | None = setting(
-        None, "Ask a hosted reasoning model to think at most so many tokens (1024 to 32000).", ge=1024, le=32000
+        None, "Let a hosted reasoning model think for at most this many tokens (1024 to 32000).", ge=1024, le=32000
     )
     eval_temperature: float = setting(
         0.6, "Sample the policy at this temperature in evaluations.", verbs=EVALUATIONS, ge=0, common=True
     )
     eval_max_tokens: int = setting(
         40960,
-        "Limit an answer in evaluations to so many tokens; 0 sends no limit, so that the endpoint's own applies.",
+        "Limit a completion in evaluations to this many tokens; 0 sends no limit, so that the endpoint's own applies.",
         verbs=EVALUATIONS,
         ge=0,
     )
     min_response_length: int = setting(
-        10, "Ask again for an answer with fewer characters: it is most often a fault of the endpoint.", ge=0
+        10, "Retry a completion with fewer characters, which is usually a fault of the endpoint.", ge=0
     )
     max_retries: int = operational(
-        3, "Retry a policy call that fails, or whose answer is too short, so many times.", ge=0
+        3, "Retry a policy call that failed or returned too short an answer at most this many times.", ge=0
     )
     retry_delay: float = operational(
-        1.0, "Wait at most so many seconds before the first retry; the limit doubles with each retry.", ge=0
+        1.0, "Wait at most this many seconds before the first retry; the limit doubles with each retry.", ge=0
     )
 
 
 class RunSettings(BaseModel):
-    """What a run is given, where its results go, and what is logged."""
+    """Where a run takes given answers from and writes its results, and what it logs."""
 
     help_group: ClassVar[str] = "run"
 
     model_answers: Path | None = setting(
-        None, "Judge the answers in this JSONL file (fields uid and answer), and call no policy.", verbs=EVALUATE
+        None,
+        "Judge the answers in this JSONL file (fields uid and answer) instead of calling a policy.",
+        verbs=EVALUATE,
     )
     data_dir_to_save_evals: str | None = operational(
         None,
-        "Write the evaluation to this directory; if unset, to runs/<environment>--<model>--<time>.",
+        "Write the run to this directory; if unset, to runs/<environment>--<model>--<time>.",
         verbs=EVALUATIONS,
         common=True,
     )
     use_wandb: bool = operational(False, "Log metrics to Weights & Biases.", verbs=EVALUATIONS)
     wandb_name: str | None = operational(
         None,
-        "Name the run at Weights & Biases, and at the rollout API; if unset, after the run directory or environment.",
+        "Use this name at Weights & Biases and at the rollout API; if unset, that of the run directory or the "
+        "environment.",
         verbs=EVALUATIONS,
     )
-    full_debug: bool = operational(False, "Log each call to policy and judge with its messages and its answer.")
+    full_debug: bool = operational(False, "Log the messages and the answer of each call to policy and judge.")
     max_judge_error_rate: float = operational(
         0.05,
         "Fail the command if more than this share of the rows ends without a judgment.",
@@ -91,9 +95,9 @@ class RunSettings(BaseModel):
 
 
 class EnvConfig(CompletionSettings, RunSettings, RolloutSettings, TrainerSettings, JudgeSettings):
-    """What every environment can be told under `env`.
+    """The settings that every environment has under `env`.
 
-    Settings that Atropos has too keep its names, and its defaults unless the test of this module says otherwise.
+    Settings that Atropos also has keep its names, and its defaults but for the exceptions in the test of this module.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -104,7 +108,7 @@ class EnvConfig(CompletionSettings, RunSettings, RolloutSettings, TrainerSetting
         return False
 
     def run_name(self, policy: str) -> str:
-        """What an evaluation's directory is named after: the file of answers, or the policy's model."""
+        """The part of the run directory's name for what is evaluated: the policy's model, or the file of answers."""
         return policy if self.model_answers is None else self.model_answers.stem
 
 

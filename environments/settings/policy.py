@@ -35,7 +35,7 @@ class ReplicaSettings(BaseModel):
 
 
 class PolicySettings(BaseModel):
-    """The policy's endpoint. Settings that Atropos' `APIServerConfig` has too keep its names."""
+    """The policy's endpoint. Settings that Atropos' `APIServerConfig` also has keep its names."""
 
     model_config = ConfigDict(extra="forbid")
     help_group: ClassVar[str] = "policy"
@@ -45,7 +45,7 @@ class PolicySettings(BaseModel):
         _HOSTED, "Call the policy at this OpenAI-compatible URL; separate several replicas with commas.", common=True
     )
     api_key: SecretStr | None = operational(
-        None, "Send this API key to the policy. An environment variable keeps it off the command line: see api_key_env."
+        None, "Send this API key to the policy. Prefer api_key_env, which keeps the key off the command line."
     )
     api_key_env: str = operational(
         "OPENAI_API_KEY",
@@ -54,34 +54,43 @@ class PolicySettings(BaseModel):
     )
     replicas: list[ReplicaSettings] = operational(
         [],
-        "Call these servers of one policy, each with a name or key of its own; a YAML list under `openai` means this.",
+        "Spread calls over these servers of the same policy, each with its base_url and, if they differ, model_name "
+        "and api_key. In YAML a list under `openai` does the same.",
     )
-    timeout: float = operational(1200.0, "Give up one attempt of a policy call after so many seconds.", gt=0)
-    deadline: float = operational(3600.0, "Give up a policy call with all its retries after so many seconds.", gt=0)
+    timeout: float = operational(1200.0, "Stop one attempt of a policy call after this many seconds.", gt=0)
+    deadline: float = operational(
+        3600.0, "Stop retrying a policy call this many seconds after its first attempt.", gt=0
+    )
     num_max_requests_at_once: int = operational(
-        512, "Send the policy at most so many requests at once in training.", verbs=ROLLOUTS, ge=1
+        512, "Send the policy at most this many requests at once in training.", verbs=ROLLOUTS, ge=1
     )
     num_requests_for_eval: int = operational(
-        256, "Send the policy at most so many requests at once in evaluations.", verbs=EVALUATIONS, ge=1
+        256, "Send the policy at most this many requests at once in evaluations.", verbs=EVALUATIONS, ge=1
     )
     requests_per_minute: int | None = operational(
-        None, "Send the policy at most so many requests a minute; no limit if unset.", ge=1
+        None, "Send the policy at most this many requests a minute; no limit if unset.", ge=1
     )
     tokens_per_minute: int | None = operational(
-        None, "Spend at most so many tokens of the policy a minute; no limit if unset.", ge=1
+        None, "Use at most this many tokens of the policy a minute, prompts included; no limit if unset.", ge=1
     )
     n_kwarg_is_ignored: bool = operational(
-        False, "Ask for n completions in n requests: the endpoint ignores `n`. Detected at the first answer if unset."
+        False,
+        "Send n requests for n completions, for endpoints that ignore `n`. If unset, detected at the first answer.",
     )
     extra_body: dict[str, JsonValue] = setting(
         {}, 'Add these fields to each request to the policy, such as {"top_p": 0.95}.'
     )
-    price_input: float = operational(0.0, "Count so many US dollars for a million prompt tokens of the policy.", ge=0)
+    price_input: float = operational(
+        0.0, "Report the policy's cost with this price in US dollars for a million prompt tokens.", ge=0
+    )
     price_output: float = operational(
-        0.0, "Count so many US dollars for a million completion tokens of the policy.", ge=0
+        0.0, "Report the policy's cost with this price in US dollars for a million completion tokens.", ge=0
     )
     server_type: Literal["openai", "trl", "sglang", "vllm"] = operational(
-        "openai", "Use Atropos' token-level client for this kind of server; openai: the chat endpoint.", verbs=ROLLOUTS
+        "openai",
+        "Choose the client for rollouts. openai: chat completions. vllm, sglang, trl: Atropos' token-level client for "
+        "that kind of server.",
+        verbs=ROLLOUTS,
     )
 
     @field_validator("base_url")

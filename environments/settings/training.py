@@ -19,58 +19,68 @@ class RolloutSettings(BaseModel):
     help_group: ClassVar[str] = "rollouts"
 
     group_size: int = operational(
-        4, "Sample so many completions of each prompt; they are trained on together.", verbs=ROLLOUTS, ge=1, common=True
+        4,
+        "Sample this many completions of each prompt; together they are one group.",
+        verbs=ROLLOUTS,
+        ge=1,
+        common=True,
     )
     total_steps: int = operational(
-        1000, "Stop after so many training steps (serve) or groups (process).", verbs=ROLLOUTS, common=True
+        1000,
+        "Stop after this many training steps (serve) or groups (process). serve: -1 takes the trainer's number.",
+        verbs=ROLLOUTS,
+        common=True,
     )
     rollout_temperature: float = operational(
         1.0, "Sample the policy at this temperature in training.", verbs=ROLLOUTS, ge=0, common=True
     )
     train_max_tokens: int = operational(
         16384,
-        "Limit a completion in training to so many tokens; 0 sends no limit, so that the endpoint's own applies.",
+        "Limit a completion in training to this many tokens; 0 sends no limit, so that the endpoint's own applies.",
         verbs=ROLLOUTS,
         ge=0,
     )
     token_source: TokenSource = operational(
         "auto",
-        "Choose where the tokens of a rollout come from. chat: the endpoint returns what it sampled (vLLM 0.10.2 or "
-        "later). token_server: Atropos' token-level servers (openai.server_type vllm, sglang or trl). retokenize: the "
-        "chat template over the text, without logprobs. auto: token_server if the server type is one, else chat if the "
-        "endpoint can, else retokenize.",
+        "Choose where the tokens of a rollout come from. chat: the chat endpoint returns the sampled token ids and "
+        "logprobs (vLLM 0.10.2 or later). token_server: Atropos' token-level servers (openai.server_type vllm, sglang "
+        "or trl). retokenize: the chat template is applied to the text, without logprobs. auto: token_server if "
+        "server_type names one, else chat if the endpoint returns token ids, else retokenize.",
         verbs=ROLLOUTS,
     )
     tokenizer_name: str = operational(
         "NousResearch/DeepHermes-3-Llama-3-3B-Preview",
-        "Tokenize with this tokenizer (hub name or directory), where the endpoint returns no tokens.",
+        "Tokenize with this tokenizer (hub name or directory) if the endpoint returns no token ids.",
         verbs=ROLLOUTS,
     )
     invalid_thinking_reward: float = operational(
         0.0,
-        "Reward malformed thinking with this number. At 0.0 a policy whose answer would get less gains by malforming "
-        "it; -1.0 prevents that.",
+        "Give a completion with malformed thinking this reward. If rewards can be negative, set the lowest one (-1.0): "
+        "at 0.0 the policy gains by breaking the format whenever it would lose.",
         verbs=ROLLOUTS,
     )
     ensure_scores_are_not_same: bool = operational(
-        True, "Drop groups whose scores are all equal: they hold no signal for the trainer.", verbs=ROLLOUTS
+        True, "Drop groups whose rewards are all equal: their advantages are zero.", verbs=ROLLOUTS
     )
-    include_messages: bool = operational(False, "Add the messages to each rollout, beside its tokens.", verbs=ROLLOUTS)
+    include_messages: bool = operational(False, "Send the messages of each rollout with its tokens.", verbs=ROLLOUTS)
     data_path_to_save_groups: str | None = operational(
         None,
-        "Write the groups to this JSONL file, too; process takes data/<environment>.jsonl if unset.",
+        "Write the groups to this JSONL file. If unset, process writes to data/<environment>.jsonl and serve to none.",
         verbs=ROLLOUTS,
         common=True,
     )
     max_num_workers: int = operational(
-        -1, "Work on at most so many groups at once; -1: max_num_workers_per_node for each server.", verbs=ROLLOUTS
+        -1,
+        "Work on at most this many groups at once; -1: max_num_workers_per_node times the number of servers.",
+        verbs=ROLLOUTS,
     )
     max_num_workers_per_node: int = operational(
-        8, "Work on so many groups at once for each server of the policy.", verbs=ROLLOUTS
+        8, "Work on this many groups at once for each server of the policy, if max_num_workers is -1.", verbs=ROLLOUTS
     )
     worker_timeout: float = operational(
         -1,
-        "Drop a group after so many seconds. -1: never; the deadlines of policy and judge lose less.",
+        "Drop a group that takes longer than this many seconds; -1: never. Prefer the deadlines of policy and judge, "
+        "which lose one rollout and not the whole group.",
         verbs=ROLLOUTS,
     )
 
@@ -81,51 +91,51 @@ class TrainerSettings(BaseModel):
     help_group: ClassVar[str] = "trainer"
 
     rollout_server_url: str = operational(
-        "http://localhost:8000", "Send the groups to the rollout API at this URL.", verbs=SERVE, common=True
+        "http://localhost:8000", "Send groups to the rollout API at this URL.", verbs=SERVE, common=True
     )
     inference_weight: float = operational(
         1.0,
-        "Take this share of the policy's capacity, relative to the weights of the other environments at the same API.",
+        "Take a share of the policy's capacity in proportion to this weight, among the environments of the same API.",
         verbs=SERVE,
         gt=0,
     )
     min_batch_allocation: float | None = operational(
-        None, "Reserve this share (0 to 1) of each batch for this environment.", verbs=SERVE
+        None, "Reserve at least this share (0 to 1) of each batch for this environment; no share if unset.", verbs=SERVE
     )
     max_batches_offpolicy: int = operational(
         3,
-        "Queue at most so many batches at the API, so that the policy does not outrun them; 0: no limit.",
+        "Queue at most this many batches at the API; with more, rollouts are from an older policy. 0: no limit.",
         verbs=SERVE,
     )
     max_token_length: int = operational(
         2048,
-        "Tell the API that a rollout has at most so many tokens (serve); drop groups with a longer one, if this is set "
-        "(process; serve drops what the trainer says is too long).",
+        "Limit a rollout's sequence to this many tokens. serve: report it to the API, and drop groups that are longer "
+        "than the trainer allows. process: drop longer groups, if this is set.",
         verbs=ROLLOUTS,
     )
     steps_per_eval: int = operational(
-        100, "Evaluate the policy every so many training steps; 0 or less: never.", verbs=SERVE, common=True
+        100, "Evaluate the policy once in this many training steps; 0 or less: never.", verbs=SERVE, common=True
     )
     max_eval_workers: int = operational(
         16,
-        "Evaluate so many rows at once during training, so that the rollouts keep most of the capacity.",
+        "Evaluate at most this many rows at once during training, so that rollouts keep most of the capacity.",
         verbs=SERVE,
     )
     eval_handling: EvalHandling = operational(
         "NONE",
-        "While an evaluation runs during training, begin groups as before (NONE), fewer (LIMIT_TRAIN: eval_limit_ratio "
-        "of the workers) or no new ones (STOP_TRAIN).",
+        "Choose what happens to rollouts during an evaluation. NONE: new groups start as before. LIMIT_TRAIN: only on "
+        "the share eval_limit_ratio of the workers. STOP_TRAIN: no new groups start.",
         verbs=SERVE,
     )
     eval_limit_ratio: float = operational(
-        0.5, "Keep this share (0 to 1) of the workers on groups while eval_handling is LIMIT_TRAIN.", verbs=SERVE
+        0.5, "With eval_handling=LIMIT_TRAIN: keep this share (0 to 1) of the workers on groups.", verbs=SERVE
     )
     num_rollouts_to_keep: int = operational(
-        32, "Show so many groups in the table of rollouts at Weights & Biases.", verbs=SERVE
+        32, "Show this many groups in the table of rollouts at Weights & Biases.", verbs=SERVE
     )
     num_rollouts_per_group_for_logging: int = operational(
-        1, "Show so many rollouts of each group in that table; -1: all.", verbs=SERVE
+        1, "Show this many rollouts of each group in that table; -1: all.", verbs=SERVE
     )
     min_items_sent_before_logging: int = operational(
-        2, "Log the metrics of a step only if at least so many groups were sent in it.", verbs=SERVE
+        2, "Log the metrics of a step only if at least this many groups were sent in it.", verbs=SERVE
     )

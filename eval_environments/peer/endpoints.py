@@ -35,18 +35,26 @@ class ModelSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    name: str = Field(min_length=1, description="Name the model in tables; unique.")
-    model_name: str | None = setting(None, "Ask for this model at the endpoint; the name if unset.")
+    name: str = Field(min_length=1, description="Call the model by this unique name in tables and metrics.")
+    model_name: str | None = setting(None, "Ask for this model at the endpoint; if unset, for name.")
     base_url: str | None = operational(
         None, "Call the model at this OpenAI-compatible URL; separate several replicas with commas."
     )
-    api_key: SecretStr | None = operational(None, "Send this API key; api_key_env keeps it out of files.")
+    api_key: SecretStr | None = operational(
+        None, "Send this API key. Prefer api_key_env, which keeps the key out of files."
+    )
     api_key_env: str = operational("OPENAI_API_KEY", "Read the API key from this environment variable.")
-    answers: Path | None = setting(None, "Take answers from this JSONL file of uid and answer, and call no endpoint.")
+    answers: Path | None = setting(
+        None, "Take answers from this JSONL file (fields uid and answer) instead of an endpoint."
+    )
     extra_body: dict[str, JsonValue] = setting({}, "Add these fields to each request.")
-    max_concurrency: int = operational(64, "Send at most so many requests at once.", ge=1)
-    price_input: float = operational(0.0, "Count so many US dollars for a million prompt tokens.", ge=0)
-    price_output: float = operational(0.0, "Count so many US dollars for a million completion tokens.", ge=0)
+    max_concurrency: int = operational(64, "Send at most this many requests at once.", ge=1)
+    price_input: float = operational(
+        0.0, "Report the cost with this price in US dollars for a million prompt tokens.", ge=0
+    )
+    price_output: float = operational(
+        0.0, "Report the cost with this price in US dollars for a million completion tokens.", ge=0
+    )
 
     @field_validator("base_url")
     @classmethod

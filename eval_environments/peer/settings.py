@@ -25,36 +25,39 @@ class SelfCritiqueConfig(EnvConfig, PeerJudgeSettings):
 
     candidates: Models = setting(
         [],
-        'Compare these models, given as YAML or JSON: [{"name": "a", "model_name": "…", "base_url": "…", '
+        'Evaluate these models, a YAML or JSON list: [{"name": "a", "model_name": "…", "base_url": "…", '
         '"api_key_env": "…"}, {"name": "b", "answers": "b.jsonl"}].',
         common=True,
     )
     judges: Models = setting(
         [],
-        "Let these models judge, given as candidates are; if unset, the candidates that have an endpoint, and in "
-        "training the model that the judge_* settings name.",
+        "Let these models judge, a list like candidates. If unset: in evaluations the candidates with an endpoint, in "
+        "training the model of the judge_* settings.",
         common=True,
     )
     critique_rounds: int = setting(
         1,
-        "Let each judge reconsider its score in so many rounds; another name of judge_critique_rounds.",
+        "Let each judge critique and revise its score in this many rounds; another name of judge_critique_rounds.",
         common=True,
         ge=0,
     )
-    include_self: bool = setting(False, "Let models judge their own answers, too.")
-    rubric: TextOrFile = setting(DEFAULT_RUBRIC, "Use this rubric for rows that have none; @file reads it from a file.")
+    include_self: bool = setting(False, "Let each model judge its own answers, too.")
+    rubric: TextOrFile = setting(DEFAULT_RUBRIC, "Use this rubric for rows without one; @file reads it from a file.")
     dataset: str | None = setting(
         None,
-        "Take queries from this dataset, hub name or file, with a column query and perhaps a column rubric.",
+        "Read queries from this dataset (hub name or file) with the column query and, optionally, rubric.",
         group="data",
         common=True,
     )
-    split: str = setting("train", "Take this split of a hub dataset.", group="data")
+    split: str = setting("train", "Read this split of a hub dataset.", group="data")
     train_dataset: str | None = setting(
-        None, "Train on the queries of this dataset; on those of dataset if unset.", verbs=ROLLOUTS, group="data"
+        None, "Train on the queries of this dataset; if unset, on those of dataset.", verbs=ROLLOUTS, group="data"
     )
     rows_at_once: int = operational(
-        32, "Work on at most so many queries at once; the endpoints have limits of their own.", verbs=EVALUATE, ge=1
+        32,
+        "Work on at most this many queries at once; each endpoint has its own limit of requests.",
+        verbs=EVALUATE,
+        ge=1,
     )
 
     @model_validator(mode="after")
@@ -71,8 +74,8 @@ class SelfCritiqueConfig(EnvConfig, PeerJudgeSettings):
         return self
 
     def run_name(self, policy: str) -> str:
-        """The candidates, the first two by name; the policy where there are none."""
-        names, more = [each.name for each in self.candidates[:_NAMED]], len(self.candidates) - _NAMED
+        """The names of the first two candidates and the number of the others; the policy if there are no candidates."""
+        names, more = [model.name for model in self.candidates[:_NAMED]], len(self.candidates) - _NAMED
         return "+".join([*names, *([f"{more} more"] if more > 0 else [])]) or policy
 
 
@@ -90,7 +93,7 @@ def read_queries(rows: Sequence[Row], default_rubric: str) -> list[PeerTask]:
     """A task for each row: its query with its own rubric or the default one.
 
     Raises:
-        DataError: a row has no query, a rubric that is no text, or the id of another.
+        DataError: a row has no query, a rubric that is not text, or the id of another row.
     """
     for row in rows:
         if not isinstance(row.values.get("rubric"), str | None):

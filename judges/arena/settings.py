@@ -12,7 +12,7 @@ from judges.config.judge import JudgeSettings
 ArenaProtocol = Literal["three_way", "arena_hard_v0.1"]
 
 STRONG_WEIGHT: Mapping[ArenaProtocol, int] = {"three_way": 1, "arena_hard_v0.1": 3}
-"""How often a strong win or loss (`>>`) counts."""
+"""How many times a strong win or loss (`>>`) counts."""
 
 PROMPTS: Mapping[ArenaProtocol, str] = {
     "three_way": "arena_hard_three_way",
@@ -28,11 +28,15 @@ class ArenaJudgeSettings(JudgeSettings):
 
     judge_protocol: ArenaProtocol = setting(
         "three_way",
-        "Choose labels, their weights and the built-in prompt. three_way: A>B, A=B, B>A. arena_hard_v0.1: with >> as "
-        "well, which counts three times; its built-in prompt asks for the same as the published one in other words, so "
-        "numbers to compare with published ones need that prompt: judge_system_prompt=@file.",
+        "Choose the labels, their weights and the built-in prompt. three_way: A>B, A=B, B>A. arena_hard_v0.1: also "
+        "A>>B and B>>A, which count three times. Its built-in prompt is a rewording of the published one; to compare "
+        "with published numbers set judge_system_prompt=@file to the published prompt.",
     )
-    judge_reask: int = setting(1, "Ask a judge that gave no verdict so many times to finish with one.", ge=0)
+    judge_reask: int = setting(
+        1,
+        "Ask the judge up to this many times again, in the same conversation, for a verdict that its answer lacks.",
+        ge=0,
+    )
 
     def built_in_prompt(self) -> str:
         """The protocol's system prompt."""

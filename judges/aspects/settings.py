@@ -18,7 +18,7 @@ AspectScoring = Literal["majority", "share"]
 
 
 def check_aspects(aspects: Sequence[Aspect]) -> Sequence[Aspect]:
-    """Aspects that can be told apart.
+    """The aspects, after a check that there is at least one and that their names differ.
 
     Raises:
         ValueError: there is none, or two have the same name.
@@ -38,7 +38,7 @@ Aspects = Annotated[tuple[Aspect, ...], NoDecode, BeforeValidator(aspects_of), A
 
 
 class AspectJudgeSettings(JudgeSettings):
-    """Which questions are asked about an answer, and how votes settle them."""
+    """Which questions are asked about an answer, and how votes decide them."""
 
     help_group: ClassVar[str] = "judge"
 
@@ -50,23 +50,27 @@ class AspectJudgeSettings(JudgeSettings):
         common=True,
     )
     strictness: int = setting(
-        1, "Settle each verdict by so many votes; an even number goes up to the next odd one.", common=True, ge=1
+        1,
+        "Take each verdict by majority of this many votes; an even number is raised to the next odd one.",
+        common=True,
+        ge=1,
     )
     scoring: AspectScoring = setting(
-        "majority", "Count a verdict as that of the majority (0 or 1), or as the share of yes votes."
+        "majority",
+        "Choose the value of a verdict. majority: 0 or 1. share: the share of yes votes, which needs all votes.",
     )
 
     def vote_count(self) -> int:
-        """The odd number of votes that a majority is of."""
+        """The odd number of votes of which a majority is taken."""
         return effective_strictness(self.strictness)
 
     def built_in_prompt(self) -> str:
-        """The task with its example."""
+        """The system prompt: the task and its example."""
         return prompts.load("aspect")
 
 
 def effective_strictness(strictness: int) -> int:
-    """The odd number of votes that a strictness stands for.
+    """The number of votes for a strictness: the strictness itself if it is odd, else the next odd number.
 
     >>> [effective_strictness(strictness) for strictness in (1, 2, 3)]
     [1, 3, 3]

@@ -22,13 +22,13 @@ from judges.llm.usage import Prices
 logger = logging.getLogger(__name__)
 
 VOTE_TEMPERATURE = 0.7
-"""Temperature of several votes where none is set: at 0 all votes would be the same answer."""
+"""Default temperature where several votes make one verdict; at 0 all votes would be the same answer."""
 
 
 class JudgeSettings(BaseModel, extra="forbid"):
-    """Settings that every judge has: its endpoint, sampling, prompt and self-critique. A misspelt one is an error.
+    """Settings that every judge has: endpoint, sampling, prompt and self-critique. An unknown setting is an error.
 
-    Each judge's room subclasses it with the settings of that judge; environments and the reward server inherit those.
+    Each judge's package subclasses it with that judge's own settings; environments and the reward server inherit those.
     """
 
     help_group: ClassVar[str] = "judge"
@@ -42,7 +42,7 @@ class JudgeSettings(BaseModel, extra="forbid"):
         common=True,
     )
     judge_api_key: SecretStr | None = operational(
-        None, "Send this API key to the judge. An environment variable keeps it better: see judge_api_key_env."
+        None, "Send this API key to the judge. Prefer judge_api_key_env, which keeps the key off the command line."
     )
     judge_api_key_env: str = operational(
         "ANTHROPIC_API_KEY",
@@ -51,46 +51,46 @@ class JudgeSettings(BaseModel, extra="forbid"):
     )
     judge_temperature: float = setting(
         0.2,
-        "Sample the judge at this temperature; if unset, at 0.7 where several votes make a verdict.",
+        "Sample the judge at this temperature. If unset, several votes or samples of one judgment are drawn at 0.7.",
         common=True,
         ge=0,
     )
-    judge_max_tokens: int = setting(4096, "Limit a judge's answer to so many tokens; 0 sends no limit.", ge=0)
-    judge_max_retries: int = operational(3, "Retry a judge call that fails so many times.", ge=0)
-    judge_timeout: float = operational(300.0, "Give up one attempt of a judge call after so many seconds.", gt=0)
+    judge_max_tokens: int = setting(4096, "Limit the judge's answer to this many tokens; 0 sends no limit.", ge=0)
+    judge_max_retries: int = operational(3, "Retry a failed judge call at most this many times.", ge=0)
+    judge_timeout: float = operational(300.0, "Stop one attempt of a judge call after this many seconds.", gt=0)
     judge_deadline: float = operational(
-        900.0, "Give up a judge call with its retries so many seconds after its first attempt.", gt=0
+        900.0, "Stop retrying a judge call this many seconds after its first attempt; the call then fails.", gt=0
     )
     judge_max_concurrency: int = operational(
-        256, "Send the judge at most so many requests at once; the limit halves while it is overloaded.", ge=1
+        256, "Send the judge at most this many requests at once; the limit is halved while it answers 429 or 503.", ge=1
     )
     judge_requests_per_minute: int | None = operational(
-        None, "Send the judge at most so many requests a minute; no limit if unset.", ge=1
+        None, "Send the judge at most this many requests a minute; no limit if unset.", ge=1
     )
     judge_tokens_per_minute: int | None = operational(
-        None, "Use at most so many tokens of the judge a minute; no limit if unset.", ge=1
+        None, "Use at most this many tokens of the judge a minute, prompts included; no limit if unset.", ge=1
     )
     judge_cache: Path | None = operational(
-        None, "Keep judgments in this file and take repeats from it, which several runs may share; off if unset."
+        None, "Cache judgments in this SQLite file and reuse them; several runs may share it. Off if unset."
     )
     judge_extra_body: dict[str, JsonValue] = setting(
-        {}, 'Add these fields to the judge\'s requests, such as {"reasoning_effort": "low"}.'
+        {}, 'Add these fields to each request to the judge, such as {"reasoning_effort": "low"}.'
     )
     judge_price_input: float = operational(
-        0.0, "Count so many US dollars for a million prompt tokens of the judge.", ge=0
+        0.0, "Report the judge's cost with this price in US dollars for a million prompt tokens.", ge=0
     )
     judge_price_output: float = operational(
-        0.0, "Count so many US dollars for a million completion tokens of the judge.", ge=0
+        0.0, "Report the judge's cost with this price in US dollars for a million completion tokens.", ge=0
     )
     judge_critique_rounds: int = setting(
-        0, "Let the judge critique and revise its own judgment in so many rounds, a call each.", ge=0
+        0, "Let the judge critique and revise its own judgment in this many rounds, one call each.", ge=0
     )
     judge_system_prompt: TextOrFile | None = setting(
-        None, "Replace the judge's built-in system prompt by this text; @file reads it from a file, byte for byte."
+        None, "Use this text instead of the judge's built-in system prompt; @file reads it from a file, byte for byte."
     )
     seed: int = setting(
         0,
-        "Derive every random choice from this number, the id of the row (or request) and the purpose of the choice.",
+        "Seed every random choice (rows, orders of answers, votes, bootstrap); equal seeds give equal choices.",
         common=True,
         group="run",
     )
@@ -104,12 +104,12 @@ class JudgeSettings(BaseModel, extra="forbid"):
     def _set_vote_temperature(self) -> Self:
         if self.vote_count() > 1 and "judge_temperature" not in self.model_fields_set:
             self.judge_temperature = VOTE_TEMPERATURE
-            # Nobody set it: what inherits only the settings that were given must not inherit this one.
+            # Not set by the user: a mount inherits only the settings that were given, so it must not inherit this one.
             self.model_fields_set.discard("judge_temperature")
         return self
 
     def vote_count(self) -> int:
-        """How many independent judgments make one verdict; a judge that votes overrides it."""
+        """How many independent judgments make one verdict; judges with several votes override it."""
         return 1
 
     def built_in_prompt(self) -> str:
@@ -125,12 +125,12 @@ class JudgeSettings(BaseModel, extra="forbid"):
         """What the judge's chat client needs.
 
         Args:
-            retry_delay: upper bound of the first pause before a retry, in seconds.
-            identity: what stands for the endpoint in the cache's key, if not its URL.
-            section: where these settings stand on the command line, for messages.
+            retry_delay: upper bound of the pause before the first retry, in seconds.
+            identity: identifies the endpoint in the cache's key, in place of its URL.
+            section: prefix of these settings on the command line, for messages.
 
         Raises:
-            SettingsError: a key is needed and there is none.
+            SettingsError: the endpoint needs a key and none is set.
         """
         votes = self.vote_count()
         if votes > 1 and self.judge_temperature == 0:
@@ -163,16 +163,16 @@ class JudgeSettings(BaseModel, extra="forbid"):
 def api_key(
     urls: str, *, given: SecretStr | None, variable: str, variable_is_meant: bool, setting: str
 ) -> SecretStr | None:
-    """The key for an endpoint.
+    """The API key for an endpoint; `None` if the host is this machine and no key is set.
 
-    A key in an environment variable goes to no host but the one it is meant for: the setting's default host, or any
-    host if the user named the variable.
+    A key from an environment variable is sent only to the host it belongs to: the setting's default host, or any host
+    if the user named the variable.
 
     Args:
         urls: the endpoint's base URLs.
         given: a key that was set directly.
-        variable: the environment variable that may hold one.
-        variable_is_meant: the variable is for this host.
+        variable: the environment variable that may hold a key.
+        variable_is_meant: the variable's key belongs to this host.
         setting: the setting that names the variable, for the message.
 
     Raises:

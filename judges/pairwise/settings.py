@@ -7,7 +7,7 @@ from judges.config.judge import JudgeSettings
 
 
 class ChoiceJudgeSettings(JudgeSettings):
-    """What every judge has."""
+    """The settings that every judge has."""
 
     def built_in_prompt(self) -> str:
         """The system prompt, with placeholders for the number of answers and the labels."""

@@ -7,8 +7,8 @@ from judges.config.judge import JudgeSettings
 
 
 class PeerJudgeSettings(JudgeSettings):
-    """What every judge has. `judge_system_prompt` is a system message in place of the built-in instructions."""
+    """The settings that every judge has; `judge_system_prompt` is a system message that replaces the instructions."""
 
     def built_in_prompt(self) -> str:
-        """The instructions around the sections of the one user message."""
+        """The instructions in the user message, around its sections."""
         return prompts.load("peer")

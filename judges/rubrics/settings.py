@@ -19,20 +19,23 @@ Pooling = Literal["mean", "median"]
 
 
 class RubricJudgeSettings(JudgeSettings):
-    """How a response is scored: the format, the scale, and what several judgments become."""
+    """How a response is scored: the answer format, the scale, and how several judgments are pooled."""
 
     help_group: ClassVar[str] = "judge"
 
     output_format: RubricFormat = setting(
         "feedback_score",
-        "Ask the judge for this format. feedback_score: [FEEDBACK] … [SCORE] n. result: Feedback: … [RESULT] n.",
+        "Ask the judge to answer in this format. feedback_score: [FEEDBACK] … [SCORE] n. result: Feedback: … "
+        "[RESULT] n, which Prometheus models are trained on.",
     )
-    scale_min: int = setting(1, "Take this as the lowest score.")
-    scale_max: int = setting(5, "Take this as the highest score.", validate_default=True)
-    samples_per_item: int = setting(1, "Ask for so many independent judgments of each response.", ge=1)
-    samples_pooling: Pooling = setting("mean", "Pool several judgments into their mean or their median.")
+    scale_min: int = setting(1, "Use this as the lowest score of the scale.")
+    scale_max: int = setting(5, "Use this as the highest score of the scale; above scale_min.", validate_default=True)
+    samples_per_item: int = setting(1, "Ask for this many independent judgments of each response, one call each.", ge=1)
+    samples_pooling: Pooling = setting("mean", "Pool the judgments of one response into their mean or their median.")
     weighting: Weighting = setting(
-        "none", "logprobs: take the expected score over the scale's tokens, from judges that return logprobs."
+        "none",
+        "Choose how a score is read. none: from the text. logprobs: the expected score over the scale's tokens; the "
+        "endpoint must return top_logprobs.",
     )
 
     @field_validator("scale_max")
@@ -55,13 +58,13 @@ class RubricJudgeSettings(JudgeSettings):
 
     @property
     def scale(self) -> Scale:
-        """The scores."""
+        """The scale of the scores, from lowest to highest."""
         return Scale(self.scale_min, self.scale_max)
 
     def vote_count(self) -> int:
-        """The judgments of each response."""
+        """The number of judgments of each response."""
         return self.samples_per_item
 
     def built_in_prompt(self) -> str:
-        """The system prompt of rows with a reference."""
+        """The system prompt for rows with a reference."""
         return rubric_prompt(self.scale, self.output_format, with_reference=True)

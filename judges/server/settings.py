@@ -39,22 +39,23 @@ class JudgeMount(ArenaJudgeSettings, AspectJudgeSettings, ChoiceJudgeSettings, P
 
     judge: JudgeKind = setting(
         "rubric",
-        "Serve this kind of judge. rubric: a score by a rubric. aspect: yes/no questions. peer: 0 to 100 by a rubric "
-        "in text. arena_hard: against a baseline, or the responses of a request against each other. choice: the best "
-        "of the responses of a request.",
+        "Serve this kind of judge. rubric: score on a scale by a rubric. aspect: yes/no questions. peer: score from 0 "
+        "to 100 by a rubric. arena_hard: win rate against a baseline, or among the responses of one request. choice: "
+        "1 for the best of the responses of one request, 0 for the others.",
         common=True,
     )
     rubric: TextOrFile | None = setting(
         None,
-        "Use this rubric for requests that have none (judges rubric and peer); a general one if unset. @file reads it.",
+        "Use this rubric for requests without one (judges rubric and peer); @file reads it from a file. If unset, a "
+        "general rubric.",
     )
 
     def vote_count(self) -> int:
-        """The votes of a judge of its kind."""
+        """The number of votes that a judge of this kind takes."""
         return _SETTINGS[self.judge].vote_count(self)
 
     def built_in_prompt(self) -> str:
-        """The prompt of a judge of its kind."""
+        """The built-in prompt of a judge of this kind."""
         return _SETTINGS[self.judge].built_in_prompt(self)
 
 
@@ -72,7 +73,7 @@ def _from_json(value: object) -> object:
 
 
 def _hide_keys(mounts: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The mounts with their API keys as secrets, so that no dump of the settings shows one."""
+    """The mounts with their API keys as `SecretStr`, so that no dump of the settings shows a key."""
     for values in mounts.values():
         if isinstance(values.get("judge_api_key"), str):
             values["judge_api_key"] = SecretStr(values["judge_api_key"])
@@ -89,46 +90,61 @@ class RewardServerSettings(SourcedSettings, JudgeMount):
 
     config: Path | None = setting(None, "Read settings from this YAML file.", common=True)
     show_config: ShowConfig = setting(
-        None, "Print the settings with their values and sources, and exit. changed: those that are not the default."
+        None, "Print the settings with values and sources, and exit. changed: only those that differ from the default."
     )
     offline: CliImplicitFlag[bool] = setting(
-        False, "Use a local stand-in as the judge: no key, no network.", common=True
+        False, "Use a local stand-in as the judge, to try the server without a key or network.", common=True
     )
-    latency_ms: float = setting(0.0, "With --offline: let the stand-in take so many milliseconds for an answer.", ge=0)
+    latency_ms: float = setting(
+        0.0, "With --offline: delay each answer of the stand-in by this many milliseconds.", ge=0
+    )
     faults: dict[str, float] = setting(
-        {}, 'With --offline: let the stand-in fail at these rates, such as {"500": 0.1, "drop": 0.05}.'
+        {}, 'With --offline: let the stand-in fail at these rates (0 to 1), such as {"500": 0.1, "drop": 0.05}.'
     )
     mounts: Mounts = setting(
         {},
-        'Serve further judges under names: {"safety": {"judge": "aspect", "aspects": ["harmfulness"]}} is served under '
-        "/safety/…; what a mount does not set is as for the first judge.",
+        'Serve further judges by name: {"safety": {"judge": "aspect", "aspects": ["harmfulness"]}} is served under '
+        "/safety/…. Settings that a mount leaves out are those of the first judge.",
     )
-    host: str = setting("127.0.0.1", "Listen at this address; any other than loopback needs tokens.", common=True)
-    port: int = setting(8400, "Listen at this port; 0 takes a free one.", common=True, ge=0, le=65535)
-    workers: int = setting(1, "Start so many processes that share the port.", common=True, ge=1)
+    host: str = setting("127.0.0.1", "Listen on this address; any other than loopback needs tokens.", common=True)
+    port: int = setting(8400, "Listen on this port; 0 takes a free one.", common=True, ge=0, le=65535)
+    workers: int = setting(
+        1,
+        "Start this many processes that share the port; one is enough unless HTTP keeps a core busy.",
+        common=True,
+        ge=1,
+    )
     tokens: Annotated[dict[str, SecretStr], NoDecode, BeforeValidator(_from_json)] = setting(
         {},
-        'Demand one of these bearer tokens, by name: {"trainer-a": "…"}. JUDGEGYM_TOKENS or the YAML file keep them '
-        "off the command line.",
+        'Accept only requests with one of these bearer tokens, by client name: {"trainer-a": "…"}. Set them in '
+        "JUDGEGYM_TOKENS or the YAML file, which keeps them off the command line.",
         common=True,
     )
-    insecure: CliImplicitFlag[bool] = setting(False, "Serve without tokens, whatever the address is.")
-    deadline: float = setting(100.0, "Answer every request within so many seconds, whatever the judge does.", gt=0)
+    insecure: CliImplicitFlag[bool] = setting(False, "Serve without tokens on any address.")
+    deadline: float = setting(
+        100.0,
+        "Answer every request within this many seconds; responses without a verdict by then are flagged as failed.",
+        gt=0,
+    )
     fallback_score: float = setting(
-        0.0, "Send this number for a failed judge, where a protocol demands a number.", allow_inf_nan=False
+        0.0,
+        "Send this score if the judge fails, in protocols that need a number (OpenRLHF, slime).",
+        allow_inf_nan=False,
     )
     max_pending: int = setting(
-        10_000, "Refuse requests with 503 while so many judgments are in flight or waiting.", ge=1
+        10_000, "Refuse requests with 503 while this many judgments are in flight or queued.", ge=1
     )
-    max_body_mb: float = setting(8.0, "Refuse bodies of more than so many megabytes.", gt=0)
-    body_timeout: float = setting(30.0, "Give up a request whose body takes more than so many seconds.", gt=0)
-    drain_timeout: float = setting(110.0, "Once asked to stop, wait so many seconds for requests in flight.", ge=0)
+    max_body_mb: float = setting(8.0, "Refuse request bodies larger than this many megabytes, with 413.", gt=0)
+    body_timeout: float = setting(
+        30.0, "Refuse a request whose body takes longer than this many seconds to arrive, with 408.", gt=0
+    )
+    drain_timeout: float = setting(110.0, "On SIGTERM, wait up to this many seconds for requests in flight.", ge=0)
 
     def check_access(self) -> None:
-        """Whether who may call the server is settled.
+        """Check that a server which other machines can reach has tokens, or is meant to have none.
 
         Raises:
-            SettingsError: the address is open to others and there is no token.
+            SettingsError: the address is not loopback, and neither tokens nor `insecure` are set; or a token is empty.
         """
         if any(not token.get_secret_value() for token in self.tokens.values()):
             raise SettingsError("--tokens: a token is empty")
@@ -140,10 +156,10 @@ class RewardServerSettings(SourcedSettings, JudgeMount):
         )
 
     def judges(self) -> dict[str, JudgeMount]:
-        """The judges by name; the one without a name is the root's.
+        """The judges by name; the empty name is the judge that is served at the root.
 
         Raises:
-            SettingsError: a mount is wrong.
+            SettingsError: a mount has a bad name, an unknown setting or a bad value.
         """
         own = {name: getattr(self, name) for name in JudgeMount.model_fields if name in self.model_fields_set}
         mounted = {"": JudgeMount(**own)}
