@@ -20,9 +20,9 @@ from judges.config.sources import LoadedSettings, load
 from judges.llm.errors import SettingsError, UserError
 from judges.offline import StandIn
 from judges.server import workers
-from judges.server.access import Access
-from judges.server.app import Service, application
 from judges.server.core import Core
+from judges.server.http.access import Access
+from judges.server.http.app import Service, application
 from judges.server.settings import JudgeMount, RewardServerSettings
 from judges.server.telemetry import JsonLines, telemetry
 

@@ -32,8 +32,8 @@ def app(arguments: dict[str, str]) -> Any:
     import aiohttp.web
     from ray import serve  # late: the extra `ray`
 
-    from judges.server.app import application
     from judges.server.command import service_of
+    from judges.server.http.app import application
 
     most = int(arguments.pop("max_replicas", _MOST_REPLICAS))
     argv = [f"--{name}={value}" for name, value in arguments.items()]

@@ -12,8 +12,8 @@ import aiohttp
 from aiohttp import web
 
 from judges.config.sources import load
-from judges.server.app import Service, application
 from judges.server.command import service_of
+from judges.server.http.app import Service, application
 from judges.server.settings import RewardServerSettings
 from tests.scripted import Reply, Script, ScriptedEndpoint
 

@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
-from judges.server.access import Access
 from judges.server.errors import RequestError, error_response
+from judges.server.http.access import Access
 
 logger = logging.getLogger(__name__)
 

@@ -11,12 +11,12 @@ from typing import Any
 from aiohttp import web
 
 from judges.llm.wire import JSON
-from judges.server import openapi, page
-from judges.server.access import Access
-from judges.server.bodies import read_object, validated
 from judges.server.core import Core, ItemError, OverloadError
 from judges.server.errors import RequestError, json_response
-from judges.server.middleware import Handler, around
+from judges.server.http import openapi, page
+from judges.server.http.access import Access
+from judges.server.http.bodies import read_object, validated
+from judges.server.http.middleware import Handler, around
 from judges.server.protocols.base import Adapter
 from judges.server.protocols.native import Native, result_json
 from judges.server.protocols.nemo_gym import AggregateBody, NemoGym, aggregate

@@ -1,0 +1,1 @@
+"""The HTTP side: routes, callers, bodies, the OpenAPI document and the page."""
