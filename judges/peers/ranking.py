@@ -84,13 +84,17 @@ def _fit(sums: Floats, counts: Floats) -> list[float | None] | str:
 
 
 def _is_connected(counts: Floats) -> bool:
-    from scipy.sparse import csr_matrix  # late: half a second
-    from scipy.sparse.csgraph import connected_components
+    """Whether all candidates are reached from the first judge, over judges and candidates that meet.
 
-    judges, candidates = counts.shape
-    links = np.zeros((judges + candidates, judges + candidates))
-    links[:judges, judges:] = counts > 0
-    return int(connected_components(csr_matrix(links), directed=False)[0]) == 1
+    So are all judges then: each has scored a candidate.
+    """
+    meet = counts > 0
+    reached = np.zeros(counts.shape[1], dtype=bool)
+    nearer = meet[0]
+    while (nearer & ~reached).any():
+        reached |= nearer
+        nearer = meet[meet[:, reached].any(axis=1)].any(axis=0)
+    return bool(reached.all())
 
 
 def adjusted_intervals(
@@ -109,10 +113,14 @@ def adjusted_intervals(
     sums, counts = scores.sums, scores.counts
     candidates = np.flatnonzero(counts.sum(axis=(0, 1)))
     samples: list[list[float]] = []
+    fits: dict[bytes, list[float]] = {}  # few queries are drawn alike again and again
     for drawn in generator.integers(0, queries, size=(rounds if queries > 1 else 1, queries)):
         weights = np.bincount(drawn, minlength=queries).astype(float)
-        fit = _fit(np.tensordot(weights, sums, 1), np.tensordot(weights, counts, 1))
-        values = [] if isinstance(fit, str) else [value for value in fit if value is not None]
+        values = fits.get(weights.tobytes())
+        if values is None:
+            fit = _fit(np.tensordot(weights, sums, 1), np.tensordot(weights, counts, 1))
+            values = [] if isinstance(fit, str) else [value for value in fit if value is not None]
+            fits[weights.tobytes()] = values
         if len(values) == len(candidates):
             samples.append(values)
     if not len(candidates) or not samples:
