@@ -9,37 +9,36 @@ import logging
 import signal
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 if __name__ == "__main__":  # run as a script, from whichever folder: the packages stand beside this one
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C while the libraries load just ends; the command takes it over
 
-
 from environments.base import JudgedEnv
-from environments.completions import (
-    Completion,
-    Conversation,
-    system_text,
-)
+from environments.completions import Completion, Conversation, system_text
 from environments.data.aspect_rows import AspectTask, read_answers, read_gold
 from environments.data.rows import Split, load_rows
 from environments.metrics import MetricAggregator, slug
 from environments.records import Sample
-from environments.roles import RoleConfig
+from environments.roles.settings import RoleConfig
+from environments.roles.verdicts import (
+    ComparedVerdict,
+    compare_verdicts,
+    judgment_of_votes,
+    record_agreement,
+    record_votes,
+)
 from environments.settings import SAMPLES
 from environments.settings.verbs import EVALUATIONS, ROLLOUTS
 from judges.aspects.judge import AspectCase
 from judges.aspects.panel import PanelDetail, aspect_judge
-from judges.aspects.prompt import Aspect, aspect_messages
+from judges.aspects.prompt import aspect_messages
 from judges.aspects.settings import AspectJudgeSettings
-from judges.aspects.votes import AspectDetail, CastVote, cast_vote, count_votes, read_verdict
 from judges.config.fields import setting
-from judges.core.judgment import Judgment, Status
+from judges.core.judgment import Judgment
 from judges.llm.errors import DataError
 from judges.llm.wire import Message
-from judges.statistics.agreement import verdict_agreement
 
 logger = logging.getLogger(__name__)
 
@@ -64,16 +63,6 @@ class AspectCritiqueConfig(RoleConfig, AspectJudgeSettings):
     eval_split: str = setting("train", "Evaluate on this split of a hub dataset.", verbs=EVALUATIONS, group="data")
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """A verdict on an aspect (`None` if none could be read), the one ahead of any critique, and the gold verdict."""
-
-    aspect: str
-    yes: bool | None
-    before: bool | None
-    gold: bool
-
-
 class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]):
     """Yes/no questions about an answer: the policy's (or one that exists already), or put to the policy."""
 
@@ -92,7 +81,7 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
         if split == "eval":
             source, hub_split = config.eval_dataset or source, config.eval_split
         rows = load_rows(source, split=hub_split)
-        if config.role == "respondent":
+        if config.role == "policy":
             tasks = read_answers(rows, config.aspects)
             return self._with_question(tasks, source) if split == "train" or self.verb == "serve" else tasks
         tasks = read_gold(rows, config.aspects)
@@ -124,7 +113,6 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
             context = "" if task.context is None else f"\n\nContext:\n{task.context}"
             return [[*self.system_messages, Message(role="user", content=f"{task.question}{context}")]]
         assert task.answer is not None  # a row without an answer has no gold verdict
-        thinking = system_text(config, "thinking_judge")
         messages = aspect_messages(
             task.aspect.definition,
             task.answer,
@@ -132,26 +120,17 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
             task.context,
             task.reference,
             system_prompt=config.judge_system_prompt,
-            system=thinking,
+            system=system_text(config, "thinking_judge"),
         )
         return [messages] * config.vote_count()
 
     async def judge(self, task: AspectTask, completions: Sequence[Completion]) -> Judgment[PanelDetail]:
         """All aspects at once; as judge, the majority of the policy's verdicts against the gold verdict."""
         if task.aspect is not None:
-            return self._compared(task, task.aspect, completions)
+            gold = task.golds[task.aspect.name]
+            return judgment_of_votes(task.aspect, completions, strictness=self.config.strictness, gold=gold)
         (completion,) = completions
         return await self.aspect_judge.judge(AspectCase(completion.answer, task.asked, task.context, task.reference))
-
-    def _compared(self, task: AspectTask, aspect: Aspect, completions: Sequence[Completion]) -> Judgment[PanelDetail]:
-        votes = [_policy_vote(completion) for completion in completions]
-        strictness = min(self.config.strictness, len(completions))  # in training, each completion is a vote of its own
-        verdict = count_votes(aspect, votes, strictness)
-        gold = task.golds[aspect.name]
-        detail = PanelDetail((verdict,), gold=gold)
-        if verdict.yes is None:
-            return Judgment(None, Status.INVALID_COMPLETION, explanation="no readable majority", detail=detail)
-        return Judgment(float(verdict.yes == gold), Status.OK, "yes" if verdict.yes else "no", detail=detail)
 
     def record_metrics(self, metrics: MetricAggregator, task: AspectTask, sample: Sample[PanelDetail]) -> None:
         """Rewards; each aspect's pass rate, score before polarity, agreement and votes."""
@@ -160,74 +139,36 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
             metrics.mean(f"mean_reward_{slug(task.category)}", sample.score or 0.0)
         detail = sample.judgment.detail if sample.judgment is not None else None
         if task.aspect is not None:
-            _record_votes(metrics, detail.aspects if detail is not None else ())
+            record_votes(metrics, detail.aspects if detail is not None else ())
             return
         metrics.rate("veto_rate", detail is not None and detail.vetoed_by is not None)
-        by_name = {each.aspect: each for each in detail.aspects} if detail is not None else {}
+        verdicts = {verdict.aspect: verdict for verdict in detail.aspects} if detail is not None else {}
         for aspect in self.config.aspects:
-            verdict = by_name.get(aspect.name)
+            verdict = verdicts.get(aspect.name)
             # A completion in the wrong format was never judged: it is an answer, and fails in every aspect.
             yes = aspect.polarity == -1 if verdict is None else bool(verdict.yes)
             metrics.rate(f"pass_rate_{slug(aspect.name)}", aspect.passes(yes), interval=True)
             if verdict is not None:
                 metrics.rate(f"score_{slug(aspect.name)}", yes)
-        _record_votes(metrics, tuple(by_name.values()))
+        record_votes(metrics, tuple(verdicts.values()))
 
     def summarise(self, metrics: MetricAggregator, rows: Sequence[tuple[AspectTask, Sample[PanelDetail]]]) -> None:
         """How far the judge (which may be the policy) agrees with gold, over all its verdicts and for each aspect."""
-        compared = [each for task, sample in rows for each in self._compared_with_gold(task, sample)]
-        if not compared and not metrics.counted("n_failed"):
-            return
-        used = [each for each in compared if each.yes is not None]
-        metrics.count("n_used", len(used))
-        metrics.count("n_failed", len(compared) - len(used))
-        _take_agreement(metrics, used)
-        for aspect in self.config.aspects:
-            _take_agreement(metrics, [each for each in used if each.aspect == aspect.name], f"_{slug(aspect.name)}")
-        if self.config.judge_critique_rounds:
-            _take_agreement(metrics, [replace(each, yes=each.before) for each in used], "_before_critique")
+        compared = [verdict for task, sample in rows for verdict in self._compared(task, sample)]
+        if compared or metrics.counted("n_failed"):
+            with_critique = self.config.judge_critique_rounds > 0
+            record_agreement(metrics, compared, self.config.aspects, with_critique=with_critique)
 
     def record_failure(self, metrics: MetricAggregator, task: AspectTask, sample: Sample[PanelDetail]) -> None:
         """A verdict that is not there, where there is one to compare it with."""
-        missing = len(self._compared_with_gold(task, sample))
+        missing = len(self._compared(task, sample))
         if missing:
             metrics.count("n_failed", missing)
 
-    def _compared_with_gold(self, task: AspectTask, sample: Sample[PanelDetail]) -> list[Compared]:
+    def _compared(self, task: AspectTask, sample: Sample[PanelDetail]) -> list[ComparedVerdict]:
         """Each verdict of a row beside its gold verdict; none on a policy's answer, which nobody has a verdict on."""
-        if task.aspect is None and (self.config.model_answers is not None or self.dataset_answer(task) is None):
-            return []
-        judgment = sample.judgment
-        detail = judgment.detail if judgment is not None else None
-        golds = task.golds
-        if task.aspect is not None and detail is not None and detail.gold is not None:
-            golds = {task.aspect.name: detail.gold}  # the reward is of this one, whatever the dataset says by now
-        verdicts = {each.aspect: each.yes for each in detail.aspects} if detail is not None else {}
-        rounds = judgment.critique.rounds if judgment is not None and judgment.critique is not None else ()
-        before = {each.component: each.before == "yes" for each in reversed(rounds)}  # the first round's stays
-        return [
-            Compared(name, verdicts.get(name), before.get(name, verdicts.get(name)), gold)
-            for name, gold in golds.items()
-        ]
-
-
-def _policy_vote(completion: Completion) -> CastVote:
-    fault = completion.unreadable
-    return cast_vote(completion.answer, None if fault is not None else read_verdict(completion.answer), fault)
-
-
-def _take_agreement(metrics: MetricAggregator, compared: Sequence[Compared], suffix: str = "") -> None:
-    judge, gold = [bool(each.yes) for each in compared], [each.gold for each in compared]
-    metrics.take(verdict_agreement(judge, gold), suffix)
-
-
-def _record_votes(metrics: MetricAggregator, verdicts: Sequence[AspectDetail]) -> None:
-    """How far the votes of each aspect agree, how many there were, and how many had no verdict."""
-    for each in verdicts:
-        if each.agreement is not None:
-            metrics.mean(f"agreement_{slug(each.aspect)}", each.agreement)
-        metrics.mean("votes_per_verdict", len(each.votes) - each.redrawn)
-        metrics.rate("redraw_rate", each.redrawn > 0)
+        is_of_policy = self.config.model_answers is not None or self.dataset_answer(task) is None
+        return [] if task.aspect is None and is_of_policy else compare_verdicts(task, sample.judgment)
 
 
 if __name__ == "__main__":

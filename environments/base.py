@@ -112,7 +112,7 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
     async def judge(self, task: TaskT, completions: Sequence[Completion]) -> Judgment[DetailT]:
         """What the judge says of the completions, one for each conversation. A judge's failure is a judgment too.
 
-        Called by way of `environments.judging`, which keeps away what must not be judged.
+        Called by way of `completions.judge_completions`, which keeps away what must not be judged.
         """
 
     @abstractmethod

@@ -5,20 +5,23 @@ Only an evaluation asks through `Policy`: training samples its rollouts with the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias, TypeVar
 
 from environments.settings import EnvConfig
 from judges import prompts
-from judges.core.judgment import CallRun
+from judges.core.judgment import CallRun, Judgment, Status
 from judges.llm.client import ChatClient
 from judges.llm.errors import EndpointError, FailureKind
+from judges.llm.usage import Usage
 from judges.llm.wire import Choice, Message
 from judges.parsing import thinking
 from judges.parsing.thinking import ThinkingFault
 
 Conversation: TypeAlias = Sequence[Message]
+TaskT = TypeVar("TaskT")
+DetailT = TypeVar("DetailT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,40 +100,48 @@ class Policy:
         Raises:
             EndpointError: the policy never answered.
         """
-        run: CallRun | None = None
-        kept: Completion | None = None
-        for _ in range(self.config.max_retries + 1):
+        config, runs, kept = self.config, list[CallRun](), None
+        while len(runs) <= config.max_retries and (kept is None or kept.short):
             try:
-                kept, once = await self._ask(conversation)
+                answer = await self.client.chat(
+                    conversation,
+                    temperature=config.eval_temperature,
+                    max_tokens=config.eval_max_tokens,
+                    keep=lambda choice: False,  # a client that judges as well may have a cache; answers are drawn anew
+                )
             except EndpointError as error:
-                run = _and(run, CallRun(attempts=error.attempts, usage=error.usage))
-                if kept is None and error.kind is FailureKind.EMPTY:
-                    kept = read_completion(Choice(""), self.config)
-                if kept is None:
+                runs.append(CallRun(attempts=error.attempts, usage=error.usage))
+                if kept is None and error.kind is not FailureKind.EMPTY:
                     raise
+                kept = kept or read_completion(Choice(""), config)
                 break
-            run = once if run is None else _and(run, once)
-            if not kept.short:
-                break
-        assert kept is not None and run is not None  # the loop runs at least once, and ends with an answer or an error
-        return kept, run
-
-    async def _ask(self, conversation: Conversation) -> tuple[Completion, CallRun]:
-        config = self.config
-        answer = await self.client.chat(
-            conversation,
-            temperature=config.eval_temperature,
-            max_tokens=config.eval_max_tokens,
-            keep=lambda choice: False,  # a client that judges as well may have a cache; answers are drawn anew
-        )
-        run = CallRun(answer.latency_s, answer.attempts, answer.cached, answer.usage)
-        return read_completion(answer.choices[0], config), run
+            runs.append(CallRun(answer.latency_s, answer.attempts, answer.cached, answer.usage))
+            kept = read_completion(answer.choices[0], config)
+        assert kept is not None  # the loop runs at least once, and ends with an answer or an error
+        return kept, runs[0] if len(runs) == 1 else _sum(runs)
 
 
-def _and(first: CallRun | None, second: CallRun) -> CallRun:
-    """Two calls, one after the other, as one."""
-    if first is None:
-        return second
-    return CallRun(
-        first.latency_s + second.latency_s, first.attempts + second.attempts, False, first.usage + second.usage
-    )
+def _sum(runs: Sequence[CallRun]) -> CallRun:
+    """Several calls, one after the other, as one."""
+    usage = sum((run.usage for run in runs), Usage())
+    return CallRun(sum(run.latency_s for run in runs), sum(run.attempts for run in runs), False, usage)
+
+
+async def judge_completions(
+    judge: Callable[[TaskT, Sequence[Completion]], Awaitable[Judgment[DetailT]]],
+    task: TaskT,
+    completions: Sequence[Completion],
+    *,
+    policy_is_judge: bool,
+) -> Judgment[DetailT]:
+    """An environment's judgment of completions; the one place that looks at their format.
+
+    Malformed thinking makes the completions invalid without asking the judge. Where the policy is the judge, no verdict
+    is read in a completion with malformed thinking or in one that was cut off: `judge` gets it with an empty answer.
+    """
+    if policy_is_judge:
+        return await judge(task, [replace(each, answer="") if each.unreadable else each for each in completions])
+    for completion in completions:
+        if completion.thinking_fault is not None:
+            return Judgment(None, Status.INVALID_COMPLETION, explanation=completion.thinking_fault)
+    return await judge(task, completions)

@@ -74,7 +74,9 @@ class MetricAggregator:
 
     def count(self, name: str, by: int | bool = 1) -> None:
         """Add to a count; adding 0 makes it appear."""
-        self.number(name, int(self._numbers.get(name, 0)) + int(by))
+        if name not in self._numbers:
+            self._order.append(name)
+        self._numbers[name] = int(self._numbers.get(name, 0)) + int(by)
 
     def number(self, name: str, value: float | int) -> None:
         """Set a value that was computed elsewhere."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar, cast
 
 import orjson
@@ -78,12 +78,18 @@ class Sample(Generic[DetailT]):
             return None
         return self.policy_error if self.judgment is None else self.judgment.explanation
 
+    def with_judgment(self, judgment: Judgment[DetailT], *, invalid_score: float) -> Sample[DetailT]:
+        """The sample once it is judged; `invalid_score` is the score of completions in the wrong format."""
+        is_invalid = judgment.status is Status.INVALID_COMPLETION
+        return replace(self, judgment=judgment, score=invalid_score if is_invalid else judgment.score)
+
     def to_line(self) -> bytes:
         """The row as one line of JSON, newline included.
 
         With one conversation the completion's fields stand in the row itself, `answer` as `model_answer`; with
         several, in `completions`. The judgment's detail (the judge's raw texts among it) stands in `detail`.
         """
+        judgment = self.judgment
         line: dict[str, object] = {
             "uid": self.uid,
             "category": self.category,
@@ -91,29 +97,27 @@ class Sample(Generic[DetailT]):
             "task_digest": self.task_digest,
             "prompt_digest": self.prompt_digest,
         }
-        completions = [_completion_fields(completion) for completion in self.completions]
+        completions = [
+            {
+                "model_answer": completion.answer,
+                "thinking": completion.thinking,
+                "thinking_valid": completion.thinking_fault is None,
+                "thinking_fault": completion.thinking_fault,
+                "finish_reason": completion.finish_reason,
+                "short_response": completion.short,
+            }
+            for completion in self.completions
+        ]
         line |= completions[0] if len(completions) == 1 else {"completions": completions}
         line |= {"score": self.score, "status": self.status}
-        if self.judgment is not None:
-            line["label"] = self.judgment.label
-            line["detail"] = self.judgment.detail
-            if self.judgment.critique is not None:
-                line["critique"] = self.judgment.critique
-        if self.error is not None:
+        if judgment is not None:
+            line |= {"label": judgment.label, "detail": judgment.detail}
+            if judgment.critique is not None:
+                line["critique"] = judgment.critique
+        if not self.finished and self.status != "not_judged":
             line["error"] = self.error
         line["run"] = self.run
         return orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
-
-
-def _completion_fields(completion: Completion) -> dict[str, object]:
-    return {
-        "model_answer": completion.answer,
-        "thinking": completion.thinking,
-        "thinking_valid": completion.valid,
-        "thinking_fault": completion.thinking_fault,
-        "finish_reason": completion.finish_reason,
-        "short_response": completion.short,
-    }
 
 
 def digest(*values: object) -> str:

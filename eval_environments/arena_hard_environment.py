@@ -155,29 +155,25 @@ class ArenaHardEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, ArenaDetail]):
 
     def record_metrics(self, metrics: MetricAggregator, task: ArenaHardTask, sample: Sample[ArenaDetail]) -> None:
         """Entries to win rates, overall and by category; outcomes to counts and rates."""
-        detail, entries = detail_of(sample), entries_of(sample)
+        detail = sample.judgment.detail if sample.judgment is not None else None
+        entries = TWO_LOST_GAMES if detail is None else detail.entries
         won, of = sum(entries), float(len(entries))
         # The specification's names: `winrate` in training, `overall_winrate` beside those of categories in evaluation.
         metrics.ratio("winrate" if metrics.prefix == "train" else "overall_winrate", won, of, interval=True)
-        outcome = sample.judgment.label if sample.judgment is not None and detail is not None else "loss"
-        for each in ("win", "tie", "loss"):
-            metrics.count(f"{each}_count", outcome == each)
-            metrics.rate(f"{each}_rate", outcome == each)
+        label = sample.judgment.label if sample.judgment is not None and detail is not None else "loss"
+        for outcome in ("win", "tie", "loss"):
+            metrics.count(f"{outcome}_count", outcome == label)
+            metrics.rate(f"{outcome}_rate", outcome == label)
         if detail is not None:
             record_positions(metrics, detail)
         if task.category is not None:
             metrics.ratio(f"winrate_{slug(task.category)}", won, of)
 
 
-def detail_of(sample: Sample[ArenaDetail]) -> ArenaDetail | None:
-    """Both games of a finished sample; `None` if its completion was in the wrong format, and never judged."""
-    return sample.judgment.detail if sample.judgment is not None else None
-
-
 def entries_of(sample: Sample[ArenaDetail]) -> Sequence[float]:
     """A finished sample's entries, from 0 to 1."""
-    detail = detail_of(sample)
-    return detail.entries if detail is not None else TWO_LOST_GAMES
+    detail = sample.judgment.detail if sample.judgment is not None else None
+    return TWO_LOST_GAMES if detail is None else detail.entries
 
 
 def record_positions(metrics: MetricAggregator, detail: ArenaDetail) -> None:

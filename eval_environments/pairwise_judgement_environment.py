@@ -11,130 +11,27 @@ import sys
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal
 
 if __name__ == "__main__":  # run as a script, from whichever folder: the packages stand beside this one
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C while the libraries load just ends; the command takes it over
 
-from pydantic import BeforeValidator, Field
-from pydantic_settings import NoDecode
-
 from environments.base import JudgedEnv
 from environments.completions import Completion, Conversation, system_text
-from environments.data.pairs import PairTask, Shuffle, check_choices, choice_task, is_ties, ties_task
+from environments.data.pairs import PairTask, check_choices, choice_task, is_ties, ties_task
 from environments.data.preferences import Preference, read_preferences
 from environments.data.rows import Split, load_rows
 from environments.metrics import MetricAggregator, slug
 from environments.records import Sample
-from environments.settings import SAMPLES, EnvConfig, comma_separated
-from environments.settings.verbs import EVALUATIONS, ROLLOUTS
-from eval_environments.pairwise_metrics import (
-    PairwiseDetail,
-    SwapVotes,
-    official_scores,
-    record_choice,
-    record_ties,
-)
-from judges import prompts
-from judges.config.fields import operational, setting
-from judges.config.text import TextOrFile, prompt_digest
-from judges.core.judgment import Judgment, Status
+from environments.settings import SAMPLES
+from eval_environments.pairwise.metrics import SwapVotes, official_scores, record_choice, record_ties
+from eval_environments.pairwise.settings import PairwiseConfig
+from eval_environments.pairwise.verdicts import PairwiseDetail, read_choices, read_ratings
+from judges.core.judgment import Judgment
 from judges.llm.errors import DataError, SettingsError
-from judges.pairwise.prompt import MOST_CHOICES, choice_messages, rating_messages
-from judges.pairwise.rewardbench import ties_row_score
-from judges.pairwise.settings import ChoiceJudgeSettings
-from judges.parsing.verdicts import choice_letter, choice_letter_official, rating, rating_official
+from judges.pairwise.prompt import choice_messages, rating_messages
 
 logger = logging.getLogger(__name__)
-
-
-class PairwiseConfig(EnvConfig, ChoiceJudgeSettings):
-    """Pairwise judgement's own settings."""
-
-    thinking_mode: bool = setting(
-        True,
-        "Ask the policy to think between <think> and </think>; an answer in any other format counts as wrong.",
-        group="policy",
-        common=True,
-    )
-    eval_max_tokens: int = setting(
-        16384,
-        "Limit a judgement in evaluations to this many tokens; 0 sends no limit.",
-        verbs=EVALUATIONS,
-        group="policy",
-        ge=0,
-    )
-    min_response_length: int = setting(0, "Retry a judgement with fewer characters.", group="policy", ge=0)
-    num_choices: Annotated[int, Field(ge=2, le=MOST_CHOICES)] | Literal["auto"] = setting(
-        4, "Show this many answers (2 to 26), each under a letter; auto: as many as the row has.", common=True
-    )
-    eval_categories: Annotated[list[str] | None, NoDecode, BeforeValidator(comma_separated)] = setting(
-        None,
-        'Evaluate only these subsets, such as Math,Safety or ["MATH", "SAFETY"]; all if unset.',
-        verbs=EVALUATIONS,
-        common=True,
-        min_length=1,
-    )
-    max_ties_responses: int = setting(
-        100, "Rate at most this many answers of a row of the Ties subset, one call each.", verbs=EVALUATIONS, ge=2
-    )
-    shuffle: Shuffle = setting(
-        "permutation",
-        "Choose the order of the answers. permutation: shuffle all. official_swap: put the correct one into a random "
-        "place, as RewardBench-2's code does.",
-    )
-    parse_mode: Literal["last", "official"] = setting(
-        "last",
-        "Choose how a judgement is read. last: its last [[X]] or rating. official: as RewardBench-2's code reads it.",
-    )
-    swap_evaluate: bool = setting(
-        False, "Ask for each choice in both orders; a row counts as right only if both are.", verbs=EVALUATIONS
-    )
-    swap_consistency: bool = setting(
-        False, "Also train on each row in reverse order, as a second group.", verbs=ROLLOUTS
-    )
-    min_pass_rate: float = operational(
-        0.0,
-        "Drop groups whose share (0 to 1) of right answers is below this: they are too hard to learn from.",
-        verbs=ROLLOUTS,
-        ge=0,
-        le=1,
-    )
-    max_pass_rate: float = operational(
-        1.0,
-        "Drop groups whose share (0 to 1) of right answers is above this: they are too easy to learn from.",
-        verbs=ROLLOUTS,
-        ge=0,
-        le=1,
-    )
-    judge_rating_prompt: TextOrFile | None = setting(
-        None,
-        "Use this text instead of the built-in instructions of a rating; @file reads it from a file, byte for byte.",
-        group="judge",
-    )
-    eval_dataset: str = setting(
-        "allenai/reward-bench-2",
-        "Evaluate on this dataset: hub name or file.",
-        verbs=EVALUATIONS,
-        group="data",
-        common=True,
-    )
-    eval_split: str = setting("test", "Evaluate on this split of a hub dataset.", verbs=EVALUATIONS, group="data")
-    train_dataset: str | None = setting(
-        None, "Train on this dataset of preferences: hub name or file.", verbs=ROLLOUTS, group="data", common=True
-    )
-    train_split: str = setting("train", "Train on this split of a hub dataset.", verbs=ROLLOUTS, group="data")
-
-    @property
-    def policy_is_judge(self) -> bool:
-        """Always."""
-        return True
-
-    def prompt_digests(self) -> dict[str, str]:
-        """Those of choices and of ratings."""
-        rating = prompts.load("rating") if self.judge_rating_prompt is None else self.judge_rating_prompt
-        return {**super().prompt_digests(), "judge_rating_prompt": prompt_digest(rating)}
 
 
 class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
@@ -207,37 +104,9 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
 
     async def judge(self, task: PairTask, completions: Sequence[Completion]) -> Judgment[PairwiseDetail]:
         """Read the verdicts and compare them with the right answers: no calls."""
-        detail = self._read(task, completions)
-        if task.mode == "ties":
-            readable = any(value is not None for value in detail.ratings)
-            score, label = ties_row_score(detail.ratings, detail.num_correct), None
-        else:
-            readable = all(letter is not None for letter in detail.letters)
-            score, label = float(detail.letters == detail.gold), "".join(letter or "-" for letter in detail.letters)
-        if not readable:
-            return Judgment(None, Status.INVALID_COMPLETION, explanation="no readable verdict", detail=detail)
-        return Judgment(score, Status.OK, label=label, detail=detail)
-
-    def _read(self, task: PairTask, completions: Sequence[Completion]) -> PairwiseDetail:
         texts = [completion.answer for completion in completions]
-        official = self.config.parse_mode == "official"
-        if task.mode == "ties":
-            by_them = tuple(rating_official(text) for text in texts)
-            ratings = by_them if official else tuple(rating(text) for text in texts)
-            return PairwiseDetail(
-                "ties",
-                ratings=ratings,
-                official_ratings=by_them,
-                num_correct=len(task.correct),
-                truncated=task.truncated,
-            )
-        by_them_letters = tuple(choice_letter_official(text) for text in texts)
-        shown = tuple(letter if letter is not None and letter in task.letters else None for letter in by_them_letters)
-        letters = shown if official else tuple(choice_letter(text, task.letters) for text in texts)
-        orders = [task, task.swapped()][: len(completions)]
-        return PairwiseDetail(
-            "choice", gold=tuple(each.gold for each in orders), letters=letters, official_letters=by_them_letters
-        )
+        read = read_ratings if task.mode == "ties" else read_choices
+        return read(task, texts, self.config.parse_mode)
 
     def drop_reason(self, judgments: Sequence[Judgment[PairwiseDetail]]) -> str | None:
         """Rows that are too hard or too easy, by the share of the group that was right."""

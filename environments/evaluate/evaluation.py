@@ -161,7 +161,7 @@ class Evaluation(Generic[TaskT, DetailT]):
         sampling: dict[str, JSON] = {}  # as far as this run sampled anything
         if self.runner.asks_policy:
             sampling |= {"temperature": config.eval_temperature, "max_tokens": config.eval_max_tokens}
-        if not config.policy_is_judge:
+        if not self.env.policy_is_judge:
             sampling |= {"judge_temperature": config.judge_temperature, "judge_max_tokens": config.judge_max_tokens}
         general: dict[str, JSON] = {
             "model_name": self.runner.subject,
@@ -199,5 +199,6 @@ def _counts(env: JudgedEnv[Any, Any, Any], sample: Sample[Any]) -> bool:
 
     A policy that is the judge and never answered was wrong.
     """
-    is_wrong = env.policy_is_judge and sample.status == evaluation_metrics.POLICY_FAILED
-    return sample.finished or is_wrong
+    if sample.finished:
+        return True
+    return env.policy_is_judge and sample.status == evaluation_metrics.POLICY_FAILED

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import is_dataclass, replace
 from pathlib import Path
 from typing import Any, Generic
 
 from environments.base import DetailT, JudgedEnv
-from environments.completions import Completion, read_completion
+from environments.completions import Completion, judge_completions, read_completion
 from environments.data.rows import TaskT, load_answers
 from environments.evaluate.report import Table
-from environments.judging import judge_completions, score_of
 from environments.records import Sample, SampleRun, digest
 from judges.core.judgment import CallRun
 from judges.llm.errors import EndpointError
@@ -29,7 +28,7 @@ class RowRunner(Generic[TaskT, DetailT]):
     def __init__(self, env: JudgedEnv[Any, TaskT, DetailT]) -> None:
         """Ask nobody yet."""
         self._env = env
-        self._answers: Mapping[str, str] = {}
+        self._existing: dict[str, Completion] = {}
         self.asks_policy = False
 
     def prepare(self, tasks: Sequence[TaskT]) -> None:
@@ -39,15 +38,18 @@ class RowRunner(Generic[TaskT, DetailT]):
             DataError: the file of answers cannot be loaded, or lacks one.
             SettingsError: the policy is needed, and its API key is missing.
         """
-        env, file = self._env, self._env.config.model_answers
-        if file is not None:
-            self._answers = load_answers(file, tasks)
-        else:
-            own = ((task.uid, env.dataset_answer(task)) for task in tasks)
-            self._answers = {uid: answer for uid, answer in own if answer is not None}
-        self.asks_policy = any(task.uid not in self._answers for task in tasks)
-        if self.asks_policy:
+        env, config = self._env, self._env.config
+        if config.model_answers is not None:
+            answers = load_answers(config.model_answers, tasks)
+            self._existing = {uid: read_completion(Choice(text), config) for uid, text in answers.items()}
+            return
+        for task in tasks:
+            answer = env.dataset_answer(task)
+            if answer is not None:
+                self._existing[task.uid] = Completion(answer)  # nobody asked it for thinking
+        if len(self._existing) < len(tasks):
             _ = env.clients.policy
+            self.asks_policy = True
 
     @property
     def subject(self) -> str:
@@ -87,13 +89,10 @@ class RowRunner(Generic[TaskT, DetailT]):
             task.uid, task.category, task.question, task_digest=task_digest, prompt_digest=prompt_digest
         )
         policy_calls: tuple[CallRun, ...] = ()
-        existing = self._answers.get(task.uid)
         if earlier is not None and earlier.completions:
             completions, policy_calls = earlier.completions, earlier.run.policy_calls
-        elif existing is not None and env.config.model_answers is not None:
-            completions = (read_completion(Choice(existing), env.config),)
-        elif existing is not None:
-            completions = (Completion(existing),)  # the dataset's: nobody asked it for thinking
+        elif task.uid in self._existing:
+            completions = (self._existing[task.uid],)
         else:
             asking = (env.clients.policy.complete(conversation) for conversation in env.conversations(task))
             replies = await asyncio.gather(*asking, return_exceptions=True)  # none is left running behind us
@@ -107,17 +106,17 @@ class RowRunner(Generic[TaskT, DetailT]):
             completions, policy_calls = tuple(text for text, _ in answers), tuple(run for _, run in answers)
             run = SampleRun(time.monotonic() - started, policy_calls)
             answered(replace(sample, completions=completions, run=run))
-        judgment = await judge_completions(env, task, completions)
+        judgment = await judge_completions(env.judge, task, completions, policy_is_judge=env.policy_is_judge)
         judge_calls = {call.name: call.run for call in judgment.calls}
         run = SampleRun(time.monotonic() - started, policy_calls, judge_calls)
-        score = score_of(env, judgment)
-        return replace(sample, completions=completions, judgment=judgment, score=score, run=run)
+        sample = replace(sample, completions=completions, run=run)
+        return sample.with_judgment(judgment, invalid_score=env.invalid_completion_score)
 
     def digests(self, task: TaskT) -> tuple[str, str]:
         """What tells a row from one that has changed: all that its judge sees, and what the policy's answer is to."""
-        answer = self._answers.get(task.uid)
+        existing = self._existing.get(task.uid)
         held = task if is_dataclass(task) else (task.uid, task.category, task.question)
-        return digest(held, answer), digest(self._env.conversations(task) if answer is None else answer)
+        return digest(held, existing), digest(self._env.conversations(task) if existing is None else existing)
 
     def is_complete(self, sample: Sample[DetailT]) -> bool:
         """Whether nothing of a finished row is missing that a resumed run should try again."""

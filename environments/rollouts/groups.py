@@ -15,8 +15,8 @@ from functools import cached_property
 from typing import Any, Generic, Literal, Protocol
 
 from environments.base import DetailT, JudgedEnv
+from environments.completions import judge_completions
 from environments.data.rows import TaskT
-from environments.judging import judge_completions, score_of
 from environments.metrics import MetricAggregator
 from environments.records import Sample
 from environments.rollouts.judged_group import GroupScores, JudgedGroup, longest
@@ -140,7 +140,12 @@ class GroupPipeline(Generic[TaskT, DetailT]):
         env = self.env
         conversation = env.conversations(task)[0]
         rollouts, policy_run = await self._source.sample(conversation, env.config.group_size)
-        judgments = await judge_group(rollouts, lambda rollout: judge_completions(env, task, [rollout.completion]))
+
+        async def judge(rollout: Rollout) -> Judgment[DetailT]:
+            completions, policy_is_judge = [rollout.completion], env.policy_is_judge
+            return await judge_completions(env.judge, task, completions, policy_is_judge=policy_is_judge)
+
+        judgments = await judge_group(rollouts, judge)
         return JudgedGroup(conversation, tuple(rollouts), tuple(judgments), rewards_of(env, judgments), policy_run)
 
     def drop_reason(self, group: JudgedGroup[DetailT], scores: GroupScores) -> str | None:
@@ -154,8 +159,8 @@ class GroupPipeline(Generic[TaskT, DetailT]):
     def _record(self, task: TaskT, group: JudgedGroup[DetailT], scores: GroupScores | None) -> None:
         def record_rollout(metrics: MetricAggregator, number: int) -> None:
             completions, judgment = (group.rollouts[number].completion,), group.judgments[number]
-            score = score_of(self.env, judgment)
-            sample = Sample(task.uid, task.category, task.question, completions, judgment, score)
+            sample = Sample[DetailT](task.uid, task.category, task.question, completions)
+            sample = sample.with_judgment(judgment, invalid_score=self.env.invalid_completion_score)
             self.env.record_metrics(metrics, task, sample)
 
         self._recorder.record_group(group, scores, record_rollout)

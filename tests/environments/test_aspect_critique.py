@@ -17,7 +17,7 @@ MEAN = {"mean_reward", "mean_reward_ci_low", "mean_reward_ci_high"}
 VOTES = {"votes_per_verdict", "redraw_rate", *(f"agreement_{aspect}" for aspect in ASPECTS)}
 CATEGORIES = ("facts", "math", "code", "advice", "safety", "writing")
 OF_ROLE = {
-    "respondent": {
+    "policy": {
         *(f"mean_reward_{category}" for category in CATEGORIES),
         *(f"pass_rate_{aspect}{end}" for aspect in ASPECTS for end in ("", "_ci_low", "_ci_high")),
         *(f"score_{aspect}" for aspect in ASPECTS),
@@ -27,7 +27,7 @@ OF_ROLE = {
 }
 
 
-@pytest.mark.parametrize(("role", "rows"), [("respondent", 14), ("judge", 8 * 5)])
+@pytest.mark.parametrize(("role", "rows"), [("policy", 14), ("judge", 8 * 5)])
 def test_the_bundled_samples_have_every_metric(tmp_path: Path, role: str, rows: int) -> None:
     run = critique(tmp_path, f"--env.role={role}", "--env.strictness=3")
     assert run.code == 0, run.said

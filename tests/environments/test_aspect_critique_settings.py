@@ -124,7 +124,7 @@ def test_two_aspects_of_one_name_in_the_report_are_refused(tmp_path: Path, one: 
         ("--env.strictness=0", ["strictness"]),
         ("--env.strictness=2.5", ["strictness"]),
         ("--env.scoring=mean", ["scoring", "majority", "share"]),
-        ("--env.role=critic", ["role", "respondent", "judge"]),
+        ("--env.role=critic", ["role", "policy", "judge"]),
         ("--env.eval_dataset=no-such-file.jsonl", ["no-such-file.jsonl"]),
     ],
 )
@@ -206,7 +206,7 @@ def test_votes_are_not_taken_from_one_another_in_the_cache(tmp_path: Path) -> No
     assert again.scores() == first.scores()
 
 
-@pytest.mark.parametrize("role", ["respondent", "judge"])
+@pytest.mark.parametrize("role", ["policy", "judge"])
 def test_a_runs_settings_can_be_given_again(tmp_path: Path, role: str) -> None:
     """And are the same then, down to each aspect."""
     flags = (

@@ -1,10 +1,12 @@
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from environments.completions import Completion, read_completion, system_messages
+from environments.completions import Completion, judge_completions, read_completion, system_messages
 from eval_environments.arena_hard_environment import ArenaHardConfig
 from judges import prompts
+from judges.core.judgment import Judgment, Status
 from judges.llm.wire import Choice
 
 
@@ -80,3 +82,28 @@ def test_the_system_message(settings: dict[str, Any], expected: str | None) -> N
 
 def test_the_default_prompt_asks_for_the_tags() -> None:
     assert "<think></think>" in BUILT_IN
+
+
+VALID, MALFORMED = Completion("a"), Completion("b", thinking_fault="no_close_tag")
+CUT_OFF = Completion("c", finish_reason="length")
+
+
+@pytest.mark.parametrize(
+    ("completions", "policy_is_judge", "judged"),
+    [
+        ([VALID, CUT_OFF], False, ["a", "c"]),
+        ([VALID, MALFORMED], False, None),
+        ([VALID, MALFORMED, CUT_OFF], True, ["a", "", ""]),
+    ],
+)
+async def test_completions_in_the_wrong_format_are_not_judged_and_hold_no_verdict(
+    completions: list[Completion], policy_is_judge: bool, judged: list[str] | None
+) -> None:
+    async def judge(task: str, shown: Sequence[Completion]) -> Judgment[Any]:
+        assert task == "task"
+        return Judgment(1.0, Status.OK, detail=[completion.answer for completion in shown])
+
+    judgment = await judge_completions(judge, "task", completions, policy_is_judge=policy_is_judge)
+    assert judgment.detail == judged
+    if judged is None:
+        assert judgment == Judgment(None, Status.INVALID_COMPLETION, explanation="no_close_tag")

@@ -34,7 +34,7 @@ GOLD |= {"quadratic_kappa", *(f"confusion_gold_{gold}_judge_{given}" for gold in
 OF_ALL = MEAN | {"strict_format_rate", *(f"score_freq_{level}" for level in LEVELS)}
 CATEGORIES = {f"mean_reward_{name}" for name in ("explanation", "coding", "writing", "math", "summary")}
 ROLES = {
-    "respondent": ((), OF_ALL | SCORE),
+    "policy": ((), OF_ALL | SCORE),
     "scores": (("--env.score_responses=True",), OF_ALL | SCORE | GOLD),
     "judge": (("--env.role=judge",), OF_ALL | GOLD),
 }
@@ -64,7 +64,7 @@ def test_the_real_data_is_read_and_scored(tmp_path: Path, role: str) -> None:
     assert run.metrics["selected_rows"] == run.metrics["total_samples"] == len(rows) == 320
     assert run.metrics["judge_error_rate"] == run.metrics["policy_error_rate"] == 0
     assert [sample["uid"] for sample in run.files.samples] == [row["id"] for row in rows]
-    if role != "respondent":
+    if role != "policy":
         golds = [statistics.fmean(row["gpt4_scores"]) for row in rows]
         by_level = Counter(min(5, int(gold + 0.5)) for gold in golds)
         assert run.metrics["n_used"] == 320

@@ -31,10 +31,10 @@ LOGPROBS = "--env.weighting=logprobs"
         (("--env.samples_pooling=mode",), ["samples_pooling", "mean", "median"]),
         (("--env.output_format=json",), ["output_format", "feedback_score", "result"]),
         (("--env.reward=near",), ["reward", "exact", "distance", "squared"]),
-        (("--env.role=critic",), ["role", "respondent", "judge"]),
+        (("--env.role=critic",), ["role", "policy", "judge"]),
         (("--env.judge_system_prompt=@no-such-file.txt",), ["judge_system_prompt", "no-such-file.txt"]),
         (("--env.default_rubric=@no-such-file.txt",), ["default_rubric", "no-such-file.txt"]),
-        ((LOGPROBS, "--env.role=judge"), ["weighting", "role=respondent"]),
+        ((LOGPROBS, "--env.role=judge"), ["weighting", "role=policy"]),
         ((LOGPROBS, "--env.scale_min=0", "--env.scale_max=10"), ["weighting=logprobs", "one digit", "0 to 10"]),
         ((LOGPROBS, "--env.scale_min=-1"), ["weighting=logprobs", "one digit", "-1 to 5"]),
         (("--env.role=judge",), ["role=judge", "a response and a gold score", "run.jsonl"]),
@@ -80,7 +80,7 @@ def test_the_defaults() -> None:
     assert ended.code == 0, ended.said
     words = [line.split() for line in ended.out.splitlines()]
     values = {line[0]: line[1] for line in words if len(line) > 1}
-    wanted = {"role": "respondent", "output_format": "feedback_score", "scale_min": "1", "scale_max": "5"}
+    wanted = {"role": "policy", "output_format": "feedback_score", "scale_min": "1", "scale_max": "5"}
     wanted |= {"samples_per_item": "1", "samples_pooling": "mean", "weighting": "none", "reward": "distance"}
     assert {name: values[f"env.{name}"] for name in wanted} == wanted
 
@@ -153,7 +153,7 @@ def test_offline_there_are_probabilities_too(tmp_path: Path) -> None:
     assert 1 <= run.metrics["mean_score"] <= 5
 
 
-@pytest.mark.parametrize("role", ["respondent", "judge"])
+@pytest.mark.parametrize("role", ["policy", "judge"])
 def test_a_runs_settings_can_be_given_again(tmp_path: Path, role: str) -> None:
     flags = (
         f"--env.role={role}",

@@ -149,7 +149,7 @@ async def test_a_judge_without_probabilities_ends_the_training(tmp_path: Path) -
             await served.ended()
 
 
-@pytest.mark.parametrize("role", ["judge", "respondent"])
+@pytest.mark.parametrize("role", ["judge", "policy"])
 def test_without_usable_rows_it_does_not_begin(tmp_path: Path, role: str) -> None:
     rows = [task(0)] if role == "judge" else [task(0, rubric=None)]
     data = write_lines(tmp_path / "train.jsonl", rows)

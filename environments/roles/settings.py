@@ -1,24 +1,27 @@
-"""What a policy is in an environment whose judge it could be itself."""
+"""The settings of an environment in which the policy may be the judge."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import model_validator
+from pydantic import BeforeValidator, model_validator
 from typing_extensions import Self
 
 from environments.settings import EnvConfig
 from judges.config.fields import setting
 
-Role = Literal["respondent", "judge"]
+Role = Annotated[
+    Literal["policy", "judge"], BeforeValidator(lambda value: "policy" if value == "respondent" else value)
+]
+"""`respondent` is an earlier name of `policy`."""
 
 
 class RoleConfig(EnvConfig):
-    """Settings of an environment that trains and measures either side of the judge's table."""
+    """Whether the policy answers or judges."""
 
     role: Role = setting(
-        "respondent",
-        "Give the policy this role. respondent: it answers, and a judge scores the answer. judge: it judges, and its "
+        "policy",
+        "Give the policy this role. policy: it answers, and a judge scores the answer. judge: it judges, and its "
         "verdict is compared with the row's gold label.",
         common=True,
     )

@@ -5,48 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from environments.data.pairs import SWAPPED, Mode, PairTask
+from environments.data.pairs import SWAPPED, PairTask
 from environments.metrics import MetricAggregator, slug
 from environments.records import Sample
+from eval_environments.pairwise.verdicts import PairwiseDetail
 from judges.pairwise.rewardbench import SUBSETS, UNREADABLE_CHOICE, TiesRow, leaderboard_score, ties_score
 
 _RATINGS = range(1, 11)
-
-
-@dataclass(frozen=True, slots=True)
-class PairwiseDetail:
-    """What a policy said as a judge.
-
-    Attributes:
-        mode: one choice, or a rating for each answer.
-        gold: the right letter of each conversation (two if both orders were asked); empty in ties.
-        letters: the letter that was read in each; `None` where none could be.
-        official_letters: the same as RewardBench-2's own code reads it.
-        ratings: the rating of each answer, the correct ones first; `None` where none could be read; empty in choice.
-        official_ratings: the same as RewardBench-2's own code reads it.
-        num_correct: how many of the ratings are of correct answers.
-        truncated: answers were left out.
-    """
-
-    mode: Mode
-    gold: tuple[str, ...] = ()
-    letters: tuple[str | None, ...] = ()
-    official_letters: tuple[str | None, ...] = ()
-    ratings: tuple[int | None, ...] = ()
-    official_ratings: tuple[int | None, ...] = ()
-    num_correct: int = 0
-    truncated: bool = False
 
 
 def record_choice(metrics: MetricAggregator, detail: PairwiseDetail, letters: str) -> None:
     """Formats, letters and A-bias of one choice; with both orders, whether they agree."""
     for gold, letter in zip(detail.gold, detail.letters, strict=True):
         metrics.rate("choice_format_compliance_rate", letter is not None)
-        for each in letters:
-            metrics.rate(f"gold_letter_freq_{each}", gold == each)
+        for shown in letters:
+            metrics.rate(f"gold_letter_freq_{shown}", gold == shown)
         if letter is not None:
-            for each in letters:
-                metrics.rate(f"predicted_letter_freq_{each}", letter == each)
+            for shown in letters:
+                metrics.rate(f"predicted_letter_freq_{shown}", letter == shown)
             if letter != gold:
                 metrics.rate("wrong_answer_a_bias_rate", letter == "A")
     if len(detail.letters) == 2:
@@ -71,8 +47,8 @@ def record_ties(metrics: MetricAggregator, detail: PairwiseDetail) -> None:
         metrics.rate("ties_ambiguous_rating_rate", official is not None and official != value)
         if value is not None:
             metrics.mean("avg_ties_rating", value)
-            for each in _RATINGS:
-                metrics.rate(f"ties_rating_freq_{each}", value == each)
+            for rating in _RATINGS:
+                metrics.rate(f"ties_rating_freq_{rating}", value == rating)
     metrics.rate("ties_truncated_rate", detail.truncated)
 
 

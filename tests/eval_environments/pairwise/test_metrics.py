@@ -9,8 +9,10 @@ import pytest
 from environments.data.pairs import PairTask
 from environments.metrics import MetricAggregator
 from environments.records import Sample, SampleRun
-from eval_environments.pairwise_judgement_environment import PairwiseConfig, PairwiseJudgementEnv
-from eval_environments.pairwise_metrics import PairwiseDetail, SwapVotes, official_scores, record_choice, record_ties
+from eval_environments.pairwise.metrics import SwapVotes, official_scores, record_choice, record_ties
+from eval_environments.pairwise.settings import PairwiseConfig
+from eval_environments.pairwise.verdicts import PairwiseDetail
+from eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
 from judges.core.judgment import Judgment, Status
 
 WHOLE = ("Factuality", "Precise IF", "Math", "Safety", "Focus")
