@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,6 +27,8 @@ _TIMINGS = ("latency", "seconds")
 """In the names of metrics that two runs do not have in common."""
 _OF_ONE_RUN = frozenset({".lock", "config.yaml", "failures.jsonl", "metrics.json", "report.html", "samples.jsonl"})
 """Files whose bytes are one run's own; the rest are the same for the same samples."""
+
+_SAID: dict[str, bytes] = {}
 
 Disturbance = Callable[[str], "Reply | None"]
 """What an endpoint answers to a request about a row, if not what the stand-in answers."""
@@ -57,12 +60,19 @@ class Disturbed:
         reply = self.instead(row_of(request))
         if reply is not None:
             return reply
-        url = f"{self.stand_in_url}/chat/completions"
-        async with aiohttp.ClientSession() as session, session.post(url, json=request) as response:
-            assert response.status == 200, await response.text()
-            body = await response.read()
+        body = await self._said(request)
         self.answered[row_of(request)] += 1
         return Reply(body=body)
+
+    async def _said(self, request: Json) -> bytes:
+        """What the stand-in says: the same whenever it is asked the same, so that it is asked once."""
+        key = json.dumps(request, sort_keys=True)
+        if key not in _SAID:
+            url = f"{self.stand_in_url}/chat/completions"
+            async with aiohttp.ClientSession() as session, session.post(url, json=request) as response:
+                assert response.status == 200, await response.text()
+                _SAID[key] = await response.read()
+        return _SAID[key]
 
 
 @dataclass(frozen=True)

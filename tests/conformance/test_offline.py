@@ -6,52 +6,45 @@ import asyncio
 import json
 import math
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from tests.command import Ended, RunFiles, Started, in_process
-from tests.conformance.lab import Lab, Undisturbed
+from tests.conformance.lab import Undisturbed
 from tests.conformance.subjects import Subject
 from tests.trainer import Batch, Group, training
 
 GROUP, STEPS = 4, 2
 
 
-def test_evaluate_offline_gives_what_working_endpoints_give(lab: Lab, undisturbed: Undisturbed) -> None:
-    """Though some requests fail on the way: that is what retries are for."""
-    faults = '--faults={"429": 0.1, "500": 0.1, "drop": 0.1, "malformed": 0.05, "empty": 0.05}'
-    ended = in_process(
-        *("evaluate", "--offline", faults, *lab.data("evaluate"), *lab.subject.role, *lab.subject.flags),
-        *("--env.retry_delay=0.01", "--env.judge_max_retries=20", "--env.max_retries=20"),
-        f"--env.data_dir_to_save_evals={lab.files().path}",
-        env_type=lab.subject.env_type,
-    )
-    assert ended.code == 0, ended.said
-    undisturbed.same_results(lab.files(), ignoring=("_requests", "_tokens"))
-    (notice,) = lab.files().report["config_general"]["notices"]
-    assert "offline stand-in" in notice and "no benchmark result" in notice
-    assert notice in ended.out
-    assert lab.policy.endpoint.requests == lab.judge.endpoint.requests == []
+FAULTS = '--faults={"429": 0.1, "500": 0.1, "drop": 0.1, "malformed": 0.05, "empty": 0.05}'
+PATIENCE = "--env.retry_delay=0.01", "--env.judge_max_retries=20", "--env.max_retries=20"
 
 
-def test_evaluate_offline_has_samples_and_settings_to_repeat_it_with(subject: Subject, tmp_path: Path) -> None:
-    ended = in_process(
-        *("evaluate", "--offline", *subject.role, f"--env.data_dir_to_save_evals={tmp_path / 'run'}"),
-        env_type=subject.env_type,
-    )
-    assert ended.code == 0, ended.said
+def test_evaluate_offline_needs_nothing_and_can_be_repeated(subject: Subject, tmp_path: Path) -> None:
+    """With the settings that the run recorded, and though some requests fail on the way: retries are for that."""
+    first = evaluated_offline(subject, tmp_path / "run", *subject.role)
     files = RunFiles(tmp_path / "run")
     assert len(files.samples) >= 8
-    assert files.failures == []
     assert all(math.isfinite(value) for value in files.metrics.values())
-    assert str(files.path) in ended.out
-    again = in_process(
-        *("evaluate", f"--config={files.path / 'config.yaml'}", f"--env.data_dir_to_save_evals={tmp_path / 'again'}"),
-        env_type=subject.env_type,
-    )
-    assert again.code == 0, again.said
-    assert RunFiles(tmp_path / "again").without_run() == files.without_run()
+    (notice,) = files.report["config_general"]["notices"]
+    assert "offline stand-in" in notice and "no benchmark result" in notice
+    assert notice in first.out and str(files.path) in first.out
+
+    recorded = f"--config={files.path / 'config.yaml'}"
+    evaluated_offline(subject, tmp_path / "again", recorded, FAULTS, *PATIENCE)
+    again = Undisturbed(files, Counter(), Counter())
+    again.same_results(RunFiles(tmp_path / "again"), ignoring=("_requests", "_tokens"))
+
+
+def evaluated_offline(subject: Subject, path: Path, *flags: str) -> Ended:
+    """`evaluate --offline` in this process, with success."""
+    argv = "evaluate", "--offline", *flags, f"--env.data_dir_to_save_evals={path}"
+    ended = in_process(*argv, env_type=subject.env_type)
+    assert ended.code == 0, ended.said
+    return ended
 
 
 def test_process_offline_writes_groups(subject: Subject, tmp_path: Path) -> None:

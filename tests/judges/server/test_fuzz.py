@@ -34,7 +34,7 @@ def test_the_server_is_as_its_document_says(server: str) -> None:
         names.append(f"{operation.method} {operation.path}")
 
         @given(case=operation.as_strategy())
-        @settings(max_examples=8, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+        @settings(max_examples=5, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
         def conforms(case: Any) -> None:
             case.call_and_validate(checks=CHECKS)
 
