@@ -2,11 +2,14 @@
 
 import asyncio
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
+import aiohttp
 import pytest
 from aiolimiter import AsyncLimiter
 
+from judges.llm import limits, transport
 from judges.llm.transport import open_session
 from tests.scripted import Meeting, Reply, ScriptedEndpoint, completion
 
@@ -185,3 +188,33 @@ async def test_calls_under_way_do_not_lower_the_average(connect: Connect, spent:
         release.set()
         await asyncio.gather(*under_way)
     assert 200 <= spent[-1] <= 210
+
+
+async def test_waiting_for_the_budget_is_neither_of_the_deadline_nor_of_the_latency(
+    connect: Connect, pauses: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, granted = 1000.0, list[float]()
+
+    async def acquire(self: AsyncLimiter, amount: float = 1) -> None:
+        nonlocal now
+        now += 100.0
+
+    def script(request: dict[str, Any], number: int) -> Reply | str:
+        nonlocal now
+        now += 30.0 if number == 1 else 10.0
+        return Reply(status=500) if number == 1 else "fine"
+
+    def time_out(*, total: float) -> aiohttp.ClientTimeout:
+        granted.append(total)
+        return aiohttp.ClientTimeout(total=60.0)
+
+    clock = SimpleNamespace(monotonic=lambda: now)
+    monkeypatch.setattr(AsyncLimiter, "acquire", acquire)
+    monkeypatch.setattr(transport, "time", clock)
+    monkeypatch.setattr(limits, "time", clock)
+    monkeypatch.setattr(transport, "aiohttp", SimpleNamespace(**{**vars(aiohttp), "ClientTimeout": time_out}))
+    async with ScriptedEndpoint(script) as endpoint:
+        client = connect(endpoint, requests_per_minute=60, timeout_s=500.0, deadline_s=90.0, retry_delay_s=0.0)
+        answer = await client.chat(ASK)
+    assert granted == [90.0, 60.0], "the second attempt has what the first one left of the deadline"
+    assert (answer.attempts, answer.latency_s) == (2, 40.0)
