@@ -119,6 +119,12 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
     def record_metrics(self, metrics: MetricAggregator, task: TaskT, sample: Sample[DetailT]) -> None:
         """Count one finished row, or one rollout of a group (`metrics.prefix` is `eval` or `train`)."""
 
+    async def judge_again(
+        self, task: TaskT, completions: Sequence[Completion], earlier: Judgment[DetailT]
+    ) -> Judgment[DetailT]:
+        """In training, ask once more for what a judgment lacks: for all of it, where the judge failed."""
+        return await self.judge(task, completions) if earlier.status.is_failure else earlier
+
     def reward(self, judgment: Judgment[DetailT]) -> float:
         """What a judgment with a score is worth in training, a finite number: the score, unless it is overridden."""
         assert judgment.score is not None  # only judgments with a score get here

@@ -25,7 +25,7 @@ from eval_environments.peer.models import POLICY, PeerModels
 from eval_environments.peer.row import PeerRowRunner, results_of
 from eval_environments.peer.scoring import combined, score_all
 from eval_environments.peer.settings import PeerTask, SelfCritiqueConfig, read_queries
-from eval_environments.peer.table import PeerAnswer, PeerTable, cells_of
+from eval_environments.peer.table import PeerAnswer, PeerCell, PeerTable, cells_of
 from judges.core.judgment import Judgment
 from judges.llm.errors import SettingsError
 from judges.llm.wire import Message
@@ -64,9 +64,23 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
 
     async def judge(self, task: PeerTask, completions: Sequence[Completion]) -> Judgment[PeerTable]:
         """In training: all frozen judges at once."""
+        return await self._score(task, completions, ())
+
+    async def judge_again(
+        self, task: PeerTask, completions: Sequence[Completion], earlier: Judgment[PeerTable]
+    ) -> Judgment[PeerTable]:
+        """In training: once more those judges that gave no score."""
+        cells = cells_of(earlier)
+        if all(cell.score is not None for cell in cells):
+            return earlier
+        return await self._score(task, completions, cells)
+
+    async def _score(
+        self, task: PeerTask, completions: Sequence[Completion], known: Sequence[PeerCell]
+    ) -> Judgment[PeerTable]:
         (completion,) = completions
         answer, frozen = PeerAnswer(POLICY, completion.answer), self.models.frozen
-        scored = await score_all(frozen, answer, query=task.question, rubric=task.rubric)
+        scored = await score_all(frozen, answer, query=task.question, rubric=task.rubric, known=known)
         return combined([scored], frozen)
 
     def reward(self, judgment: Judgment[PeerTable]) -> float:

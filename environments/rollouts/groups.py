@@ -11,7 +11,7 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Generic, Literal, Protocol
 
 from environments.base import DetailT, JudgedEnv
@@ -141,9 +141,9 @@ class GroupPipeline(Generic[TaskT, DetailT]):
         conversation = env.conversations(task)[0]
         rollouts, policy_run = await self._source.sample(conversation, env.config.group_size)
 
-        async def judge(rollout: Rollout) -> Judgment[DetailT]:
-            completions, policy_is_judge = [rollout.completion], env.policy_is_judge
-            return await judge_completions(env.judge, task, completions, policy_is_judge=policy_is_judge)
+        async def judge(rollout: Rollout, earlier: Judgment[DetailT] | None) -> Judgment[DetailT]:
+            ask = env.judge if earlier is None else partial(env.judge_again, earlier=earlier)
+            return await judge_completions(ask, task, [rollout.completion], policy_is_judge=env.policy_is_judge)
 
         judgments = await judge_group(rollouts, judge)
         return JudgedGroup(conversation, tuple(rollouts), tuple(judgments), rewards_of(env, judgments), policy_run)
@@ -197,15 +197,19 @@ def rewards_of(env: JudgedEnv[Any, Any, DetailT], judgments: Sequence[Judgment[D
 
 
 async def judge_group(
-    rollouts: Sequence[Rollout], judge: Callable[[Rollout], Awaitable[Judgment[DetailT]]]
+    rollouts: Sequence[Rollout],
+    judge: Callable[[Rollout, Judgment[DetailT] | None], Awaitable[Judgment[DetailT]]],
 ) -> list[Judgment[DetailT]]:
-    """Judge all rollouts at once; those whose judge failed, once more."""
+    """Judge all rollouts at once; what a judgment lacks is asked for once more, and both are paid for.
+
+    Args:
+        rollouts: what is judged.
+        judge: judges one; given an earlier judgment, it asks for what that lacks, and returns it as it is if complete.
+    """
 
     async def judge_twice(rollout: Rollout) -> Judgment[DetailT]:
-        judgment = await judge(rollout)
-        if judgment.status in (Status.JUDGE_FAILED, Status.UNPARSABLE):
-            again = await judge(rollout)
-            return replace(again, calls=(*judgment.calls, *again.calls))  # both were paid for
-        return judgment
+        first = await judge(rollout, None)
+        again = await judge(rollout, first)
+        return first if again is first else replace(again, calls=(*first.calls, *again.calls))
 
     return list(await asyncio.gather(*(judge_twice(rollout) for rollout in rollouts)))

@@ -15,7 +15,6 @@ from environments.rollouts.judged_group import GroupScores, JudgedGroup
 from environments.rollouts.rollout import lengths
 from judges.core.judgment import Status
 
-_FAILED = (Status.JUDGE_FAILED, Status.UNPARSABLE)
 _LEAST_FOR_CORRELATION = 3
 
 
@@ -67,7 +66,7 @@ class TrainingMetrics:
             asked = [call.run for call in judgment.calls if not call.failed and not call.run.cached]
             window.judge_latencies += [run.latency_s for run in asked]
             window.judge_cost += sum(call.run.usage.cost for call in judgment.calls)
-            if judgment.status not in _FAILED:
+            if not judgment.status.is_failure:
                 record_rollout(self._own, number)
             if judgment.critique is not None:
                 record_critique(self._own, judgment)
@@ -93,7 +92,10 @@ class TrainingMetrics:
         self._window, self._own = _Window(), MetricAggregator("train", rounds=0)
         _diagnose(own, window, max_token_len)
         own.number("total_judgments", self._total_judgments)
-        own.number("judge_error_rate", _share(sum(window.statuses[each] for each in _FAILED), window.statuses.total()))
+        own.number(
+            "judge_error_rate",
+            _share(sum(window.statuses[status] for status in Status if status.is_failure), window.statuses.total()),
+        )
         for reason, count in self.total_dropped.items():
             own.number(f"groups_dropped_{reason}", count)
         result = own.result()

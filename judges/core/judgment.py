@@ -23,6 +23,11 @@ class Status(str, Enum):
     INVALID_COMPLETION = "invalid_completion"
     """The policy's own format failed; the environment says what that is worth."""
 
+    @property
+    def is_failure(self) -> bool:
+        """Whether there is no score because of the judge."""
+        return self in (Status.JUDGE_FAILED, Status.UNPARSABLE)
+
 
 @dataclass(frozen=True, slots=True)
 class CallRun:

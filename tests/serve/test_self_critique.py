@@ -104,23 +104,25 @@ async def test_a_judge_that_fails_on_one_rollout_is_taken_into_account(tmp_path:
     assert zeroed(group) == [False] * GROUP
 
 
-async def test_a_rollout_that_no_judge_could_score_is_judged_once_more(tmp_path: Path) -> None:
+async def test_judges_that_failed_on_a_rollout_are_asked_once_more_and_no_others(tmp_path: Path) -> None:
     """The second answers count like any other; they do not fit an additive table, so that an adjustment would show."""
-    failed: set[str] = set()
+    failed = {("ann", 2), ("bob", 2), ("bob", 1)}
+    still = set(failed)
 
     def scoring(name: str, index: int) -> Said:
-        if index == 2 and name not in failed:
-            failed.add(name)
+        if (name, index) in still:
+            still.remove((name, index))
             return "I cannot say."
         return (30, 30, 90, 60)[index] if name == "ann" else 40
 
-    group, _ = await first_group(tmp_path, minds(scoring, lambda it: it.score))
-    assert failed == set(NAMES)
+    group, about = await first_group(tmp_path, minds(scoring, lambda it: it.score), "--env.judge_critique_rounds=0")
     assert group["scores"] == pytest.approx([0.35, 0.35, 0.65, 0.5])
+    times = Counter((it.model, place(it)) for it in about)
+    assert times == {(name, index): 1 + ((name, index) in failed) for name in NAMES for index in range(GROUP)}
 
 
 def test_a_judge_that_fails_is_asked_at_most_twice_for_a_verdict(tmp_path: Path) -> None:
-    """Only the group asks again, and only about a rollout that nobody scored."""
+    """Only the group asks again, and only the judges without a score."""
 
     def scoring(name: str, index: int) -> Said:
         return "I cannot say." if index == 1 or (name, index) == ("ann", 2) else lenient_ann(name, index)
@@ -138,7 +140,9 @@ def test_a_judge_that_fails_is_asked_at_most_twice_for_a_verdict(tmp_path: Path)
         )
         times = Counter((it.model, place(it)) for it in models.asked() if it.kind == "judgment")
     assert ended.code == 0, ended.said
-    assert times == {(name, index): 2 if index == 1 else 1 for name in NAMES for index in range(GROUP)}
+    assert times == {
+        (name, index): 2 if index == 1 or (name, index) == ("ann", 2) else 1 for name in NAMES for index in range(GROUP)
+    }
 
 
 async def test_what_no_judge_could_score_gets_the_mean_and_no_advantage(tmp_path: Path) -> None:

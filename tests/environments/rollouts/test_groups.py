@@ -12,12 +12,14 @@ from atroposlib.api.server import ScoredData
 from hypothesis import given
 from hypothesis import strategies as st
 
+from environments.completions import Completion
 from environments.rollouts.groups import judge_group
 from environments.rollouts.judged_group import GroupScores, fill_in, longest
 from environments.rollouts.rollout import Rollout
 from environments.rollouts.scored_group import scored_group
 from judges.core.judgment import Judgment, Status
 from tests.environments.rollouts_of import PROMPT, group, judgment, rollout
+from tests.environments.words import Word, opened
 from tests.scripted import Meeting
 
 REWARDS = st.floats(-1, 1)
@@ -71,29 +73,37 @@ AGAIN = {Status.JUDGE_FAILED: True, Status.UNPARSABLE: True, Status.OK: False, S
 
 
 @pytest.mark.parametrize(("status", "again"), AGAIN.items())
+async def test_judge_again_only_where_the_judge_failed(status: Status, again: bool) -> None:
+    earlier = OK if status is Status.OK else judgment(None, status)
+    async with opened("unused") as (env, _):
+        found = await env.judge_again(Word("level"), [Completion("level")], earlier)
+    assert (found is not earlier) is again
+    assert found.status is (Status.OK if again else status)
+
+
 @pytest.mark.parametrize("helps", [True, False])
-async def test_what_the_judge_failed_at_is_judged_once_more(status: Status, again: bool, helps: bool) -> None:
-    first = OK if status is Status.OK else judgment(None, status)
-    rollouts = [rollout(text=str(number)) for number in range(3)]
+async def test_judge_group_incomplete_judgment_is_judged_once_more_and_both_are_paid_for(helps: bool) -> None:
+    failed = judgment(None, Status.JUDGE_FAILED)
     judged: list[str] = []
 
-    async def judge(asked: Rollout) -> Judgment[Any]:
+    async def judge(asked: Rollout, earlier: Judgment[Any] | None) -> Judgment[Any]:
+        if earlier is OK:
+            return earlier
         judged.append(asked.text)
-        repeated = judged.count(asked.text) > 1
-        return first if asked.text == "1" and not (repeated and helps) else OK
+        return replace(failed) if asked.text == "1" and not (earlier and helps) else OK
 
-    found = await judge_group(rollouts, judge)
-    assert sorted(judged) == sorted(["0", "1", "2", *(["1"] if again else [])])
-    best = OK if again and helps else first
-    assert found == [OK, replace(best, calls=(*first.calls, *best.calls)) if again else best, OK], "both are paid for"
+    found = await judge_group([rollout(text=str(number)) for number in range(3)], judge)
+    assert sorted(judged) == ["0", "1", "1", "2"]
+    last = OK if helps else failed
+    assert found == [OK, replace(last, calls=(*failed.calls, *last.calls)), OK]
 
 
 async def test_all_are_judged_at_once() -> None:
     meeting = Meeting(5)
 
-    async def judge(asked: Rollout) -> Judgment[Any]:
+    async def judge(asked: Rollout, earlier: Judgment[Any] | None) -> Judgment[Any]:
         await meeting.wait()
-        return judgment(float(asked.text))
+        return earlier or judgment(float(asked.text))
 
     rollouts = [rollout(text=str(number)) for number in range(5)]
     found = await asyncio.wait_for(judge_group(rollouts, judge), 60)
