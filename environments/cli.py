@@ -1,7 +1,7 @@
 """The command line of every environment, and its exit codes.
 
 0: done. 1: too many failures, or nothing succeeded. 2: something to mend in settings, data or run directory, said in
-one message. 130 and 143: stopped by Ctrl-C or SIGTERM; what is finished is on disk.
+one message. 130 and 143: stopped by Ctrl-C or SIGTERM; what is finished is on disk. 141: nobody reads the output.
 
 What a command needs is imported once its settings are right, so that help and messages come at once.
 """
@@ -19,6 +19,7 @@ from environments.command_line.arguments import command_help, config_lines, load
 from environments.command_line.signals import Stopped, until_stopped
 from environments.evaluate import report
 from environments.runs.failure_guard import NothingSucceeds
+from judges.config.broken_pipe import quiet_at_broken_pipe
 from judges.config.extras import missing_extra, require
 from judges.config.help import help_requested
 from judges.llm.errors import UserError
@@ -41,7 +42,7 @@ def main(env_type: type[JudgedEnv[Any, Any, Any]], argv: Sequence[str] | None = 
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        return _run(env_type, arguments)
+        return quiet_at_broken_pipe(lambda: _run(env_type, arguments))
     except UserError as error:
         report.warn(str(error))
         return BAD_INPUT

@@ -37,7 +37,11 @@ def console(*, stderr: bool = False) -> Console:
     """Standard output or standard error, for what is drawn."""
     from rich.console import Console
 
-    return Console(stderr=stderr, soft_wrap=True, highlight=False, markup=False, emoji=False)
+    class Terminal(Console):
+        def on_broken_pipe(self) -> None:
+            raise  # it is called while the error is handled; rich's own exits with 1
+
+    return Terminal(stderr=stderr, soft_wrap=True, highlight=False, markup=False, emoji=False)
 
 
 def offline_notice(stand_ins: Sequence[str]) -> str:

@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
+from judges.config.broken_pipe import quiet_at_broken_pipe
 from judges.config.help import help_page, help_requested
 from judges.config.sources import LoadedSettings, load
 from judges.llm.errors import SettingsError, UserError
@@ -45,25 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        detail = help_requested(arguments)
-        if detail is not None:
-            about = "Serve judges over HTTP to trainers."
-            sys.stdout.write(help_page(RewardServerSettings, usage=PROGRAM, about=about, groups=_GROUPS, detail=detail))
-            return 0
-        loaded = load(RewardServerSettings, arguments, prog=PROGRAM)
-        settings = loaded.settings
-        if settings.show_config is not None:
-            for line in loaded.lines(show=settings.show_config):
-                sys.stdout.write(f"{line.name:<28} {line.value}  [{line.source}]\n")
-            return 0
-        settings.check_access()
-        if not settings.offline and any(loaded.given(name) for name in ("latency_ms", "faults")):
-            raise SettingsError("--latency_ms, --faults: the stand-in's settings, without --offline there is none")
-        if settings.workers > 1 and not workers.is_worker():
-            settings.judges()  # report errors once, not by each worker
-            return workers.supervise(settings, arguments)
-        _log()
-        asyncio.run(_serve(loaded))
+        return quiet_at_broken_pipe(lambda: _run(arguments))
     except UserError as error:
         sys.stderr.write(f"{error}\n")
         return BAD_INPUT
@@ -72,6 +55,28 @@ def main(argv: Sequence[str] | None = None) -> int:
         return BAD_INPUT
     except KeyboardInterrupt:  # before the event loop handles the signal
         return 0
+
+
+def _run(arguments: list[str]) -> int:
+    detail = help_requested(arguments)
+    if detail is not None:
+        about = "Serve judges over HTTP to trainers."
+        sys.stdout.write(help_page(RewardServerSettings, usage=PROGRAM, about=about, groups=_GROUPS, detail=detail))
+        return 0
+    loaded = load(RewardServerSettings, arguments, prog=PROGRAM)
+    settings = loaded.settings
+    if settings.show_config is not None:
+        for line in loaded.lines(show=settings.show_config):
+            sys.stdout.write(f"{line.name:<28} {line.value}  [{line.source}]\n")
+        return 0
+    settings.check_access()
+    if not settings.offline and any(loaded.given(name) for name in ("latency_ms", "faults")):
+        raise SettingsError("--latency_ms, --faults: the stand-in's settings, without --offline there is none")
+    if settings.workers > 1 and not workers.is_worker():
+        settings.judges()  # report errors once, not by each worker
+        return workers.supervise(settings, arguments)
+    _log()
+    asyncio.run(_serve(loaded))
     return 0
 
 

@@ -1,5 +1,6 @@
 """The command line as a whole: verbs, help, exit codes."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +9,7 @@ import pytest
 
 from environments.cli import main
 from eval_environments.arena_hard_environment import ArenaHardEnv
-from tests.command import in_process
+from tests.command import SCRIPT, in_process
 
 VERBS = ("evaluate", "serve", "process")
 
@@ -101,3 +102,16 @@ def test_missing_extra_is_named_in_one_message_with_exit_code_2(
     assert ended.stderr.splitlines()[-1] == f"{module} is not installed: pip install 'judgegym[{extra}]'"
     assert "Traceback" not in ended.stderr
     assert not list(tmp_path.glob("runs/*/samples.jsonl"))
+
+
+@pytest.mark.parametrize("arguments", [["evaluate", "--offline", "--limit=1"], ["evaluate", "--show_config"]])
+def test_output_that_nobody_reads_ends_the_command_quietly_with_the_code_of_sigpipe(
+    arguments: list[str], tmp_path: Path
+) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    ended = subprocess.run(
+        [sys.executable, SCRIPT, *arguments], stdout=writing, stderr=subprocess.PIPE, cwd=tmp_path, check=False
+    )
+    os.close(writing)
+    assert (ended.returncode, b"Error" in ended.stderr) == (141, False), ended.stderr.decode()
