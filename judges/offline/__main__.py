@@ -6,9 +6,13 @@ and exit code 2; SIGINT and SIGTERM end the process at once with 130 and 143.
 
 import argparse
 import asyncio
+import signal
 import socket
 import sys
 from typing import NoReturn
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C while the libraries load just ends; the server takes it over
 
 from aiohttp import web
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
-from judges.server.command import main
-
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C while the libraries load just ends; the command takes it over
+    from judges.server.command import main
+
     sys.exit(main())

