@@ -8,15 +8,21 @@ import math
 import re
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
+from transformers import AutoTokenizer
 
+from environments.settings import BUNDLED_TOKENIZER
 from tests.command import Ended, RunFiles, Started, in_process
 from tests.conformance.lab import Undisturbed
 from tests.conformance.subjects import Subject
 from tests.trainer import Batch, Group, training
 
 GROUP, STEPS = 4, 2
+TEMPERATURE = 0.75
+END = "<|im_end|>"
+TOKENIZER: Any = AutoTokenizer.from_pretrained(BUNDLED_TOKENIZER)
 
 
 FAULTS = '--faults={"429": 0.1, "500": 0.1, "drop": 0.1, "malformed": 0.05, "empty": 0.05}'
@@ -67,12 +73,15 @@ async def test_serve_offline_trains(subject: Subject, tmp_path: Path) -> None:
     batches, ended = await served_offline(subject, tmp_path)
     assert ended.code == 0, ended.said
     assert "Traceback" not in ended.said
-    assert re.search(r"step \d+: .*reward_mean", ended.err)
+    headline = subject.env_type.training_headline or subject.env_type.headline[0]
+    assert re.search(rf"step \d+: {headline} -?\d.*reward_mean", ended.err), "each environment shows its own number"
     assert [sum(len(group["tokens"]) for group in batch) for batch in batches] == [4 * GROUP] * STEPS
     for group in (group for batch in batches for group in batch):
         whole(group)
         assert len(set(group["scores"])) > 1, "a group without a signal is not sent"
         assert group["overrides"] is None
+        assert group["generation_params"] == {"temperature": TEMPERATURE}
+        assert group["env_id"] == 0
     assert left_in(tmp_path) == []
 
 
@@ -84,6 +93,7 @@ async def served_offline(subject: Subject, path: Path) -> tuple[list[Batch], End
             f"--env.rollout_server_url={trainer.url}",
             f"--env.group_size={GROUP}",
             f"--env.total_steps={STEPS}",
+            f"--env.rollout_temperature={TEMPERATURE}",
             "--env.steps_per_eval=-1",
             "--env.include_messages=True",
         ]
@@ -93,13 +103,23 @@ async def served_offline(subject: Subject, path: Path) -> tuple[list[Batch], End
 
 
 def whole(group: Group) -> None:
-    """The lists of a group belong together, and its scores are numbers."""
+    """The lists of a group belong together, its scores are numbers, and each mask is exactly the completion."""
     lists = [group[name] for name in ("tokens", "masks", "inference_logprobs")]
     assert [len(values) for values in (*lists, group["scores"], group["messages"])] == [GROUP] * 5
-    for tokens, mask, logprobs in zip(*lists, strict=True):
-        assert len(tokens) == len(mask) == len(logprobs)
     assert all(math.isfinite(score) for score in group["scores"])
     assert [turns[-1]["reward"] for turns in group["messages"]] == pytest.approx(group["scores"])
+    for tokens, mask, logprobs, turns in zip(*lists, group["messages"], strict=True):
+        generated = [token for token in mask if token != -100]
+        start = len(mask) - len(generated)
+        assert len(tokens) == len(mask) == len(logprobs)
+        assert mask == [-100] * start + tokens[start:]
+        assert logprobs[:start] == [1.0] * start
+        assert all(logprob < 0 for logprob in logprobs[start:])
+        conversation = [{name: turn[name] for name in ("role", "content")} for turn in turns[:-1]]
+        assert TOKENIZER.decode(tokens[:start]) == TOKENIZER.apply_chat_template(
+            conversation, tokenize=False, add_generation_prompt=True
+        )
+        assert TOKENIZER.decode(generated) == turns[-1]["content"] + END, "the text that was judged, and its end"
 
 
 def left_in(path: Path) -> list[str]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from transformers import AutoTokenizer
 
 from environments.data.rows import epoch_order, select
 from environments.settings import BUNDLED_TOKENIZER
@@ -76,6 +78,24 @@ def test_offline_as_a_process(tmp_path: Path) -> None:
     assert "data/arena_hard.html" in ended.out
     assert "no benchmark result" in ended.out
     assert "train/winrate" in ended.out
+
+
+def test_offline_answers_that_are_cut_off_have_no_end_token(tmp_path: Path) -> None:
+    """The stand-in counts words and marks: none of its whole answers has exactly as many as the longest."""
+    longest = 125
+    tokenizer: Any = AutoTokenizer.from_pretrained(BUNDLED_TOKENIZER)
+    path = tmp_path / "groups.jsonl"
+    flags = "--env.total_steps=3", "--env.group_size=4", f"--env.train_max_tokens={longest}"
+    ended = in_process("process", "--offline", *flags, f"--env.data_path_to_save_groups={path}")
+    assert ended.code == 0, ended.said
+    cut_off = []
+    for group in (json.loads(line) for line in path.read_bytes().splitlines()):
+        for mask, turns in zip(group["masks"], group["messages"], strict=True):
+            text = turns[-1]["content"]
+            cut_off.append(len(re.findall(r"\w+|[^\w\s]", text)) == longest)
+            generated = tokenizer.decode([token for token in mask if token != -100])
+            assert generated == text + ("" if cut_off[-1] else "<|im_end|>")
+    assert set(cut_off) == {True, False}
 
 
 def uids_of_prompts(found: Groups) -> list[str]:
