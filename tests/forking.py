@@ -31,13 +31,22 @@ from typing import Any, Literal
 ROOT = Path(__file__).resolve().parents[1]
 _PRELOADED = (
     "environments.aspect_critique_environment",
+    "environments.cli",
+    "environments.command_line.commands",
     "environments.rubric_absolute_environment",
     "eval_environments.arena_hard_environment",
     "eval_environments.pairwise_judgement_environment",
     "eval_environments.self_critique_environment",
-    "judges.server.__main__",
     "judges.offline.__main__",
+    "judges.server.__main__",
+    # What they import when they need it.
     "atroposlib.cli.run_api",
+    "jinja2",
+    "krippendorff",
+    "rich.logging",
+    "rich.progress",
+    "rich.table",
+    "scipy.stats",
 )
 Stream = Literal["out", "err"]
 _LARGEST_REQUEST = 1 << 18
