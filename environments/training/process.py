@@ -67,6 +67,7 @@ class ProcessRun:
         if "max_token_length" in config.model_fields_set:  # there is no trainer to say what it can take
             self._pipeline.max_token_len = config.max_token_length
         tasks = select(env.tasks("train"), limit=settings.limit, seed=config.seed)
+        self._rows = len(tasks)
         self._sampler: EpochSampler[Any] = EpochSampler(tasks, config.seed)
         self._file = GroupFile(Path(config.data_path_to_save_groups or f"data/{env.name}.jsonl"))
 
@@ -76,6 +77,7 @@ class ProcessRun:
         Raises:
             NothingSucceeds: an endpoint refused the first ten groups, as it would the next.
         """
+        logger.info("writing %d groups (env.total_steps) of %d rows to %s", self._wanted, self._rows, self._file.path)
         numbers = iter(range(self._wanted))
         written = 0
 
