@@ -95,7 +95,7 @@ class Evaluation(Generic[TaskT, DetailT]):
             if earlier.finished or earlier.failed:
                 logger.info("resuming %s: %d rows are finished", run.path, len(earlier.finished))
             if earlier.changed:
-                logger.warning("%d rows are not what they were, and are judged again", len(earlier.changed))
+                logger.warning("rows that have changed since, and are judged again: %d", len(earlier.changed))
             if len(earlier.finished) < len(tasks):
                 run.drop_metrics()
             try:

@@ -116,7 +116,7 @@ def test_rows_whose_baseline_changed_are_judged_again_and_the_policy_is_not_aske
     assert run.code == 0, run.said
     assert judged(run) == changed
     assert run.policy.requests == []
-    assert "3 rows are not what they were, and are judged again" in run.ended.err
+    assert "judged again: 3" in run.ended.err
 
     fresh = arena.evaluate(verdict=lambda uid, as_a: (for_model if uid in changed else tie)(uid, as_a), run="fresh")
     assert run.files.without_run() == fresh.files.without_run()
@@ -129,7 +129,7 @@ def test_rows_whose_question_changed_are_asked_and_judged_again(arena: Arena) ->
     run = arena.evaluate("--resume")
     assert run.code == 0, run.said
     assert judged(run) == {uid_of(body) for body in run.policy.bodies} == {"row-3"}
-    assert "1 rows are not what they were" in run.ended.err
+    assert "judged again: 1" in run.ended.err
 
 
 def test_answers_of_a_file_that_changed_are_judged_again(arena: Arena) -> None:

@@ -99,7 +99,7 @@ def test_queries_whose_rubric_changed_are_judged_again_and_not_answered_again(tm
         ("judgment", "Question 1?", "Brevity (100 points)")
     }
     assert models.counts() == {"judgment": 6}
-    assert "1 rows are not what they were" in again.said
+    assert "judged again: 1" in again.said
 
 
 def test_answers_of_a_candidates_file_that_changed_are_judged_and_no_others_asked(tmp_path: Path) -> None:
