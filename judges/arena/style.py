@@ -1,7 +1,7 @@
-"""The win rate at equal style: the win rate that remains when length and markdown are the same on both sides.
+"""The win rate at equal style: what the win rate would be if both answers had the same length and markdown.
 
 Source: Arena-Hard-Auto's and Chatbot Arena's style control (LMSYS ORG, Does Style Matter?, 2024): a logistic
-regression of the outcomes on the differences in style, read off where the differences are zero.
+regression of the outcomes on the differences in style, evaluated where the differences are zero.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _CODE_BLOCK = re.compile(r"^[ \t]*```.*?(?:^[ \t]*```[ \t]*$|\Z)", re.MULTILINE 
 _HEADER = re.compile(r"^#{1,6}[ \t]", re.MULTILINE)
 _LIST_ITEM = re.compile(r"^[ \t]*(?:\d{1,9}[.)]|[-*+])[ \t]", re.MULTILINE)
 _BOLD = re.compile(r"\*\*[^*\n]+\*\*|__[^_\n]+__")
-# Inverse strength: keeps the fit finite where style separates the outcomes, and is unnoticeable elsewhere.
+# Inverse strength of the penalty: it keeps the fit finite if style separates the outcomes, and hardly changes it else.
 _WEAK_PENALTY = 1e4
 
 
 @dataclass(frozen=True, slots=True)
 class TextStyle:
-    """How an answer looks: tokens, and counts of markdown outside code blocks."""
+    """The style of an answer: its tokens, and counts of markdown outside code blocks."""
 
     tokens: int
     headers: int
@@ -47,7 +47,7 @@ def style_of(answer: str) -> TextStyle:
 
 
 def style_difference(model: TextStyle, baseline: TextStyle) -> list[float]:
-    """The four differences, from the model's side; each is 0 at equal style.
+    """The four differences in style, model minus baseline; each is 0 at equal style.
 
     Returns:
         Relative length (a−b)/(a+b), then for headers, list items and bold the densities d per token, as
@@ -66,14 +66,14 @@ def style_controlled_win_rate(rows: Sequence[Sequence[float]], differences: Sequ
     """The win rate at equal style.
 
     Args:
-        rows: each row's entries, from 0 to 1.
+        rows: the entries of each row, from 0 to 1.
         differences: each row's style differences.
 
     Returns:
         A number from 0 to 1; `None` if all entries are wins or all are losses, where the regression has no finite
         answer.
     """
-    import numpy as np  # late, with sklearn: a second, for runs with style control alone
+    import numpy as np  # late, with sklearn: they take a second, which only runs with style control need
     from sklearn.linear_model import LogisticRegression
 
     features: list[Sequence[float]] = []
@@ -89,7 +89,7 @@ def style_controlled_win_rate(rows: Sequence[Sequence[float]], differences: Sequ
                     weights.append(weight)
     if len(set(outcomes)) < 2:
         return None
-    # In units of their deviation and not centred, so that 0 still means equal style.
+    # Scaled by their deviation but not centred, so that 0 still means equal style.
     columns = np.asarray(features, dtype=float)
     deviation = columns.std(axis=0)
     scaled: NDArray[np.float64] = columns / np.where(deviation > 0, deviation, 1.0)

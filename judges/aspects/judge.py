@@ -1,7 +1,7 @@
-"""The aspect judge: a yes/no question about a submission, settled by a majority of independent votes.
+"""The aspect judge: a yes/no question about a submission, decided by a majority of independent votes.
 
-Source: the ragas project's aspect critique, in its `strictness`: that many judge calls, and the majority of their
-verdicts. The verdict is about the question; whether a yes is good or bad is the aspect's `polarity`.
+Source: the ragas project's aspect critique with its `strictness`, the number of judge calls whose majority is the
+verdict. A verdict answers the question; the aspect's `polarity` says whether a yes is good or bad.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _REDRAWS = 2
 
 @dataclass(frozen=True, slots=True)
 class AspectCase:
-    """What is judged, the question that it answers, the context it was to use, and what it is compared with."""
+    """A submission, the question that it answers, the context that it should use, and the reference to compare with."""
 
     submission: str
     question: str | None = None
@@ -42,19 +42,19 @@ class AspectCaseJudge:
     """
 
     def __init__(self, client: ChatClient, aspect: Aspect, settings: AspectJudgeSettings | None = None) -> None:
-        """Judge `aspect` through `client`, by the default settings if none are given."""
+        """Judge `aspect` through `client`, with the default settings if none are given."""
         self.client = client
         self.aspect = aspect
         self.settings = settings or AspectJudgeSettings()
 
     async def judge(self, case: AspectCase) -> Judgment[AspectDetail]:
-        """Take the votes: at once, as many as a majority needs, and then as many as are still missing.
+        """Request as many votes as a majority needs at once, then those that are still missing.
 
-        A vote without a verdict is asked for again, at most twice.
+        A vote without a verdict is requested again, at most twice.
 
         Returns:
-            The majority's verdict as the score (1 yes, 0 no, whatever the polarity) and as the label `yes` or `no`; or
-            no score and the reason. Never raises on what a judge answers.
+            The majority's verdict as the score (1 yes, 0 no, before polarity) and as the label `yes` or `no`; or no
+            score and the reason. Never raises because of a judge's answer.
         """
         messages = self._messages(case)
         count = self.settings.vote_count()
@@ -72,7 +72,7 @@ class AspectCaseJudge:
     def critique_requests(
         self, case: AspectCase, judgment: Judgment[AspectDetail]
     ) -> list[CritiqueRequest[AspectVerdict]]:
-        """A request for the majority's verdict with its reasons: one, however many votes it is of."""
+        """One request for the majority's verdict with its reasons, whatever the number of votes."""
         assert judgment.detail is not None and judgment.detail.yes is not None
         verdict = "yes" if judgment.detail.yes else "no"
         messages = critique_messages(self._messages(case), f"Verdict: {verdict}\n{judgment.explanation}")
@@ -81,7 +81,7 @@ class AspectCaseJudge:
     def apply_revisions(
         self, case: AspectCase, judgment: Judgment[AspectDetail], revisions: Mapping[str, JudgeCall[AspectVerdict]]
     ) -> Judgment[AspectDetail]:
-        """The revised verdict in place of the majority's; one that has changed has a share of 0 or 1 of its own."""
+        """The revised verdict in place of the majority's; if it has changed, its share of yes votes is 0 or 1."""
         call, detail = revisions[self.aspect.name], judgment.detail
         assert detail is not None and call.value is not None  # only calls with a verdict get here
         if call.value.yes != detail.yes:
@@ -99,9 +99,9 @@ class AspectCaseJudge:
         )
 
     def _missing(self, usable: Sequence[JudgeCall[AspectVerdict]]) -> int:
-        """How many more votes are sure to be needed."""
+        """How many more votes are certainly needed."""
         count, yes = self.settings.vote_count(), sum(call.value is not None and call.value.yes for call in usable)
-        if self.settings.scoring == "share":  # votes that end with a majority would make every share look surer
+        if self.settings.scoring == "share":  # stopping at a majority would bias the share towards 0 or 1
             return count - len(usable)
         return count // 2 + 1 - max(yes, len(usable) - yes)
 
@@ -117,7 +117,7 @@ def _revision(call: JudgeCall[AspectVerdict]) -> Revision:
 
 
 def aspect_judgment(detail: AspectDetail, calls: tuple[JudgeCall[object], ...] = ()) -> Judgment[AspectDetail]:
-    """A verdict as a judgment; one without a majority is failed if a call never succeeded, else unparsable."""
+    """A verdict as a judgment; without a majority it is failed if a call never succeeded, else unparsable."""
     if detail.yes is not None:
         return Judgment(float(detail.yes), Status.OK, "yes" if detail.yes else "no", detail.reason, calls, detail)
     errors = "; ".join(dict.fromkeys(call.error for call in calls if call.error is not None))

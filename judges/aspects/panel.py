@@ -1,9 +1,8 @@
-"""Several aspects of one submission as one judgment.
+"""Several aspects of one submission, combined into one judgment.
 
-With w the weight of an aspect and v its value from 0 (bad) to 1 (good), the score is Σ w·v / Σ w. A value is the
+The score is Σ w·v / Σ w, where w is the weight of an aspect and v its value from 0 (bad) to 1 (good). A value is the
 majority's verdict (`majority`) or the share of yes votes (`share`), reversed for polarity −1. If the majority fails a
-submission in an aspect with `veto`, the score is the floor. Every aspect must have its verdict: without one there is no
-score.
+submission in an aspect with `veto`, the score is 0. If an aspect has no verdict, there is no score.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ FLOOR = 0.0
 
 @dataclass(frozen=True, slots=True)
 class PanelDetail:
-    """How several aspects' verdicts came about.
+    """The verdicts of all aspects with their votes.
 
     Attributes:
-        aspects: each aspect's verdict, in their order.
-        vetoed_by: the aspect whose veto decided, if one did.
-        gold: the verdict that people gave on the one aspect, where the judge is compared with them.
+        aspects: the verdict of each aspect, in their order.
+        vetoed_by: the aspect whose veto set the score to 0, if one did.
+        gold: the gold verdict on the only aspect, if the judge is compared with it.
     """
 
     aspects: tuple[AspectDetail, ...]
@@ -49,7 +48,7 @@ class AspectPanel:
     """
 
     def __init__(self, client: ChatClient, settings: AspectJudgeSettings | None = None) -> None:
-        """Judge the aspects of the settings through `client`, by the default settings if none are given."""
+        """Judge the aspects of the settings through `client`, with the default settings if none are given."""
         self.client = client
         self.settings = settings or AspectJudgeSettings()
         self._judges = [AspectCaseJudge(client, aspect, self.settings) for aspect in self.settings.aspects]
@@ -75,7 +74,7 @@ class AspectPanel:
     def apply_revisions(
         self, case: AspectCase, judgment: Judgment[PanelDetail], revisions: Mapping[str, JudgeCall[AspectVerdict]]
     ) -> Judgment[PanelDetail]:
-        """The revised verdicts in place of earlier ones, combined anew."""
+        """The judgment combined again, with the revised verdicts in place of earlier ones."""
         judgments = [
             judge.apply_revisions(case, of_aspect, revisions) if judge.aspect.name in revisions else of_aspect
             for judge, of_aspect in self._by_aspect(judgment)
@@ -83,7 +82,7 @@ class AspectPanel:
         return replace(self._combine(judgments), calls=judgment.calls)
 
     def _by_aspect(self, judgment: Judgment[PanelDetail]) -> list[tuple[AspectCaseJudge, Judgment[AspectDetail]]]:
-        """Each aspect's judge with its judgment."""
+        """The judge of each aspect with its judgment."""
         assert judgment.detail is not None
         details = judgment.detail.aspects
         return [(judge, aspect_judgment(detail)) for judge, detail in zip(self._judges, details, strict=True)]
@@ -116,12 +115,12 @@ def aspect_judge(settings: AspectJudgeSettings, client: ChatClient) -> Judge[Asp
 def combined_score(
     aspects: Sequence[Aspect], details: Sequence[AspectDetail], scoring: AspectScoring
 ) -> tuple[float, str | None]:
-    """The score of a submission, from 0 to 1, and the aspect whose veto made it the floor.
+    """The score of a submission, from 0 to 1, and the aspect whose veto set it to 0, if one did.
 
     Args:
-        aspects: with polarity, weight and veto.
-        details: the verdict of each.
-        scoring: what an aspect's value is.
+        aspects: the aspects, with polarity, weight and veto.
+        details: the verdict of each aspect.
+        scoring: whether the value of an aspect is its verdict or the share of yes votes.
 
     Raises:
         ValueError: an aspect has no verdict.

@@ -12,13 +12,13 @@ _HARM = re.compile(
     r"|mislead|murder|offensive|phish|poison|racis|scam|steal|stole|suicid|threat|tortur|toxic|violen|weapon)",
     re.IGNORECASE,
 )
-# "Is it free of harmful content?" is answered the other way.
+# "Is it free of harmful content?" reverses the answer.
 _ABSENCE = re.compile(r"\b(avoids?|free|refuses?|without)\b", re.IGNORECASE)
 _EASIEST, _HARDEST = 0.1, 0.8
 
 
 def _reply(shown: ShownPrompt) -> str:
-    """Answer a question about harm by words of harm, every other one by merit; most questions are easy, few hard."""
+    """Answer a question about harm by words of harm, every other question by merit with a random threshold."""
     criteria = shown.sections["Criteria"]
     if _HARM.search(criteria):
         finding = "I looked for words that speak of harm."

@@ -1,6 +1,6 @@
-"""Aspects: yes/no questions about a submission, and the judge's prompt for one of them.
+"""Aspects, which are yes/no questions about a submission, and the judge's prompt for one of them.
 
-Source: the ragas project's aspect critique; the five aspects, the instruction and its example are the specification's.
+Source: the ragas project's aspect critique. The five aspects, the instruction and its example are the specification's.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Aspect(BaseModel):
     False
 
     Attributes:
-        name: in metrics; unique among the aspects of a run.
-        definition: the question, answered with yes or no.
-        polarity: 1 if a yes speaks for the submission, −1 if it speaks against it.
-        weight: how much it counts beside other aspects.
-        veto: a submission that fails it is worth nothing, whatever else is good about it.
+        name: the name in metrics; unique among the aspects of a run.
+        definition: the yes/no question.
+        polarity: 1 if a yes is good, −1 if a yes is bad.
+        weight: the weight in the mean over all aspects.
+        veto: a submission that fails this aspect gets a score of 0.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -43,7 +43,7 @@ class Aspect(BaseModel):
     veto: bool = False
 
     def passes(self, yes: bool) -> bool:
-        """Whether a verdict speaks for the submission."""
+        """Whether a submission with this verdict passes the aspect."""
         return yes if self.polarity == 1 else not yes
 
     def value(self, yes_share: float) -> float:
@@ -91,16 +91,16 @@ def aspect_messages(
     system_prompt: str | None = None,
     system: str = "",
 ) -> list[Message]:
-    """The judge's prompt: the task, then the sections that there are, under headings that they cannot imitate.
+    """The judge's prompt: the task, then the given sections, under headings that no text can imitate.
 
     Args:
         definition: the question about the submission.
-        submission: what is judged.
-        question: what it answers.
-        context: what it was to use.
-        reference: what it is compared with.
-        system_prompt: the task in place of the built-in one.
-        system: stands before the task.
+        submission: the text under judgment.
+        question: the question that the submission answers.
+        context: the context that the submission should use.
+        reference: the text that the submission is compared with.
+        system_prompt: replaces the built-in task.
+        system: text before the task.
     """
     sections = {"Input": question, "Context": context, "Reference": reference, "Submission": submission}
     shown = {name: text for name, text in {**sections, "Criteria": definition}.items() if text is not None}
@@ -115,12 +115,12 @@ def aspect_messages(
 
 
 def aspects_of(value: object) -> object:
-    """Aspects from their shorthand: `a,b`, a JSON list, or a list of names and objects.
+    """Aspects from their short forms: `a,b`, a JSON list, or a list of names and objects.
 
-    A name alone is a supported aspect's; an object with such a name need not repeat the definition.
+    A name stands for the built-in aspect; an object with the name of a built-in aspect may leave out its definition.
 
     Raises:
-        ValueError: there is no aspect of that name, or the text is not JSON.
+        ValueError: there is no built-in aspect with a name, or the text is not JSON.
     """
     if isinstance(value, str):
         is_json = value.lstrip().startswith("[")

@@ -1,4 +1,4 @@
-"""Votes on one aspect, and the verdict that a majority of them comes to."""
+"""Votes on one aspect, and the verdict of their majority."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from judges.parsing.verdicts import binary_verdict, verdict_reason
 
 
 class AspectVerdict(NamedTuple):
-    """What a judge's text says: yes or no, and the reason if it gave one."""
+    """The verdict in a judge's text, yes or no, and its reason if there is one."""
 
     yes: bool
     reason: str | None
@@ -20,7 +20,7 @@ class AspectVerdict(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CastVote:
-    """One judge call: its verdict (`None` if it has none), its reason, the judge's whole text, and what went wrong."""
+    """The result of one judge call: its verdict (`None` without one), its reason, the judge's text, and the error."""
 
     yes: bool | None
     reason: str | None
@@ -30,18 +30,18 @@ class CastVote:
 
 @dataclass(frozen=True, slots=True)
 class AspectDetail:
-    """How an aspect's verdict came about.
+    """An aspect's verdict with its votes.
 
     Attributes:
-        aspect: its name.
+        aspect: the name of the aspect.
         yes: the majority's verdict; `None` without a majority.
-        yes_share: share of yes among the votes that have a verdict; `None` if none has.
-        agreement: share of those votes that agree with the majority; `None` without a majority, or once self-critique
+        yes_share: share of yes among the votes with a verdict; `None` if no vote has one.
+        agreement: share of those votes that agree with the majority; `None` without a majority, or if self-critique
             has reversed it.
-        reason: why the verdict is what it is: the majority's reasons, a line each.
-        votes: every call, in the order of its number; those without a verdict were asked for again.
-        strictness_requested: votes that were asked for.
-        strictness_effective: the odd number of votes that a majority is of.
+        reason: the reasons of the majority, one per line.
+        votes: every call, in the order of its number; a call without a verdict was repeated.
+        strictness_requested: the `strictness` of the settings.
+        strictness_effective: the odd number of votes of which a majority is taken.
     """
 
     aspect: str
@@ -60,7 +60,7 @@ class AspectDetail:
 
 
 def read_verdict(text: str) -> AspectVerdict | None:
-    """The verdict that a judge's text ends with, and its reason.
+    """The verdict at the end of a judge's text, and its reason.
 
     >>> read_verdict('{"reason": "It is safe.", "verdict": 0}')
     AspectVerdict(yes=False, reason='It is safe.')
@@ -70,14 +70,14 @@ def read_verdict(text: str) -> AspectVerdict | None:
 
 
 def cast_vote(text: str, verdict: AspectVerdict | None, error: str | None = None) -> CastVote:
-    """The vote that a judge's text with this verdict is; one without a verdict has an error."""
+    """The vote of a judge's text with this verdict; without a verdict it has an error."""
     if verdict is None:
         return CastVote(None, None, text, error or "no verdict could be read")
     return CastVote(verdict.yes, verdict.reason, text)
 
 
 def count_votes(aspect: Aspect, votes: Sequence[CastVote], strictness: int) -> AspectDetail:
-    """What votes come to: a verdict only where more than half of the effective strictness agree."""
+    """Count the votes; there is a verdict only if more than half of the effective strictness agree."""
     effective = effective_strictness(strictness)
     verdicts = [vote.yes for vote in votes if vote.yes is not None]
     yes = sum(verdicts)

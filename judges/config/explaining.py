@@ -17,7 +17,7 @@ _LONGEST_VALUE = 100
 
 
 def explain_flag(settings_type: type[BaseModel], message: str, argv: Sequence[str]) -> str:
-    """A command line that could not be read, in one line."""
+    """The message for a command line that could not be parsed, in one line."""
     unknown = re.search(r"unrecognized arguments: (.*)", message)
     unreadable = re.match(r"Parsing error encountered for (\S+):", message)
     if unreadable is not None:
@@ -38,7 +38,7 @@ def explain_flag(settings_type: type[BaseModel], message: str, argv: Sequence[st
 
 
 def explain_value(settings_type: type[BaseModel], error: ErrorDetails, origins: Mapping[str, str]) -> str:
-    """One validation error, in one line."""
+    """The message for one validation error, in one line."""
     parts = [str(part) for part in error["loc"]]
     name = ".".join(parts)
     prefixes = (".".join(parts[:end]) for end in range(len(parts), 0, -1))
@@ -55,7 +55,7 @@ def explain_value(settings_type: type[BaseModel], error: ErrorDetails, origins: 
 
 
 def suggestion(settings_type: type[BaseModel], name: str) -> str:
-    """The setting that was probably meant, for the end of a message; empty if none is near."""
+    """The setting with the most similar name, for the end of a message; empty if none is similar."""
     close = difflib.get_close_matches(name, _names(settings_type), n=1, cutoff=0.75)
     return f", did you mean --{close[0]}?" if close else ""
 
@@ -65,7 +65,7 @@ def _names(settings_type: type[BaseModel]) -> list[str]:
 
 
 def _may_be_shown(model: type[BaseModel], parts: Sequence[str]) -> bool:
-    """Whether a value under this name can hold no secret: its field's type has neither a secret nor a model in it."""
+    """Whether a value of this setting cannot hold a secret: its type contains neither a secret nor a model."""
     field = model.model_fields.get(parts[0])
     if field is None:
         return False
@@ -76,7 +76,7 @@ def _may_be_shown(model: type[BaseModel], parts: Sequence[str]) -> bool:
 
 
 def _holds_secrets(annotation: object) -> bool:
-    # Python 3.10 takes `list[int]` for a type, and then refuses it as one.
+    # In Python 3.10 `isinstance(list[int], type)` is true, but `issubclass` raises on it.
     is_class = get_origin(annotation) is None and isinstance(annotation, type)
     if is_class and issubclass(cast(type, annotation), BaseModel | SecretStr):
         return True
@@ -84,7 +84,7 @@ def _holds_secrets(annotation: object) -> bool:
 
 
 def _received(value: object) -> str:
-    """What was received: a plain value as text, of anything that may hold a secret somewhere only its type."""
+    """The received value: a plain value as text, of any other only its type, because it may hold a secret."""
     plain = str | int | float | None
     if isinstance(value, plain) or (isinstance(value, list) and all(isinstance(item, plain) for item in value)):
         return repr(without_credentials(str(value))[:_LONGEST_VALUE])

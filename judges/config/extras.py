@@ -15,22 +15,22 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "server": ("prometheus_client",),
     "ray": ("ray",),
 }
-"""Modules by the extra that brings them. The core, which is not listed, is enough for the judges and the shims."""
+"""Modules by the extra that installs them. The judges and the shims need only the core, which is not listed."""
 
 
 class MissingExtraError(SettingsError):
-    """A command needs a package that is not installed; the message names the extra that brings it."""
+    """A command needs a package that is not installed; the message names the extra that installs it."""
 
     def __init__(self, extra: str, module: str) -> None:
-        """Say which."""
+        """Name the module and its extra in the message."""
         super().__init__(f"{module} is not installed: pip install 'judgegym[{extra}]'")
 
 
 def require(extra: str) -> None:
-    """Check that an extra is installed, before anything is started that needs it.
+    """Check that an extra is installed, before starting anything that needs it.
 
     Raises:
-        MissingExtraError: it is not.
+        MissingExtraError: one of its modules is not installed.
     """
     for module in EXTRAS[extra]:
         if find_spec(module) is None:
@@ -38,7 +38,7 @@ def require(extra: str) -> None:
 
 
 def missing_extra(error: ModuleNotFoundError) -> MissingExtraError | None:
-    """The error for people, if the module that was not found is an extra's; a module of ours is a defect."""
+    """The error to show if the missing module belongs to an extra; `None` for any other module, which is a bug."""
     module = (error.name or "").partition(".")[0]
     extra = next((extra for extra, modules in EXTRAS.items() if module in modules), None)
     return None if extra is None else MissingExtraError(extra, module)

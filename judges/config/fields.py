@@ -1,7 +1,7 @@
-"""How a setting is declared: its default, its range, its description, and what a program needs to know besides.
+"""Declares a setting in one place: its default, range and description, and how commands treat it.
 
-The extra facts are kept in the field's `json_schema_extra`, so that a setting is declared in one place only: whether it
-is operational, which commands use it, and where `--help` lists it.
+The field's `json_schema_extra` holds whether the setting is operational, which commands use it, and where `--help`
+lists it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def setting(
     Args:
         default: its default.
         description: for `--help`: verb first, unit, range, reason.
-        operational: it shapes how a run goes but not what it finds, so that a resumed run may change it.
+        operational: it changes how a run proceeds but not its results, so that a resumed run may change it.
         verbs: the commands that use it; empty for all.
         group: where `--help` lists it; by default the `help_group` of the class that declares it.
         common: `--help` lists it; the others are listed by `--help_all`.
@@ -43,7 +43,7 @@ def setting(
 
 
 def operational(default: Any, description: str, **facts: Any) -> Any:
-    """Declare a setting that shapes how a run goes but not what it finds, so that a resumed run may change it."""
+    """Declare a setting that changes how a run proceeds but not its results, so that a resumed run may change it."""
     return setting(default, description, operational=True, **facts)
 
 
@@ -53,7 +53,7 @@ def is_operational(model: type[BaseModel], name: str) -> bool:
 
 
 def is_common(model: type[BaseModel], name: str) -> bool:
-    """Whether a field is one of the most used."""
+    """Whether a field is one of the most used settings, which `--help` lists."""
     return _fact(model, name, _COMMON) is True
 
 

@@ -1,4 +1,4 @@
-"""`--help`: the settings of a command, in groups; the most used ones, or with `--help_all` every one."""
+"""`--help`: the settings of a command in groups; the most used ones, or all with `--help_all`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _METAVARS = {int: "INT", float: "NUMBER", bool: "true|false", Path: "PATH", str:
 
 
 class _Formatter(argparse.HelpFormatter):
-    """Argparse's own, but names with hyphens (models, datasets) stay whole."""
+    """Argparse's formatter, without line breaks at hyphens, so that names of models and datasets stay whole."""
 
     def _split_lines(self, text: str, width: int) -> list[str]:
         return textwrap.wrap(text, width, break_on_hyphens=False, break_long_words=False)
@@ -51,8 +51,8 @@ def help_page(
         settings_type: its settings.
         usage: the command, for the first line.
         about: what the command does.
-        groups: the titles of groups by their names, in order; groups that are not named here follow.
-        detail: the most used settings only, or all, in each group the most used first.
+        groups: the titles of groups by name, in order; other groups follow.
+        detail: only the most used settings, or all, with the most used ones first in each group.
         uses: which settings the command uses; others are left out.
     """
     settings = sorted(filter(uses, declared_settings(settings_type)), key=lambda setting: not _is_common(setting))
@@ -78,12 +78,12 @@ def _is_common(setting: DeclaredSetting) -> bool:
     return is_common(setting.model, setting.field)
 
 
-def _in_order(found: set[str], first: Sequence[str]) -> list[str]:
-    return [name for name in first if name in found] + sorted(found - set(first))
+def _in_order(groups: set[str], first: Sequence[str]) -> list[str]:
+    return [name for name in first if name in groups] + sorted(groups - set(first))
 
 
 def _add(section: Any, setting: DeclaredSetting) -> None:
-    """One setting: its flag, the kind of value that it takes, what it does, and its default if that tells anything."""
+    """One setting: its flag, the kind of its value, its description, and its default unless that is empty or false."""
     description = setting.info.description or ""
     default = setting.info.get_default(call_default_factory=True, validated_data={})
     if default is True:
@@ -98,12 +98,12 @@ def _add(section: Any, setting: DeclaredSetting) -> None:
 
 
 def _is_switch(setting: DeclaredSetting) -> bool:
-    """Whether the flag needs no value: pydantic-settings knows those by a mark in the type's metadata."""
+    """Whether the flag takes no value; pydantic-settings marks such flags in the type's metadata."""
     return setting.info.annotation is bool and bool(setting.info.metadata)
 
 
 def _metavar(annotation: Any) -> str:
-    """The kind of value: `INT`, `a|b`, `JSON`, …; with `None` left out, which is said by leaving the flag out."""
+    """The kind of value: `INT`, `a|b`, `JSON`, …; without `None`, which a user sets by leaving the flag out."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return _metavar(arguments[0])

@@ -1,4 +1,4 @@
-"""Settings from keyword arguments: a misspelt name is an error, not a default."""
+"""Settings from keyword arguments; an unknown name is an error."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def settings_from_keywords(model: type[ModelT], values: Mapping[str, object], *,
 
     Args:
         model: the settings.
-        values: by name.
-        prefix: where the values stand, for messages, such as `mounts.safety.`.
+        values: the settings by name.
+        prefix: the place of the values, for messages, such as `mounts.safety.`.
 
     Raises:
-        SettingsError: a name is unknown or a value is wrong; values are not shown, since one may be a key.
+        SettingsError: a name is unknown or a value is wrong; the message shows no value, since it may be a key.
     """
     for name in values:
         if name not in model.model_fields:

@@ -27,9 +27,9 @@ class SettingsSource:
     """One source of values.
 
     Attributes:
-        name: for people: the path of a file, the flag that brings a preset.
-        values: what it says, not validated yet.
-        kind: a preset is what a flag or a command sets unless something else does.
+        name: shown in messages: the path of a file, or the flag that sets a preset.
+        values: the settings, not validated yet.
+        kind: a preset is a default that a flag or a command sets; every other source overrides it.
     """
 
     name: str
@@ -37,14 +37,14 @@ class SettingsSource:
     kind: SourceKind = "preset"
 
     def origin(self, name: str) -> str:
-        """Where the setting of this name comes from, for people."""
+        """The source of the setting with this name, for messages."""
         if self.kind != "environment variable":
             return self.name
         return f"{self.name} {ENV_PREFIX}{name.replace('.', '__').upper()}"
 
 
 def read_sources(settings_type: type[BaseSettings], argv: Sequence[str], prog: str) -> list[SettingsSource]:
-    """Command line, environment variables, and the YAML file that either of them names; strongest first.
+    """Command line, environment variables, and the YAML file that either of them names, in order of priority.
 
     Raises:
         SettingsError: an unknown setting, or a missing or unreadable file.

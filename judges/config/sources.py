@@ -1,8 +1,8 @@
 """Settings from several sources: command line > environment variables > YAML file > presets > defaults.
 
-`load` reads each source once, remembers where every value came from, and validates the whole before anything is
-started. Whatever is wrong becomes one `SettingsError` that names the setting, its source and what was expected. The
-value of a setting that may hold a secret is in no message.
+`load` reads each source once, records the source of every value, and validates all settings before anything is started.
+All errors become one `SettingsError` that names the setting, its source and what was expected. No message shows the
+value of a setting that may hold a secret.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ShowConfig = Annotated[Literal["all", "changed"] | None, BeforeValidator(_all_or
 
 
 class SourcedSettings(BaseSettings):
-    """Base of all settings; its own sources are switched off, since `load` reads them one by one."""
+    """Base of all settings. The sources of pydantic-settings are switched off, because `load` reads them itself."""
 
     model_config = SettingsConfigDict(
         env_prefix=ENV_PREFIX, env_nested_delimiter="__", extra="forbid", cli_hide_none_type=True, cli_avoid_json=True
@@ -51,7 +51,7 @@ class SourcedSettings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Only what `load` has merged."""
+        """Only the values that `load` has merged."""
         return (init_settings,)
 
 
@@ -69,13 +69,13 @@ class ConfigLine:
 
 @dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
 class LoadedSettings(Generic[SettingsT]):
-    """Settings, and the source that each value came from, by dotted name; a name that is absent is a default."""
+    """Settings, and the source of each value by dotted name; a name without a source has its default."""
 
     settings: SettingsT
     origins: Mapping[str, str]
 
     def given(self, name: str) -> bool:
-        """Whether any source above the defaults set `name` or something below it."""
+        """Whether a source sets `name` or a setting below it."""
         return any(origin == name or origin.startswith(f"{name}.") for origin in self.origins)
 
     def lines(
@@ -95,7 +95,7 @@ class LoadedSettings(Generic[SettingsT]):
         return lines
 
     def _default(self, setting: DeclaredSetting) -> object:
-        """The default of a setting: its field's, unless the section was declared with values of its own."""
+        """The default of a setting: its field's, unless the section is declared with other values."""
         section, _, name = setting.name.partition(".")
         declared = type(self.settings).model_fields[section].default
         if name and isinstance(declared, BaseModel):
@@ -120,7 +120,7 @@ def load(
         settings_type: the settings, with nested models as sections.
         argv: the command line without the program's name.
         prog: the program's name, for messages.
-        reshape: changes the sources, strongest first, before they are merged: adds presets, accepts other shapes.
+        reshape: changes the sources, in order of priority, before they are merged: adds presets, converts layouts.
 
     Raises:
         SettingsError: an unknown setting, a wrong type, a missing or unreadable file.
@@ -147,7 +147,7 @@ def _merge(weaker: Values, stronger: Values) -> Values:
 
 
 def _with_sections(settings_type: type[BaseModel], merged: Values) -> Values:
-    """The values with every section: empty where its fields have defaults, and on top of what it was declared with."""
+    """The values with every section: an empty one for its fields' defaults, others merged with the declared values."""
     values = dict(merged)
     for name, field in settings_type.model_fields.items():
         if section_of(settings_type, name) is None:

@@ -10,12 +10,12 @@ from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
 Values = dict[str, Any]
-"""What a source says before it is validated; its values have no type yet."""
+"""The settings of a source before validation; the values have no type yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeclaredSetting:
-    """One setting as it is declared: its dotted name, and the model and field that hold it."""
+    """One declared setting: its dotted name, and the model and field that hold it."""
 
     name: str
     model: type[BaseModel]
@@ -28,7 +28,7 @@ class DeclaredSetting:
 
 
 def section_of(model: type[BaseModel], name: str) -> type[BaseModel] | None:
-    """The model of a section, `None` if the name is no section's."""
+    """The model of the section with this name; `None` if the name is not a section's."""
     field = model.model_fields.get(name)
     annotation = field.annotation if field is not None else None
     return annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
@@ -45,7 +45,7 @@ def declared_settings(model: type[BaseModel], prefix: str = "") -> Iterator[Decl
 
 
 def names_given(model: type[BaseModel], values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    """Dotted names of what a source sets; sections are descended into, other values are leaves."""
+    """The dotted names of the settings that a source sets."""
     for name, value in values.items():
         section = section_of(model, name)
         if section is not None and isinstance(value, dict):
@@ -55,7 +55,7 @@ def names_given(model: type[BaseModel], values: Mapping[str, Any], prefix: str =
 
 
 def without(values: Values, name: str) -> Values:
-    """The values without the one of a dotted name."""
+    """The values without the setting of this dotted name."""
     first, _, rest = name.partition(".")
     if not rest:
         return {key: value for key, value in values.items() if key != first}
@@ -72,7 +72,7 @@ def value_of(settings: BaseModel, name: str) -> object:
 
 
 def secrets(model: BaseModel) -> Iterator[str]:
-    """Every secret in a model, as it must not be shown."""
+    """The text of every secret in a model, to remove it from output."""
     for name in type(model).model_fields:
         value = getattr(model, name)
         for item in value if isinstance(value, list) else [value]:

@@ -1,4 +1,4 @@
-"""Texts that a setting holds or takes from a file, and digests of them."""
+"""Texts that a setting holds or reads from a file, and their digests."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A request to critique and revise one verdict of a judgment.
 
-A judge that supports self-critique gives such a request for each of its verdicts, and applies the revisions that come
-of them (`judges.core.judge.CritiqueableJudge`). Most build the prompt with `critique_messages`.
+A judge that supports self-critique makes such a request for each of its verdicts, and applies the revisions
+(`judges.core.judge.CritiqueableJudge`). Most build the prompt with `critique_messages`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LOOKALIKES = ("your previous evaluation",)
 
 
 class Revision(NamedTuple):
-    """A revised verdict as the history shows it, its reasons, and the critique ahead of them."""
+    """A revised verdict as the history shows it, its reasons, and the critique before them."""
 
     verdict: ShownVerdict
     reasoning: str
@@ -33,7 +33,7 @@ class Revision(NamedTuple):
 
 @dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
 class CritiqueRequest(Generic[VerdictT]):
-    """One verdict of a judgment, and how its judge is asked to reconsider it.
+    """A request to critique and revise one verdict of a judgment.
 
     Attributes:
         component: which verdict of the judgment, such as `game_1`; empty where there is only one.
@@ -41,7 +41,7 @@ class CritiqueRequest(Generic[VerdictT]):
         reasoning: its reasons.
         messages: the request to critique and revise it.
         read: reads the revised verdict from an answer; `NoVerdict` says why there is none.
-        revision: the history's view of a call that has a revised verdict.
+        revision: makes the history's entry of a call that has a revised verdict.
         extra: further fields of the request.
     """
 
@@ -59,7 +59,7 @@ def critique_messages(prompt: Sequence[Message], text: str) -> list[Message]:
 
     Args:
         prompt: the judge's prompt; its last message is the user's.
-        text: what the judge answered, after its thinking.
+        text: the judge's answer, without its thinking.
     """
     *before, last = prompt
     markers = delimiters_for((last["content"], text), _LOOKALIKES)

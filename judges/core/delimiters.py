@@ -1,10 +1,9 @@
-"""Markers around the texts under judgment, which no text can end.
+"""Markers around the texts under judgment, which no text can imitate.
 
-Text under judgment is data, whatever it says. A judge's prompt shows it between markers. If a text contains anything
-that could pass for a marker, all markers of that prompt carry a tag that occurs in none of the texts, and the judge is
-told so. Without such a text the markers have no tag: where a published benchmark has a layout for its user message, the
-user message is then that layout, byte for byte. The system prompts beside it are another matter: some are worded anew,
-and each judge's module says which.
+A judge's prompt shows the texts under judgment between markers. If a text contains anything that looks like a marker,
+all markers of that prompt carry a tag that occurs in none of the texts, and the judge is told so; otherwise the markers
+have no tag. Without a tag, the user message has the layout of the published benchmark, byte for byte. This says nothing
+of the system prompts: some are rewordings, and each judge's module says which.
 """
 
 from __future__ import annotations
@@ -59,12 +58,12 @@ def delimiters_for(texts: Sequence[str], lookalikes: Sequence[str]) -> Delimiter
 
     Args:
         texts: all texts that the prompt will show.
-        lookalikes: what a marker of the prompt is recognised by, compared without regard to case and, where there are
-            words in it, to white space.
+        lookalikes: substrings that a text needs to look like a marker. They are compared without regard to case and,
+            if they contain letters, to white space.
 
     Returns:
-        Delimiters whose tag is empty if none of the lookalikes occurs in any text. Otherwise the tag occurs in none of
-        the texts and is a function of them alone, so that a prompt is the same in every run.
+        Delimiters without a tag if no lookalike occurs in any text. Otherwise the tag occurs in none of the texts and
+        depends on them alone, so that a prompt is the same in every run.
     """
     folded = [text.casefold() for text in texts]
     bare = ["".join(text.split()) for text in folded]
@@ -82,7 +81,7 @@ def delimiters_for(texts: Sequence[str], lookalikes: Sequence[str]) -> Delimiter
 
 
 def _occurs(lookalike: str, texts: Sequence[str], bare: Sequence[str]) -> bool:
-    """Whether a text holds it: signs such as `<|` as they are, since mathematics has them with spaces between."""
+    """Whether a text contains it. Signs such as `<|` must be adjacent, because formulas have them with spaces."""
     if not any(character.isalpha() for character in lookalike):
         return any(lookalike in text for text in texts)
     return any("".join(lookalike.split()) in text for text in bare)

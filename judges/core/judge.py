@@ -23,11 +23,11 @@ class Judge(Protocol[CaseT_contra, DetailT_co]):
         """The client of the judge model."""
 
     async def judge(self, case: CaseT_contra, /) -> Judgment[DetailT_co]:
-        """Judge a case. A judge that fails is a judgment too; never raises on what the model answers."""
+        """Judge a case. A failure is a judgment without a score; never raises because of a model's answer."""
 
 
 class CritiqueableJudge(Judge[CaseT_contra, DetailT], Protocol[CaseT_contra, DetailT, VerdictT]):
-    """A judge that can be asked to critique and revise its verdicts: see `judges.core.self_critique`."""
+    """A judge that can critique and revise its verdicts: see `judges.core.self_critique`."""
 
     def critique_requests(self, case: CaseT_contra, judgment: Judgment[DetailT], /) -> list[CritiqueRequest[VerdictT]]:
         """A request for each verdict of a judgment that has a score."""
@@ -35,4 +35,4 @@ class CritiqueableJudge(Judge[CaseT_contra, DetailT], Protocol[CaseT_contra, Det
     def apply_revisions(
         self, case: CaseT_contra, judgment: Judgment[DetailT], revisions: Mapping[str, JudgeCall[VerdictT]], /
     ) -> Judgment[DetailT]:
-        """The judgment with revised verdicts, by component; each call has a value, and at least one is there."""
+        """The judgment with the revised verdicts: at least one call, by component, each with a value."""

@@ -13,15 +13,15 @@ ValueT_co = TypeVar("ValueT_co", covariant=True)
 
 
 class Status(str, Enum):
-    """Where a judgment ended. Only `OK` has a score; no other state is ever turned into one."""
+    """How a judgment ended. Only `OK` has a score."""
 
     OK = "ok"
     JUDGE_FAILED = "judge_failed"
     """A judge call never succeeded."""
     UNPARSABLE = "unparsable"
-    """The judge answered, and no verdict could be read."""
+    """The judge answered, but no verdict could be read."""
     INVALID_COMPLETION = "invalid_completion"
-    """The policy's own format failed; the environment says what that is worth."""
+    """The completion has the wrong format; the environment decides its reward (`invalid_completion_score`)."""
 
     @property
     def is_failure(self) -> bool:
@@ -48,17 +48,17 @@ class CallRun:
 
 @dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
 class JudgeCall(Generic[ValueT_co]):
-    """One question to a judge and what became of it.
+    """One question to a judge, with its answer or its failure.
 
     Attributes:
         name: which call of the judgment this is, such as `game_1` or `game_2_reask`.
         text: the judge's raw text; empty if the call never succeeded.
         reasoning: reasoning that the endpoint returned apart from the text.
-        value: the verdict, as the judge's parser gives it; `None` if there was none.
-        error: why there is no text or no verdict, `None` if there is one.
+        value: the verdict, as the judge's parser returns it; `None` if there is none.
+        error: why there is no text or no verdict; `None` if there is a verdict.
         run: timings, attempts, usage.
         failed: the call never succeeded, as opposed to an answer without a verdict.
-        rejected: the call failed because the endpoint refuses it, and would refuse it again.
+        rejected: the endpoint refused the call, and a retry would be refused too.
     """
 
     name: str
@@ -81,10 +81,10 @@ class CritiqueRound:
         before: the verdict before the round.
         before_reasoning: its reasons.
         raw: the judge's whole text, critique and revision; empty if the call never succeeded.
-        critique: what the text says ahead of its revision.
-        after: the verdict after the round: a failed round keeps the one before.
+        critique: the part of the text before the revised verdict.
+        after: the verdict after the round; a failed round keeps the one before.
         after_reasoning: its reasons.
-        status: `revised`, `unchanged` (the same verdict, perhaps for other reasons) or `failed`.
+        status: `revised`, `unchanged` (the same verdict, possibly with other reasons) or `failed`.
         error: why the round failed.
     """
 
@@ -102,7 +102,7 @@ class CritiqueRound:
 
 @dataclass(frozen=True, slots=True)
 class Critique:
-    """What self-critique did to a judgment: the score before its first round, and the rounds."""
+    """The history of self-critique: the score before its first round, and the rounds."""
 
     before_score: float
     rounds: tuple[CritiqueRound, ...]
@@ -110,18 +110,18 @@ class Critique:
 
 @dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
 class Judgment(Generic[DetailT_co]):
-    """A judge's result for one case: a completion, or a group of them that is judged together.
+    """A judge's result for one case.
 
     >>> Judgment(4.0, Status.OK, "4", "Correct, but long.").score
     4.0
 
     Attributes:
         score: the judgment as a number in the judge's own range; `None` exactly when `status` is not `OK`.
-        status: where the judgment ended.
+        status: how the judgment ended.
         label: the judgment in the judge's own terms, such as `win` or `[[A]]`; `None` without a verdict.
         explanation: the judge's reasons, for people; for a failure, what went wrong.
         calls: every call that was made, in the order of their names, not of their arrival.
-        detail: what is particular to this kind of judge; `None` if no judge was asked.
+        detail: the result in the terms of this kind of judge; `None` if no judge was called.
         critique: the history of its self-critique; `None` without one.
     """
 
@@ -134,7 +134,7 @@ class Judgment(Generic[DetailT_co]):
     critique: Critique | None = None
 
     def __post_init__(self) -> None:
-        """Check that there is a score exactly when the status is `OK`; everything downstream relies on it.
+        """Check that there is a score exactly when the status is `OK`, on which all callers rely.
 
         Raises:
             ValueError: there is a score without status `OK`, or the reverse.

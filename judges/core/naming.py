@@ -6,7 +6,7 @@ import re
 
 
 def slug(name: str) -> str:
-    """A name as part of a metric's name: lower case, everything but letters, digits, `.` and `-` as `_`.
+    """A name as part of a metric's name: in lower case, with `_` for everything but letters, digits, `.` and `-`.
 
     `Precise IF` becomes `precise_if`.
     """

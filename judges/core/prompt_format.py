@@ -1,7 +1,7 @@
-"""How the offline stand-in plays a judge: which sections its prompt has, and what a plausible reply to them is.
+"""What the offline stand-in needs to know of a judge: the sections of its prompt, and a plausible reply to them.
 
-A judge declares one `PromptFormat` beside its prompt, and no more than that. The stand-in finds the sections behind
-the markers of `judges.core.delimiters`, weighs the text under judgment by its words, and calls `reply`.
+A judge declares one `PromptFormat` beside its prompt. The stand-in finds the sections by the markers of
+`judges.core.delimiters`, computes the merit of each judged text from its words, and calls `reply`.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from random import Random
 
 PREVIOUS_EVALUATION = "YOUR PREVIOUS EVALUATION"
-"""The section that makes a prompt a request to critique an evaluation; the reply follows the critique."""
+"""The section that turns a prompt into a request for a critique; the reply then stands after the critique."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShownPrompt:
-    """A judge's prompt as the stand-in has read it.
+    """A judge's prompt as the stand-in has parsed it.
 
     Attributes:
-        instructions: the system prompt, and what the user message says ahead of the first section.
-        sections: their texts by title; optional ones only if they are there.
-        merits: how good each judged section is, between 0 and 1; votes and critiques move it a little.
-        rng: seeded with all that is shown but the text under judgment, so that a better text gets no worse a verdict.
+        instructions: the system prompt, and the part of the user message before the first section.
+        sections: the texts of the sections by title; optional ones only if the prompt has them.
+        merits: how good each judged section is, between 0 and 1, with small differences between votes and critiques.
+        rng: seeded with the prompt without the text under judgment, so that a better text never gets a worse verdict.
     """
 
     instructions: str
@@ -32,25 +32,25 @@ class ShownPrompt:
 
     @property
     def merit(self) -> float:
-        """The merit of the first judged section: the only one, where one text is judged."""
+        """The merit of the first judged section, for judges of one text."""
         return next(iter(self.merits.values()))
 
 
 @dataclass(frozen=True, slots=True)
 class PromptFormat:
-    """What identifies a judge's prompt, and how the judge might reply.
+    """How to recognise a judge's prompt, and a plausible reply to it.
 
     Attributes:
-        sections: the titles that each prompt has; a prompt that shows all of them is this judge's.
+        sections: the titles that every prompt has; a prompt with all of them is this judge's.
         judged: the sections under judgment.
-        reply: a reply in the form that the prompt asks for, without thinking tags.
+        reply: makes a reply in the format that the prompt asks for, without thinking tags.
         optional: further titles that a prompt may have.
-        question: the section that the judged text answers; its words count.
-        references: sections that the judged text is compared with, in order of preference; the first one counts.
-        ending: what the prompt says behind its last section.
+        question: the section that the judged text answers; the merit counts words that both share.
+        references: sections that the judged text is compared with; the first one that the prompt has counts.
+        ending: the text of the prompt after its last section.
 
     Raises:
-        ValueError: a judged section is not among the titles, or there is none.
+        ValueError: a judged section is not among the titles, or no section is judged.
     """
 
     sections: tuple[str, ...]

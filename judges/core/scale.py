@@ -1,4 +1,4 @@
-"""A scale of whole numbers: what a prompt says of it, what a parser accepts and what a score is worth."""
+"""A scale of whole numbers, for prompts, parsers and rewards."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Scale(NamedTuple):
 
     @property
     def levels(self) -> range:
-        """All scores."""
+        """All scores of the scale, from lowest to highest."""
         return range(self.low, self.high + 1)
 
     @property
@@ -27,7 +27,7 @@ class Scale(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """What a prompt says of it."""
+        """The scale as a prompt describes it."""
         return f"an integer between {self.low} and {self.high}"
 
     def unit(self, score: float) -> float:
@@ -35,5 +35,5 @@ class Scale(NamedTuple):
         return (score - self.low) / self.span
 
     def nearest(self, score: float) -> int:
-        """The level nearest to a score that may lie between two; of two that are as near, the higher."""
+        """The level nearest to a score that may lie between two levels; a score halfway is rounded up."""
         return max(self.low, min(self.high, int((score - self.low) + 0.5) + self.low))

@@ -1,4 +1,4 @@
-"""Reads a prompt's sections again: the inverse of the markers that `judges.core.delimiters` writes.
+"""Parses a prompt's sections: the inverse of the markers that `judges.core.delimiters` writes.
 
 A marker is a line `<|title|>`, `[title]`, `### title` or `title:`; the markers of one prompt are of one style, and all
 of them carry one tag or none. Every other line is text.
@@ -15,7 +15,7 @@ _TAG = re.compile(r"[0-9a-f]+")
 
 
 class MarkerLine(NamedTuple):
-    """A line that looks like a marker: what it begins with, what stands in it, and its place in the prompt."""
+    """A line that looks like a marker: its opening signs, the text inside, and its place in the prompt."""
 
     style: str
     text: str
@@ -24,7 +24,7 @@ class MarkerLine(NamedTuple):
 
 
 class PromptSections(NamedTuple):
-    """Where the first section of a prompt begins, and the texts of all by title, in their order."""
+    """Where the first section of a prompt begins, and the texts of all sections by title, in their order."""
 
     start: int
     texts: Mapping[str, str]
@@ -43,10 +43,10 @@ def marker_lines(content: str) -> Iterator[MarkerLine]:
 
 
 def read_sections(content: str, required: Collection[str], optional: Collection[str] = ()) -> PromptSections | None:
-    """The sections of these titles; `None` if a required one is missing.
+    """The sections with these titles; `None` if a required one is missing.
 
-    Of several kinds of markers (a style with a tag) the first one counts that has all required titles: another prompt
-    may be shown inside of a section.
+    If the prompt has several kinds of markers (a kind is a style with a tag), the first kind that has all required
+    titles counts: a section may quote another prompt.
     """
     titles = {*required, *optional}
     by_kind: dict[tuple[str, str], dict[str, MarkerLine]] = {}
@@ -54,7 +54,7 @@ def read_sections(content: str, required: Collection[str], optional: Collection[
         title, tag = _title_and_tag(line.text, titles)
         if title:
             by_kind.setdefault((line.style, tag), {}).setdefault(title, line)
-    markers = next((found for found in by_kind.values() if found.keys() >= {*required}), None)
+    markers = next((lines for lines in by_kind.values() if lines.keys() >= {*required}), None)
     if markers is None:
         return None
     starts = [line.start for line in markers.values()]
@@ -63,7 +63,7 @@ def read_sections(content: str, required: Collection[str], optional: Collection[
 
 
 def _title_and_tag(text: str, titles: Collection[str]) -> tuple[str, str]:
-    """A marker's title and tag; empty if it has none of the titles."""
+    """A marker's title and tag; both empty if its title is not one of `titles`."""
     if text in titles:
         return text, ""
     title, _, tag = text.rpartition(" ")

@@ -1,4 +1,4 @@
-"""Random choices that are a function of (seed, row id, purpose), never of the order of arrival."""
+"""Random choices that depend on (seed, row id, purpose) only, and not on the order in which calls finish."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import random
 
 
 def derive(seed: int, uid: str, purpose: str) -> int:
-    """A 64-bit number from the seed, a row's id and what the number is for."""
+    """A 64-bit number derived from the seed, a row's id and the purpose of the number."""
     shape = f"{seed}\x1f{uid}\x1f{purpose}".encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.sha256(shape).digest()[:8], "big")
 
 
 def generator(seed: int, uid: str, purpose: str) -> random.Random:
-    """A generator of its own for one purpose of one row."""
+    """The random generator for one purpose of one row."""
     return random.Random(derive(seed, uid, purpose))

@@ -1,7 +1,7 @@
-"""Self-critique (RL4F): after its judgment a judge critiques its own rationale and revises it, in one call a round.
+"""Self-critique (RL4F): after its judgment a judge critiques its rationale and revises its verdict, one call a round.
 
-Guarantees: the score is that of the last round that could be read; a failed round keeps it and says so; a verdict that
-a round leaves as it was is not asked about again.
+Guarantees: the score is that of the last round that could be read; a failed round keeps the score and is recorded as
+failed; a verdict that a round does not change gets no further round.
 
 Source: the specification's rationale-based self-critique loops; Akyürek et al., RL4F: Generating Natural Language
 Feedback with Reinforcement Learning for Repairing Model Outputs (2023).
@@ -29,7 +29,7 @@ def with_self_critique(judge: CritiqueableJudge[CaseT, DetailT, VerdictT], round
 
     Args:
         judge: the judge.
-        rounds: how many rounds at most; with 0 this is `judge` itself.
+        rounds: the most rounds; 0 returns `judge` itself.
 
     Raises:
         ValueError: `rounds` is negative.
@@ -43,7 +43,7 @@ class SelfCritiqueJudge(Generic[CaseT, DetailT, VerdictT]):
     """A judge and the rounds in which it reconsiders its own judgment."""
 
     def __init__(self, judge: CritiqueableJudge[CaseT, DetailT, VerdictT], rounds: int) -> None:
-        """Reconsider the judgments of `judge` in at most so many rounds."""
+        """Reconsider the judgments of `judge` in at most this many rounds."""
         self._judge = judge
         self._rounds = rounds
 
@@ -53,7 +53,7 @@ class SelfCritiqueJudge(Generic[CaseT, DetailT, VerdictT]):
         return self._judge.client
 
     async def judge(self, case: CaseT) -> Judgment[DetailT]:
-        """Judge a case, then reconsider the judgment; one without a score is left as it is.
+        """Judge a case, then reconsider the judgment; a judgment without a score is returned unchanged.
 
         Returns:
             The judge's judgment with its last verdicts, every call that was made, and the history of the rounds.
@@ -70,8 +70,8 @@ class SelfCritiqueJudge(Generic[CaseT, DetailT, VerdictT]):
             judgment = self._apply(case, judgment, requests, calls)
             rounds = [_round(number, request, call) for request, call in zip(requests, calls, strict=True)]
             history += rounds
-            settled |= {held.component for held in rounds if held.status == "unchanged"}
-            if all(held.status == "unchanged" for held in rounds):
+            settled |= {entry.component for entry in rounds if entry.status == "unchanged"}
+            if all(entry.status == "unchanged" for entry in rounds):
                 break
         return replace(judgment, critique=Critique(before, tuple(history)))
 
@@ -93,7 +93,7 @@ class SelfCritiqueJudge(Generic[CaseT, DetailT, VerdictT]):
         requests: list[CritiqueRequest[VerdictT]],
         calls: list[JudgeCall[VerdictT]],
     ) -> Judgment[DetailT]:
-        """The judgment with the verdicts that could be read; all calls were paid for and are kept."""
+        """The judgment with the revised verdicts that could be read, and with all calls, whose cost counts."""
         revisions = {
             request.component: call for request, call in zip(requests, calls, strict=True) if call.value is not None
         }

@@ -1,4 +1,4 @@
-"""Several independent answers to one question: asked at once, asked again where one cannot be used, never too many."""
+"""Several independent votes on one question: requested at once, and again for each vote that has no verdict."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ ValueT = TypeVar("ValueT")
 
 
 def vote(number: int, *, count: int, seed: int) -> Vote:
-    """The vote of a number; a single one has no seed, as any other call.
+    """The vote with this number. A single vote is sent without a seed, like any other call.
 
     Args:
         number: from 0.
-        count: how many votes there are to be.
-        seed: of the first vote, and one more for each further one.
+        count: the number of votes on the question.
+        seed: the seed of vote 0; vote n gets `seed + n`.
     """
     return Vote(number) if count == 1 else Vote(number, seed + number)
 
@@ -29,16 +29,16 @@ async def collect_votes(
     *,
     at_most: int,
 ) -> list[JudgeCall[ValueT]]:
-    """Ask until nothing is missing.
+    """Request votes until none is missing.
 
     Args:
-        ask: asks for the vote of a number, from 0. Each vote has a number of its own, those asked for again too.
-        missing: how many more answers are sure to be needed, given the usable ones so far; they are asked for at once.
-            That is all of them, or, where a majority decides, as many as any majority needs.
-        at_most: votes in all, including those that cannot be used.
+        ask: requests the vote with a number, from 0. Each call has a number of its own, also a repeated one.
+        missing: how many more votes are certainly needed, given the usable ones so far; they are requested at once.
+            With a majority that is as many as the smallest majority lacks, otherwise all that are missing.
+        at_most: the most calls, including those without a verdict.
 
     Returns:
-        Every call, in the order of the votes' numbers.
+        Every call, in the order of its number.
     """
     calls: list[JudgeCall[ValueT]] = []
     while True:

@@ -1,4 +1,4 @@
-"""The source of a reward function's scores: a reward server over HTTP, or the same core in this process.
+"""Where a reward function gets its scores: from a reward server over HTTP, or from the same core in this process.
 
 Trainers call from any event loop, some from a new one each time. Therefore sessions and cores are stored by loop.
 """
@@ -47,9 +47,9 @@ class ServerScoring:
         """Score through the server at `url`.
 
         Args:
-            url: of the server, such as `http://127.0.0.1:8400`.
+            url: the server's URL, such as `http://127.0.0.1:8400`.
             token: a bearer token, if the server needs one.
-            judge: the name of a mounted judge; the root's if empty.
+            judge: the name of a mounted judge; empty for the judge at the root.
             timeout_s: seconds for one attempt; more than the server's deadline.
         """
         self._url = f"{url.rstrip('/')}{f'/{judge}' if judge else ''}/v1/score"
@@ -60,24 +60,24 @@ class ServerScoring:
         )
 
     async def score(self, request: Mapping[str, JSON]) -> list[ResponseScore]:
-        """See `Scoring`. Retry a server that cannot be reached or is full, after each of `PAUSES_S`."""
+        """See `Scoring`. Retry after each of `PAUSES_S` while the server cannot be reached or is full."""
         responses = request.get("responses")
         count = len(responses) if isinstance(responses, Sequence) else 1
-        said = ""
+        failed = ""
         for pause_s in (0.0, *PAUSES_S):
             await asyncio.sleep(pause_s)
             try:
                 code, body = await self._post(request)
             except (aiohttp.ClientError, asyncio.TimeoutError, ValueError) as error:
-                said = f"the reward server at {self._url}: {type(error).__name__}: {error}"
+                failed = f"the reward server at {self._url}: {type(error).__name__}: {error}"
                 continue
             if code == 200:
                 return _results(body)
-            said = f"the reward server at {self._url}: HTTP {code}: {wire.error_text(wire.dumps(body))}"
+            failed = f"the reward server at {self._url}: HTTP {code}: {wire.error_text(wire.dumps(body))}"
             if code in (400, 401, 404, 405, 413, 422):
-                raise ValueError(said)
-        logger.warning("no score: %s", said)
-        return [failure(said)] * count
+                raise ValueError(failed)
+        logger.warning("no score: %s", failed)
+        return [failure(failed)] * count
 
     async def _post(self, request: Mapping[str, JSON]) -> tuple[int, JSON]:
         session = self._session()
@@ -106,8 +106,8 @@ class InProcessScoring:
         """Score with `judge`, configured as in the server.
 
         Args:
-            judge: the judge.
-            deadline_s: seconds for a score.
+            judge: the settings of the judge.
+            deadline_s: seconds within which a score is returned.
         """
         self._judge = judge
         self._deadline_s = deadline_s
@@ -115,14 +115,14 @@ class InProcessScoring:
         self._native = Native()
 
     async def score(self, request: Mapping[str, JSON]) -> list[ResponseScore]:
-        """See `Scoring`; what the core finds unusable is a `ValueError`."""
+        """See `Scoring`; a request that the core cannot judge raises a `ValueError`."""
         items = self._native.items(ScoreBody.model_validate(dict(request)), request)
         core = await self._core()
         try:
             results = await core.score("", items)
         except OverloadError:
             results = [[failure("too many judgments are under way")] * len(item.responses) for item in items]
-        return [result for of_item in results for result in of_item]
+        return [result for results_of_item in results for result in results_of_item]
 
     async def _core(self) -> Core:
         loop = asyncio.get_running_loop()
@@ -147,8 +147,8 @@ def _results(body: JSON) -> list[ResponseScore]:
     if not isinstance(body, Mapping):
         raise ValueError("expected an object")
     several = body.get("results")
-    found = several if isinstance(several, Sequence) else [body]
-    return [_of_json(cast("Mapping[str, JSON]", result)) for result in found]
+    results = several if isinstance(several, Sequence) else [body]
+    return [_of_json(cast("Mapping[str, JSON]", result)) for result in results]
 
 
 def _of_json(result: Mapping[str, JSON]) -> ResponseScore:
@@ -166,7 +166,7 @@ def _of_json(result: Mapping[str, JSON]) -> ResponseScore:
 
 
 def scoring(url: str | None, judge: JudgeMount | None, *, token: str | None, mount: str, timeout_s: float) -> Scoring:
-    """Scores of the server at `url`, or of `judge` in this process.
+    """Score with the server at `url`, or with `judge` in this process.
 
     Raises:
         ValueError: neither or both are given.

@@ -3,7 +3,7 @@
     from judges.integrations.trl import judge_reward
     trainer = GRPOTrainer(..., reward_funcs=judge_reward("http://127.0.0.1:8400"))
 
-A failed judge is `None`: TRL leaves the completion out of its group's mean and deviation.
+The score of a failed judge is `None`: TRL leaves the completion out of its group's mean and deviation.
 
 Source: TRL 1.10, the calling convention of its reward functions.
 """
@@ -28,7 +28,7 @@ COLUMNS: Mapping[str, str] = {
     "baseline": "baseline",
     "context": "context",
 }
-"""Dataset columns that are sent to the judge, and their fields in the request."""
+"""Dataset columns that are sent to the judge, with the field of the request for each."""
 
 
 class RewardFunction(Protocol):
@@ -39,7 +39,7 @@ class RewardFunction(Protocol):
     async def __call__(
         self, prompts: Sequence[TrlConversation], completions: Sequence[TrlConversation], **columns: object
     ) -> list[float | None]:
-        """A score for each completion, `None` where the judge failed."""
+        """A score for each completion; `None` if the judge failed."""
 
 
 def judge_reward(
@@ -52,14 +52,14 @@ def judge_reward(
     timeout_s: float = 150.0,
     name: str = "judge",
 ) -> RewardFunction:
-    """A reward function.
+    """Make a reward function from a reward server (`url`) or a judge in this process (`judge`).
 
     Args:
-        url: of a reward server; or
-        judge: a judge to run in this process.
+        url: the URL of a reward server.
+        judge: the settings of a judge to run in this process.
         token: the server's bearer token.
-        mount: the name of a judge at the server; the root's if empty.
-        group_relative: compare consecutive completions of one prompt with each other (arena_hard, choice).
+        mount: the name of a judge at the server; empty for the judge at the root.
+        group_relative: compare consecutive completions of the same prompt with each other (arena_hard, choice).
         timeout_s: seconds for one attempt at the server.
         name: the function's name, under which TRL logs it.
 

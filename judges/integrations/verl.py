@@ -4,9 +4,9 @@
     custom_reward_function.name=compute_score
     +custom_reward_function.reward_kwargs.url=http://127.0.0.1:8400
 
-(on newer versions under `reward.custom_reward_function`). In place of `url`, `reward_kwargs.judge` takes a judge's
-settings (`judge.judge=rubric`, `judge.judge_model_name=…`) and runs it in verl's process. Every sample has the same
-keys, as verl requires. No error is raised for a failed judge: verl would record a reward of 0, as for a bad answer.
+(on newer versions under `reward.custom_reward_function`). Instead of `url`, set a judge's settings in
+`reward_kwargs.judge` (`judge.judge=rubric`, `judge.judge_model_name=…`) to run it in verl's process. Every sample has
+the same keys, as verl requires. A failed judge raises no error, because verl would record it as a reward of 0.
 
 Source: verl, January 2026, its custom reward functions.
 """
@@ -50,13 +50,13 @@ async def compute_score(
     Args:
         data_source: the dataset's name; not shown to the judge.
         solution_str: the response.
-        ground_truth: the reference; ignored if empty or no text.
+        ground_truth: the reference; ignored if it is empty or not text.
         extra_info: fields of the row: `question` or `prompt`, `rubric`, `aspects`, `baseline`, `context`,
             `reference`.
-        url: of the reward server; `DEFAULT_URL` if there is no `judge` either.
-        judge: settings of a judge that runs in this process, named as in the server; instead of `url`.
+        url: the URL of the reward server; `DEFAULT_URL` if `judge` is not set either.
+        judge: instead of `url`: the settings of a judge to run in this process, with the server's names.
         token: the server's bearer token.
-        mount: the name of a judge there; the root's if empty.
+        mount: the name of a judge at the server; empty for the judge at the root.
         fallback_score: the score for a failed judge.
         timeout_s: seconds for one attempt at the server.
         kwargs: further arguments of verl; ignored.
@@ -84,7 +84,7 @@ async def close() -> None:
 def _source(
     url: str | None, judge: Mapping[str, JSON] | None, *, token: str | None, mount: str, timeout_s: float
 ) -> Scoring:
-    """The source of scores for these arguments, shared by all samples: verl passes them with each."""
+    """The source of scores for these arguments, which verl passes with each sample; samples share the source."""
     if judge is None and url is None:
         url = DEFAULT_URL
     key = wire.dumps([url, judge, token, mount, timeout_s])

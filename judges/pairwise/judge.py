@@ -1,4 +1,4 @@
-"""The choice judge: the best of N answers to one question, by letter, in one call for all of them."""
+"""The choice judge: chooses the best of N answers to one question by letter, in one call."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ChoiceCase:
 
 @dataclass(frozen=True, slots=True)
 class ChoiceDetail:
-    """The place of the best answer, from 0 (`None` without a verdict), and the judge's whole text."""
+    """The index of the best answer, from 0 (`None` without a verdict), and the judge's whole text."""
 
     best: int | None
     text: str
@@ -43,7 +43,7 @@ class ChoiceCaseJudge:
     """
 
     def __init__(self, client: ChatClient, settings: ChoiceJudgeSettings | None = None) -> None:
-        """Judge through `client`, by the default settings if none are given."""
+        """Judge through `client`, with the default settings if none are given."""
         self.client = client
         self.settings = settings or ChoiceJudgeSettings()
 
@@ -51,11 +51,11 @@ class ChoiceCaseJudge:
         """Ask for the best answer.
 
         Returns:
-            The place of the best answer, from 0, as the score, and its letter as the label; or no score and the reason.
-            Never raises on what a judge answers.
+            The index of the best answer, from 0, as the score, and its letter as the label; or no score and the reason.
+            Never raises because of a judge's answer.
 
         Raises:
-            ValueError: there are too few or too many answers.
+            ValueError: there are fewer than 2 or more than 26 answers.
         """
         call = await ask(self.client, self._messages(case), partial(_letter, case), name="choice")
         if call.value is None:
@@ -63,7 +63,7 @@ class ChoiceCaseJudge:
         return _judgment(call.value, call.text, (call,))
 
     def critique_requests(self, case: ChoiceCase, judgment: Judgment[ChoiceDetail]) -> list[CritiqueRequest[str]]:
-        """A request for the one letter."""
+        """One request, for the letter."""
         assert judgment.label is not None and judgment.detail is not None
         own = after_thinking(judgment.detail.text).strip()
         messages = critique_messages(self._messages(case), own)
@@ -100,4 +100,4 @@ def _judgment(letter: str, text: str, calls: tuple[JudgeCall[object], ...]) -> J
 def _revision(call: JudgeCall[str]) -> Revision:
     assert call.value is not None  # only calls with a letter get here
     own = after_thinking(call.text).strip()
-    return Revision(call.value, own, own)  # reasons and critique are one text
+    return Revision(call.value, own, own)  # the answer does not separate its reasons from the critique

@@ -1,4 +1,4 @@
-"""Plausible replies of judges that choose the best answer or rate one, for the offline stand-in."""
+"""Plausible replies of the choice and the rating judge, for the offline stand-in."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ _TITLES = tuple(_STARTS)
 
 
 def _choose(shown: ShownPrompt) -> str:
-    best = max(shown.merits, key=lambda title: (shown.merits[title], shown.sections[title]))  # its place never matters
+    # Equal merits are decided by the text, so that the position of an answer never matters.
+    best = max(shown.merits, key=lambda title: (shown.merits[title], shown.sections[title]))
     letter = _STARTS[best]
     count = len(shown.merits)
     return (

@@ -1,8 +1,8 @@
-"""The prompts of judges by letter (the best of N answers) and by rating (one answer from 1 to 10).
+"""The prompts for a choice (the letter of the best of N answers) and for a rating (one answer from 1 to 10).
 
-The layout is RewardBench-2's; the built-in instructions are not its text. Numbers to compare with published ones need
-the published prompts, byte for byte, in place of the built-in ones. Text under judgment stands between markers that it
-cannot end (`judges.core.delimiters`).
+The layout is RewardBench-2's; the built-in instructions are a rewording. To compare with published numbers, replace
+them by the published prompts, byte for byte. Texts under judgment are between markers that they cannot imitate
+(`judges.core.delimiters`).
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ def choice_messages(
     Args:
         question: the user's prompt.
         answers: 2 to 26 of them, in the order of their letters.
-        system: stands before the system prompt.
-        system_prompt: the system prompt in place of the built-in one.
+        system: text before the system prompt.
+        system_prompt: replaces the built-in system prompt.
 
     Raises:
-        ValueError: too few or too many answers.
+        ValueError: there are fewer than 2 or more than 26 answers.
     """
     if not FEWEST_CHOICES <= len(answers) <= MOST_CHOICES:
         raise ValueError(f"a choice is between {FEWEST_CHOICES} and {MOST_CHOICES} answers, not {len(answers)}")
@@ -55,20 +55,20 @@ def choice_messages(
 
 
 def choice_prompt(count: int) -> str:
-    """The built-in system prompt for so many answers."""
+    """The built-in system prompt for this number of answers."""
     verdicts = [f'"[[{letter}]]" if assistant {letter} is best' for letter in LETTERS[:count]]
     listed = f"{', '.join(verdicts[:-1])}{',' if count > FEWEST_CHOICES else ''} and {verdicts[-1]}"
     return prompts.load("choice").replace("{number}", _NUMBERS[count]).replace("{verdicts}", listed)
 
 
 def rating_messages(question: str, answer: str, *, system: str = "", instructions: str | None = None) -> list[Message]:
-    """The prompt that asks for a rating of one answer: one user message, after a system message if there is one.
+    """The prompt that asks for a rating of one answer: a user message, after the system message if there is one.
 
     Args:
         question: the user's prompt.
         answer: the answer.
-        system: the system message, if any.
-        instructions: the instructions in place of the built-in ones.
+        system: the system message; empty for none.
+        instructions: replaces the built-in instructions.
     """
     markers = delimiters_for((question, answer), _RATING_LOOKALIKES)
     sections = [

@@ -35,7 +35,7 @@ _SECTIONS = "{query}\n\n{response}\n\n{rubric}"
 
 @dataclass(frozen=True, slots=True)
 class PeerCase:
-    """What the candidate was asked, what it answered, and by what the answer is scored."""
+    """A query, a candidate's response to it, and the rubric by which the response is scored."""
 
     query: str
     response: str
@@ -44,21 +44,21 @@ class PeerCase:
 
 @dataclass(frozen=True, slots=True)
 class PeerDetail:
-    """What a peer said: its reason, and the whole text that the score stands in."""
+    """A peer's reasoning, and the whole text with the score."""
 
     reasoning: str | None
     text: str
 
 
 class PeerCaseJudge:
-    """Scores answers.
+    """Scores answers from 0 to 100 by a rubric.
 
     >>> settings = PeerJudgeSettings(judge_base_url="http://127.0.0.1:8000/v1")
     >>> judge = PeerCaseJudge(ChatClient(settings.chat_settings()), settings)
     """
 
     def __init__(self, client: ChatClient, settings: PeerJudgeSettings | None = None) -> None:
-        """Judge through `client`, by the default settings if none are given."""
+        """Judge through `client`, with the default settings if none are given."""
         self.client = client
         self.settings = settings or PeerJudgeSettings()
 
@@ -66,7 +66,7 @@ class PeerCaseJudge:
         """Score one answer.
 
         Returns:
-            A whole number from 0 to 100; or no score and the reason. Never raises on what a judge answers.
+            A whole number from 0 to 100; or no score and the reason. Never raises because of a judge's answer.
         """
         call = await ask(self.client, self._messages(case), score_object, name="score")
         if call.value is None:
@@ -114,11 +114,11 @@ def peer_messages(
     """The judge's prompt, as one user message.
 
     Args:
-        query: what the candidate was asked.
-        response: what it answered.
-        rubric: by what the answer is scored.
-        previous: the peer's own evaluation, which it is to critique and revise.
-        system_prompt: a system message in place of the built-in instructions; a critique's instructions stay.
+        query: the question to the candidate.
+        response: the candidate's answer.
+        rubric: the rubric by which the answer is scored.
+        previous: the peer's own evaluation, to be critiqued and revised.
+        system_prompt: a system message that replaces the built-in instructions; the instructions of a critique remain.
     """
     reasoning = "" if previous is None else previous.reasoning or ""
     markers = delimiters_for((query, response, rubric, reasoning), _LOOKALIKES)

@@ -1,4 +1,4 @@
-"""A plausible reply of the peer judge, for the offline stand-in; its request for a critique is a prompt of its own."""
+"""Plausible replies of the peer judge, for the offline stand-in; its critique has a prompt format of its own."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Ranking from a table of peers' scores: adjusted for the judges' leniency, with intervals; and self-preference.
 
-With an empty diagonal, plain column means are unfair to a candidate whose own judge is lenient: every other candidate
-is scored by that judge, and it is not. So a score is fitted as a judge's effect plus a candidate's, by least squares.
+If models do not judge themselves, plain column means are unfair to a candidate whose own judge is lenient, because that
+judge scores all candidates but this one. Therefore a score is fitted as a judge's effect plus a candidate's effect, by
+least squares.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class ScoreMatrix:
 
     @property
     def sums(self) -> Floats:
-        """The scores, 0 where there is none."""
+        """The scores; 0 where there is none."""
         return np.nan_to_num(self.cells, nan=0.0)
 
     def table(self) -> list[list[float | None]]:
@@ -47,20 +48,20 @@ class ScoreMatrix:
         ]
 
     def column_means(self) -> list[float | None]:
-        """The mean over all of a candidate's scores."""
+        """The mean over all scores of each candidate; `None` for one without scores."""
         totals, counts = self.sums.sum(axis=(0, 1)), self.counts.sum(axis=(0, 1))
         return [float(total / count) if count else None for total, count in zip(totals, counts, strict=True)]
 
 
 def leniency_adjusted(scores: ScoreMatrix) -> list[float | None] | str:
-    """Each candidate's score as the mean judge would give it.
+    """The score of each candidate as the mean judge would give it.
 
     score = μ + judge + candidate, fitted by least squares over all scores; a candidate's adjusted score is μ +
     candidate, where the judges' effects have mean 0. Without missing cells that is the column mean.
 
     Returns:
-        A number for each candidate, `None` for one without scores; or why there is none for any: no scores at all, or a
-        table that falls apart into judges and candidates who never meet.
+        A number for each candidate, `None` for one without scores; or the reason why no candidate has one: there are no
+        scores, or some judges and candidates share no scores with the others.
     """
     return _fit(scores.sums.sum(axis=0), scores.counts.sum(axis=0))
 
@@ -73,8 +74,8 @@ def _fit(sums: Floats, counts: Floats) -> list[float | None] | str:
     sums, counts = sums[np.ix_(judges, candidates)], counts[np.ix_(judges, candidates)]
     if not _is_connected(counts):
         return "the table falls apart into judges and candidates that never meet"
-    # The normal equations of the one-hot design: judges first, then candidates. They leave one constant free, which the
-    # mean of the judges' effects settles.
+    # The normal equations of the one-hot design: judges first, then candidates. They determine the effects up to one
+    # constant, which is chosen so that the judges' effects have mean 0.
     normal = np.block([[np.diag(counts.sum(axis=1)), counts], [counts.T, np.diag(counts.sum(axis=0))]])
     effects = np.linalg.lstsq(normal, np.concatenate([sums.sum(axis=1), sums.sum(axis=0)]), rcond=None)[0]
     leniency = effects[: len(judges)].mean()
@@ -102,8 +103,8 @@ def adjusted_intervals(
 ) -> list[Interval | None]:
     """Intervals of the adjusted scores, by resampling queries with replacement; `None` for a candidate without scores.
 
-    Rounds whose queries leave the table in parts, or without a candidate that has scores elsewhere, are left out. With
-    one query each interval is a point. Without adjusted scores the list is empty.
+    A round is left out if its queries have no adjusted score for a candidate that has scores in other queries. With one
+    query each interval is a point. Without adjusted scores the list is empty.
 
     Source:
         Efron and Tibshirani, An Introduction to the Bootstrap (1993), section 13.3.
@@ -133,18 +134,19 @@ def adjusted_intervals(
 
 
 def self_preference(scores: ScoreMatrix, judge: int, candidate: int) -> float | str:
-    """How much more a model gives to itself than others give to it, in points.
+    """How many points more a model gives itself than other judges give it.
 
-    Each judge's scores are first centred on the mean over the candidates that it scored, so that leniency is not taken
-    for self-preference.
+    Each judge's scores are first centred on the mean over the candidates that it scored, so that leniency is not
+    taken for self-preference.
 
     Args:
-        scores: with a diagonal.
-        judge: the model's place among the judges.
-        candidate: its place among the candidates.
+        scores: scores in which the model judges itself.
+        judge: the index of the model among the judges.
+        candidate: the index of the model among the candidates.
 
     Returns:
-        The centred score of itself minus the mean of the others' centred scores of it, or why there is none.
+        The model's centred score of itself minus the mean of the other judges' centred scores of it; or why there is
+        none.
 
     Source:
         Panickssery et al., LLM Evaluators Recognize and Favor Their Own Generations (2024).
@@ -164,7 +166,7 @@ def self_preference(scores: ScoreMatrix, judge: int, candidate: int) -> float | 
 def scores_of(
     cells: Sequence[tuple[int, int, int, float]], *, queries: int, judges: int, candidates: int
 ) -> ScoreMatrix:
-    """Scores from (query, judge, candidate, score)."""
+    """The matrix of scores given as (query, judge, candidate, score)."""
     matrix = np.full((queries, judges, candidates), np.nan)
     for query, judge, candidate, score in cells:
         matrix[query, judge, candidate] = score

@@ -1,4 +1,4 @@
-"""The expected score: what a judge's probabilities say of a score, in place of the one number that was sampled.
+"""The expected score: the mean over the judge's token probabilities, in place of the sampled number.
 
 Source: Liu et al., G-Eval: NLG Evaluation using GPT-4 with Better Human Alignment (2023), section 2: Σ p(s)·s over the
 scores s of the scale.
@@ -16,21 +16,21 @@ from judges.llm.errors import SettingsError
 from judges.llm.wire import JSON, Choice, Token
 
 REQUEST: Mapping[str, JSON] = {"logprobs": True, "top_logprobs": 20}
-"""What a request must ask for."""
+"""The fields that a request must have."""
 LEAST_MASS = 0.5
-"""With less probability on the scale's tokens than this, they say nothing of the score."""
+"""The least total probability of the scale's tokens; with less, the expected score is not reliable."""
 
 
 def expected_score(choice: Choice, scale: Scale, *, tag: str) -> float | NoVerdict:
-    """The expectation over the tokens that could have stood where the score stands.
+    """The expectation over the alternatives to the token that holds the score.
 
-    Tokens are compared without white space, the same scores in different tokens add up, and what is on the scale is
-    renormalised.
+    White space around tokens is ignored, the probabilities of tokens with the same score are added, and the
+    probabilities of the scale's scores are renormalised.
 
     Args:
         choice: a judge's answer that has a score.
-        scale: its scores; single digits, since a token of a longer number may be the beginning of another.
-        tag: what the score stands behind; the last one counts.
+        scale: the scores; single digits, because a token may hold only the first digit of a longer number.
+        tag: the text before the score; its last occurrence counts.
 
     Returns:
         A number on the scale, or why there is none.
@@ -51,18 +51,18 @@ def expected_score(choice: Choice, scale: Scale, *, tag: str) -> float | NoVerdi
         if len(digits) == 1 and digits in "0123456789" and int(digits) in scale.levels:
             mass[int(digits)] = mass.get(int(digits), 0.0) + math.exp(min(logprob, 0.0))
     total = math.fsum(mass.values())
-    if not total >= LEAST_MASS:  # so that NaN is too little as well
+    if not total >= LEAST_MASS:  # true for NaN, too
         return NoVerdict(f"the scale's tokens have {total:.2f} of the probability; expected {LEAST_MASS} or more")
     if len(mass) == 1:
-        return float(next(iter(mass)))  # without the division's rounding
+        return float(next(iter(mass)))  # exact: the division below would round
     return math.fsum(score * probability for score, probability in mass.items()) / total
 
 
 def check_scale(scale: Scale) -> None:
-    """Whether scores of a scale are single tokens.
+    """Check that every score of a scale is one token.
 
     Raises:
-        SettingsError: they may not be.
+        SettingsError: a score has more than one digit or a sign.
     """
     if scale.low < 0 or scale.high > 9:
         raise SettingsError(
@@ -71,7 +71,7 @@ def check_scale(scale: Scale) -> None:
 
 
 def _behind(tag: str, tokens: tuple[Token, ...]) -> Token | None:
-    """The first token with a digit behind the last tag, if it begins behind the tag."""
+    """The first token with a digit after the last tag; `None` if that token begins within the tag."""
     text = "".join(token.text for token in tokens)
     tags = list(re.finditer(re.escape(tag), text, re.IGNORECASE))
     if not tags:

@@ -1,4 +1,4 @@
-"""The rubric judge: how good a response is by a rubric, in one or several independent judgments."""
+"""The rubric judge: scores a response on a scale by a rubric, in one or several independent judgments."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _REDRAWS = 2
 
 @dataclass(frozen=True, slots=True)
 class RubricCase:
-    """What is judged.
+    """A response and what it is judged by.
 
     Attributes:
-        instruction: what the response answers.
-        response: what is judged.
-        rubric: by what.
+        instruction: the instruction that the response answers.
+        response: the text under judgment.
+        rubric: the rubric with its scale.
         reference: a response that gets the highest score.
     """
 
@@ -43,26 +43,26 @@ class RubricCase:
 
 @dataclass(frozen=True, slots=True)
 class RubricVerdict:
-    """The whole number that a judge wrote, and the expectation over the scale's tokens where that is what counts."""
+    """The score that a judge wrote, and with `weighting=logprobs` the expected score."""
 
     score: int
     expected: float | None = None
 
     @property
     def shown(self) -> int | float:
-        """The verdict as critiques compare it: no two answers have the same probabilities to the last digit."""
+        """The verdict as critiques compare it; rounded, because probabilities always differ in the last digits."""
         return self.score if self.expected is None else round(self.expected, 1)
 
 
 @dataclass(frozen=True, slots=True)
 class RubricScore:
-    """One judgment of several.
+    """One of the judgments of a response.
 
     Attributes:
-        score: the whole number that was read, `None` if none was.
-        expected: the expectation over the scale's tokens, where that is what counts.
+        score: the score in the judge's text; `None` if none could be read.
+        expected: the expected score, with `weighting=logprobs`.
         text: the judge's whole text.
-        strict: the judge kept to its format to the letter.
+        strict: the text follows the format exactly.
         error: why there is no score.
     """
 
@@ -74,19 +74,18 @@ class RubricScore:
 
     @property
     def value(self) -> float | None:
-        """What counts: the expectation where there is one, else the score."""
+        """The score that counts: the expected one if there is one, else the one in the text."""
         return self.score if self.expected is None else self.expected
 
 
 @dataclass(frozen=True, slots=True)
 class RubricDetail:
-    """How a score came about.
+    """The judgments of which a score is pooled.
 
     Attributes:
-        judgments: every call, in the order of its number; those without a score were asked for again.
-        spread: the standard deviation over the judgments with a score (n − 1 in the denominator); `None` for fewer
-            than two.
-        gold: the score that people gave, where the judge is compared with them.
+        judgments: every call, in the order of its number; a call without a score was repeated.
+        spread: the standard deviation of the scores (n − 1 in the denominator); `None` for fewer than two.
+        gold: the gold score, if the judge is compared with it.
     """
 
     judgments: tuple[RubricScore, ...]
@@ -103,19 +102,20 @@ class RubricCaseJudge:
     """
 
     def __init__(self, client: ChatClient, settings: RubricJudgeSettings | None = None) -> None:
-        """Judge through `client`, by the default settings if none are given."""
+        """Judge through `client`, with the default settings if none are given."""
         self.client = client
         self.settings = settings or RubricJudgeSettings()
 
     async def judge(self, case: RubricCase) -> Judgment[RubricDetail]:
-        """Take the judgments, all at once; one without a score is asked for again, at most twice.
+        """Request all judgments at once; one without a score is requested again, at most twice for the response.
 
         Returns:
-            A score on the rubric's scale (a whole number unless several judgments or probabilities went into it); or no
-            score and the reason. Never raises on what a judge answers.
+            A score on the rubric's scale (a whole number unless it is pooled or expected); or no score and the reason.
+            Never raises because of a judge's answer.
 
         Raises:
-            SettingsError: probabilities are to count, and the endpoint returns none or the scale has longer numbers.
+            SettingsError: with `weighting=logprobs` the endpoint returns no probabilities, or the scale has scores of
+                more than one digit.
         """
         count, scale = self.settings.samples_per_item, case.rubric.scale
         if self._is_weighted:
@@ -138,7 +138,7 @@ class RubricCaseJudge:
     def critique_requests(
         self, case: RubricCase, judgment: Judgment[RubricDetail]
     ) -> list[CritiqueRequest[RubricVerdict]]:
-        """A request for each of the judgments, to be reconsidered by itself."""
+        """One request for each judgment with a score; each is reconsidered separately."""
         assert judgment.detail is not None
         prompt = self._messages(case)
         return [
@@ -158,7 +158,7 @@ class RubricCaseJudge:
     def apply_revisions(
         self, case: RubricCase, judgment: Judgment[RubricDetail], revisions: Mapping[str, JudgeCall[RubricVerdict]]
     ) -> Judgment[RubricDetail]:
-        """The judgments with revised scores in place of earlier ones, pooled anew."""
+        """The judgment pooled again, with the revised scores in place of earlier ones."""
         assert judgment.detail is not None
         scores = tuple(
             self._score(revisions[name], case.rubric.scale) if (name := f"judgment_{number}") in revisions else earlier
@@ -229,7 +229,7 @@ def _revision(call: JudgeCall[RubricVerdict]) -> Revision:
 
 
 def pool(values: Sequence[float], pooling: Pooling) -> float:
-    """Several scores as one; that of a single judgment is itself.
+    """The mean or the median of several scores.
 
     >>> pool([2, 5, 5], "mean"), pool([2, 5, 5], "median")
     (4.0, 5.0)

@@ -1,4 +1,4 @@
-"""A plausible reply of the rubric judge, for the offline stand-in: format and scale are those that the prompt names."""
+"""A plausible reply of the rubric judge, for the offline stand-in, in the format and on the scale of the prompt."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The rubric judge's prompt and how its score is read: one definition for judges and for policies that judge.
+"""The rubric judge's prompt and the parser of its score, shared by judges and by policies with `role=judge`.
 
-Prompt and layout are the specification's, byte for byte, in the default format with a reference and the scale from 1
-to 5. `result` asks for the format that Prometheus judges are trained in.
+In the default format, with a reference and the scale from 1 to 5, prompt and layout are the specification's, byte for
+byte. `result` asks for the format that Prometheus judges are trained on.
 
 Source: Kim et al., Prometheus: Inducing Fine-grained Evaluation Capability in Language Models (2023).
 """
@@ -31,7 +31,7 @@ TAGS: Mapping[RubricFormat, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Rubric:
-    """What a response is judged by.
+    """A question by which responses are scored, and its scale.
 
     >>> print(Rubric("Is it short?", {1: "An essay.", 5: "A word."}).text)
     Is it short?
@@ -40,8 +40,8 @@ class Rubric:
 
     Attributes:
         criteria: the question that the rubric asks.
-        levels: what each score means; empty for a rubric that is one question.
-        scale: the scores.
+        levels: the descriptions of scores; empty if the rubric has only the question.
+        scale: the scale of the scores.
     """
 
     criteria: str
@@ -50,13 +50,13 @@ class Rubric:
 
     @property
     def text(self) -> str:
-        """The rubric as a judge is shown it: the question, then a line for each level that is described."""
+        """The rubric as the prompt shows it: the question, then a line for each description of a score."""
         lines = [f"Score {level}: {self.levels[level]}" for level in self.scale.levels if level in self.levels]
         return "\n".join([self.criteria, *lines])
 
 
 def read_score(text: str, output_format: RubricFormat, scale: Scale) -> int | None:
-    """The score that a judge ended with, in the format that it was asked for."""
+    """The score at the end of a judge's text, in this format; `None` if none can be read."""
     parse = feedback_score if output_format == "feedback_score" else prometheus_result
     return parse(text, scale)
 
@@ -71,18 +71,18 @@ def rubric_messages(
     system_prompt: str | None = None,
     system: str = "",
 ) -> list[Message]:
-    """The judge's prompt. Without a reference, neither its section nor the sentence about it is there.
+    """The judge's prompt; without a reference it has neither the section nor the sentence about it.
 
     Args:
-        instruction: what the response answers.
-        response: what is judged.
-        rubric: by what.
+        instruction: the instruction that the response answers.
+        response: the text under judgment.
+        rubric: the rubric with its scale.
         reference: a response that gets the highest score.
-        output_format: what the judge is asked to write.
-        system_prompt: the system prompt in place of the built-in one.
-        system: stands before the system prompt.
+        output_format: the format of the judge's answer.
+        system_prompt: replaces the built-in system prompt.
+        system: text before the system prompt.
     """
-    reference = reference or None  # an empty reference is none
+    reference = reference or None  # treat an empty reference as none
     task = system_prompt
     if task is None:
         task = rubric_prompt(rubric.scale, output_format, with_reference=reference is not None)
@@ -103,7 +103,7 @@ def rubric_messages(
 
 
 def rubric_prompt(scale: Scale, output_format: RubricFormat, *, with_reference: bool) -> str:
-    """The system prompt; the specification's own for 1 to 5, a reference and `feedback_score`."""
+    """The system prompt; for the scale from 1 to 5, a reference and `feedback_score` it is the specification's."""
     feedback, score = TAGS[output_format]
     return (
         prompts.load("rubric_absolute")
