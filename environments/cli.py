@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from environments.command_line.arguments import command_help, config_lines, load_settings, overview, read_verb
-from environments.command_line.signals import Stopped, until_stopped
+from environments.command_line.signals import StopSignal, until_stopped
 from environments.evaluate import report
 from environments.runs.failure_guard import NothingSucceeds
 from judges.config.broken_pipe import quiet_at_broken_pipe
@@ -55,7 +55,7 @@ def main(env_type: type[JudgedEnv[Any, Any, Any]], argv: Sequence[str] | None = 
     except NothingSucceeds as error:
         report.warn(f"nothing succeeded, so {arguments[0]} was given up: {error}")
         return FAILED
-    except Stopped as stopped:
+    except StopSignal as stopped:
         return 128 + stopped.number
     except KeyboardInterrupt:  # before the event loop took the signal over
         return 128 + signal.SIGINT

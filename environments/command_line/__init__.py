@@ -1,1 +1,1 @@
-"""From the words of a command line to an environment's settings, and back to the command that resumes."""
+"""Parses an environment's command line, runs its commands, and prints the command that resumes a run."""

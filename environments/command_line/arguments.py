@@ -1,4 +1,4 @@
-"""A command's words: the verb, its help, and its settings from all sources."""
+"""The arguments of a command: the verb, its help, and its settings from all sources."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ def overview() -> str:
 
 
 def read_verb(arguments: Sequence[str]) -> tuple[Verb, Sequence[str]]:
-    """The verb and what follows it.
+    """The verb and the arguments after it.
 
     Raises:
-        SettingsError: the first word is no verb.
+        SettingsError: the first argument is not a verb.
     """
     if arguments and arguments[0] in VERBS:
         return cast(Verb, arguments[0]), arguments[1:]
@@ -80,7 +80,7 @@ def load_settings(
     """The settings of a command.
 
     Raises:
-        SettingsError: one is wrong, or not a setting of the verb.
+        SettingsError: a setting is wrong or not one of the verb's.
     """
     settings_type = _settings_type(env_type)
 
@@ -109,6 +109,6 @@ def _settings_type(env_type: type[JudgedEnv[Any, Any, Any]]) -> type[EnvSettings
 
 
 def _process_preset(env_type: type[JudgedEnv[Any, Any, Any]]) -> dict[str, Any]:
-    """What Atropos' `process` sets unless told otherwise."""
+    """The defaults of Atropos' `process`, which differ from those of `serve`."""
     path = f"data/{env_type.name}.jsonl"
     return {"env": {"ensure_scores_are_not_same": False, "include_messages": True, "data_path_to_save_groups": path}}

@@ -59,7 +59,7 @@ async def evaluate(
 async def serve(
     env_type: type[JudgedEnv[Any, Any, Any]], loaded: LoadedSettings[EnvSettings[Any]], arguments: Sequence[str]
 ) -> int:
-    """`serve`, until the trainer has had its steps or a signal comes."""
+    """`serve`, until the trainer has done its steps or a signal stops it."""
     config = loaded.settings.env
     if config.group_size == 1 and config.ensure_scores_are_not_same:
         raise SettingsError(
@@ -108,8 +108,8 @@ async def process(
 async def _opened(
     env_type: type[JudgedEnv[Any, Any, Any]], loaded: LoadedSettings[EnvSettings[Any]], verb: Verb
 ) -> AsyncIterator[JudgedEnv[Any, Any, Any]]:
-    """The environment, with its stand-ins and the process's one HTTP session."""
-    # A stand-in's port is another one in each run, its answers are not.
+    """The environment, with its stand-ins and the HTTP session of the process."""
+    # The port of a stand-in differs between runs, but its answers do not: they stay in the cache under one identity.
     identity = offline.SOURCE if offline.stand_ins(loaded).judge else ""
     async with offline.running(loaded, env_type.offline_prompts) as settings, open_session() as session:
         with closing(Clients(settings, session, judge_identity=identity)) as clients:
@@ -117,16 +117,16 @@ async def _opened(
 
 
 def _spare_the_collector() -> None:
-    """Take all that is loaded by now (libraries, rows) out of the garbage collector's rounds.
+    """Exclude all objects that are loaded by now (libraries, rows) from garbage collection.
 
-    They walk a million objects that live until the end; without this they cost a third of an evaluation's CPU time.
+    They live until the end of the process; traversing them would take a third of an evaluation's CPU time.
     """
     gc.collect()
     gc.freeze()
 
 
 def _prepare(env_type: type[JudgedEnv[Any, Any, Any]], loaded: LoadedSettings[EnvSettings[Any]]) -> None:
-    """Check what is needed at the end only, and name the run directory, for the command that resumes."""
+    """Check early what is needed only at the end, and set the run directory, which the resume command names."""
     config = loaded.settings.env
     if config.use_wandb:
         require("wandb")

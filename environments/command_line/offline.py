@@ -19,7 +19,7 @@ from judges.offline import StandIn
 
 SOURCE = "--offline"
 STAND_IN_URL = "http://127.0.0.1:0/v1"
-"""What the settings show until the stand-in has a port."""
+"""The URL in the settings until the stand-in has a port."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +31,15 @@ class StandIns:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The stand-ins, for people."""
+        """The names of the stand-ins, for messages."""
         return tuple(name for name, is_one in (("judge", self.judge), ("policy", self.policy)) if is_one)
 
 
 def with_preset(sources: list[SettingsSource], samples: Mapping[str, str]) -> list[SettingsSource]:
-    """The sources with the one that `--offline` adds below them.
+    """The sources with the preset of `--offline`, which has the lowest priority.
 
     Args:
-        sources: strongest first.
+        sources: the sources, in order of priority.
         samples: the environment's settings that name its bundled samples.
     """
     given = next((source.values["offline"] for source in sources if "offline" in source.values), False)
@@ -55,7 +55,7 @@ def with_preset(sources: list[SettingsSource], samples: Mapping[str, str]) -> li
 
 
 def _is_true(value: object) -> bool:
-    """Whether a value that is not validated yet will be read as true; one that is no boolean is refused later."""
+    """Whether a value that is not validated yet will be read as true; any other is false or is refused later."""
     try:
         return TypeAdapter(bool).validate_python(value)
     except ValidationError:
@@ -81,14 +81,14 @@ def stand_ins(loaded: LoadedSettings[EnvSettings[ConfigT]]) -> StandIns:
 async def running(
     loaded: LoadedSettings[EnvSettings[ConfigT]], prompts: Sequence[str | PromptFormat] = ()
 ) -> AsyncIterator[EnvSettings[ConfigT]]:
-    """The settings with the URLs of stand-ins that run while the block does.
+    """Start the stand-ins for the duration of the block; yields the settings with their URLs.
 
     Args:
         loaded: the settings.
         prompts: the environment's `offline_prompts`.
 
     Raises:
-        SettingsError: the stand-ins' latency, faults or prompts are not usable.
+        SettingsError: the latency, the faults or a prompt of the stand-ins is wrong.
     """
     settings, which = loaded.settings, stand_ins(loaded)
     async with AsyncExitStack() as stack:

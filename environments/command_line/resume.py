@@ -1,4 +1,4 @@
-"""The command that takes an interrupted run up again."""
+"""The command that resumes an interrupted run."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _LONG_ENOUGH_TO_BE_A_KEY = 8
 def resume_command(loaded: LoadedSettings[EnvSettings[Any]], arguments: Sequence[str]) -> str:
     """The command that was given, with the interpreter that ran it, the run's directory and `--resume`.
 
-    Secrets are replaced by `***`: what is printed ends in logs.
+    Secrets are replaced by `***`, because the command is printed and may be logged.
     """
-    hidden = list(secrets(loaded.settings))
-    words = [without_credentials(_without(hidden, word)) for word in arguments]
+    keys = list(secrets(loaded.settings))
+    words = [without_credentials(_without(keys, word)) for word in arguments]
     if not loaded.given("env.data_dir_to_save_evals"):
         words.append(f"--env.data_dir_to_save_evals={loaded.settings.env.data_dir_to_save_evals}")
     if "--resume" not in words:
@@ -29,9 +29,9 @@ def resume_command(loaded: LoadedSettings[EnvSettings[Any]], arguments: Sequence
     return shlex.join([sys.executable, sys.argv[0], *words])
 
 
-def _without(hidden: Sequence[str], word: str) -> str:
-    """A word of the command line without the secrets; a short one is looked for only where a whole value stands."""
-    for secret in hidden:
+def _without(keys: Sequence[str], word: str) -> str:
+    """A word of the command line without the secrets; a short secret is replaced only if it is the whole value."""
+    for secret in keys:
         flag, equals, value = word.partition("=")
         if secret in (word, value):
             word = f"{flag}{equals}***" if equals else "***"

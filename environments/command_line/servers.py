@@ -1,4 +1,4 @@
-"""A list of servers under `openai` in a YAML file, as Atropos writes it, becomes `openai.replicas`."""
+"""Converts a list of servers under `openai` in a YAML file, as Atropos writes it, to `openai.replicas`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _OF_ONE_SERVER = frozenset({"base_url", "model_name", "api_key"})
 
 
 def with_replicas(sources: Sequence[SettingsSource]) -> list[SettingsSource]:
-    """The sources, strongest first, with each list of servers as replicas.
+    """The sources, in order of priority, with each list of servers as replicas.
 
-    What a stronger source says of all servers holds for each of them; a base URL there replaces the list.
+    In a source of higher priority, a setting for all servers applies to each of them, and a base URL replaces the list.
 
     Raises:
         SettingsError: the list is empty, a server has no base URL, or servers differ in what they must share.
@@ -37,7 +37,7 @@ def with_replicas(sources: Sequence[SettingsSource]) -> list[SettingsSource]:
 
 
 def _yielding(openai: Values, stronger: set[str]) -> Values:
-    """A section whose replicas leave out what a stronger source says of all servers."""
+    """A section without the settings of its replicas that a source of higher priority sets for all servers."""
     if "base_url" in stronger:
         return {name: value for name, value in openai.items() if name != "replicas"}
     replicas = openai["replicas"]

@@ -1,4 +1,4 @@
-"""Signals: SIGINT and SIGTERM cancel a command, and it ends with the exit code that a shell expects."""
+"""SIGINT and SIGTERM cancel a command, which ends with the exit code that a shell expects."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-class Stopped(Exception):
+class StopSignal(Exception):
     """A signal stopped the command."""
 
     def __init__(self, number: int) -> None:
-        """Remember which."""
+        """Keep the number of the signal."""
         super().__init__(number)
         self.number = number
 
@@ -24,7 +24,7 @@ async def until_stopped(command: Coroutine[Any, Any, int]) -> int:
     """Run a command; SIGINT and SIGTERM cancel it at once.
 
     Raises:
-        Stopped: it was cancelled by a signal.
+        StopSignal: a signal cancelled the command.
     """
     task = asyncio.ensure_future(command)
     received: list[int] = []
@@ -40,13 +40,13 @@ async def until_stopped(command: Coroutine[Any, Any, int]) -> int:
         return await task
     except asyncio.CancelledError:
         if received:
-            raise Stopped(received[0]) from None
+            raise StopSignal(received[0]) from None
         raise
 
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Let a signal end the process at once: datasets are loaded without the event loop, which would not hear of it."""
+    """Let a signal end the process at once, because the event loop handles none while datasets are loaded."""
     handlers = {number: signal.signal(number, signal.SIG_DFL) for number in _SIGNALS}
     try:
         yield

@@ -1,7 +1,7 @@
-"""A verb's own settings.
+"""Removes the settings that a verb does not use.
 
-One that the verb does not use is refused where it was set on purpose: on the command line, or in an environment
-variable. A file may serve several verbs, so there it is passed over, as it is in a preset.
+Such a setting is refused on the command line and in environment variables. In a file, which may hold the settings of
+several verbs, and in a preset it is ignored.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from judges.config.sources import SourcedSettings
 from judges.config.structure import DeclaredSetting, declared_settings, names_given, without
 from judges.llm.errors import SettingsError
 
-_ON_PURPOSE = ("command line", "environment variable")
+_STRICT_SOURCES = ("command line", "environment variable")
 
 
 def of_verb(
     sources: Sequence[SettingsSource], settings_type: type[SourcedSettings], verb: Verb
 ) -> list[SettingsSource]:
-    """The sources with the settings that the verb uses, and with unknown ones, which are refused later.
+    """The sources with only the settings that the verb uses; unknown settings stay, to be refused later.
 
     Raises:
-        SettingsError: one was set on purpose that the verb does not use; all of them are named.
+        SettingsError: a flag or an environment variable sets one that the verb does not use; the message names all.
     """
     others = {
         setting.name: setting
@@ -36,7 +36,7 @@ def of_verb(
     kept: list[SettingsSource] = []
     for source in sources:
         for name in [name for name in names_given(settings_type, source.values) if name in others]:
-            if source.kind in _ON_PURPOSE:
+            if source.kind in _STRICT_SOURCES:
                 refused.append(f"--{name} ({source.origin(name)}): a setting of {_verbs(others[name])}, not of {verb}")
             source = replace(source, values=without(source.values, name))
         kept.append(source)

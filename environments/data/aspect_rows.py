@@ -1,4 +1,4 @@
-"""Rows for aspect critique: a question, perhaps an answer to it, and what people say of that answer."""
+"""Rows for aspect critique: a question, optionally an answer to it and gold verdicts on that answer."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class AspectTask:
     """A row, or (where the policy is the judge) one aspect of it.
 
     Attributes:
-        uid: the row's id, or `row-<number>`; as judge, with `:<aspect>` behind it.
-        question: what a person reads to know the row.
-        asked: what the answer answers; `None` for a submission alone.
-        answer: an answer that exists already.
-        context: what it was to use, its parts joined with newlines.
-        reference: what it is compared with.
-        category: what per-category metrics are broken down by; as judge, the aspect's name.
-        aspect: as judge, the question about the answer.
-        golds: the verdicts that people gave on the row's own answer, by aspect; as judge, on that one alone.
+        uid: the row's id, or `row-<number>`; with `role=judge`, followed by `:<aspect>`.
+        question: the text that identifies the row in reports: its question, or the answer if it has none.
+        asked: the question that the answer answers; `None` for an answer without a question.
+        answer: the row's own answer, if it has one.
+        context: the context that the answer should use, its parts joined with newlines.
+        reference: the text that the answer is compared with.
+        category: the category for metrics by category; with `role=judge`, the aspect's name.
+        aspect: with `role=judge`, the aspect of this task.
+        golds: the gold verdicts on the row's own answer, by aspect; with `role=judge`, only that on `aspect`.
     """
 
     uid: str
@@ -46,21 +46,21 @@ class AspectTask:
 
 
 def read_answers(rows: Sequence[Row], aspects: Sequence[Aspect]) -> list[AspectTask]:
-    """A task for each row: it has a question or an answer, or both, and perhaps gold verdicts on the answer.
+    """A task for each row, which has a question or an answer or both, and optionally gold verdicts on the answer.
 
     Raises:
-        DataError: a row has neither, a verdict that is neither yes nor no, or the id of another.
+        DataError: a row has neither, a verdict that is neither yes nor no, or the id of another row.
     """
     return [_task(uid, row, _golds(row, aspects)) for uid, row in by_uid(rows, numbered=True).items()]
 
 
 def read_gold(rows: Sequence[Row], aspects: Sequence[Aspect]) -> list[AspectTask]:
-    """A task for each gold verdict: of `verdicts`, by the aspects' names, or `verdict` where there is one aspect.
+    """A task for each gold verdict, from `verdicts` by the aspects' names or, for a single aspect, from `verdict`.
 
-    Rows without an answer or without a verdict on these aspects have no task.
+    Rows without an answer or without a verdict on these aspects have no task; a warning counts them.
 
     Raises:
-        DataError: a verdict is neither yes nor no, or a row has the id of another.
+        DataError: a verdict is neither yes nor no, or a row has the id of another row.
     """
     tasks: list[AspectTask] = []
     used = 0
@@ -97,7 +97,7 @@ def _task(uid: str, row: Row, golds: Mapping[str, bool], aspect: Aspect | None =
 
 
 def _context(row: Row) -> str | None:
-    """A string, or a list of strings joined with newlines; an empty one is none."""
+    """The context: a string, or a list of strings joined with newlines; `None` if it is empty."""
     value = next((row.values[name] for name in ("contexts", "context") if row.values.get(name)), None)
     if value is None or isinstance(value, str):
         return value

@@ -1,6 +1,6 @@
 """Preference rows as questions to a judge: which answers are shown, in which order, and which letter is right.
 
-Every order is a function of the seed and the row's id, never of the order in which rows come.
+Every order depends on the seed and the row's id only, and not on the order of the rows.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class PairTask:
     """One question to a judge.
 
     Attributes:
-        uid: the row's id; that of a swapped twin ends in `/swapped`.
+        uid: the row's id, followed by `/swapped` if its answers are in reverse order.
         question: the user's prompt.
         category: the row's subset.
         mode: one choice between letters, or a rating for each answer.
-        answers: what is shown: in `choice` in the order of the letters, in `ties` the correct ones first.
-        correct: the places of the correct answers in `answers`.
+        answers: the answers shown: in `choice` in the order of their letters, in `ties` with the correct ones first.
+        correct: the indices of the correct answers in `answers`.
         truncated: answers were left out (`max_ties_responses`).
     """
 
@@ -45,7 +45,7 @@ class PairTask:
 
     @property
     def letters(self) -> str:
-        """The letters shown."""
+        """The letters of the answers."""
         return LETTERS[: len(self.answers)]
 
     @property
@@ -64,7 +64,7 @@ SWAPPED = "/swapped"
 
 
 def is_ties(row: Preference) -> bool:
-    """Whether a row is of the Ties subset, whose answers are rated one by one."""
+    """Whether a row is of the Ties subset, in which each answer is rated."""
     return (row.category or "").casefold() == _TIES or row.uid.startswith(_TIES_IDS)
 
 
@@ -72,22 +72,22 @@ def choice_task(row: Preference, *, num_choices: int | None, seed: int, shuffle:
     """A choice between one correct answer and wrong ones.
 
     Args:
-        row: at least one correct and one wrong answer.
-        num_choices: letters shown at the most; `None` for as many as the row has.
-        seed: of the choice of answers and of their order.
-        shuffle: a full permutation, or the original's: the correct answer changes places with a random one.
+        row: a row with at least one correct and one wrong answer.
+        num_choices: the most answers shown; `None` for all that the row has.
+        seed: the seed for the choice of the answers and for their order.
+        shuffle: a full permutation, or as in RewardBench-2's code: the correct answer is swapped with a random one.
     """
-    dice = generator(seed, row.uid, "order")
-    right = row.correct[0] if len(row.correct) == 1 else dice.choice(row.correct)
+    rng = generator(seed, row.uid, "order")
+    right = row.correct[0] if len(row.correct) == 1 else rng.choice(row.correct)
     wrong = list(row.wrong)
     most = min(len(LETTERS), num_choices or len(LETTERS)) - 1
     if len(wrong) > most:
-        wrong = [wrong[place] for place in sorted(dice.sample(range(len(wrong)), most))]
+        wrong = [wrong[place] for place in sorted(rng.sample(range(len(wrong)), most))]
     places = list(range(len(wrong) + 1))
     if shuffle == "permutation":
-        dice.shuffle(places)
+        rng.shuffle(places)
     else:
-        slot = dice.randrange(len(places))
+        slot = rng.randrange(len(places))
         places[0], places[slot] = places[slot], places[0]
     shown = [right, *wrong]
     return PairTask(
@@ -101,7 +101,7 @@ def choice_task(row: Preference, *, num_choices: int | None, seed: int, shuffle:
 
 
 def ties_task(row: Preference, *, most: int) -> PairTask:
-    """A rating for each answer, at the most so many, and at least one correct and one wrong among them."""
+    """A rating for each of at most `most` answers, of which at least one is correct and one is wrong."""
     correct = row.correct[: max(1, most - 1)]
     wrong = row.wrong[: max(1, most - len(correct))]
     return PairTask(
@@ -116,10 +116,10 @@ def ties_task(row: Preference, *, most: int) -> PairTask:
 
 
 def check_choices(rows: Sequence[Preference], num_choices: int, source: str) -> None:
-    """Whether every row has answers for so many letters.
+    """Check that every row has at least `num_choices` answers.
 
     Raises:
-        DataError: one has fewer; names it and the way out.
+        DataError: a row has fewer.
     """
     short = [row for row in rows if not is_ties(row) and 1 + len(row.wrong) < num_choices]
     if short:

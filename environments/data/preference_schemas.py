@@ -1,6 +1,6 @@
-"""The schemas of preference data, recognised by what stands in a row and never by a dataset's name.
+"""The schemas of preference data, recognised by the values in a row and not by a dataset's name.
 
-A reader for each: it gives a draft, the reason why the row says nothing, or `None` if the row has another schema.
+Each schema has a reader that returns a draft, the reason why the row has no preference, or `None` for another schema.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _EXPECTED = (
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A row as its schema has it, its texts not looked at yet."""
+    """The texts of a row as its schema names them, before they are checked."""
 
     prompt: str
     correct: tuple[str, ...]
@@ -36,28 +36,32 @@ class Draft:
 
 
 def recognise(row: Row) -> Draft | Reason:
-    """What a row of any known schema says. A column that is null is as if absent.
+    """The draft of a row of any known schema, or the reason why the row has no preference.
+
+    A null column counts as absent.
 
     Raises:
-        DataError: the row has none of the schemas; names file, row and the columns found.
+        DataError: the row has none of the schemas; the message names file, row and columns.
     """
     values = {column: value for column, value in row.values.items() if value is not None}
     for read in (_ranked, _graded, _labelled, _pair):
-        found = read(values)
-        if found is not None:
-            return found
+        draft = read(values)
+        if draft is not None:
+            return draft
     null = [column for column in row.values if column not in values]
     raise row.lacks(_EXPECTED + (f" (null here: {', '.join(null)})" if null else ""))
 
 
 def _ranked(values: _Values) -> Draft | Reason | None:
-    """Nectar: `prompt`, `answers` with `answer` and `rank`, of which the lowest is the best."""
+    """Nectar: `prompt`, and `answers` with `answer` and `rank`; the lowest rank is the best."""
     prompt, answers = _prompt(values.get("prompt")), values.get("answers")
     if prompt is None or isinstance(answers, str) or not isinstance(answers, Sequence):
         return None
     ranked: list[tuple[float, str]] = []
-    for each in answers:
-        text, rank = (each.get("answer"), _number(each.get("rank"))) if isinstance(each, Mapping) else (None, None)
+    for answer in answers:
+        if not isinstance(answer, Mapping):
+            return None
+        text, rank = answer.get("answer"), _number(answer.get("rank"))
         if not isinstance(text, str) or rank is None:
             return None
         ranked.append((rank, text))
@@ -71,12 +75,12 @@ def _ranked(values: _Values) -> Draft | Reason | None:
 
 
 def _graded(values: _Values) -> Draft | Reason | None:
-    """HelpSteer3: `context`, two responses and a preference, negative where the first is better."""
+    """HelpSteer3: `context`, two responses and a preference, which is negative if the first is better."""
     prompt = _prompt(values.get("context", values.get("prompt")))
     first, second, grade = values.get("response1"), values.get("response2"), _number(values.get("overall_preference"))
     if prompt is None or grade is None or not isinstance(first, str) or not isinstance(second, str):
         return None
-    if abs(grade) > 3:  # a scale that runs another way would turn labels round without a word
+    if abs(grade) > 3:  # another scale, perhaps in the other direction: reading it would silently swap the labels
         return None
     if grade == 0:
         return "no preference"
@@ -99,9 +103,9 @@ def _labelled(values: _Values) -> Draft | Reason | None:
 def _pair(values: _Values) -> Draft | Reason | None:
     """`chosen` and `rejected`: TRL, UltraFeedback, Skywork, RewardBench 1 and 2, RM-Bench."""
     chosen, rejected = values.get("chosen"), values.get("rejected")
-    found = _pair_of_texts(values, chosen, rejected) or _pair_of_conversations(values, chosen, rejected)
+    draft = _pair_of_texts(values, chosen, rejected) or _pair_of_conversations(values, chosen, rejected)
     scores = _number(values.get("score_chosen")), _number(values.get("score_rejected"))
-    return "equal scores" if found is not None and scores[0] is not None and scores[0] == scores[1] else found
+    return "equal scores" if draft is not None and scores[0] is not None and scores[0] == scores[1] else draft
 
 
 def _pair_of_texts(values: _Values, chosen: JSON, rejected: JSON) -> Draft | Reason | None:
@@ -114,16 +118,16 @@ def _pair_of_texts(values: _Values, chosen: JSON, rejected: JSON) -> Draft | Rea
 
 
 def _pair_of_conversations(values: _Values, chosen: JSON, rejected: JSON) -> Draft | Reason | None:
-    """What both begin with is the prompt, after the explicit one unless they repeat that; the rest is the answer."""
+    """Two conversations: their common beginning is the prompt, after the explicit prompt unless they repeat that."""
     better, worse = _conversation(chosen), _conversation(rejected)
     if better is None or worse is None:
         return None
-    # The last turn is an answer even where both have the same.
+    # The last turn is an answer even if it is the same in both.
     pairs = list(zip(better[:-1], worse[:-1], strict=False))
     shared = better[: len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))]
     explicit = values.get("prompt")
     prompt = _prompt(explicit) or ()
-    # Where the prompt is a text, conversations that begin with a question or a system message say it in their own way.
+    # If the prompt is a text, conversations that begin with a question or a system message contain it in other form.
     repeated = better[0].role != "assistant" if isinstance(explicit, str) else better[: len(prompt)] == prompt
     context = shared if repeated else prompt + shared
     if all(turn.role in ("assistant", "system") for turn in context):
@@ -133,7 +137,7 @@ def _pair_of_conversations(values: _Values, chosen: JSON, rejected: JSON) -> Dra
 
 
 def _prompt(value: JSON) -> tuple[TranscriptTurn, ...] | None:
-    """A prompt that is messages, a transcript up to the answer, or the text of one turn."""
+    """The turns of a prompt: messages, a transcript up to the answer, or the text of one turn."""
     if not isinstance(value, str):
         return turns_of(value)
     transcript = turns_of_transcript(value) if value.rstrip().endswith("Assistant:") else None
@@ -155,7 +159,7 @@ def _texts(value: JSON) -> tuple[str, ...] | None:
 
 
 def _number(value: JSON) -> float | None:
-    """A finite number, or the text of one, as which CSV files have it."""
+    """A finite number, or the text of one, as in CSV files; `None` for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:

@@ -1,6 +1,6 @@
-"""Preference data, in whatever schema it comes: for each prompt, answers that are right and answers that are wrong.
+"""Preference data of any known schema: for each prompt, correct and wrong answers.
 
-Nothing is made up: a row that says nothing is left out and counted, and a row of no known schema is an error.
+A row without a preference is left out and counted; a row of no known schema is an error.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class Preference:
     """One row.
 
     Attributes:
-        uid: unique among the rows it was read with, and the same wherever the row stands in its file: the row's own id
-            (with a digest of its content where several rows have the same), or `row-<digest>`.
-        prompt: what was asked; a conversation of several turns is one text that names the roles.
-        correct: at least one; none is empty.
-        wrong: at least one; none is empty or the same as a correct one, white space around it aside.
-        category: what per-category metrics are broken down by.
+        uid: unique among the rows of the dataset and independent of their order: the row's own id (with a digest of its
+            content if several rows have the same id), or `row-<digest>`.
+        prompt: the prompt; a conversation of several turns is one text that names the roles.
+        correct: at least one correct answer; none is empty.
+        wrong: at least one wrong answer; none is empty or, without surrounding white space, equal to a correct one.
+        category: the category for metrics by category.
     """
 
     uid: str
@@ -41,11 +41,11 @@ class Preference:
 
 @dataclass(frozen=True, slots=True)
 class Preferences:
-    """What a dataset's rows came to.
+    """The preferences of a dataset.
 
     Attributes:
-        rows: the usable ones, at least one, in their own order.
-        dropped: how many rows were left out, by reason; no entry where none was.
+        rows: the usable rows, at least one, in the order of the dataset.
+        dropped: the number of rows left out, by reason.
     """
 
     rows: list[Preference]
@@ -53,16 +53,16 @@ class Preferences:
 
 
 def read_preferences(rows: Sequence[Row], *, all_rows: bool = False) -> Preferences:
-    """The preferences of a dataset's rows; each may have a schema of its own.
+    """The preferences of a dataset's rows; the rows may have different schemas.
 
     Args:
-        rows: of one dataset. Known are TRL's (texts, messages, implicit prompt), UltraFeedback, Skywork, HelpSteer3,
-            Nectar, JudgeBench, RewardBench 1 and 2, and RM-Bench.
-        all_rows: keep answers as they are, empty or the same: a benchmark's rows are all in its denominator.
+        rows: the rows of one dataset. Known schemas are TRL's (texts, messages, implicit prompt), UltraFeedback,
+            Skywork, HelpSteer3, Nectar, JudgeBench, RewardBench 1 and 2, and RM-Bench.
+        all_rows: also keep rows with empty or equal answers, because all rows of a benchmark are in its denominator.
 
     Raises:
-        DataError: a row has no known schema (names file, row and columns), or no row at all is usable (says how many
-            were left out, and why).
+        DataError: a row has no known schema (the message names file, row and columns), or no row is usable (it says how
+            many were left out, and why).
     """
     dropped: Counter[str] = Counter()
     kept: list[tuple[Row, Draft]] = []
@@ -79,15 +79,15 @@ def read_preferences(rows: Sequence[Row], *, all_rows: bool = False) -> Preferen
             f"{rows[0].source}: none of the {len(rows)} rows can be used; left out: {reasons}" if rows else "no rows"
         )
     uids = _uids([(_own_id(row), _digest(draft)) for row, draft in kept])
-    found = [
+    preferences = [
         Preference(uid, draft.prompt, draft.correct, draft.wrong, _category(row))
         for uid, (row, draft) in zip(uids, kept, strict=True)
     ]
-    return Preferences(found, dict(dropped))
+    return Preferences(preferences, dict(dropped))
 
 
 def _usable(draft: Draft) -> Draft | Reason:
-    """The draft without answers that cannot be compared."""
+    """The draft without answers that are empty or equal to a correct one; or the reason why none is left."""
     correct = tuple(text for text in draft.correct if text.strip())
     wrong = tuple(text for text in draft.wrong if text.strip())
     if not draft.prompt.strip() or not correct or not wrong:
@@ -110,14 +110,14 @@ def _digest(draft: Draft) -> str:
 
 
 def _uids(named: Sequence[tuple[str | None, str]]) -> list[str]:
-    """A uid for each (id, digest). Random choices hang on it, so that it must not depend on the order of the rows."""
+    """A uid for each (id, digest). It seeds random choices, so it must not depend on the order of the rows."""
     times = Counter(own for own, _ in named)
     copies: Counter[str] = Counter()
     taken: dict[str, None] = {}
     for own, digest in named:
         base = f"row-{digest}" if own is None else own if times[own] == 1 else f"{own}-{digest}"
         uid = base
-        while uid in taken:  # rows that are the same in everything
+        while uid in taken:  # rows with the same id and content
             copies[base] += 1
             uid = f"{base}-{copies[base] + 1}"
         taken[uid] = None

@@ -1,4 +1,4 @@
-"""Datasets to rows, rows to tasks. No data is ever invented: what cannot be read is an error that says where."""
+"""Loads the rows of a dataset. A row that cannot be read is an error that names its place; no value is made up."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _UID_COLUMNS = ("uid", "question_id", "id")
 
 
 class Task(Protocol):
-    """What every environment's task has."""
+    """The fields that the task of every environment has."""
 
     @property
     def uid(self) -> str:
@@ -33,11 +33,11 @@ class Task(Protocol):
 
     @property
     def category(self) -> str | None:
-        """What per-category metrics are broken down by."""
+        """The category for metrics by category."""
 
     @property
     def question(self) -> str:
-        """What a person reads to know the row."""
+        """The text that identifies the row in reports."""
 
 
 TaskT = TypeVar("TaskT", bound=Task)
@@ -45,7 +45,7 @@ TaskT = TypeVar("TaskT", bound=Task)
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of a dataset, and where it stands (from 1)."""
+    """A row of a dataset, with its source and its number (from 1)."""
 
     source: str
     number: int
@@ -62,18 +62,18 @@ class Row:
         Raises:
             DataError: none of the usual columns has one.
         """
-        found = self._id()
-        if found is None:
+        uid = self._id()
+        if uid is None:
             raise self.lacks(f"an id in {' or '.join(_UID_COLUMNS)}")
-        return found
+        return uid
 
     def uid_or_number(self) -> str:
-        """The row's id, or `row-<number>` where the usual columns have none."""
+        """The row's id, or `row-<number>` if the usual columns have none."""
         return self._id() or f"row-{self.number}"
 
     def _id(self) -> str | None:
-        held = (self.values.get(column) for column in _UID_COLUMNS)
-        return next((str(value) for value in held if isinstance(value, str | int) and str(value)), None)
+        ids = (self.values.get(column) for column in _UID_COLUMNS)
+        return next((str(value) for value in ids if isinstance(value, str | int) and str(value)), None)
 
     def text(self, *columns: str) -> str:
         """The text of the first of `columns` that has one.
@@ -81,10 +81,10 @@ class Row:
         Raises:
             DataError: none has.
         """
-        found = self.optional_text(*columns)
-        if found is None:
+        text = self.optional_text(*columns)
+        if text is None:
             raise self.lacks(f"text in {' or '.join(columns)}")
-        return found
+        return text
 
     def optional_text(self, *columns: str) -> str | None:
         """The text of the first of `columns` that has one, or `None`."""
@@ -95,35 +95,35 @@ class Row:
         return None
 
     def filled_text(self, *columns: str) -> str | None:
-        """The text of the first of `columns` that has any but white space, or `None`."""
+        """The text of the first of `columns` that has more than white space, or `None`."""
         texts = (self.optional_text(column) for column in columns)
         return next((text for text in texts if text is not None and text.strip()), None)
 
     @property
     def _is_of_table(self) -> bool:
-        """Whether an empty cell holds nothing: in a CSV file there is no other way to write that."""
+        """Whether an empty text means that there is none, as in a CSV file, which has no null."""
         return self.source.lower().endswith(".csv")
 
     def lacks(self, what: str) -> DataError:
-        """The error for something that a row should have."""
+        """The error for something that the row should have but has not."""
         return DataError(f"{self.place}: expected {what}; columns found: {', '.join(self.values) or 'none'}")
 
 
 def load_rows(source: str, *, split: str) -> list[Row]:
     """The rows of a dataset, in its own order.
 
-    JSON is read line by line and not through a table: a column has no type there, and text that looks like a date or a
-    number stays the text that it is.
+    JSON is parsed line by line and not loaded as a table, because a table infers types: text that looks like a date or
+    a number would be converted.
 
     Args:
         source: a JSONL, JSON, CSV or Parquet file, or a dataset's name on the Hugging Face hub.
-        split: the hub dataset's split; a file has but one.
+        split: the split of a hub dataset; ignored for a file.
 
     Returns:
         At least one row. Lone surrogates in texts are replaced by U+FFFD.
 
     Raises:
-        DataError: it cannot be loaded or is empty; names the file and, where one is at fault, the row.
+        DataError: the dataset cannot be loaded or is empty; the message names the file and, if one is wrong, the row.
     """
     path = Path(source).expanduser()
     kind = path.suffix.lower()
@@ -153,7 +153,7 @@ def _load_lines(path: Path) -> list[Mapping[str, JSON]]:
 
 
 def _load_json(path: Path) -> list[Mapping[str, JSON]]:
-    """A JSON file: a list of objects, or one object a line."""
+    """The rows of a JSON file: a list of objects, or one object per line."""
     data = path.read_bytes().removeprefix(codecs.BOM_UTF8)
     if not data.lstrip().startswith(b"["):
         return _load_lines(path)
@@ -182,7 +182,7 @@ def _load_table(path: Path) -> Iterable[Mapping[str, JSON]]:
     if not path.read_bytes().strip():
         return []
     try:
-        # A cache of its own: the library's would answer for a file that has changed since.
+        # A temporary cache: the library's own cache may return the rows of an earlier version of the file.
         with tempfile.TemporaryDirectory() as cache:
             if path.suffix.lower() == ".csv":
                 table = datasets.Dataset.from_csv(
@@ -198,8 +198,8 @@ def _load_table(path: Path) -> Iterable[Mapping[str, JSON]]:
 
 
 def _all_text(path: Path) -> Any:
-    """Every column of a CSV file as text."""
-    import datasets  # late: a second and a half
+    """Features that load every column of a CSV file as text."""
+    import datasets  # late: the import takes a second and a half
 
     with path.open(encoding="utf-8-sig", newline="") as lines:
         columns = next(csv.reader(lines))
@@ -207,7 +207,7 @@ def _all_text(path: Path) -> Any:
 
 
 def _is_header_alone(path: Path) -> bool:
-    """Whether a CSV file has a header and nothing below it, which the loader does not take for an empty table."""
+    """Whether a CSV file has only a header, for which the loader raises an error."""
     return path.suffix.lower() == ".csv" and len(path.read_bytes().split(b"\n", 2)) < 3
 
 
@@ -223,36 +223,36 @@ def _load_from_hub(name: str, split: str) -> Iterable[Mapping[str, JSON]]:
 
 
 def _datasets() -> Any:
-    import datasets  # late: a second and a half
+    import datasets  # late: the import takes a second and a half
 
     datasets.disable_progress_bars()
-    datasets.utils.logging.set_verbosity(logging.CRITICAL)  # its errors reach the user through ours
+    datasets.utils.logging.set_verbosity(logging.CRITICAL)  # our errors contain the library's
     return datasets
 
 
 def _first_line(error: BaseException) -> str:
-    """What an error, or the one behind it, says first."""
-    said = str(error.__cause__ or error).strip().splitlines()
-    return said[0] if said else type(error).__name__
+    """The first line of an error's cause or, without one, of the error itself."""
+    lines = str(error.__cause__ or error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
 
 
 def by_uid(rows: Sequence[Row], *, numbered: bool = False) -> dict[str, Row]:
     """Rows by their id.
 
     Args:
-        rows: of one dataset.
-        numbered: rows without an id are called by their number.
+        rows: the rows of one dataset.
+        numbered: give a row without an id its number as id.
 
     Raises:
         DataError: two rows have the same id, or one has none.
     """
-    found: dict[str, Row] = {}
+    by_id: dict[str, Row] = {}
     for row in rows:
         uid = row.uid_or_number() if numbered else row.uid()
-        if uid in found:
-            raise DataError(f"{row.place}: the id {uid!r} is also that of row {found[uid].number}")
-        found[uid] = row
-    return found
+        if uid in by_id:
+            raise DataError(f"{row.place}: the id {uid!r} is also that of row {by_id[uid].number}")
+        by_id[uid] = row
+    return by_id
 
 
 def load_answers(path: Path, tasks: Sequence[Task]) -> dict[str, str]:
@@ -260,11 +260,10 @@ def load_answers(path: Path, tasks: Sequence[Task]) -> dict[str, str]:
 
     Args:
         path: JSONL with `uid` and `answer`, or with `messages` as Arena-Hard-Auto writes them.
-        tasks: the rows that need one.
+        tasks: the tasks that need an answer.
 
     Raises:
-        DataError: the file cannot be loaded, or lacks the answer to a row: leaving that row out would change the
-        result.
+        DataError: the file cannot be loaded, or lacks the answer to a row; leaving the row out would change the result.
     """
     rows = by_uid(load_rows(str(path), split="train"))
     missing = [task.uid for task in tasks if task.uid not in rows]
@@ -277,22 +276,22 @@ def answer_text(row: Row) -> str:
     """The answer of a row: `answer`, or `messages[-1].content.answer` as in Arena-Hard-Auto's files.
 
     Raises:
-        DataError: it has neither.
+        DataError: the row has neither.
     """
     answer = row.optional_text("answer")
     if answer is None:
         messages = row.values.get("messages")
         last = messages[-1] if isinstance(messages, Sequence) and messages else None
         content = last.get("content") if isinstance(last, Mapping) else None
-        found = content.get("answer") if isinstance(content, Mapping) else content
-        answer = found if isinstance(found, str) else None
+        text = content.get("answer") if isinstance(content, Mapping) else content
+        answer = text if isinstance(text, str) else None
     if answer is None:
         raise row.lacks("text in answer or messages[-1].content.answer")
     return answer
 
 
 def select(tasks: Sequence[TaskT], *, limit: int | None, seed: int) -> list[TaskT]:
-    """`limit` tasks in their own order; which ones is a function of the seed and their ids alone."""
+    """`limit` tasks in their own order; the choice depends on the seed and their ids only."""
     if limit is None or limit >= len(tasks):
         return list(tasks)
     chosen = sorted(tasks, key=lambda task: (derive(seed, task.uid, "limit"), task.uid))[:limit]
@@ -301,5 +300,5 @@ def select(tasks: Sequence[TaskT], *, limit: int | None, seed: int) -> list[Task
 
 
 def epoch_order(tasks: Sequence[TaskT], *, seed: int, epoch: int) -> list[TaskT]:
-    """The tasks in the order of one epoch, a function of the seed, the epoch and their ids."""
+    """The tasks in the order of one epoch, which depends on the seed, the epoch and their ids only."""
     return sorted(tasks, key=lambda task: (derive(seed, task.uid, f"epoch {epoch}"), task.uid))

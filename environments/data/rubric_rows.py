@@ -1,4 +1,4 @@
-"""Rows of rubric data: instruction, response, reference, rubric and gold score, in the columns that people use."""
+"""Rows of rubric data: instruction, response, reference, rubric and gold score, under the usual column names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from judges.core.scale import Scale
 from judges.llm.wire import JSON
 from judges.rubrics.prompt import Rubric
 
-# Feedback-Collection's `instruction` is the judge's whole prompt: what it is about stands in the `orig_*` columns.
+# In Feedback-Collection `instruction` is the judge's whole prompt; the instruction itself is in the `orig_*` columns.
 _INSTRUCTION = ("orig_instruction", "instruction", "question", "prompt")
 _RESPONSE = ("orig_response", "response")
 _REFERENCE = ("orig_reference_answer", "reference_answer", "reference")
@@ -24,13 +24,13 @@ class RubricTask:
     """A row.
 
     Attributes:
-        uid: its id, or `row-<number>`.
+        uid: the row's id, or `row-<number>`.
         question: the instruction.
-        rubric: by what a response is judged.
-        reference: a response that gets the highest score, if there is one.
-        response: the response that a policy as judge is shown.
-        gold: the score that it should give; the mean if there are several.
-        category: what per-category metrics are broken down by.
+        rubric: the rubric by which a response is judged.
+        reference: a response that gets the highest score, if the row has one.
+        response: the row's own response, which a policy with `role=judge` scores.
+        gold: the gold score of that response; the mean if there are several.
+        category: the category for metrics by category.
     """
 
     uid: str
@@ -46,12 +46,12 @@ def read_rubric_rows(rows: Sequence[Row], scale: Scale, *, default_rubric: str |
     """The tasks of a dataset's rows, in their order.
 
     Args:
-        rows: each with an instruction and, unless there is a default, a rubric.
-        scale: of all scores.
-        default_rubric: for rows without one.
+        rows: rows with an instruction and, unless there is a default, a rubric.
+        scale: the scale of all scores.
+        default_rubric: the rubric for rows without one.
 
     Raises:
-        DataError: a row lacks something, has a gold score that is not on the scale, or has the id of another.
+        DataError: a row lacks a field, has a gold score that is not on the scale, or has the id of another row.
     """
     return [_task(uid, row, scale, default_rubric) for uid, row in by_uid(rows, numbered=True).items()]
 
@@ -69,7 +69,7 @@ def _task(uid: str, row: Row, scale: Scale, default_rubric: str | None) -> Rubri
 
 
 def _rubric(row: Row, scale: Scale, default: str | None) -> Rubric:
-    """A string, an object of `criteria` and `score1_description` …, or Feedback-Collection's `orig_*` columns."""
+    """The rubric: a string, an object of `criteria` and `score1_description` …, or the `orig_*` columns."""
     given = row.values.get("rubric")
     if isinstance(given, str) and given.strip():
         return Rubric(given, scale=scale)
@@ -85,9 +85,9 @@ def _rubric(row: Row, scale: Scale, default: str | None) -> Rubric:
 def _levels(fields: Mapping[str, JSON], row: Row, scale: Scale) -> dict[int, str]:
     levels: dict[int, str] = {}
     for name, text in fields.items():
-        found = _LEVEL.fullmatch(name)
-        if found is not None and isinstance(text, str) and text:
-            levels[int(found[1])] = text
+        match = _LEVEL.fullmatch(name)
+        if match is not None and isinstance(text, str) and text:
+            levels[int(match[1])] = text
     beyond = [level for level in levels if level not in scale.levels]
     if beyond:
         raise row.lacks(f"descriptions of scores from {scale.low} to {scale.high} alone, found one of {beyond[0]}")
@@ -99,7 +99,7 @@ def _gold(row: Row, scale: Scale) -> float | None:
     if value is None:
         return None
     several = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
-    scores = [_number(each) for each in several]
+    scores = [_number(item) for item in several]
     numbers = [score for score in scores if score is not None and scale.low <= score <= scale.high]
     if not numbers or len(numbers) < len(scores):
         raise row.lacks(f"a gold score from {scale.low} to {scale.high} (env.scale_min, env.scale_max), not {value!r}")

@@ -1,4 +1,4 @@
-"""Conversations as data has them, and as the one text that a judge reads."""
+"""Conversations: parsed from data, and written as the one text that a judge is shown."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _ROLES = {"Human": "user", "Assistant": "assistant"}
 
 @dataclass(frozen=True, slots=True)
 class TranscriptTurn:
-    """What one side said."""
+    """One message of a conversation."""
 
     role: str
     content: str
 
 
 def turns_of(value: JSON) -> tuple[TranscriptTurn, ...] | None:
-    """The turns of a list of chat messages, or of one message alone; `None` if the value is neither.
+    """The turns of a list of chat messages, or of one message; `None` if the value is neither.
 
-    A message's content may be text, null or a list of parts, of which the text ones count.
+    A message's content may be text, null, or a list of parts, of which only the text parts are read.
     """
     messages = [value] if isinstance(value, Mapping) else value
     if isinstance(messages, str) or not isinstance(messages, Sequence) or not messages:
@@ -47,15 +47,15 @@ def _turn(message: JSON) -> TranscriptTurn | None:
 
 
 def turns_of_transcript(text: str) -> tuple[TranscriptTurn, ...] | None:
-    r"""The turns of a "\n\nHuman: …\n\nAssistant: …" transcript; `None` if the text is none.
+    r"""The turns of a "\n\nHuman: …\n\nAssistant: …" transcript; `None` if the text is not one.
 
-    A last turn of the assistant that has yet to be written is left out.
+    An empty last turn of the assistant is left out.
     """
     _, *pieces = _SPEAKER.split(text.strip())
     if len(pieces) < 4 or pieces[0] != "Human":
         return None
     turns = [
-        TranscriptTurn(_ROLES[speaker], said.strip()) for speaker, said in zip(pieces[::2], pieces[1::2], strict=True)
+        TranscriptTurn(_ROLES[speaker], text.strip()) for speaker, text in zip(pieces[::2], pieces[1::2], strict=True)
     ]
     return tuple(turns[:-1] if turns[-1] == TranscriptTurn("assistant", "") else turns)
 
@@ -63,7 +63,7 @@ def turns_of_transcript(text: str) -> tuple[TranscriptTurn, ...] | None:
 def shown(turns: Sequence[TranscriptTurn]) -> str:
     r"""A conversation as one text: "User: …\n\nAssistant: …\n\nUser: …".
 
-    A single turn of the user or of the assistant is its content, as it is.
+    A single turn of the user or of the assistant is returned as its content alone.
     """
     if len(turns) == 1 and turns[0].role in ("user", "assistant"):
         return turns[0].content

@@ -1,4 +1,4 @@
-"""Settings of Atropos that have no meaning here: a file that was written for Atropos may hold them."""
+"""Settings of Atropos that have no effect here; a file that was written for Atropos may hold them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ IGNORED: Mapping[str, str] = {
     "openai.rolling_buffer_length": "metrics are of the whole run",
     "openai.tokenizer_name": "env.tokenizer_name is used instead",
 }
-"""Names of settings that have no effect, and why."""
+"""Settings without an effect, each with the reason."""
 
 
 def refuse_ignored(argv: Sequence[str]) -> None:
-    """Refuse them on the command line, where nobody keeps them for Atropos' sake.
+    """Refuse such settings on the command line.
 
     Raises:
-        SettingsError: one is there.
+        SettingsError: a flag sets one.
     """
     for word in argv:
         name = word.partition("=")[0].removeprefix("--")
@@ -34,20 +34,20 @@ def refuse_ignored(argv: Sequence[str]) -> None:
 
 
 def without_ignored(source: SettingsSource) -> SettingsSource:
-    """A source without them; one warning names those that a file holds.
+    """A source without such settings; a warning names those that a file holds.
 
     Raises:
         SettingsError: an environment variable sets one.
     """
     values: dict[str, Any] = dict(source.values)
-    found = [name for name in IGNORED if _holds(values, name)]
-    for name in found:
+    ignored = [name for name in IGNORED if _holds(values, name)]
+    for name in ignored:
         section, _, field = name.partition(".")
         if source.kind != "file":
             raise _refusal(name, source.origin(name))
         values[section] = _without(values[section], field)
-    if found:
-        reasons = "; ".join(f"{name} ({IGNORED[name]})" for name in found)
+    if ignored:
+        reasons = "; ".join(f"{name} ({IGNORED[name]})" for name in ignored)
         logger.warning("%s: ignored, since it has no meaning here: %s", source.name, reasons)
     return replace(source, values=values)
 

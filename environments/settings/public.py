@@ -1,4 +1,4 @@
-"""What may be written to a file or shown: settings without their secrets."""
+"""Settings without their secrets, which may be written to a file or shown."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from judges.llm.wire import JSON
 
 
 def without_secrets(model: BaseModel) -> dict[str, JSON]:
-    """The settings as JSON without keys, without credentials in URLs, and without key variables that nobody named."""
+    """The settings as JSON, without API keys, credentials in URLs, and default names of key variables in lists."""
     secret = {name for name, field in type(model).model_fields.items() if "SecretStr" in str(field.annotation)}
     dumped: dict[str, JSON] = model.model_dump(mode="json", exclude=secret)
     for name, value in dumped.items():
@@ -22,8 +22,8 @@ def without_secrets(model: BaseModel) -> dict[str, JSON]:
 
 
 def _without_variable(model: BaseModel) -> dict[str, JSON]:
-    """One model of a list; a key may go to any host whose variable is named, so only a name that was given is kept."""
+    """One model of a list, without the default name of its key's variable."""
     dumped = without_secrets(model)
-    if "api_key_env" not in model.model_fields_set:
+    if "api_key_env" not in model.model_fields_set:  # a key whose variable is named may be sent to any host
         dumped.pop("api_key_env", None)
     return dumped

@@ -14,7 +14,7 @@ SERVE: tuple[Verb, ...] = ("serve",)
 EVALUATE: tuple[Verb, ...] = ("evaluate",)
 ROLLOUTS: tuple[Verb, ...] = ("serve", "process")
 EVALUATIONS: tuple[Verb, ...] = ("evaluate", "serve")
-"""`serve` evaluates during training, every `steps_per_eval`."""
+"""The verbs that evaluate; `serve` does so during training, once in `steps_per_eval` steps."""
 
 
 def uses(verb: Verb, model: type[BaseModel], field: str) -> bool:

@@ -1,4 +1,4 @@
-"""A reader of the output that goes away (`… | head`) ends a command quietly, with the exit code that SIGPIPE has."""
+"""Ends a command without a message if its output pipe is closed (`… | head`), with the exit code of SIGPIPE."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from collections.abc import Callable
 
 
 def quiet_at_broken_pipe(command: Callable[[], int]) -> int:
-    """Run a command and write out what it said; returns its exit code, or 141 where nobody reads it any more."""
+    """Run a command and flush its output; returns its exit code, or 141 if the output pipe is closed."""
     try:
         code = command()
         sys.stdout.flush()
     except BrokenPipeError:
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, 1)  # or the interpreter reports at its end what it could not flush
+        os.dup2(nowhere, 1)  # otherwise the interpreter reports at exit that it could not flush
         os.close(nowhere)
         return 128 + signal.SIGPIPE
     return code
