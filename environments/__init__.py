@@ -2,5 +2,5 @@
 
 import os
 
-# Atropos imports transformers for tokenizers alone; that there is no PyTorch beside it is nothing to warn of.
+# transformers is used for tokenizers only: do not warn that PyTorch is missing.
 os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")

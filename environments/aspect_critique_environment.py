@@ -64,18 +64,18 @@ class AspectCritiqueConfig(RoleConfig, AspectJudgeSettings):
 
 
 class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]):
-    """Yes/no questions about an answer: the policy's (or one that exists already), or put to the policy."""
+    """Yes/no questions about an answer, put to a judge or, with role=judge, to the policy."""
 
     name = "aspect_critique"
     headline = ("mean_reward", "reward")
     offline_samples = {"train_dataset": str(SAMPLES / "aspect_critique.jsonl")}
 
     def open_judges(self) -> None:
-        """The judge of answers, with its self-critique."""
+        """Make the judge of answers."""
         self.aspect_judge = aspect_judge(self.config, self.clients.judge)
 
     def tasks(self, split: Split) -> Sequence[AspectTask]:
-        """Rows with a question or an answer; as judge, a task for each gold verdict on the aspects."""
+        """Load rows with a question or an answer; with role=judge, a task for each gold verdict on the aspects."""
         config = self.config
         source, hub_split = config.train_dataset, config.train_split
         if split == "eval":
@@ -94,7 +94,7 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
         return tasks
 
     def _with_question(self, tasks: Sequence[AspectTask], source: str) -> list[AspectTask]:
-        """Rows that a policy in training can answer."""
+        """Return the rows that a policy can answer."""
         usable = [task for task in tasks if task.asked is not None]
         if not usable:
             raise DataError(f"{source}: no row has a question that the policy could answer")
@@ -103,11 +103,11 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
         return usable
 
     def dataset_answer(self, task: AspectTask) -> str | None:
-        """The row's own answer, unless the policy is to judge it or is in training."""
+        """Return the row's own answer, unless the policy judges it or is in training."""
         return None if self.verb == "serve" or task.aspect is not None else task.answer
 
     def conversations(self, task: AspectTask) -> list[Conversation]:
-        """The question, with its context; as judge, the judge's prompt, as often as there are votes."""
+        """Ask the question, with its context; with role=judge, the judge's prompt, once for each vote."""
         config = self.config
         if task.aspect is None:
             context = "" if task.context is None else f"\n\nContext:\n{task.context}"
@@ -125,7 +125,7 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
         return [messages] * config.vote_count()
 
     async def judge(self, task: AspectTask, completions: Sequence[Completion]) -> Judgment[PanelDetail]:
-        """All aspects at once; as judge, the majority of the policy's verdicts against the gold verdict."""
+        """Judge all aspects at once; with role=judge, compare the majority of the policy's verdicts with gold."""
         if task.aspect is not None:
             gold = task.golds[task.aspect.name]
             return judgment_of_votes(task.aspect, completions, strictness=self.config.strictness, gold=gold)
@@ -133,7 +133,7 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
         return await self.aspect_judge.judge(AspectCase(completion.answer, task.asked, task.context, task.reference))
 
     def record_metrics(self, metrics: MetricAggregator, task: AspectTask, sample: Sample[PanelDetail]) -> None:
-        """Rewards; each aspect's pass rate, score before polarity, agreement and votes."""
+        """Record rewards, and each aspect's pass rate, score before polarity, agreement and votes."""
         metrics.mean("mean_reward", sample.score or 0.0, interval=True)
         if task.category is not None:
             metrics.mean(f"mean_reward_{slug(task.category)}", sample.score or 0.0)
@@ -145,7 +145,7 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
         verdicts = {verdict.aspect: verdict for verdict in detail.aspects} if detail is not None else {}
         for aspect in self.config.aspects:
             verdict = verdicts.get(aspect.name)
-            # A completion in the wrong format was never judged: it is an answer, and fails in every aspect.
+            # A completion in the wrong format was not judged; it counts as a wrong answer, and fails every aspect.
             yes = aspect.polarity == -1 if verdict is None else bool(verdict.yes)
             metrics.rate(f"pass_rate_{slug(aspect.name)}", aspect.passes(yes), interval=True)
             if verdict is not None:
@@ -153,20 +153,20 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
         record_votes(metrics, tuple(verdicts.values()))
 
     def summarise(self, metrics: MetricAggregator, rows: Sequence[tuple[AspectTask, Sample[PanelDetail]]]) -> None:
-        """How far the judge (which may be the policy) agrees with gold, over all its verdicts and for each aspect."""
+        """Record the agreement of the judge, which may be the policy, with gold."""
         compared = [verdict for task, sample in rows for verdict in self._compared(task, sample)]
         if compared or metrics.counted("n_failed"):
             with_critique = self.config.judge_critique_rounds > 0
             record_agreement(metrics, compared, self.config.aspects, with_critique=with_critique)
 
     def record_failure(self, metrics: MetricAggregator, task: AspectTask, sample: Sample[PanelDetail]) -> None:
-        """A verdict that is not there, where there is one to compare it with."""
+        """Count the missing verdicts that would be compared with gold."""
         missing = len(self._compared(task, sample))
         if missing:
             metrics.count("n_failed", missing)
 
     def _compared(self, task: AspectTask, sample: Sample[PanelDetail]) -> list[ComparedVerdict]:
-        """Each verdict of a row beside its gold verdict; none on a policy's answer, which nobody has a verdict on."""
+        """Return the verdicts of a row that have a gold verdict; none if the answer is the policy's."""
         is_of_policy = self.config.model_answers is not None or self.dataset_answer(task) is None
         return [] if task.aspect is None and is_of_policy else compare_verdicts(task, sample.judgment)
 

@@ -1,9 +1,9 @@
 """The contract of an environment.
 
-A new environment answers five questions: which rows are there (`tasks`), what is the policy asked (`conversations`),
-what does the judge say of its completions (`judge`), what is that worth (`reward`), and what is counted
-(`record_metrics`). What an evaluation does with a row and what training does with a group is the business of
-`environments.evaluate` and `environments.rollouts`.
+A new environment answers five questions: which rows there are (`tasks`), what the policy is asked (`conversations`),
+what the judge says of its completions (`judge`), which reward that is (`reward`), and which metrics are recorded
+(`record_metrics`). `environments.evaluate` runs the rows of an evaluation, `environments.rollouts` the groups of
+training.
 """
 
 from __future__ import annotations
@@ -34,22 +34,23 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
     """An environment whose reward is a judge: `class MyEnv(JudgedEnv[MyConfig, MyTask, MyDetail])`.
 
     Class attributes:
-        name: in paths and metric tables.
-        headline: the metric (and its words) that the progress display and the training log show.
-        training_headline: the metric that the training log shows of groups, if it has another name there.
-        offline_samples: its settings that name the bundled samples.
+        name: the environment's name in paths and metric tables.
+        headline: the metric, and its label, that the progress display and the training log show.
+        training_headline: the name of that metric in training, if it is another one.
+        offline_samples: the settings that name the bundled samples, for `--offline`.
         offline_prompts: the prompts of a judge of its own, for `--offline`; references are `path/to/file.py:NAME`.
-        invalid_completion_score: score in evaluation of a completion in the wrong format: an answer, and a wrong one.
-        config_type: the settings, read from the class's type parameters.
-        detail_type: the dataclass of its judgments' detail, read from the class's type parameters.
+        invalid_completion_score: the score in evaluations of a completion in the wrong format, which counts as a wrong
+            answer.
+        config_type: the class of the settings, read from the type parameters.
+        detail_type: the dataclass of a judgment's detail, read from the type parameters.
 
     Attributes:
-        settings: the command's.
-        config: the environment's own, those under `env`.
-        clients: the clients of judge and policy.
-        verb: what the environment is for.
+        settings: all settings of the command.
+        config: the settings under `env`.
+        clients: the chat clients of judge and policy.
+        verb: the command that runs the environment.
         policy_is_judge: the policy judges, and no other judge is called.
-        system_messages: the system prompt of a policy that answers, if there is any.
+        system_messages: the system prompt of a policy that answers; empty without one.
     """
 
     name: ClassVar[str]
@@ -64,7 +65,7 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
         """Read the types from the type parameters, and check the class attributes.
 
         Raises:
-            TypeError: an attribute is missing, or a type parameter is not a type of its kind.
+            TypeError: an attribute is missing, or a type parameter is not of the expected kind.
         """
         super().__init_subclass__(**options)
         config_type, _, detail_type = _type_arguments(cls)
@@ -80,9 +81,9 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
         """Make the judges.
 
         Args:
-            settings: validated; the endpoints in it are there.
-            clients: the clients of judge and policy.
-            verb: what the environment is for; with `serve`, an evaluation is one of the policy in training.
+            settings: validated settings of the command, with the URLs of the stand-ins.
+            clients: the chat clients of judge and policy.
+            verb: the command; with `serve`, evaluations are of the policy in training.
 
         Raises:
             SettingsError: the judge's API key is missing.
@@ -98,7 +99,7 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
 
     @abstractmethod
     def tasks(self, split: Split) -> Sequence[TaskT]:
-        """The rows, in the dataset's order.
+        """Load the rows, in the order of the dataset.
 
         Raises:
             DataError: they cannot be loaded.
@@ -106,18 +107,18 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
 
     @abstractmethod
     def conversations(self, task: TaskT) -> list[Conversation]:
-        """What the policy is asked: one conversation, or several that run at once. Training takes the first."""
+        """Make the conversations that the policy is asked, at once; training takes the first of them."""
 
     @abstractmethod
     async def judge(self, task: TaskT, completions: Sequence[Completion]) -> Judgment[DetailT]:
-        """What the judge says of the completions, one for each conversation. A judge's failure is a judgment too.
+        """Judge the completions, one for each conversation. Return a judge's failure as a judgment, too.
 
-        Called by way of `completions.judge_completions`, which keeps away what must not be judged.
+        `completions.judge_completions` calls this, and holds back completions that must not be judged.
         """
 
     @abstractmethod
     def record_metrics(self, metrics: MetricAggregator, task: TaskT, sample: Sample[DetailT]) -> None:
-        """Count one finished row, or one rollout of a group (`metrics.prefix` is `eval` or `train`)."""
+        """Record one finished row (`metrics.prefix` is `eval`) or one rollout of a group (`train`)."""
 
     async def judge_again(
         self, task: TaskT, completions: Sequence[Completion], earlier: Judgment[DetailT]
@@ -126,54 +127,54 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
         return await self.judge(task, completions) if earlier.status.is_failure else earlier
 
     def reward(self, judgment: Judgment[DetailT]) -> float:
-        """What a judgment with a score is worth in training, a finite number: the score, unless it is overridden."""
+        """Return the reward of a judgment with a score, a finite number; by default the score."""
         assert judgment.score is not None  # only judgments with a score get here
         return judgment.score
 
     def rewards(self, judgments: Sequence[Judgment[DetailT]]) -> Sequence[float | None]:
-        """What the judgments with a score of one group are worth beside one another; `None`: cannot be compared."""
+        """Return the rewards of the judgments of a group that have a score; `None` for one that cannot be compared."""
         return [self.reward(judgment) for judgment in judgments]
 
     @property
     def invalid_completion_score(self) -> float:
-        """See the class."""
+        """Return the score of a completion in the wrong format."""
         return 0.0
 
     def drop_reason(self, judgments: Sequence[Judgment[DetailT]]) -> str | None:
-        """Why a scored group is of no use in training, in one word; such groups are counted, and not sent."""
+        """Return why a scored group must not be sent, as one word for `train/groups_dropped_{word}`, or `None`."""
         return None
 
     def summarise(self, metrics: MetricAggregator, rows: Sequence[tuple[TaskT, Sample[DetailT]]]) -> None:
-        """Add what can only be computed from all finished rows; nothing by default."""
+        """Record metrics that need all finished rows; none by default."""
 
     def record_failure(self, metrics: MetricAggregator, task: TaskT, sample: Sample[DetailT]) -> None:
-        """Count one row that is not in the mean; the failures that all environments share are counted elsewhere."""
+        """Record one failed row; the counts that all environments share are recorded elsewhere."""
 
     def dataset_answer(self, task: TaskT) -> str | None:
-        """The row's own answer, where evaluation is to judge that in place of the policy's; none by default."""
+        """Return the row's own answer, if an evaluation is to judge that instead of the policy's; by default none."""
         return None
 
     def open_judges(self) -> None:
-        """Make the judges, so that what is wrong with their settings is said before the first call.
+        """Make the judges, so that an error in their settings is reported before the first call.
 
-        Not called where the policy is the judge.
+        Not called if the policy is the judge.
         """
         _ = self.clients.judge
 
     def row_runner(self) -> RowRunner[TaskT, DetailT] | None:
-        """What evaluates a row, where that is not to ask the policy and to judge its completions."""
+        """Return what evaluates a row, if that is more than asking the policy and judging its completions."""
         return None
 
     @classmethod
     def cli(cls) -> None:
-        """The command line: `serve`, `process`, `evaluate`; leaves with the command's exit code."""
+        """Run the command line (`serve`, `process`, `evaluate`), and exit with the command's code."""
         from environments.cli import main  # late: cli knows the contract
 
         raise SystemExit(main(cls))
 
 
 def _type_arguments(cls: type[Any]) -> tuple[Any, Any, Any]:
-    """The three type parameters as a class or its bases give them; type variables where they are still open."""
+    """Return the three type arguments that a class and its bases give; a type variable where one is still open."""
     arguments: tuple[Any, ...] = (ConfigT, TaskT, DetailT)
     for base in reversed(cls.__mro__):
         for alias in base.__dict__.get("__orig_bases__", ()):
@@ -185,7 +186,7 @@ def _type_arguments(cls: type[Any]) -> tuple[Any, Any, Any]:
 
 
 def _problem(cls: type[JudgedEnv[Any, Any, Any]]) -> str | None:
-    """What is wrong with a class, if anything is."""
+    """Return what is wrong with a class, or `None`."""
     config_type, _, detail_type = _type_arguments(cls)
     if not (isinstance(config_type, type) and issubclass(config_type, EnvConfig)):
         return f"its first type parameter must be a subclass of EnvConfig, found {config_type!r}"

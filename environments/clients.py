@@ -1,4 +1,4 @@
-"""The chat clients of one command, beside the environment that asks them: its judges, and its policy in evaluation."""
+"""The chat clients of one command: its judges, and the policy in evaluations."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from judges.llm.types import ChatSettings
 
 
 class Clients:
-    """Opens each client when it is first asked for; all share one HTTP session, the judges one judgment cache."""
+    """Opens each client at its first use. All share one HTTP session; the judges share one judgment cache."""
 
     def __init__(self, settings: EnvSettings[Any], session: aiohttp.ClientSession, *, judge_identity: str = "") -> None:
-        """Open the judgment cache, if there is to be one.
+        """Open the judgment cache, if the settings name one.
 
         Args:
-            settings: validated; the endpoints in it are there.
-            session: the one HTTP session of the process.
-            judge_identity: what stands for the judge's endpoint in the judgment cache, if not its URL.
+            settings: validated settings of the command, with the URLs of the stand-ins.
+            session: the HTTP session of the process.
+            judge_identity: the judge's endpoint in the keys of the judgment cache, instead of its URL.
 
         Raises:
             SettingsError: the judgment cache cannot be opened.
@@ -37,7 +37,7 @@ class Clients:
 
     @cached_property
     def judge(self) -> ChatClient:
-        """The one judge that the `judge_*` settings name.
+        """Return the client of the judge that the `judge_*` settings name.
 
         Raises:
             SettingsError: its API key is missing.
@@ -47,7 +47,7 @@ class Clients:
 
     @cached_property
     def policy(self) -> Policy:
-        """The policy in evaluation.
+        """Return the policy of evaluations.
 
         Raises:
             SettingsError: its API key is missing.
@@ -57,13 +57,13 @@ class Clients:
         return Policy(ChatClient(chat_settings, session=self.session), config)
 
     def open_judge(self, chat_settings: ChatSettings) -> ChatClient:
-        """The client of a further judge."""
+        """Open the client of another judge."""
         self._judges.append(ChatClient(chat_settings, cache=self._cache, session=self.session))
         return self._judges[-1]
 
     @property
     def judge_cost(self) -> float:
-        """US dollars that the judges have cost so far."""
+        """Return the cost of the judges so far, in US dollars."""
         return sum(client.meter.usage.cost for client in self._judges)
 
     def close(self) -> None:

@@ -1,6 +1,6 @@
-"""A policy and its completions: how it is asked, what of its answer is judged, and whether its format is right.
+"""A policy and its completions: system prompts, requests in evaluations, and the format of what comes back.
 
-Only an evaluation asks through `Policy`: training samples its rollouts with their tokens (`environments.rollouts`).
+Only evaluations use `Policy`; training samples rollouts with their tokens (`environments.rollouts`).
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ DetailT = TypeVar("DetailT")
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What a policy wrote.
+    """A policy's answer, and whether its format is valid.
 
     Attributes:
-        answer: the text to judge: what follows the thinking, or all of it.
-        thinking: the thinking, from the text or returned apart from it; empty if there is none.
-        thinking_fault: what is wrong with the thinking, `None` if it is valid or was not asked for.
-        finish_reason: as the endpoint said; `None` for an answer from a file.
-        short: the answer stayed shorter than `min_response_length`.
+        answer: the text to judge: what follows the thinking, or the whole text.
+        thinking: the thinking, from the text or from a field of its own; empty if there is none.
+        thinking_fault: what is wrong with the thinking; `None` if it is valid or was not asked for.
+        finish_reason: the endpoint's; `None` for an answer from a file.
+        short: the answer is shorter than `min_response_length`, after all retries.
     """
 
     answer: str
@@ -44,19 +44,22 @@ class Completion:
 
     @property
     def valid(self) -> bool:
-        """Whether the format is as asked for."""
+        """Return whether the thinking is valid."""
         return self.thinking_fault is None
 
     @property
     def unreadable(self) -> str | None:
-        """Why no verdict may be read in it: malformed thinking, or a text that was cut off and may end in a quote."""
+        """Return why no verdict may be read in it, or `None`.
+
+        The reasons are malformed thinking, and a text that was cut off: it may end in a verdict that it only quotes.
+        """
         return "cut off" if self.finish_reason == "length" else self.thinking_fault
 
 
 def system_text(config: EnvConfig, built_in: Literal["thinking_assistant", "thinking_judge"]) -> str:
-    """The thinking prompt (in thinking mode; built in unless there is a custom one), then the custom system prompt.
+    """Return the thinking prompt (in thinking mode; custom or built in), followed by the custom system prompt.
 
-    Empty without either.
+    Empty if there is neither.
     """
     parts = [config.custom_thinking_prompt or prompts.load(built_in)] if config.thinking_mode else []
     if config.custom_system_prompt:
@@ -65,13 +68,16 @@ def system_text(config: EnvConfig, built_in: Literal["thinking_assistant", "thin
 
 
 def system_messages(config: EnvConfig) -> list[Message]:
-    """The system prompt of a policy that answers, as a message, if there is any."""
+    """Return the system prompt of a policy that answers, as a message; none if it is empty."""
     text = system_text(config, "thinking_assistant")
     return [Message(role="system", content=text)] if text else []
 
 
 def read_completion(choice: Choice, config: EnvConfig) -> Completion:
-    """Split a choice; a refusal's words are its answer, reasoning returned apart from the text is valid thinking."""
+    """Split a choice into thinking and answer.
+
+    A refusal's text is an answer. Reasoning that the endpoint returns in a field of its own is valid thinking.
+    """
     text = choice.text or choice.refusal or ""
     answer, thought, fault = text.strip() if config.thinking_mode else text, choice.reasoning or "", None
     if config.thinking_mode and choice.reasoning is None:
@@ -84,7 +90,7 @@ def read_completion(choice: Choice, config: EnvConfig) -> Completion:
 
 
 class Policy:
-    """Asks the policy in evaluation."""
+    """Asks the policy in evaluations."""
 
     def __init__(self, client: ChatClient, config: EnvConfig) -> None:
         """Ask through `client`, as `config` says."""
@@ -92,10 +98,9 @@ class Policy:
         self.config = config
 
     async def complete(self, conversation: Conversation) -> tuple[Completion, CallRun]:
-        """One completion; one whose answer is too short is asked for again, up to `max_retries` times.
+        """Ask for one completion; ask again, up to `max_retries` times, if its answer is too short.
 
-        An answer that is there is kept, whatever becomes of asking again; an endpoint that answers with nothing,
-        again and again, is a policy whose answer is empty.
+        Keep a short answer if a retry fails. If all answers of the endpoint are empty, the policy's answer is empty.
 
         Raises:
             EndpointError: the policy never answered.
@@ -107,7 +112,9 @@ class Policy:
                     conversation,
                     temperature=config.eval_temperature,
                     max_tokens=config.eval_max_tokens,
-                    keep=lambda choice: False,  # a client that judges as well may have a cache; answers are drawn anew
+                    keep=lambda choice: (
+                        False
+                    ),  # a client that also judges may have a cache; answers are always sampled anew
                 )
             except EndpointError as error:
                 runs.append(CallRun(attempts=error.attempts, usage=error.usage))
@@ -122,7 +129,7 @@ class Policy:
 
 
 def _sum(runs: Sequence[CallRun]) -> CallRun:
-    """Several calls, one after the other, as one."""
+    """Add up several calls that were made one after the other."""
     usage = sum((run.usage for run in runs), Usage())
     return CallRun(sum(run.latency_s for run in runs), sum(run.attempts for run in runs), False, usage)
 
@@ -134,13 +141,14 @@ async def judge_completions(
     *,
     policy_is_judge: bool,
 ) -> Judgment[DetailT]:
-    """An environment's judgment of completions; the one place that looks at their format.
+    """Judge completions, after a check of their format; no other code checks it.
 
-    Malformed thinking makes the completions invalid without asking the judge. Where the policy is the judge, no verdict
+    Malformed thinking makes the completions invalid, and the judge is not asked. If the policy is the judge, no verdict
     is read in a completion with malformed thinking or in one that was cut off: `judge` gets it with an empty answer.
     """
     if policy_is_judge:
-        return await judge(task, [replace(each, answer="") if each.unreadable else each for each in completions])
+        shown = [replace(text, answer="") if text.unreadable else text for text in completions]
+        return await judge(task, shown)
     for completion in completions:
         if completion.thinking_fault is not None:
             return Judgment(None, Status.INVALID_COMPLETION, explanation=completion.thinking_fault)

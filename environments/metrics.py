@@ -1,7 +1,7 @@
-"""The metric aggregator: the one place for the names under `eval/` and `train/`, and for what they mean.
+"""Aggregate observations to the metrics under `eval/` and `train/`.
 
-Every value that comes out is a finite number; what cannot be computed is left out, with a reason. Observations are
-added in the order of the rows, so that intervals are a function of the rows alone.
+Guarantees: every value is a finite number; a metric that cannot be computed is left out, with a reason. Observations
+are added in the order of the rows, so that intervals depend on the rows alone.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ __all__ = ["MetricAggregator", "Metrics", "slug"]
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """What an aggregator found.
+    """The result of an aggregator.
 
     Attributes:
-        values: by full name, finite numbers.
-        left_out: full names that have no value, and why.
+        values: finite numbers by full name.
+        left_out: full names without a value, and why.
     """
 
     values: dict[str, float | int]
@@ -36,15 +36,15 @@ class _Ratio:
 
 
 class MetricAggregator:
-    """Collects observations under short names; `result` gives them their prefix.
+    """Collects observations under short names, to which `result` adds the prefix.
 
-    A ratio is the sum of its numerators over the sum of its denominators; a mean is a ratio whose denominators are 1, a
-    rate a mean of yes and no. With one observation it is that observation, and its interval is a point; with none it
-    is absent.
+    A ratio is the sum of its numerators over the sum of its denominators. A mean is a ratio with denominators of 1, a
+    rate is a mean of yes (1) and no (0). With one observation the interval is that value; without any the metric is
+    absent.
     """
 
     def __init__(self, prefix: str, *, seed: int = 0, rounds: int = 1000) -> None:
-        """Names begin with `prefix`; intervals take `rounds` bootstrap rounds from `seed` (0: no intervals)."""
+        """Begin names with `prefix`; compute intervals in `rounds` bootstrap rounds (0: none) from `seed`."""
         self.prefix = prefix
         self._seed = seed
         self._rounds = rounds
@@ -55,7 +55,7 @@ class MetricAggregator:
         self._left_out: dict[str, str] = {}
 
     def ratio(self, name: str, numerator: float, denominator: float, *, interval: bool = False) -> None:
-        """Add one row's part of a ratio; its denominator is > 0."""
+        """Add one row's numerator and denominator (> 0) to a ratio."""
         if name not in self._ratios:
             self._ratios[name] = _Ratio()
             self._order.append(name)
@@ -69,43 +69,43 @@ class MetricAggregator:
         self.ratio(name, value, 1.0, interval=interval)
 
     def rate(self, name: str, hit: bool, *, interval: bool = False) -> None:
-        """Add one yes or no to a share from 0 to 1."""
+        """Add one yes or no to a share."""
         self.ratio(name, float(hit), 1.0, interval=interval)
 
     def count(self, name: str, by: int | bool = 1) -> None:
-        """Add to a count; adding 0 makes it appear."""
+        """Add to a count; a count to which only 0 was added is reported as 0."""
         if name not in self._numbers:
             self._order.append(name)
         self._numbers[name] = int(self._numbers.get(name, 0)) + int(by)
 
     def number(self, name: str, value: float | int) -> None:
-        """Set a value that was computed elsewhere."""
+        """Set a value."""
         if name not in self._numbers:
             self._order.append(name)
         self._numbers[name] = value
 
     def take(self, agreement: Agreement, suffix: str = "") -> None:
-        """Set an agreement's statistics, and leave out those that it has no value for."""
+        """Set the statistics of an agreement, and leave out those without a value."""
         for name, value in agreement.values.items():
             self.number(f"{name}{suffix}", value)
         for name, reason in agreement.undefined.items():
             self.leave_out(f"{name}{suffix}", reason)
 
     def leave_out(self, name: str, reason: str) -> None:
-        """Say why a metric has no value."""
+        """Report why a metric has no value."""
         self._left_out[name] = reason
 
     def current(self, name: str) -> float | None:
-        """A ratio's value so far, for a progress display."""
+        """Return a ratio's value so far, for the progress display."""
         ratio = self._ratios.get(name)
         return None if ratio is None else sum(ratio.numerators) / sum(ratio.denominators)
 
     def counted(self, name: str) -> bool:
-        """Whether a value was set or counted under a name."""
+        """Return whether a value was set or counted under a name."""
         return name in self._numbers
 
     def result(self) -> Metrics:
-        """All values, in the order in which their names were first seen, each interval behind its own value."""
+        """Return all values in the order of their first observation, each interval after its value."""
         values: dict[str, float | int] = {}
         left_out = {f"{self.prefix}/{name}": reason for name, reason in self._left_out.items()}
         for name in self._order:

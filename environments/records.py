@@ -1,8 +1,8 @@
-"""A finished row as a line of `samples.jsonl` or `failures.jsonl`, and back.
+"""Write a row as a line of `samples.jsonl` or `failures.jsonl`, and read it back.
 
-All that may differ between two runs of one configuration stands in the sub-object `run`; without it, the lines of two
-runs against a deterministic endpoint are the same, byte for byte. What the environment's own judge found stands in
-`detail`, apart from the fields that all samples have.
+The sub-object `run` holds everything that may differ between two runs of one configuration; without it, the lines of
+two runs against a deterministic endpoint are equal byte for byte. The judgment's detail, whose fields differ between
+environments, has a key of its own, `detail`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DetailT = TypeVar("DetailT")
 
 @dataclass(frozen=True, slots=True)
 class SampleRun:
-    """Timings, attempts and usage of one row; policy calls by conversation, judge calls by name."""
+    """Timings, attempts and usage of one row: policy calls in the order of the conversations, judge calls by name."""
 
     seconds: float
     policy_calls: tuple[CallRun, ...] = ()
@@ -37,15 +37,15 @@ class Sample(Generic[DetailT]):
 
     Attributes:
         uid: the row's id.
-        category: what metrics are broken down by.
-        question: what the policy was asked, for people.
-        completions: the policy's, one for each conversation; empty if the policy never answered.
-        judgment: what became of them; `None` if the policy never answered, or nobody has judged yet.
-        score: what the judgment is worth in evaluation; `None` if it is worth nothing because it failed.
-        policy_error: why the policy never answered.
+        category: the row's category, for metrics by category.
+        question: what the policy was asked, as a person reads it.
+        completions: the policy's completions, one for each conversation; empty if the policy never answered.
+        judgment: the judgment of the completions; `None` if the policy never answered, or before they are judged.
+        score: the row's score in the evaluation; `None` if the judgment failed.
         run: what may differ between runs.
-        task_digest: of all that the row holds and that is given for it: what the judge sees.
-        prompt_digest: of that part of it which the completions depend on.
+        policy_error: why the policy never answered.
+        task_digest: a digest of everything that the judge sees of the row.
+        prompt_digest: a digest of what the completions depend on.
     """
 
     uid: str
@@ -61,33 +61,33 @@ class Sample(Generic[DetailT]):
 
     @property
     def status(self) -> str:
-        """The judgment's status, or `policy_failed`, or (while a run is under way) `not_judged`."""
+        """Return the judgment's status, `policy_failed`, or (during the run) `not_judged`."""
         if self.judgment is None:
             return "not_judged" if self.policy_error is None else "policy_failed"
         return self.judgment.status.value
 
     @property
     def finished(self) -> bool:
-        """Whether the row counts; the others are failures, to be repeated by `--resume`."""
+        """Return whether the row counts; other rows are failures, which `--resume` runs again."""
         return self.judgment is not None and self.judgment.status in (Status.OK, Status.INVALID_COMPLETION)
 
     @property
     def error(self) -> str | None:
-        """Why the row failed."""
+        """Return why the row failed."""
         if self.finished:
             return None
         return self.policy_error if self.judgment is None else self.judgment.explanation
 
     def with_judgment(self, judgment: Judgment[DetailT], *, invalid_score: float) -> Sample[DetailT]:
-        """The sample once it is judged; `invalid_score` is the score of completions in the wrong format."""
+        """Return the sample with a judgment; `invalid_score` is the score of completions in the wrong format."""
         is_invalid = judgment.status is Status.INVALID_COMPLETION
         return replace(self, judgment=judgment, score=invalid_score if is_invalid else judgment.score)
 
     def to_line(self) -> bytes:
-        """The row as one line of JSON, newline included.
+        """Return the row as one line of JSON with its newline.
 
-        With one conversation the completion's fields stand in the row itself, `answer` as `model_answer`; with
-        several, in `completions`. The judgment's detail (the judge's raw texts among it) stands in `detail`.
+        The fields of a single completion are keys of the row, `answer` as `model_answer`; several completions are a
+        list under `completions`.
         """
         judgment = self.judgment
         line: dict[str, object] = {
@@ -121,18 +121,18 @@ class Sample(Generic[DetailT]):
 
 
 def digest(*values: object) -> str:
-    """What tells values from others: 16 hexadecimal digits, the same in every process."""
+    """Return 16 hexadecimal digits that are equal for equal values, in every process."""
     options = orjson.OPT_NON_STR_KEYS | orjson.OPT_SORT_KEYS
     return hashlib.sha256(orjson.dumps(values, default=_as_json, option=options)).hexdigest()[:16]
 
 
 def _as_json(value: object) -> object:
-    """A value that JSON does not know: another mapping, or anything that can be printed."""
+    """Convert a value that JSON has no type for: a mapping to a dict, anything else to text."""
     return dict(value) if isinstance(value, Mapping) else str(value)
 
 
 class SampleReader(Generic[DetailT]):
-    """Reads lines of one environment back."""
+    """Reads the lines of one environment."""
 
     def __init__(self, detail_type: type[DetailT]) -> None:
         """Read judgments whose detail is a `detail_type`, a dataclass."""
@@ -142,10 +142,10 @@ class SampleReader(Generic[DetailT]):
         self._completion = TypeAdapter(Completion)
 
     def read(self, line: Mapping[str, JSON]) -> Sample[DetailT]:
-        """A row from its line. Its judgment has no `calls`: what they said is in the detail, what they cost in `run`.
+        """Read a row. The judgment's `calls` are not restored: their texts are in the detail, their usage in `run`.
 
         Raises:
-            ValueError: the line is not of this environment (pydantic's `ValidationError` and `KeyError` among it).
+            ValueError: the line is not a sample of this environment.
         """
         try:
             return self._read(line)

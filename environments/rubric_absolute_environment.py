@@ -1,4 +1,4 @@
-"""Rubric-absolute: a response on a scale of whole numbers, by a rubric. The policy responds, or it is the judge.
+"""Rubric-absolute: score a response by a rubric, on a scale of whole numbers. The policy responds, or it is the judge.
 
 Source: Kim et al., Prometheus: Inducing Fine-grained Evaluation Capability in Language Models (2023).
 """
@@ -91,7 +91,7 @@ class RubricAbsoluteConfig(RoleConfig, RubricJudgeSettings):
 
 
 class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail]):
-    """A response by a rubric: the policy's, scored by a judge, or the row's, scored by the policy."""
+    """A policy's response, scored by a judge, or a row's response, scored by the policy."""
 
     name = "rubric_absolute"
     headline = ("mean_reward", "reward")
@@ -102,15 +102,15 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
 
     @property
     def invalid_completion_score(self) -> float:
-        """The lowest score; as judge, no agreement at all."""
+        """Return the lowest score; with role=judge, 0 for no agreement."""
         return 0.0 if self.config.role == "judge" else float(self.config.scale_min)
 
     def open_judges(self) -> None:
-        """The judge of responses, with its self-critique."""
+        """Make the judge of responses."""
         self.rubric_judge = rubric_judge(self.config, self.clients.judge)
 
     def tasks(self, split: Split) -> Sequence[RubricTask]:
-        """Rows with their rubrics; as judge, those that have a response and a gold score."""
+        """Load rows with their rubrics; with role=judge, those that have a response and a gold score."""
         config = self.config
         source = config.train_dataset if split == "train" else config.eval_dataset
         if config.weighting == "logprobs" and config.role == "judge":
@@ -128,7 +128,7 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
         return usable
 
     def dataset_answer(self, task: RubricTask) -> str | None:
-        """The row's own response, if that is to be scored."""
+        """Return the row's own response, if that is scored."""
         return task.response if self._scores_responses else None
 
     @property
@@ -136,7 +136,7 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
         return self.config.score_responses and self.verb != "serve"
 
     def conversations(self, task: RubricTask) -> list[Conversation]:
-        """The instruction as it is; as judge, the judge's prompt, as often as there are judgments of an item."""
+        """Ask the instruction; with role=judge, the judge's prompt, once for each judgment of an item."""
         config = self.config
         if config.role == "policy":
             return [[*self.system_messages, Message(role="user", content=task.question)]]
@@ -153,7 +153,7 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
         return [messages] * config.samples_per_item
 
     async def judge(self, task: RubricTask, completions: Sequence[Completion]) -> Judgment[RubricDetail]:
-        """The judge's score of the response; as judge, the policy's score against the gold score."""
+        """Score the response; with role=judge, compare the policy's score with the gold score."""
         if self.config.role == "judge":
             assert task.gold is not None  # tasks() left the others out
             return judgment_of_scores(completions, self.config, self.config.reward, gold=task.gold)
@@ -161,12 +161,12 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
         return await self.rubric_judge.judge(RubricCase(task.question, completion.answer, task.rubric, task.reference))
 
     def reward(self, judgment: Judgment[RubricDetail]) -> float:
-        """(score − lowest) / (highest − lowest); as judge, the agreement with gold. From 0 to 1."""
+        """Return (score − lowest) / (highest − lowest); with role=judge, the closeness to gold. From 0 to 1."""
         score = super().reward(judgment)
         return score if self.config.role == "judge" else self.config.scale.unit(score)
 
     def record_metrics(self, metrics: MetricAggregator, task: RubricTask, sample: Sample[RubricDetail]) -> None:
-        """Rewards overall and by category, the distribution of the scores, formats and spread."""
+        """Record rewards overall and by category, the distribution of the scores, formats and spread."""
         config, detail = self.config, sample.judgment.detail if sample.judgment is not None else None
         score = self.invalid_completion_score if sample.score is None else sample.score
         reward = score if config.role == "judge" else config.scale.unit(score)
@@ -187,7 +187,7 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
                 metrics.rate(f"score_freq_{level}", config.scale.nearest(pooled) == level)
 
     def summarise(self, metrics: MetricAggregator, rows: Sequence[tuple[RubricTask, Sample[RubricDetail]]]) -> None:
-        """How far the judge (which may be the policy) agrees with gold, over the rows that it scored."""
+        """Record the agreement of the judge, which may be the policy, with gold."""
         config = self.config
         if config.role != "judge" and not self._scores_responses:
             return
@@ -197,7 +197,7 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
         record_agreement(metrics, used, config.scale, rows=len(rows), with_critique=with_critique)
 
     def record_failure(self, metrics: MetricAggregator, task: RubricTask, sample: Sample[RubricDetail]) -> None:
-        """A score that is not there, where there is one to compare it with."""
+        """Count a missing score that would be compared with gold."""
         if self._scores_responses:
             metrics.count("n_failed")
 

@@ -35,7 +35,7 @@ from judges.llm.wire import Message
 logger = logging.getLogger(__name__)
 
 TWO_LOST_GAMES = (0.0, 0.0)
-"""The entries of an answer in the wrong format: an answer, and a wrong one."""
+"""The entries of an answer in the wrong format, which counts as wrong."""
 
 
 class ArenaHardConfig(EnvConfig, ArenaJudgeSettings):
@@ -97,11 +97,11 @@ class ArenaHardEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, ArenaDetail]):
     prompts_without_baseline = 0
 
     def open_judges(self) -> None:
-        """The judge of both games, with its self-critique."""
+        """Make the judge of both games."""
         self.arena_judge = arena_judge(self.config, self.clients.judge)
 
     def tasks(self, split: Split) -> Sequence[ArenaHardTask]:
-        """Prompts that have a baseline; the others are reported in one line."""
+        """Load the prompts that have a baseline; warn of the others in one line."""
         config = self.config
         prompts, baselines, hub_split = config.train_prompt_dataset, config.train_baseline_dataset, config.train_split
         if split == "eval":
@@ -128,16 +128,16 @@ class ArenaHardEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, ArenaDetail]):
         return tasks
 
     def conversations(self, task: ArenaHardTask) -> list[Conversation]:
-        """The prompt as it is, after the system prompt if there is one."""
+        """Ask the prompt, after the system prompt."""
         return [[*self.system_messages, Message(role="user", content=task.question)]]
 
     async def judge(self, task: ArenaHardTask, completions: Sequence[Completion]) -> Judgment[ArenaDetail]:
-        """Both games at once."""
+        """Judge both games at once."""
         (completion,) = completions
         return await self.arena_judge.judge(ArenaCase(task.question, completion.answer, task.baseline))
 
     def summarise(self, metrics: MetricAggregator, rows: Sequence[tuple[ArenaHardTask, Sample[ArenaDetail]]]) -> None:
-        """The prompts that could not be used, and the win rate at equal style."""
+        """Record the prompts without a baseline, and the win rate at equal style."""
         metrics.number("prompts_without_baseline", self.prompts_without_baseline)
         if not self.config.style_control:
             return
@@ -154,7 +154,7 @@ class ArenaHardEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, ArenaDetail]):
             metrics.number("style_controlled_winrate", rate)
 
     def record_metrics(self, metrics: MetricAggregator, task: ArenaHardTask, sample: Sample[ArenaDetail]) -> None:
-        """Entries to win rates, overall and by category; outcomes to counts and rates."""
+        """Record win rates, overall and by category, outcomes, and the agreement of both orders."""
         detail = sample.judgment.detail if sample.judgment is not None else None
         entries = TWO_LOST_GAMES if detail is None else detail.entries
         won, of = sum(entries), float(len(entries))
@@ -171,13 +171,13 @@ class ArenaHardEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, ArenaDetail]):
 
 
 def entries_of(sample: Sample[ArenaDetail]) -> Sequence[float]:
-    """A finished sample's entries, from 0 to 1."""
+    """Return the entries of a finished sample, from 0 to 1."""
     detail = sample.judgment.detail if sample.judgment is not None else None
     return TWO_LOST_GAMES if detail is None else detail.entries
 
 
 def record_positions(metrics: MetricAggregator, detail: ArenaDetail) -> None:
-    """How far the two orders agree, and what being shown first is worth (0 for a judge without position bias)."""
+    """Record whether the two orders agree, and the advantage of the first position (0 without position bias)."""
     first, second = detail.games
     assert first.label is not None and second.label is not None  # a detail with entries has both verdicts
     as_a, as_b = row_result(first.label, second.label, strong_weight=1).entries

@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 
 class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
-    """The policy judges: the best of N answers by letter, tied ones by ratings."""
+    """The policy chooses the best of N answers by its letter, and rates the answers of Ties rows."""
 
     name = "pairwise_judgement"
     headline = ("percent_correct", "correct")
@@ -45,7 +45,7 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
     }
 
     def tasks(self, split: Split) -> Sequence[PairTask]:
-        """RewardBench-2's rows, or preference data: choices, and ratings for rows of the Ties subset."""
+        """Load RewardBench-2 (choices, and ratings for the Ties subset) or, in training, preference data."""
         return self._train_tasks() if split == "train" else self._eval_tasks()
 
     def _eval_tasks(self) -> list[PairTask]:
@@ -87,7 +87,7 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
         return choice_task(row, num_choices=count, seed=config.seed, shuffle=config.shuffle)
 
     def conversations(self, task: PairTask) -> list[Conversation]:
-        """A choice is one question, or two in both orders; a Ties row has one for each answer."""
+        """Ask for the choice, perhaps in both orders; of a Ties row, for the rating of each answer."""
         config = self.config
         system = system_text(config, "thinking_judge")
         if task.mode == "ties":
@@ -109,13 +109,15 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
         return read(task, texts, self.config.parse_mode)
 
     def drop_reason(self, judgments: Sequence[Judgment[PairwiseDetail]]) -> str | None:
-        """Rows that are too hard or too easy, by the share of the group that was right."""
-        right = [judgment.score == 1.0 for judgment in judgments]  # not the rewards: bad thinking may cost more
+        """Drop rows that are too hard or too easy, by the share of the group that was right."""
+        right = [
+            judgment.score == 1.0 for judgment in judgments
+        ]  # not the rewards: malformed thinking may have a lower one
         share = sum(right) / len(right)
         return None if self.config.min_pass_rate <= share <= self.config.max_pass_rate else "pass_rate"
 
     def record_metrics(self, metrics: MetricAggregator, task: PairTask, sample: Sample[PairwiseDetail]) -> None:
-        """Accuracy overall and by category; formats, letters and ratings. A policy that failed was wrong."""
+        """Record accuracy overall and by category, formats, letters and ratings. A policy that failed was wrong."""
         score = sample.score or 0.0
         metrics.mean("percent_correct", score, interval=True)
         detail = sample.judgment.detail if sample.judgment is not None else None
@@ -135,7 +137,7 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
         return SwapVotes(self.config.group_size)
 
     def summarise(self, metrics: MetricAggregator, rows: Sequence[tuple[PairTask, Sample[PairwiseDetail]]]) -> None:
-        """RewardBench-2's own scores, if this was the whole benchmark."""
+        """Record RewardBench-2's own scores, if this was the whole benchmark."""
         config = self.config
         reasons = {
             "env.eval_categories leaves subsets out": config.eval_categories is not None,

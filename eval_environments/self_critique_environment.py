@@ -34,42 +34,42 @@ from judges.peers.ranking import leniency_adjusted, scores_of
 
 
 class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
-    """Candidates × judges in evaluate; in training the policy is a candidate and the judges are frozen."""
+    """Candidates × judges in evaluations; in training the policy is the candidate, and the judges are frozen."""
 
     name = "self_critique"
     headline = ("mean_score", "score")
     offline_samples = {"dataset": str(SAMPLES / "peer_queries.jsonl")}
 
     def open_judges(self) -> None:
-        """None yet: which models judge depends on the command."""
+        """Collect the models; they are opened at their first use, since the command decides which ones are needed."""
         self.models = PeerModels(self.settings, self.clients, self.verb)
 
     def row_runner(self) -> PeerRowRunner:
-        """A row is many answers and a table of scores."""
+        """Evaluate a row to a table of scores: all candidates answer, and all judges score each answer."""
         return PeerRowRunner(self, self.models)
 
     def tasks(self, split: Split) -> Sequence[PeerTask]:
-        """Queries with their rubrics."""
+        """Load queries with their rubrics."""
         config = self.config
         source = (config.train_dataset or config.dataset) if split == "train" else config.dataset
         if source is None:
             raise SettingsError("--env.dataset: expected queries: a hub name or a file with a column `query`")
         if split == "train":
-            _ = self.models.frozen  # what is wrong with the judges is said before the first call
+            _ = self.models.frozen  # report errors in the judges' settings before the first call
         return read_queries(load_rows(source, split=config.split), config.rubric)
 
     def conversations(self, task: PeerTask) -> list[Conversation]:
-        """The query as it is, after the system prompt if there is one."""
+        """Ask the query, after the system prompt."""
         return [[*self.system_messages, Message(role="user", content=task.question)]]
 
     async def judge(self, task: PeerTask, completions: Sequence[Completion]) -> Judgment[PeerTable]:
-        """In training: all frozen judges at once."""
+        """Score an answer in training, by all frozen judges at once."""
         return await self._score(task, completions, ())
 
     async def judge_again(
         self, task: PeerTask, completions: Sequence[Completion], earlier: Judgment[PeerTable]
     ) -> Judgment[PeerTable]:
-        """In training: once more those judges that gave no score."""
+        """Ask those judges again that gave no score."""
         cells = cells_of(earlier)
         if all(cell.score is not None for cell in cells):
             return earlier
@@ -84,14 +84,14 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
         return combined([scored], frozen)
 
     def reward(self, judgment: Judgment[PeerTable]) -> float:
-        """The mean of the judges' scores, from 0 to 1."""
+        """Return the mean of the judges' scores, from 0 to 1."""
         return SCALE.unit(super().reward(judgment))
 
     def rewards(self, judgments: Sequence[Judgment[PeerTable]]) -> Sequence[float | None]:
-        """Each rollout's score as the mean judge would give it, from 0 to 1.
+        """Return the mean of the judges' scores of each rollout, from 0 to 1.
 
-        That is the mean over the judges unless one of them failed on some of the group: then its leniency is taken out.
-        Adjusted scores may leave the scale, and are cut off there.
+        If a judge failed on some rollouts of the group, adjust the scores for the leniency of the judges, and clip them
+        to the scale.
         """
         means = super().rewards(judgments)
         names = [judge.name for judge in self.models.frozen]
@@ -112,7 +112,7 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
         ]
 
     def record_metrics(self, metrics: MetricAggregator, task: PeerTask, sample: Sample[PeerTable]) -> None:
-        """The mean over all scores of a query, overall and by category; in training also by judge."""
+        """Record the mean score of a query, overall and by category; in training also by judge."""
         score = sample.score or 0.0
         metrics.mean("mean_score", score)
         if task.category is not None:
@@ -124,7 +124,7 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
                     metrics.mean(f"score_by_{slug(cell.judge)}", cell.score)
 
     def summarise(self, metrics: MetricAggregator, rows: Sequence[tuple[PeerTask, Sample[PeerTable]]]) -> None:
-        """Scores, ranking, agreement, self-preference and what the critique changed."""
+        """Record scores, ranking, agreement, self-preference and the changes by critique."""
         results = results_of(self.models, rows, seed=self.config.seed)
         report.add_metrics(metrics, results, expected_cells=self.models.pairs * len(rows))
 

@@ -1,4 +1,4 @@
-"""`evaluate`: an evaluation that is shown, and one that runs beside training."""
+"""Run an evaluation: with a progress display and a table (`evaluate`), or during training (`serve`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 async def evaluate(evaluation: Evaluation[Any, Any]) -> EvaluationResult:
-    """`evaluate`: all rows, or what an earlier run left of them; shows the result.
+    """Evaluate all rows, or those that an earlier run has not finished, and show the result.
 
     Raises:
         RunDirectoryError: the run directory cannot be used.
@@ -37,10 +37,10 @@ async def evaluate(evaluation: Evaluation[Any, Any]) -> EvaluationResult:
 
 
 async def evaluate_during_training(evaluation: Evaluation[Any, Any], step: int) -> Metrics:
-    """An evaluation beside the rollouts: few rows at a time (`max_eval_workers`), so that these are not starved.
+    """Evaluate during training, at most `max_eval_workers` rows at once, so that the rollouts keep their share.
 
     Returns:
-        Its metrics; none if nothing succeeded.
+        The metrics; empty if nothing succeeded.
     """
     path = run_path(evaluation) / f"step-{step}"
     result = await evaluation.run(path, in_flight=evaluation.env.config.max_eval_workers, display=None)
@@ -50,13 +50,13 @@ async def evaluate_during_training(evaluation: Evaluation[Any, Any], step: int) 
 
 
 def run_path(evaluation: Evaluation[Any, Any]) -> Path:
-    """The run directory that the settings ask for, or a new one."""
+    """Return the run directory that the settings name, or a new one."""
     named = evaluation.env.config.data_dir_to_save_evals
     return Path(named).expanduser() if named else runs.new_path(evaluation.env.name, evaluation.runner.subject)
 
 
 def model_name_of(settings: EnvSettings[Any]) -> str:
-    """What settings say is evaluated."""
+    """Return the name of what is evaluated, for the run directory."""
     return str(settings.env.run_name(settings.openai.model_name))
 
 

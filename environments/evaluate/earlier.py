@@ -1,7 +1,7 @@
-"""What a resumed run finds of an earlier one: rows that are finished, and answers that are paid for.
+"""Read the rows of an earlier run, for `--resume`: those that are finished, and answers that were paid for.
 
-Guarantees: a row is finished only if all that its judge sees is as it was (`task_digest`); answers of the policy are
-used again only if what it was asked is as it was (`prompt_digest`).
+Guarantees: a row counts as finished only if everything that its judge sees is unchanged (`task_digest`); the policy's
+answers are reused only if its prompt is unchanged (`prompt_digest`).
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class EarlierRows(Generic[DetailT]):
     """Rows of an earlier run, by uid.
 
     Attributes:
-        finished: nothing of them is missing.
-        failed: the others, with the answers that are paid for.
-        changed: the uids of rows that are not what they were; they are judged again.
+        finished: rows of which nothing is missing.
+        failed: the other rows, with the answers that were paid for.
+        changed: uids of rows that have changed since; they are judged again.
     """
 
     finished: Mapping[str, Sample[DetailT]]
@@ -42,10 +42,10 @@ def read_earlier(
     """Read the lines of an earlier run.
 
     Args:
-        before: the lines; the last one of a row counts.
-        reader: reads one.
-        tasks: the rows.
-        runner: knows what a row is now, what is missing of it, and what of it is paid for.
+        before: the lines; of several lines of a row, the last one counts.
+        reader: reads a line.
+        tasks: the rows of this run.
+        runner: gives the digests of a row, and says what of a sample is missing or can be reused.
 
     Raises:
         RunDirectoryError: a line cannot be read, or its row is not among `tasks`.
@@ -75,7 +75,7 @@ def read_earlier(
     failed = {uid: sample for uid, sample in samples.items() if uid not in finished}
     for lines, name in ((before.failures, FAILURES), (before.answers, ANSWERS)):
         for uid, sample in read(lines, name).items():
-            # Of several lines the one with more answers counts: a resume that was cut off has fewer.
+            # The line with more answers counts: a resumed run that was interrupted has fewer.
             if uid not in finished and (
                 uid not in failed or runner.answers_held(sample) > runner.answers_held(failed[uid])
             ):

@@ -1,4 +1,4 @@
-"""One evaluation: its rows, what finishes them, and what becomes of them in a run directory."""
+"""One evaluation: its rows, the row runner, and the run directory with samples and metrics."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class EvaluationResult:
-    """How an evaluation ended.
+    """The result of an evaluation.
 
     Attributes:
         path: the run directory.
-        metrics: empty if it was given up.
-        problem: why the command must fail, `None` if it need not.
+        metrics: empty if nothing succeeded.
+        problem: why the command must fail, or `None`.
         notices: what a reader of the numbers must know.
-        tables: an environment's own, to be shown.
+        tables: further tables of the environment.
     """
 
     path: Path
@@ -48,7 +48,7 @@ class EvaluationResult:
 
 @dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
 class Evaluation(Generic[TaskT, DetailT]):
-    """The rows to evaluate, and what finishes them."""
+    """The rows to evaluate, and the runner that evaluates each."""
 
     env: JudgedEnv[Any, TaskT, DetailT]
     runner: RowRunner[TaskT, DetailT]
@@ -56,11 +56,11 @@ class Evaluation(Generic[TaskT, DetailT]):
 
     @classmethod
     def of(cls, env: JudgedEnv[Any, TaskT, DetailT]) -> Evaluation[TaskT, DetailT]:
-        """The evaluation of all rows, or of those that `--limit` chooses.
+        """Load all rows, or those that `--limit` chooses, and prepare the runner.
 
         Raises:
             DataError: the rows or the answers to judge cannot be loaded, or there are none.
-            SettingsError: an endpoint that is needed is missing, or its API key is.
+            SettingsError: an endpoint or its API key is missing.
         """
         tasks = select(env.tasks("eval"), limit=env.settings.limit, seed=env.config.seed)
         if not tasks:
@@ -71,7 +71,7 @@ class Evaluation(Generic[TaskT, DetailT]):
 
     @property
     def title(self) -> str:
-        """What is evaluated, and who judges it."""
+        """Return what is evaluated, and who judges it."""
         judge = "" if self.env.policy_is_judge else f", judged by {self.runner.judge_name}"
         return f"{self.env.name}: {self.runner.subject}{judge}"
 
@@ -80,8 +80,8 @@ class Evaluation(Generic[TaskT, DetailT]):
 
         Args:
             path: the directory.
-            in_flight: rows under way at once.
-            display: shows the progress, if there is somebody to look.
+            in_flight: rows in progress at once.
+            display: shows the progress; `None` during training.
 
         Raises:
             RunDirectoryError: the run directory cannot be used.
@@ -136,11 +136,11 @@ class Evaluation(Generic[TaskT, DetailT]):
     def _progress(
         self, earlier: EarlierRows[DetailT], arrived: Sequence[tuple[TaskT, Sample[DetailT]]]
     ) -> Callable[[], report.EvaluationProgress]:
-        """How far the evaluation has come: each look counts the samples that have arrived since the one before."""
+        """Return a function that counts the samples that have arrived since its last call."""
         env, live, failures, seen = self.env, MetricAggregator("live"), 0, 0
         headline, words = env.headline
         for task in self.tasks:
-            if task.uid in earlier.finished:  # a failed one is asked again, and counted then
+            if task.uid in earlier.finished:  # a failed row runs again, and is counted then
                 env.record_metrics(live, task, earlier.finished[task.uid])
 
         def look() -> report.EvaluationProgress:
@@ -156,9 +156,9 @@ class Evaluation(Generic[TaskT, DetailT]):
         return look
 
     def _metrics_file(self, metrics: Metrics, started: float, notices: Sequence[str]) -> Mapping[str, JSON]:
-        """The skeleton that Atropos writes (`config_general`, `results`), and what was left out and why."""
+        """Return `metrics.json` in the structure that Atropos writes, with the metrics that were left out and why."""
         config = self.env.config
-        sampling: dict[str, JSON] = {}  # as far as this run sampled anything
+        sampling: dict[str, JSON] = {}  # only of the models that this run asks
         if self.runner.asks_policy:
             sampling |= {"temperature": config.eval_temperature, "max_tokens": config.eval_max_tokens}
         if not self.env.policy_is_judge:
@@ -180,7 +180,7 @@ class Evaluation(Generic[TaskT, DetailT]):
 def compute_metrics(
     env: JudgedEnv[Any, TaskT, DetailT], tasks: Sequence[TaskT], samples: Sequence[Sample[DetailT]]
 ) -> Metrics:
-    """All metrics of an evaluation, from its samples in the order of the rows."""
+    """Compute all metrics of an evaluation from its samples, in the order of the rows."""
     metrics = MetricAggregator("eval", seed=env.config.seed)
     rows = [(task, sample) for task, sample in zip(tasks, samples, strict=True) if _counts(env, sample)]
     for task, sample in rows:
@@ -195,9 +195,9 @@ def compute_metrics(
 
 
 def _counts(env: JudgedEnv[Any, Any, Any], sample: Sample[Any]) -> bool:
-    """Whether a row is in the denominator of the environment's own metrics.
+    """Return whether a row is in the denominator of the environment's own metrics.
 
-    A policy that is the judge and never answered was wrong.
+    If the policy is the judge, a row that it never answered counts as wrong.
     """
     if sample.finished:
         return True

@@ -1,8 +1,7 @@
-"""Rows to finished samples: the loop behind `evaluate`.
+"""Run all rows of an evaluation, at most so many at once, and append each sample to the run directory.
 
-It knows nothing of any environment: it takes a callable that finishes one row, runs it for all rows at once under a
-limit, and puts each sample on disk as it comes. It gives up early when nothing at all succeeds, since then an
-endpoint is down or refuses us, and every further row would be paid for in vain.
+Stops early if nothing succeeds: an endpoint is down or refuses the requests, and further rows would cost money for
+nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from environments.runs.failure_guard import HOPELESS_AFTER, NothingSucceeds
 Finish: TypeAlias = Callable[
     [TaskT, "Sample[DetailT] | None", Callable[[Sample[DetailT]], None]], Awaitable[Sample[DetailT]]
 ]
-"""Finishes a row, given what an earlier run left of it, and whom to tell of the policy's answers."""
+"""Finishes a row, given its sample of an earlier run, and a callback for the policy's answers."""
 
 
 async def finish_rows(
@@ -33,22 +32,22 @@ async def finish_rows(
     in_flight: int,
     arrived: list[tuple[TaskT, Sample[DetailT]]],
 ) -> list[Sample[DetailT]]:
-    """Finish the rows that an earlier run has not.
+    """Finish the rows that an earlier run has not finished.
 
     Args:
         tasks: all rows.
-        finish: finishes one, as `RowRunner.finish` does; a failure is a sample too, not an exception.
-        earlier: what an earlier run brings.
-        run: where samples go.
-        in_flight: how many rows are under way at once; the endpoints have limits of their own.
-        arrived: gets each row with its new sample as soon as that is on disk; a progress display reads it meanwhile.
+        finish: finishes a row, as `RowRunner.finish` does; a failure is a sample, not an exception.
+        earlier: the rows of an earlier run.
+        run: the run directory.
+        in_flight: rows in progress at once; the endpoints have limits of their own.
+        arrived: each row with its new sample is appended here once it is on disk; the progress display reads it.
 
     Returns:
         The samples of all rows, in the order of `tasks`.
 
     Raises:
-        NothingSucceeds: ten rows failed before one was finished, and so did all that were under way with them. What
-            there is, is on disk.
+        NothingSucceeds: ten rows failed before one was finished, and so did the rows in progress with them. Their
+            samples are on disk.
     """
     missing = [task for task in tasks if task.uid not in earlier.finished]
     failures, is_hopeless = 0, False
@@ -66,7 +65,7 @@ async def finish_rows(
             failures += not sample.finished
             is_hopeless = not earlier.finished and failures == len(arrived) >= min(HOPELESS_AFTER, len(missing))
             if is_hopeless:
-                return  # no further rows; those under way may still show otherwise
+                return  # begin no further rows; one that is in progress may still succeed
 
     while len(arrived) < len(missing):
         await _all_of(worker() for _ in range(min(in_flight, len(missing) - len(arrived))))

@@ -1,4 +1,4 @@
-"""What every environment's `evaluate` counts: failures, formats, latencies, usage; and when failures are too many."""
+"""Metrics that all environments share in evaluations: failures, formats, latencies, usage; and the failure limit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MISSING_CELLS = "missing_cell_rate"
 
 
 def record_shared(metrics: MetricAggregator, samples: Sequence[Sample[Any]], *, thinking_mode: bool) -> None:
-    """Add the shared metrics of one evaluation; the denominator of an error rate is every selected row."""
+    """Record the shared metrics of one evaluation; error rates are shares of all selected rows."""
     metrics.count("total_samples", sum(sample.finished for sample in samples))
     metrics.count("selected_rows", len(samples))
     statuses = Counter(sample.status for sample in samples)
@@ -42,24 +42,24 @@ def record_shared(metrics: MetricAggregator, samples: Sequence[Sample[Any]], *, 
 
 
 def record_critique(metrics: MetricAggregator, judgment: Judgment[Any]) -> None:
-    """What self-critique did to one judgment: whether and how far its score changed, and how its rounds went.
+    """Record whether and how far self-critique changed a score, how many rounds it took, and which of them failed.
 
-    Changes are after − before, in the judge's own unit.
+    A change is the score after minus the score before, in the judge's own unit.
     """
     critique = judgment.critique
-    assert critique is not None and judgment.score is not None  # only a judgment with a score is critiqued
+    assert critique is not None and judgment.score is not None  # only judgments with a score are critiqued
     change = judgment.score - critique.before_score
     metrics.rate("critique_changed_rate", change != 0)
     metrics.rate("critique_raised_rate", change > 0)
     metrics.rate("critique_lowered_rate", change < 0)
     metrics.mean("critique_mean_change", change)
-    metrics.mean("critique_rounds", max(each.round for each in critique.rounds))
-    for each in critique.rounds:
-        metrics.rate("critique_failed_round_rate", each.status == "failed")
+    metrics.mean("critique_rounds", max(critique_round.round for critique_round in critique.rounds))
+    for critique_round in critique.rounds:
+        metrics.rate("critique_failed_round_rate", critique_round.status == "failed")
 
 
 def _calls(metrics: MetricAggregator, role: str, runs: Sequence[CallRun]) -> None:
-    """Calls, requests, usage and the latency of the calls that were answered and not cached."""
+    """Record calls, requests and usage, and the latency of answered calls that were not cached."""
     if not runs:
         return
     metrics.number(f"{role}_calls", len(runs))
@@ -77,11 +77,11 @@ def _calls(metrics: MetricAggregator, role: str, runs: Sequence[CallRun]) -> Non
 
 
 def failure_notices(samples: Sequence[Sample[Any]], path: Path) -> list[str]:
-    """What a reader must know of rows that are not in the mean; nothing if all are."""
+    """Return a notice of the rows that are not in the mean; none if all are."""
     failures = [sample for sample in samples if not sample.finished]
     if not failures:
         return []
-    kinds = ", ".join(f"{count} {status}" for status, count in Counter(each.status for each in failures).items())
+    kinds = ", ".join(f"{count} {status}" for status, count in Counter(sample.status for sample in failures).items())
     return [
         f"{len(failures)} of {len(samples)} rows have no score ({kinds}) and are left out of the mean; "
         f"they are listed in {path / 'failures.jsonl'}. The last error: {failures[-1].error}"
@@ -89,7 +89,7 @@ def failure_notices(samples: Sequence[Sample[Any]], path: Path) -> list[str]:
 
 
 def too_many_failures(metrics: Metrics, samples: Sequence[Sample[Any]], highest: float) -> str | None:
-    """Why the command must fail, if it must: more failures than `max_judge_error_rate` allows."""
+    """Return why the command must fail, if more rows failed than `max_judge_error_rate` allows."""
     if not any(sample.finished for sample in samples):
         return f"no row has a score; the last error: {samples[-1].error}"
     allowed = f"env.max_judge_error_rate allows {highest:.1%}"

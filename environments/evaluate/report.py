@@ -1,4 +1,4 @@
-"""What a command shows: the only place that writes to the terminal."""
+"""Write to the terminal: tables, progress, messages. No other module does."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def offline_notice(stand_ins: Sequence[str]) -> str:
-    """What must be said of numbers that a stand-in had a part in."""
+    """Return the notice that numbers from a stand-in are no benchmark result."""
     who = f"The {stand_ins[0]} is" if len(stand_ins) == 1 else f"The {' and the '.join(stand_ins)} are"
     return (
         f"{who} an offline stand-in, which counts words and understands nothing: these numbers are no benchmark result."
@@ -60,7 +60,7 @@ def show_config(lines: Sequence[ConfigLine]) -> None:
 
 
 def show_metrics(title: str, metrics: Metrics, notices: Sequence[str]) -> None:
-    """Print the table of metrics, what was left out, and what the reader must know of it."""
+    """Print the table of metrics, the metrics that were left out, and the notices."""
     from rich.table import Table as RichTable
     from rich.text import Text
 
@@ -81,7 +81,7 @@ def show_metrics(title: str, metrics: Metrics, notices: Sequence[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table of an environment's own, as text."""
+    """A further table of an environment; its cells are text."""
 
     title: str
     header: tuple[str, ...]
@@ -89,7 +89,7 @@ class Table:
 
 
 def show_table(table: Table) -> None:
-    """Print a table; its first column is of names, the others of numbers."""
+    """Print a table whose first column holds names, and the others numbers."""
     from rich.table import Table as RichTable
     from rich.text import Text
 

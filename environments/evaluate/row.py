@@ -1,6 +1,6 @@
-"""What an evaluation does with one row: ask the policy, judge what it says, make the sample.
+"""Evaluate one row: ask the policy, judge its completions, make the sample.
 
-An environment whose rows take another way brings a subclass (`JudgedEnv.row_runner`).
+An environment that evaluates a row in another way returns a subclass from `JudgedEnv.row_runner`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from judges.llm.wire import Choice
 
 
 class RowRunner(Generic[TaskT, DetailT]):
-    """Finishes the rows of one evaluation."""
+    """Evaluates the rows of one evaluation."""
 
     def __init__(self, env: JudgedEnv[Any, TaskT, DetailT]) -> None:
         """Ask nobody yet."""
@@ -32,7 +32,7 @@ class RowRunner(Generic[TaskT, DetailT]):
         self.asks_policy = False
 
     def prepare(self, tasks: Sequence[TaskT]) -> None:
-        """Get what these rows need, so that what is wrong with it is said before the first call.
+        """Load the answers that exist and open the policy, so that errors are reported before the first call.
 
         Raises:
             DataError: the file of answers cannot be loaded, or lacks one.
@@ -53,7 +53,7 @@ class RowRunner(Generic[TaskT, DetailT]):
 
     @property
     def subject(self) -> str:
-        """What is evaluated: the policy, a file of answers, or those of the dataset."""
+        """Return the name of what is evaluated: the policy, a file of answers, or the dataset's answers."""
         env = self._env
         if env.config.model_answers is not None:
             return str(env.config.model_answers.stem)
@@ -61,16 +61,16 @@ class RowRunner(Generic[TaskT, DetailT]):
 
     @property
     def judge_name(self) -> str:
-        """Who judges."""
+        """Return the name of the judge."""
         return self.subject if self._env.policy_is_judge else self._env.config.judge_model_name
 
     @property
     def rows_in_flight(self) -> int:
-        """Rows that are worth having under way at once: enough to fill both endpoints' limits."""
+        """Return how many rows to run at once: enough to reach the limits of both endpoints."""
         return int(self._env.config.judge_max_concurrency) + self._env.settings.openai.num_requests_for_eval
 
     def plan(self, tasks: Sequence[TaskT]) -> str | None:
-        """What an evaluation of these rows will call and cost, said before its first call; nothing by default."""
+        """Return the number of calls and their cost, to be shown before the first call; by default nothing."""
         return None
 
     async def finish(
@@ -80,8 +80,8 @@ class RowRunner(Generic[TaskT, DetailT]):
 
         Args:
             task: the row.
-            earlier: the row as an earlier run left it; completions that are paid for are used again.
-            answered: told as soon as new completions are there, so that they outlive whatever comes next.
+            earlier: its sample of an earlier run, whose completions are reused.
+            answered: called with the new completions before they are judged, so that they are not lost.
         """
         env, started = self._env, time.monotonic()
         task_digest, prompt_digest = self.digests(task)
@@ -95,7 +95,9 @@ class RowRunner(Generic[TaskT, DetailT]):
             completions = (self._existing[task.uid],)
         else:
             asking = (env.clients.policy.complete(conversation) for conversation in env.conversations(task))
-            replies = await asyncio.gather(*asking, return_exceptions=True)  # none is left running behind us
+            replies = await asyncio.gather(
+                *asking, return_exceptions=True
+            )  # wait for all, so that no call goes on in the background
             for reply in replies:
                 if isinstance(reply, EndpointError):
                     run = SampleRun(time.monotonic() - started)
@@ -113,26 +115,26 @@ class RowRunner(Generic[TaskT, DetailT]):
         return sample.with_judgment(judgment, invalid_score=env.invalid_completion_score)
 
     def digests(self, task: TaskT) -> tuple[str, str]:
-        """What tells a row from one that has changed: all that its judge sees, and what the policy's answer is to."""
+        """Return a digest of everything that the judge sees of a row, and one of what its completions depend on."""
         existing = self._existing.get(task.uid)
         held = task if is_dataclass(task) else (task.uid, task.category, task.question)
         return digest(held, existing), digest(self._env.conversations(task) if existing is None else existing)
 
     def is_complete(self, sample: Sample[DetailT]) -> bool:
-        """Whether nothing of a finished row is missing that a resumed run should try again."""
+        """Return whether a resumed run has nothing to add to a finished row."""
         return True
 
     def answers_held(self, sample: Sample[DetailT]) -> int:
-        """How many answers that were paid for a failed or interrupted row holds."""
+        """Return how many answers that were paid for the sample of an unfinished row holds."""
         return len(sample.completions)
 
     def answers_alone(self, sample: Sample[DetailT], *, are_usable: bool) -> Sample[DetailT]:
-        """What there is of a row that has changed: the policy's answers if they are usable, and no judgment."""
+        """Return the sample of a row that has changed: without judgment, and with its answers if they are usable."""
         completions = sample.completions if are_usable else ()
         return replace(sample, completions=completions, judgment=None, score=None, policy_error=None)
 
     def write_report(self, path: Path, rows: Sequence[tuple[TaskT, Sample[DetailT]]]) -> Sequence[Table]:
-        """Write files of the environment's own into the run directory; the tables that it returns are shown.
+        """Write further files into the run directory, and return tables to show.
 
         Args:
             path: the run directory.

@@ -1,1 +1,1 @@
-"""Environments in which the policy may be the judge: its role, and how far a judge agrees with gold labels."""
+"""For environments in which the policy may be the judge: the setting of its role, and comparison with gold labels."""

@@ -1,4 +1,4 @@
-"""Scores by a rubric beside gold scores: the policy's scores as a judgment, and the agreement of any judge."""
+"""Compare scores by a rubric with gold scores: those of a policy as judge, and those of any judge."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ComparedScore:
 def judgment_of_scores(
     completions: Sequence[Completion], settings: RubricJudgeSettings, comparison: Comparison, *, gold: float
 ) -> Judgment[RubricDetail]:
-    """How near a policy's scores are to the gold score; invalid unless all can be read."""
+    """Judge a policy's scores by their closeness to the gold score; invalid unless all can be read."""
     scores = tuple(_read(completion.answer, settings) for completion in completions)
     readable = [score.score for score in scores if score.score is not None]
     spread = statistics.stdev(readable) if len(readable) > 1 else None
@@ -53,7 +53,7 @@ def _read(text: str, settings: RubricJudgeSettings) -> RubricScore:
 
 
 def closeness(score: float, gold: float, scale: Scale, comparison: Comparison) -> float:
-    """How near a score is to the gold score, from 0 to 1.
+    """Return how close a score is to the gold score, from 0 to 1.
 
     With δ = |score − gold| / (highest − lowest): `distance` is 1 − δ, `squared` is 1 − δ², and `exact` is 1 if both are
     nearest to the same level of the scale and otherwise 0.
@@ -65,7 +65,7 @@ def closeness(score: float, gold: float, scale: Scale, comparison: Comparison) -
 
 
 def pooled_score(judgment: Judgment[RubricDetail] | None, pooling: Pooling) -> float | None:
-    """The score that a judge gave, on the scale; `None` if it gave none."""
+    """Return the pooled score of a judge; `None` if it gave none."""
     if judgment is None or judgment.status is not Status.OK or judgment.detail is None:
         return None
     return pool([score.value for score in judgment.detail.judgments if score.value is not None], pooling)
@@ -74,7 +74,7 @@ def pooled_score(judgment: Judgment[RubricDetail] | None, pooling: Pooling) -> f
 def compare_score(
     judgment: Judgment[RubricDetail] | None, pooling: Pooling, gold: float | None
 ) -> ComparedScore | None:
-    """A judge's score beside the gold score; `None` where one is missing."""
+    """Return a judge's score and the gold score; `None` if one is missing."""
     score = pooled_score(judgment, pooling)
     if judgment is None or judgment.score is None or score is None or gold is None:
         return None
@@ -85,7 +85,7 @@ def compare_score(
 def record_agreement(
     metrics: MetricAggregator, compared: Sequence[ComparedScore], scale: Scale, *, rows: int, with_critique: bool
 ) -> None:
-    """How far a judge agrees with gold over the rows that it scored: statistics, and a table of levels."""
+    """Record the agreement with gold over rows with a score: statistics, and a count for each pair of levels."""
     metrics.count("n_used", len(compared))
     metrics.count("n_failed", rows - len(compared))
     scores, golds = [pair.score for pair in compared], [pair.gold for pair in compared]

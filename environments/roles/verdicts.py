@@ -1,4 +1,4 @@
-"""Yes/no verdicts on aspects beside gold verdicts: the policy's votes as a judgment, and the agreement of any judge."""
+"""Compare yes/no verdicts on aspects with gold verdicts: those of a policy as judge, and those of any judge."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class ComparedVerdict:
 def judgment_of_votes(
     aspect: Aspect, completions: Sequence[Completion], *, strictness: int, gold: bool
 ) -> Judgment[PanelDetail]:
-    """1.0 if the majority of a policy's verdicts is the gold verdict, else 0.0; invalid without a majority."""
+    """Judge a policy's verdicts: 1.0 if their majority is the gold verdict, else 0.0; invalid without a majority."""
     votes = [
         cast_vote(completion.answer, read_verdict(completion.answer), completion.unreadable)
         for completion in completions
     ]
-    # In training, each completion is a vote of its own.
+    # In training there is one completion, and it is the only vote.
     verdict = count_votes(aspect, votes, min(strictness, len(completions)))
     detail = PanelDetail((verdict,), gold=gold)
     if verdict.yes is None:
@@ -42,7 +42,7 @@ def judgment_of_votes(
 
 
 def compare_verdicts(task: AspectTask, judgment: Judgment[PanelDetail] | None) -> list[ComparedVerdict]:
-    """Each gold verdict of a row beside the judge's."""
+    """Return the judge's verdict for each gold verdict of a row."""
     detail = judgment.detail if judgment is not None else None
     verdicts = {verdict.aspect: verdict.yes for verdict in detail.aspects} if detail is not None else {}
     rounds = judgment.critique.rounds if judgment is not None and judgment.critique is not None else ()
@@ -56,7 +56,7 @@ def compare_verdicts(task: AspectTask, judgment: Judgment[PanelDetail] | None) -
 def record_agreement(
     metrics: MetricAggregator, compared: Sequence[ComparedVerdict], aspects: Sequence[Aspect], *, with_critique: bool
 ) -> None:
-    """How far a judge agrees with gold, over all verdicts, for each aspect and, with critique, before it."""
+    """Record the agreement with gold: over all verdicts, for each aspect and, with critique, before critique."""
     used = [verdict for verdict in compared if verdict.yes is not None]
     metrics.count("n_used", len(used))
     metrics.count("n_failed", len(compared) - len(used))
@@ -74,7 +74,7 @@ def _take_agreement(metrics: MetricAggregator, compared: Sequence[ComparedVerdic
 
 
 def record_votes(metrics: MetricAggregator, verdicts: Sequence[AspectDetail]) -> None:
-    """How far the votes of each aspect agree, how many there were, and how many had no verdict."""
+    """Record how far the votes of each aspect agree, how many there were, and how many had no verdict."""
     for verdict in verdicts:
         if verdict.agreement is not None:
             metrics.mean(f"agreement_{slug(verdict.aspect)}", verdict.agreement)

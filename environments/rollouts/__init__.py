@@ -1,1 +1,1 @@
-"""A task to a scored group: sampling, tokens, judgments, scores."""
+"""Make a scored group of a row: sample completions with their tokens, judge them, score them."""

@@ -1,7 +1,7 @@
-"""The one way of a row to a scored group, for `serve`, `process` and Atropos alike.
+"""Make a scored group of a row, for `serve`, `process` and the adapter to Atropos.
 
-Sample the group, judge it, record it, drop it or hand it to a sink. Guarantees: each group is recorded once, as taken
-by the sink or as dropped with a reason; what one verb drops, the others drop.
+Sample the group, judge it, record its metrics, and drop it or hand it to a sink. Guarantees: each group is recorded
+once, as sent or as dropped with a reason; all verbs drop the same groups.
 """
 
 from __future__ import annotations
@@ -31,28 +31,29 @@ from judges.llm.wire import JSON
 logger = logging.getLogger(__name__)
 
 Outcome = Literal["sent", "dropped", "failed", "retry"]
-"""sent: the sink has it. dropped: of no use. failed: no policy or no judge. retry: no policy, which may pass."""
+"""sent: the sink took the group. dropped: it is of no use to a trainer, or was refused. failed: the policy or the judge
+failed. retry: the policy failed for a reason that may pass."""
 
 RecordRollout = Callable[[MetricAggregator, int], None]
-"""Adds an environment's own metrics of the rollout of a number."""
+"""Records the environment's own metrics of the rollout with a number."""
 
 
 class Recorder(Protocol):
-    """What counts groups."""
+    """Records groups."""
 
     def record_group(self, group: JudgedGroup[Any], scores: GroupScores | None, record_rollout: RecordRollout) -> None:
-        """A group was judged, sent or not."""
+        """Record a judged group, before it is sent or dropped."""
 
     def record_sent(self, sequences: int) -> None:
-        """The sink has taken a group."""
+        """Record that the sink took a group of so many sequences."""
 
     def record_dropped(self, reason: str) -> None:
-        """A group goes nowhere."""
+        """Record that a group was dropped."""
 
 
 @dataclass(frozen=True)  # no slots: cached properties need a dictionary
 class ScoredGroup:
-    """A group that is of use, for a sink."""
+    """A group for a sink."""
 
     group: JudgedGroup[Any]
     scores: GroupScores
@@ -60,7 +61,7 @@ class ScoredGroup:
 
     @cached_property
     def data(self) -> Mapping[str, JSON]:
-        """As the rollout API takes it."""
+        """Return the group as the rollout API takes it."""
         config = self.config
         return scored_group(
             self.group,
@@ -71,11 +72,11 @@ class ScoredGroup:
 
 
 Sink = Callable[[ScoredGroup], Awaitable["str | None"]]
-"""Takes a group; returns why it refuses it, if it does."""
+"""Takes a group; returns why it refuses it, or `None`."""
 
 
 class GroupPipeline(Generic[TaskT, DetailT]):
-    """Rows to groups in a sink."""
+    """Makes groups of rows, and hands them to a sink."""
 
     def __init__(
         self,
@@ -85,17 +86,17 @@ class GroupPipeline(Generic[TaskT, DetailT]):
         *,
         tries_for_each_row: int = 1,
     ) -> None:
-        """Roll out nothing yet.
+        """Set up the pipeline; `run` makes the groups.
 
         Args:
             env: the environment.
-            source: where rollouts come from.
-            recorder: told of each group.
-            tries_for_each_row: how often a row is tried whose policy failed for a reason that may pass.
+            source: samples the rollouts.
+            recorder: records each group.
+            tries_for_each_row: how often to try a row if the policy fails for a reason that may pass.
         """
         self.env = env
         self.max_token_len = -1
-        """Groups with a sequence of so many tokens are dropped; ≤ 0: none are."""
+        """Drop groups with a sequence of this many tokens or more; ≤ 0: drop none."""
         self._source = source
         self._recorder = recorder
         self._guard = FailureGuard()
@@ -103,10 +104,10 @@ class GroupPipeline(Generic[TaskT, DetailT]):
         self._tries: Counter[str] = Counter()
 
     async def run(self, task: TaskT, sink: Sink) -> Outcome:
-        """One group, from its row to the sink.
+        """Make the group of a row, and hand it to the sink unless it must be dropped.
 
         Raises:
-            NothingSucceeds: an endpoint refused the first ten groups, as it would the next.
+            NothingSucceeds: an endpoint refused the first ten groups, so it would refuse the next.
         """
         limit = self.env.config.worker_timeout
         try:
@@ -131,7 +132,7 @@ class GroupPipeline(Generic[TaskT, DetailT]):
         return "sent"
 
     async def roll_out(self, task: TaskT) -> JudgedGroup[DetailT]:
-        """`group_size` completions of the task's first conversation in one request, judged at once.
+        """Sample `group_size` completions of the row's first conversation in one request, and judge them at once.
 
         Raises:
             EndpointError: the policy never answered.
@@ -149,7 +150,7 @@ class GroupPipeline(Generic[TaskT, DetailT]):
         return JudgedGroup(conversation, tuple(rollouts), tuple(judgments), rewards_of(env, judgments), policy_run)
 
     def drop_reason(self, group: JudgedGroup[DetailT], scores: GroupScores) -> str | None:
-        """Why a group with scores is of no use to a trainer, if it is of none."""
+        """Return why a group with scores must be dropped, or `None`."""
         if self.env.config.ensure_scores_are_not_same and scores.equal:
             return "no_signal"
         if (reason := self.env.drop_reason(group.judgments)) is not None:
@@ -167,7 +168,7 @@ class GroupPipeline(Generic[TaskT, DetailT]):
         self._guard.record_judged(group.judgments, has_scores=scores is not None)
 
     def _policy_failed(self, task: TaskT, error: EndpointError | NoTokens) -> Outcome:
-        """Have the row tried again if that may help, for a while; a row that is refused would be refused again."""
+        """Retry the row if the reason may pass, up to the limit; otherwise drop it."""
         self._guard.record_unsampled(error)
         self._tries[task.uid] += 1
         if is_retryable(error) and self._tries[task.uid] < self._tries_for_each_row:
@@ -183,7 +184,7 @@ class GroupPipeline(Generic[TaskT, DetailT]):
 
 
 def rewards_of(env: JudgedEnv[Any, Any, DetailT], judgments: Sequence[Judgment[DetailT]]) -> tuple[float | None, ...]:
-    """What each judgment of a group is worth; `None` where the judge failed."""
+    """Return the reward of each judgment of a group; `None` where the judge failed."""
     rewards = iter(env.rewards([judgment for judgment in judgments if judgment.status is Status.OK]))
     invalid = env.config.invalid_thinking_reward
     return tuple(
@@ -200,10 +201,10 @@ async def judge_group(
     rollouts: Sequence[Rollout],
     judge: Callable[[Rollout, Judgment[DetailT] | None], Awaitable[Judgment[DetailT]]],
 ) -> list[Judgment[DetailT]]:
-    """Judge all rollouts at once; what a judgment lacks is asked for once more, and both are paid for.
+    """Judge all rollouts at once, and ask once more for what a judgment lacks; both calls are kept in the judgment.
 
     Args:
-        rollouts: what is judged.
+        rollouts: the rollouts to judge.
         judge: judges one; given an earlier judgment, it asks for what that lacks, and returns it as it is if complete.
     """
 

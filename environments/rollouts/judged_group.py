@@ -1,7 +1,7 @@
-"""A judged group: the rollouts of one conversation with their judgments, and the scores that these come to.
+"""A judged group: the rollouts of one conversation, their judgments, and their scores.
 
-What happens to a rollout without a judgment is settled here: it gets the mean of the others and no advantage; with
-fewer than two scored rollouts the group has no scores.
+A rollout whose judge failed gets the mean score of the others and no advantage; with fewer than two scored rollouts the
+group has no scores.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class GroupScores:
-    """The scores of a group: finite numbers; `substituted` are those that stand in for a failed judgment."""
+    """The scores of a group, finite numbers; `substituted` marks those of rollouts whose judge failed."""
 
     values: tuple[float, ...]
     substituted: tuple[bool, ...]
 
     @property
     def equal(self) -> bool:
-        """Whether the group has no signal; numbers that differ by rounding alone are none."""
+        """Return whether all scores are equal up to rounding, so that the group has no signal."""
         return max(self.values) - min(self.values) <= _ROUNDING
 
 
@@ -38,11 +38,11 @@ class JudgedGroup(Generic[DetailT]):
     """The rollouts of one conversation with their judgments.
 
     Attributes:
-        conversation: what the policy was asked.
-        rollouts: what it wrote, as it was sampled.
+        conversation: the policy's prompt.
+        rollouts: the sampled completions.
         judgments: one for each rollout.
-        rewards: what each judgment is worth; `None` where the judge failed.
-        policy_run: the sampling's latency and usage.
+        rewards: the reward of each judgment; `None` where the judge failed.
+        policy_run: latency and usage of the request to the policy.
     """
 
     conversation: Conversation
@@ -53,12 +53,12 @@ class JudgedGroup(Generic[DetailT]):
 
     @property
     def scores(self) -> GroupScores | None:
-        """The group's scores; `None` if fewer than two rollouts (or the one there is) have one."""
+        """Return the scores; `None` if fewer than two rollouts (in a group of one: none) have a reward."""
         return fill_in(self.rewards)
 
 
 def fill_in(rewards: Sequence[float | None]) -> GroupScores | None:
-    """Scores from rewards: a missing one becomes the mean of the others.
+    """Make scores of rewards: a missing one becomes the mean of the others.
 
     Returns:
         `None` if fewer than two rewards are there (fewer than one in a group of one).
@@ -71,7 +71,7 @@ def fill_in(rewards: Sequence[float | None]) -> GroupScores | None:
         raise ValueError(f"a reward is not a finite number: {rewards}")
     if not there or len(there) < min(2, len(rewards)):
         return None
-    # Equal rewards have themselves as their mean, whatever rounding would make of it: the group has no signal.
+    # The mean of equal rewards is exact, so that rounding does not give the group a signal.
     mean = there[0] if len(set(there)) == 1 else math.fsum(there) / len(there)
     return GroupScores(
         tuple(mean if reward is None else float(reward) for reward in rewards),
@@ -80,5 +80,5 @@ def fill_in(rewards: Sequence[float | None]) -> GroupScores | None:
 
 
 def longest(group: JudgedGroup[Any]) -> int:
-    """The longest sequence of a group, prompt included, in tokens."""
+    """Return the length of the longest sequence of a group in tokens, prompt included."""
     return max(len(rollout.sequence.prompt) for rollout in group.rollouts) + max(lengths(group.rollouts))

@@ -1,4 +1,4 @@
-"""Tokens from text: the chat template for the prompt, the tokenizer for the completion; transformers 4 and 5."""
+"""Tokenize a conversation and its answer: chat template for the prompt, tokenizer for the completion."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from environments.rollouts.sequences import TokenSequence
 from judges.llm.errors import SettingsError
 from judges.llm.wire import Message
 
-# Must occur in no template, and come out of every template as it went in.
+# A text that occurs in no template, and that no template changes.
 _SENTINEL = "judgegymsentinel"
 
 
@@ -19,12 +19,12 @@ class Retokenizer:
     """A policy's tokenizer, loaded at its first use."""
 
     def __init__(self, name: str) -> None:
-        """Name a tokenizer on the hub or a folder that holds one."""
+        """Take a tokenizer from the hub or from a folder, by name."""
         self.name = name
 
     @cached_property
     def tokenizer(self) -> Any:
-        """The Hugging Face tokenizer.
+        """Return the Hugging Face tokenizer.
 
         Raises:
             SettingsError: it cannot be loaded.
@@ -39,12 +39,12 @@ class Retokenizer:
             raise SettingsError(f"--env.tokenizer_name: no tokenizer in the {kind} {self.name!r}: {first}") from error
 
     def sequence(self, conversation: Sequence[Message], text: str, *, stopped: bool) -> TokenSequence:
-        """A conversation and the answer to it as tokens, without logprobs.
+        """Tokenize a conversation and the answer to it; there are no logprobs.
 
         Args:
-            conversation: what the policy was asked.
-            text: what it wrote.
-            stopped: whether it ended its turn; only then is the token that ends it trained on.
+            conversation: the policy's prompt.
+            text: its answer.
+            stopped: whether it ended its turn by itself; only then the token that ends the turn is appended.
         """
         # return_dict=False: with transformers 5 the default is a mapping, whose length is not that of the prompt.
         prompt = self._render(conversation, add_generation_prompt=True, tokenize=True, return_dict=False)
@@ -53,19 +53,19 @@ class Retokenizer:
         return TokenSequence(tuple(prompt), (*completion, *end), None)
 
     def _render(self, messages: Sequence[Message], **options: bool) -> Any:
-        """A conversation in the tokenizer's chat template."""
+        """Apply the tokenizer's chat template."""
         try:
             return self.tokenizer.apply_chat_template(list(messages), **options)
         except ValueError as error:
             raise SettingsError(f"--env.tokenizer_name: {self.name!r} has no chat template") from error
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of token ids, specials included."""
+        """Return the text of token ids, special tokens included."""
         return str(self.tokenizer.decode(list(ids), skip_special_tokens=False))
 
     @cached_property
     def end_of_turn(self) -> int:
-        """The token with which the template ends an assistant's turn; it need not be the tokenizer's `eos_token`.
+        """Return the token with which the template ends an assistant's turn; it may differ from `eos_token`.
 
         Raises:
             SettingsError: the tokenizer has no chat template, or neither the template nor the tokenizer ends a turn.

@@ -1,4 +1,4 @@
-"""A rollout as it was sampled: text, token ids and logprobs; and what gives rollouts."""
+"""A sampled rollout (text, token ids, logprobs), and the interface of what samples rollouts."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from judges.llm.errors import JudgeGymError
 
 
 class NoTokens(JudgeGymError):
-    """An endpoint that was to return the sampled tokens did not."""
+    """An endpoint did not return the sampled tokens that it was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """One completion of a group: what was judged, what is trained on, and the assistant's turn as text."""
+    """One completion of a group: the completion to judge, the tokens to train on, the assistant's turn as text."""
 
     completion: Completion
     sequence: TokenSequence
@@ -26,10 +26,10 @@ class Rollout:
 
 
 class RolloutSource(Protocol):
-    """Where rollouts come from."""
+    """Samples rollouts."""
 
     async def sample(self, conversation: Conversation, n: int) -> tuple[list[Rollout], CallRun]:
-        """`n` rollouts of one conversation.
+        """Sample `n` rollouts of one conversation.
 
         Raises:
             EndpointError: the policy never answered.
@@ -37,9 +37,9 @@ class RolloutSource(Protocol):
         """
 
     def rescale(self, share: float) -> None:
-        """Use a share, from 0 to 1, of the policy's concurrency, as the rollout API says."""
+        """Use this share (0 to 1) of the policy's concurrency; the rollout API assigns it."""
 
 
 def lengths(rollouts: Sequence[Rollout]) -> list[int]:
-    """Completion lengths in tokens."""
+    """Return the lengths of the completions in tokens."""
     return [len(rollout.sequence.completion) for rollout in rollouts]

@@ -1,4 +1,4 @@
-"""A judged group as the rollout API takes it."""
+"""Convert a judged group to what the rollout API takes."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ ZERO_ADVANTAGE = "set_advantage_to_zero"
 def scored_group(
     group: JudgedGroup[Any], scores: GroupScores, *, temperature: float, include_messages: bool
 ) -> dict[str, JSON]:
-    """The group as the rollout API takes it.
+    """Return the group as the rollout API takes it.
 
-    Keys: `tokens`, `masks` (G lists each, as long as one another), `scores` (G finite numbers), `inference_logprobs`
-    where the source has them, `overrides` (one object for each rollout) where a score stands in for a failed judgment,
-    `messages` with each judgment's explanation where they are asked for, `generation_params`. `group_overrides` is left
-    out: Atropos calls `.get` on it.
+    Keys: `tokens` and `masks` (G lists each, of equal lengths), `scores` (G finite numbers), `inference_logprobs` if
+    the source has them, `overrides` (one object for each rollout) if a score is substituted, `messages` with each
+    judgment's explanation if they are asked for, `generation_params`. `group_overrides` is left out: Atropos calls
+    `.get` on it.
 
     Source:
         atroposlib 0.4.0, `api/server.py` (ScoredData) and `example_trainer/data.py`.

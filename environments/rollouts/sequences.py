@@ -1,4 +1,4 @@
-"""A prompt and a completion as tokens, with the mask and the logprobs that Atropos' trainers expect."""
+"""A prompt and a completion as tokens, with the mask and the logprobs in the form that Atropos' trainers expect."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Where rollouts come from.
+"""Sample rollouts with their tokens.
 
-Three sources, in this order: a chat endpoint that returns what it sampled (vLLM 0.10.2 and later), Atropos' token-level
-servers, and the chat template over the text, which has no logprobs and may differ from what was sampled.
+Tokens come from one of three sources: a chat endpoint that returns the sampled ids and logprobs (vLLM 0.10.2 or later),
+Atropos' token-level servers, or the chat template applied to the text, which has no logprobs and may differ from what
+was sampled.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ _WITH_TOKENS: Mapping[str, JSON] = {"return_token_ids": True, "logprobs": True}
 
 
 def open_source(settings: EnvSettings[Any], session: aiohttp.ClientSession, retokenizer: Retokenizer) -> RolloutSource:
-    """The source that `token_source` and `server_type` ask for.
+    """Open the source that `token_source` and `server_type` name.
 
     Raises:
-        SettingsError: an API key is missing, or the two settings do not fit together.
+        SettingsError: an API key is missing, or the two settings contradict each other.
     """
     config, openai = settings.env, settings.openai
     is_token_server = openai.server_type != "openai"
@@ -48,10 +49,9 @@ def open_source(settings: EnvSettings[Any], session: aiohttp.ClientSession, reto
 
 
 class ChatSource:
-    """A chat endpoint: its own tokens where it gives them, and otherwise the chat template over the text.
+    """Samples from a chat endpoint: takes its tokens if it returns them, else applies the chat template to the text.
 
-    Which of the two is settled by `token_source`, or with `auto` by the endpoint's first answer, and then kept: a run
-    never mixes them.
+    `token_source` decides between the two; with `auto` the endpoint's first answer does, for the whole run.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class ChatSource:
         except EndpointError as error:
             if error.kind is not FailureKind.REJECTED or self._settled == "chat":
                 raise
-            # Endpoints that do not know the two fields refuse the request; a second refusal is about something else.
+            # An endpoint that does not know the two fields refuses the request; a second refusal has another reason.
             answer = await self._client.chat(conversation, n=n, temperature=temperature, max_tokens=longest)
             self._settle("retokenize", f"the endpoint refuses return_token_ids and logprobs ({error.answer})")
             return answer
@@ -127,7 +127,7 @@ class ChatSource:
 
 
 def _sequences(answer: ChatAnswer) -> list[TokenSequence] | None:
-    """The choices' tokens; `None` unless there are ids and as many logprobs for each."""
+    """Return the tokens of all choices; `None` unless each has ids and as many logprobs."""
     if answer.prompt_token_ids is None:
         return None
     sequences = []
@@ -140,12 +140,12 @@ def _sequences(answer: ChatAnswer) -> list[TokenSequence] | None:
 
 
 def assistant_text(choice: Choice) -> str:
-    """The turn as the model wrote it; reasoning that was returned apart is put back where it came from."""
+    """Return the whole turn; reasoning from a field of its own is put back into its tags."""
     if choice.reasoning is None:
         return choice.text
     return f"<think>\n{choice.reasoning.strip()}\n</think>\n\n{choice.text}"
 
 
 def really_stopped(finish_reason: str | None) -> bool:
-    """Whether the model ended its turn, as opposed to being cut off; endpoints that say nothing are believed to."""
+    """Return whether the model ended its turn by itself; assume so if the endpoint gives no finish reason."""
     return finish_reason in (None, "stop", "eos", "end_turn")

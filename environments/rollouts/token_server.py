@@ -1,6 +1,6 @@
-"""Rollouts from Atropos' token-level servers (`server_type` vllm, sglang or trl), as they were sampled.
+"""Sample rollouts from Atropos' token-level servers (`server_type` vllm, sglang or trl).
 
-Imports atroposlib, which takes seconds: import this module where such a server is asked for.
+This module imports atroposlib, which takes seconds; import it only where such a server is used.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from judges.llm.wire import Choice
 
 
 def server_configs(settings: PolicySettings, config: EnvConfig) -> list[APIServerConfig]:
-    """The policy's servers as Atropos has them; its health checks, which are completions, stay off."""
+    """Return the policy's servers as Atropos declares them; without its health checks, which cost completions."""
     return [
         APIServerConfig(
             base_url=endpoint.base_url,
@@ -43,7 +43,7 @@ def server_configs(settings: PolicySettings, config: EnvConfig) -> list[APIServe
 
 
 class TokenServer:
-    """A `RolloutSource`."""
+    """Samples from token-level servers."""
 
     def __init__(self, settings: PolicySettings, config: EnvConfig, retokenizer: Retokenizer) -> None:
         """Build Atropos' server manager."""
@@ -55,10 +55,10 @@ class TokenServer:
         self._endpoint = first.shown
 
     def rescale(self, share: float) -> None:
-        """Nothing: Atropos' servers have limits of their own."""
+        """Do nothing: Atropos' servers have limits of their own."""
 
     async def sample(self, conversation: Conversation, n: int) -> tuple[list[Rollout], CallRun]:
-        """See `RolloutSource`; `NoTokens` if ids and logprobs do not fit together."""
+        """See `RolloutSource`; raise `NoTokens` if the numbers of ids and logprobs differ."""
         started = time.monotonic()
         longest = {"max_tokens": self._config.train_max_tokens} if self._config.train_max_tokens else {}
         async with self._manager.managed_server(tokenizer=self._retokenizer.tokenizer) as managed:
@@ -66,7 +66,7 @@ class TokenServer:
                 answer = await managed.chat_completion(
                     messages=list(conversation), n=n, temperature=self._config.rollout_temperature, **longest
                 )
-            except Exception as error:  # Atropos' retries end in whatever the last attempt raised
+            except Exception as error:  # Atropos' retries raise whatever the last attempt raised
                 raise self._failure(_innermost(error)) from error
             nodes = managed.get_state()["nodes"]
         if len(answer.choices) != n:
@@ -76,7 +76,7 @@ class TokenServer:
         return rollouts, CallRun(time.monotonic() - started, attempts=1)
 
     def _failure(self, error: BaseException) -> EndpointError:
-        """What a failure of Atropos' client is in our terms."""
+        """Convert a failure of Atropos' client."""
         status = error.status if isinstance(error, aiohttp.ClientResponseError) else None
         kind = classify_exception(error) if status is None else classify_status(status)
         said = self._replica.redact(f"none ({error or type(error).__name__})")
@@ -86,7 +86,7 @@ class TokenServer:
         prompt_length = sum(1 for token in node.masked_tokens if token == MASKED)
         completion, logprobs = node.tokens[prompt_length:], node.logprobs[prompt_length:]
         if len(completion) != len(logprobs) or any(logprob > 0 for logprob in logprobs):
-            # Atropos fills missing logprobs with 1.0, which no token has.
+            # Atropos fills missing logprobs with 1.0, which is no logprob.
             raise NoTokens(f"{self._endpoint}: {len(completion)} tokens came without a logprob each")
         text = choice.message.content or ""
         sequence = TokenSequence(tuple(node.tokens[:prompt_length]), tuple(completion), tuple(logprobs))
@@ -95,7 +95,7 @@ class TokenServer:
 
 
 def _innermost(error: BaseException) -> BaseException:
-    """What is at the bottom of tenacity's wrapping."""
+    """Return the error inside tenacity's wrappers."""
     last = getattr(error, "last_attempt", None)
     cause = last.exception() if last is not None else None
     return _innermost(cause) if cause is not None else error

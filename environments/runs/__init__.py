@@ -1,1 +1,1 @@
-"""What is on disk: run directories."""
+"""Run directories on disk, and the guard that ends a run in which nothing succeeds."""

@@ -1,7 +1,7 @@
 """Run directories: `config.yaml`, `samples.jsonl`, `failures.jsonl`, `metrics.json`.
 
-Guarantees: a finished row is on disk before the next one is reported; a directory that holds a run is never written
-over; one process at a time (a lock on the file `.lock`); what is rewritten is rewritten whole or not at all.
+Guarantees: a finished row is on disk before it is reported; a run is never overwritten; one process at a time uses a
+directory (a lock on the file `.lock`); a file is replaced as a whole or not at all.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from judges.llm.wire import JSON
 
 CONFIG, SAMPLES, FAILURES, METRICS, LOCK = "config.yaml", "samples.jsonl", "failures.jsonl", "metrics.json", ".lock"
 ANSWERS = "answers.jsonl"
-"""The policy's answers that are not judged yet: gone once the run is finished."""
+"""The policy's answers that are not judged yet; removed when the run is finished."""
 
 Line = Mapping[str, JSON]
 
 
 @dataclass(frozen=True, slots=True)
 class EarlierLines:
-    """What an earlier, unfinished run left: finished rows, failed ones, and answers that were paid for."""
+    """The lines of an earlier run: finished rows, failed rows, and answers that were not judged."""
 
     samples: list[Line]
     failures: list[Line]
@@ -39,7 +39,7 @@ class EarlierLines:
 
 
 def new_path(environment: str, model: str) -> Path:
-    """`runs/<environment>--<model>--<time>`, one that does not exist."""
+    """Return `runs/<environment>--<model>--<time>`, with a number if that exists."""
     stem = f"{slug(environment)}--{slug(model)}--{datetime.now():%Y%m%d-%H%M%S}"
     path, again = Path("runs") / stem, 1
     while path.exists():
@@ -49,7 +49,7 @@ def new_path(environment: str, model: str) -> Path:
 
 
 class RunDirectory:
-    """One run's files, held by this process until `close`."""
+    """The files of one run, locked by this process until `close`."""
 
     def __init__(self, path: Path, lock: IO[bytes]) -> None:
         """Use `RunDirectory.open`."""
@@ -61,20 +61,20 @@ class RunDirectory:
     def open(
         cls, path: Path, *, config: Mapping[str, JSON], matters: Mapping[str, JSON], resume: bool
     ) -> tuple[RunDirectory, EarlierLines]:
-        """Begin a run, or take one up.
+        """Begin a run, or resume one.
 
         Args:
-            path: the directory; made if need be.
-            config: what `config.yaml` is to hold.
-            matters: the settings, by dotted name, that must be the same when a run is resumed.
-            resume: take up what is there. A directory that is empty is begun.
+            path: the directory; created if it does not exist.
+            config: the content of `config.yaml`.
+            matters: the settings, by dotted name, that must be equal to resume a run.
+            resume: resume the run in the directory; an empty directory begins a new one.
 
         Returns:
-            The directory, and what was there: with `resume` the rows of the earlier run, without it nothing.
+            The directory, and the lines of the earlier run (none without `resume`).
 
         Raises:
-            RunDirectoryError: it is not empty and `resume` is not set; the settings differ; another process holds it;
-                a file is damaged in another place than its last line.
+            RunDirectoryError: the directory is not empty and `resume` is not set; the settings differ; another process
+                uses it; a file is damaged elsewhere than in its last line.
         """
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -83,7 +83,7 @@ class RunDirectory:
             raise RunDirectoryError(f"run directory {path}: {error.strerror}") from error
         try:
             cls._hold(path, lock)
-            there = sorted(each.name for each in path.iterdir() if each.name != LOCK)
+            there = sorted(entry.name for entry in path.iterdir() if entry.name != LOCK)
             if there and not resume:
                 raise RunDirectoryError(
                     f"run directory {path} is not empty ({', '.join(there[:4])}); "
@@ -92,7 +92,7 @@ class RunDirectory:
             if (path / CONFIG).exists():
                 cls._compare(path / CONFIG, matters)
             before = EarlierLines(*(_read_lines(path / name) for name in (SAMPLES, FAILURES, ANSWERS)))
-        except BaseException:  # raised on; a lock that outlives its holder would shut everybody out
+        except BaseException:  # re-raised; a lock file without a holder would block the next run
             cls._let_go(path, lock)
             raise
         write_atomic(path / CONFIG, yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True).encode())
@@ -107,7 +107,7 @@ class RunDirectory:
 
     @staticmethod
     def _let_go(path: Path, lock: IO[bytes]) -> None:
-        """Leave no lock behind, unless it is another process's."""
+        """Release the lock and remove its file, unless another process holds it."""
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             (path / LOCK).unlink(missing_ok=True)
@@ -134,13 +134,13 @@ class RunDirectory:
             )
 
     def append(self, name: str, line: bytes) -> None:
-        """Add a row to one of the run's files; it is the operating system's before this returns."""
+        """Append a row to one of the run's files; it has reached the operating system when this returns."""
         if name not in self._files:
             self._files[name] = (self.path / name).open("ab", buffering=0)
         self._files[name].write(line)
 
     def rewrite(self, samples: Iterable[bytes], failures: Iterable[bytes]) -> None:
-        """The run is finished: these lines are its files, each replaced whole or not at all."""
+        """Finish the run: replace its files by these lines, each as a whole or not at all."""
         self._close_files()
         write_atomic(self.path / SAMPLES, b"".join(samples))
         write_atomic(self.path / FAILURES, b"".join(failures))
@@ -151,11 +151,11 @@ class RunDirectory:
         write_atomic(self.path / METRICS, wire.dumps_readable(metrics))
 
     def drop_metrics(self) -> None:
-        """Remove `metrics.json`, which would speak of other rows than those now there."""
+        """Remove `metrics.json`, which would not fit the rows of the resumed run."""
         (self.path / METRICS).unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Close the files and let the directory go."""
+        """Close the files and release the directory."""
         self._close_files()
         self._let_go(self.path, self._lock)
 
@@ -166,7 +166,7 @@ class RunDirectory:
 
 
 def write_atomic(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all: to a neighbour first, then in its place."""
+    """Write a file as a whole or not at all: write a temporary file beside it, then rename that."""
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -175,20 +175,20 @@ def write_atomic(path: Path, data: bytes) -> None:
             os.fsync(file.fileno())
         Path(name).chmod(0o666 & ~_umask())
         Path(name).replace(path)
-    except BaseException:  # raised on, without the half-written neighbour
+    except BaseException:  # re-raised, after the temporary file is removed
         Path(name).unlink(missing_ok=True)
         raise
 
 
 def _umask() -> int:
-    """The process's file mode mask, which can only be read by setting it."""
+    """Return the process's file mode mask; it can only be read by setting it."""
     mask = os.umask(0o022)
     os.umask(mask)
     return mask
 
 
 def _read_lines(path: Path) -> list[Line]:
-    """The objects of a JSONL file; a torn last line, which a killed process leaves, is cut off."""
+    """Read the objects of a JSONL file; remove an incomplete last line, which a killed process leaves."""
     if not path.exists():
         return []
     data = path.read_bytes()

@@ -1,6 +1,6 @@
-"""When a run gives up: nothing has worked so far, and what failed would fail again.
+"""End a run in which nothing succeeds, because the endpoints refuse the requests.
 
-Guarantees: a run in which anything has worked never gives up by itself, however long its endpoints are away then.
+Guarantees: a run in which one group succeeded does not end by itself, however long its endpoints are down afterwards.
 """
 
 from __future__ import annotations
@@ -12,39 +12,39 @@ from judges.core.judgment import Judgment
 from judges.llm.errors import EndpointError, JudgeGymError
 
 HOPELESS_AFTER = 10
-"""So many failures, and not one success, end a run."""
+"""End a run after this many failures without a success."""
 
 
 class NothingSucceeds(JudgeGymError):
-    """The first tries all failed; the message is the last one's error."""
+    """The first groups or rows all failed; the message is the error of the last one."""
 
 
 class FailureGuard:
-    """Whether training can come to anything: counts the groups that an endpoint refused before the first success.
+    """Counts the groups that an endpoint refused before the first success.
 
-    A wrong key, a model that does not exist, an endpoint without the tokens that it was asked for: without an end, the
-    other endpoint would be paid for groups that nobody can use.
+    A wrong key, a wrong model name or an endpoint without tokens fails every group, while the other endpoint costs
+    money for each.
     """
 
     def __init__(self) -> None:
-        """Nothing has happened."""
+        """Begin with no refusal and no success."""
         self._any_success = False
         self._refused = 0
 
     def record_unsampled(self, error: JudgeGymError) -> None:
-        """Note a group that could not be sampled.
+        """Record a group that could not be sampled.
 
         Raises:
-            NothingSucceeds: it was one too many.
+            NothingSucceeds: the limit is reached.
         """
         if not is_retryable(error):
             self._record_refusal(why_unsampled(error))
 
     def record_judged(self, judgments: Sequence[Judgment[Any]], *, has_scores: bool) -> None:
-        """Note a group that was judged, well or not.
+        """Record a group whose judge was asked.
 
         Raises:
-            NothingSucceeds: its judge refused it, and it was one too many.
+            NothingSucceeds: the judge refused it, and the limit is reached.
         """
         calls = [call for judgment in judgments for call in judgment.calls]
         if has_scores:
@@ -59,16 +59,16 @@ class FailureGuard:
 
 
 def is_retryable(error: JudgeGymError) -> bool:
-    """Whether sampling that failed may work later."""
+    """Return whether sampling that failed may succeed later."""
     return isinstance(error, EndpointError) and error.kind.retryable
 
 
 def why_unsampled(error: JudgeGymError) -> str:
-    """What went wrong with a group's completions."""
+    """Return why a group could not be sampled, for the log."""
     return f"the policy at {error}" if isinstance(error, EndpointError) else f"the policy: {error}"
 
 
 def why_unscored(judgments: Sequence[Judgment[Any]]) -> str:
-    """What went wrong with the first judgment of a group that failed."""
+    """Return why the first failed judgment of a group failed, for the log."""
     failed = (judgment for judgment in judgments if judgment.score is None and judgment.explanation)
     return next((judgment.explanation for judgment in failed), "no reason")

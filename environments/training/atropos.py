@@ -1,7 +1,7 @@
-"""An environment as Atropos' `BaseEnv`, for programs that drive environments with Atropos' own loop.
+"""Give an environment the interface of Atropos' `BaseEnv`, for programs that run environments in Atropos' own loop.
 
-`serve` and `process` do without: they lose nothing when the API is away and cancel nothing that is paid for. Imports
-atroposlib, which takes seconds: import this module where it is needed.
+`serve` and `process` do not use it: they lose no group when the API is down, and cancel none in progress. This module
+imports atroposlib, which takes seconds; import it only where it is used.
 
     async with open_session() as session:
         with closing(Clients(settings, session)) as clients:
@@ -26,19 +26,19 @@ from environments.training.metrics import TrainingMetrics
 from environments.training.sampler import EpochSampler
 from judges.llm.wire import JSON
 
-# Fields of the requests of Atropos' clients, which are not used, and of our own, which set them themselves.
+# They shape the requests of Atropos' clients, which are not used; our own clients read them from our settings.
 _OURS_ALONE = {"thinking_mode", "custom_thinking_prompt", "reasoning_effort", "max_reasoning_tokens"}
 
 
 class AtroposEnv(BaseEnv):  # type: ignore[misc]  # atroposlib has no types
-    """Answers Atropos' questions with an environment of ours: next row, a row's group, an evaluation, a checkpoint."""
+    """Implements Atropos' hooks with an environment: next row, group of a row, evaluation, checkpoint."""
 
     def __init__(self, env: JudgedEnv[Any, Any, Any]) -> None:
-        """Let Atropos drive `env`, which is made for `serve`.
+        """Wrap `env`, which was made with `verb="serve"`.
 
         Raises:
             DataError: the rows cannot be loaded.
-            SettingsError: the policy's API key is missing, or the tokens' source cannot be had.
+            SettingsError: the policy's API key is missing, or `token_source` does not fit the server type.
         """
         config, settings = env.config, env.settings
         names = (BaseEnvConfig.model_fields.keys() & type(config).model_fields.keys()) - _OURS_ALONE
@@ -55,14 +55,14 @@ class AtroposEnv(BaseEnv):  # type: ignore[misc]  # atroposlib has no types
         self._evaluated: dict[str, float | int] = {}
 
     async def setup(self) -> None:
-        """Nothing: rows are loaded by now."""
+        """Do nothing: the rows are loaded."""
 
     async def get_next_item(self) -> Any:
-        """The next row of training."""
+        """Return the next row of training."""
         return self._sampler.next()
 
     async def collect_trajectories(self, item: Any) -> tuple[dict[str, JSON] | None, list[Any]]:
-        """A row's group as the rollout API takes it, `None` if it is of no use; and the row, if it can be retried."""
+        """Return the group of a row, or `None` if it is dropped; and the row, if it can be retried."""
         groups: list[dict[str, JSON]] = []
 
         async def collect(group: ScoredGroup) -> None:
@@ -76,25 +76,25 @@ class AtroposEnv(BaseEnv):  # type: ignore[misc]  # atroposlib has no types
         return (groups[0] if groups else None), []
 
     async def evaluate(self, *args: object, **kwargs: object) -> None:
-        """An evaluation into a run directory; its metrics are logged with training's next ones."""
+        """Evaluate into a run directory; log the metrics together with the next metrics of training."""
         if self._evaluation is None:
             self._evaluation = Evaluation.of(self._env)
         metrics = await evaluate_during_training(self._evaluation, self.curr_step)
         self._evaluated |= {**metrics.values, "eval/step": self.curr_step}
 
     async def wandb_log(self, wandb_metrics: dict[str, Any] | None = None) -> None:
-        """Log what was counted since the last time, with Atropos' own metrics."""
+        """Log the metrics since the last call, together with Atropos' own."""
         values = self._metrics.flush(max_token_len=self.max_token_len).values
         evaluated, self._evaluated = self._evaluated, {}
         await super().wandb_log({**values, **evaluated, **(wandb_metrics or {})})
 
     def save_checkpoint(self, step: int, data: Mapping[str, JSON] | None = None) -> None:
-        """Keep the order of the rows, too."""
+        """Save the state of the sampler, too."""
         super().save_checkpoint(step, {"sampler_state": self.sampler_state, **(data or {})})
 
     @property
     def sampler_state(self) -> Mapping[str, JSON]:
-        """Where the order of the rows is; Atropos sets it from a checkpoint."""
+        """The state of the sampler; Atropos sets it from a checkpoint."""
         return self._sampler.state_dict()
 
     @sampler_state.setter

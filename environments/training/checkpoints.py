@@ -1,4 +1,4 @@
-"""An environment's checkpoints, where Atropos keeps them: `<checkpoint_dir>/env_checkpoints/<name>/step-<n>.json`."""
+"""Checkpoints of an environment, in Atropos' place: `<checkpoint_dir>/env_checkpoints/<name>/step-<n>.json`."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ logger = logging.getLogger(__name__)
 
 
 class Checkpoints:
-    """Saves and finds what a restarted environment needs."""
+    """Saves and loads the state that a restarted environment resumes from."""
 
     def __init__(self, registration: Registration, desired_name: str) -> None:
-        """Look where the trainer's registration says; without a directory nothing is kept.
+        """Use the directory of the trainer's registration; without one, save nothing.
 
         Args:
-            registration: the API's; its name is `desired_name` and a number, another one at each registration.
-            desired_name: what was asked for.
+            registration: the API's; its name is `desired_name` and a number, a new one for each registration.
+            desired_name: the name that was asked for.
         """
         directory = registration.checkpoint_dir
         self._all = Path(directory) / "env_checkpoints" if directory else None
@@ -31,7 +31,7 @@ class Checkpoints:
         self._name = desired_name
 
     def save(self, step: int, state: Mapping[str, JSON]) -> None:
-        """Keep the state of a step. A directory that cannot be written to is warned of: training goes on without."""
+        """Save the state of a step. Warn if the directory cannot be written to; training goes on."""
         if self._folder is None:
             return
         try:
@@ -41,9 +41,9 @@ class Checkpoints:
             logger.warning("no checkpoint in %s: %s", self._folder, error.strerror)
 
     def load(self, step: int) -> Mapping[str, JSON] | None:
-        """The state of the latest checkpoint at or before `step`, `None` if there is none that can be read.
+        """Return the state of the latest readable checkpoint at or before `step`, or `None`.
 
-        Where this registration has none, an earlier one's: the API numbers a restarted environment anew.
+        If this registration has none, take an earlier one's: the API gives a restarted environment a new number.
         """
         for _, _, path in sorted(self._found(step), reverse=True):
             try:
@@ -56,7 +56,7 @@ class Checkpoints:
         return None
 
     def _found(self, latest: int) -> list[tuple[int, float, Path]]:
-        """Step, time and path of each checkpoint that may be loaded: our own, or else those of our earlier numbers."""
+        """Return step, time and path of the checkpoints of this registration, or else of earlier ones."""
         if self._all is None or self._folder is None or not self._all.is_dir():
             return []
         number = re.compile(rf"{re.escape(self._name)}_[0-9]+")

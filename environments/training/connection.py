@@ -1,4 +1,4 @@
-"""An environment's place at the rollout API: joined, lost and joined again."""
+"""The connection to the rollout API: register, notice that it is lost, register again."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _DOES_NOT_KNOW_US = 500
 
 
 class TrainerConnection:
-    """Joins the rollout API, notices when the API is away or has forgotten us, and joins again.
+    """Registers at the rollout API, and registers again after the API was down or restarted.
 
     Attributes:
         joined: set while groups can be sent.
-        changed: set whenever there is news (a new status, a way back in); cleared by who waits for it.
-        sent_since: groups sent since the last status, which its queue does not count yet.
+        changed: set when there is a new status or the connection is back; cleared by the code that waits for it.
+        sent_since: groups sent since the last status, which its queue does not include yet.
     """
 
     def __init__(self, api: RolloutApi, config: EnvConfig, name: str) -> None:
-        """Join nothing yet."""
+        """Set up the connection; `join` registers."""
         self.api = api
         self.joined = asyncio.Event()
         self.changed = asyncio.Event()
@@ -40,13 +40,13 @@ class TrainerConnection:
 
     @property
     def registration(self) -> Registration:
-        """How the API knows us."""
+        """The registration at the API."""
         assert self._registration is not None, "join first"
         return self._registration
 
     @property
     def trainer(self) -> Trainer:
-        """What the trainer wants."""
+        """The trainer's batch size and longest sequence."""
         assert self._trainer is not None, "join first"
         return self._trainer
 
@@ -57,10 +57,10 @@ class TrainerConnection:
         return self._status
 
     async def join(self) -> None:
-        """Wait for the API, for its trainer and for the trainer's first batch, and register.
+        """Wait until the API is up, a trainer has registered and asked for its first batch; then register.
 
         Raises:
-            SettingsError: the group size does not fit the trainer's batch, or something else answers at the API's URL.
+            SettingsError: the group size does not divide the trainer's batch size, or the URL is not a rollout API.
         """
         registration: Registration | None = None
         while True:
@@ -71,7 +71,7 @@ class TrainerConnection:
                     self._say(f"waiting for a trainer to register at {self.api.url}")
                 else:
                     check_group_size(self._config.group_size, trainer.batch_size)
-                    # Once: each registration is another environment to the API, with a share of its own.
+                    # Register once: to the API, each registration is a further environment with a share of its own.
                     registration = registration or await self._register()
                     if registration is not None:
                         self._status = await self.api.status(registration.env_id)
@@ -99,7 +99,7 @@ class TrainerConnection:
         )
 
     async def watch(self) -> None:
-        """Keep the status fresh and the place ours, for ever."""
+        """Refresh the status and restore a lost connection, until cancelled."""
         while True:
             if self.joined.is_set():
                 await self._refresh()
@@ -108,7 +108,7 @@ class TrainerConnection:
             await asyncio.sleep(_POLL_S)
 
     def lost(self) -> None:
-        """Tell that the API could not be reached: nothing is sent until it is back."""
+        """Mark the API as down: nothing is sent until it is back."""
         self.joined.clear()
 
     async def _refresh(self) -> None:
@@ -118,20 +118,20 @@ class TrainerConnection:
             self._say(f"the rollout API is away: {error}")
             self.lost()
             return
-        if status.step < self.status.step:  # another run of the API: it gave our number to somebody else
+        if status.step < self.status.step:  # the API was restarted: our number belongs to another environment
             self.lost()
             return
         self._update(status)
 
     async def _recover(self) -> None:
-        """Find out whether the API was only away, or is another one that has to be joined anew."""
+        """Find out whether the API was only down, or was restarted so that we must register again."""
         try:
             if await self.api.trainer() is None:
                 await self.join()
                 return
         except (ApiUnavailable, ApiRefused):
             return
-        for _ in range(2):  # the first may be the last of a series of failures
+        for _ in range(2):  # the first answer may still be a failure of the restart
             try:
                 status = await self.api.status(self.registration.env_id)
             except ApiRefused:
@@ -159,17 +159,17 @@ class TrainerConnection:
         self.changed.set()
 
     def _say(self, what: str) -> None:
-        """Log what is waited for, once."""
+        """Log what the connection waits for, once."""
         if what != self._said:
             self._said = what
             logger.info("%s", what)
 
 
 def check_group_size(group_size: int, batch_size: int) -> None:
-    """Whether batches of that size can be made of such groups; the API never cuts a group.
+    """Check that groups of this size fill a batch exactly; the API never splits a group.
 
     Raises:
-        SettingsError: they cannot.
+        SettingsError: they do not.
     """
     if batch_size % group_size:
         raise SettingsError(

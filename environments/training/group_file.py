@@ -1,4 +1,4 @@
-"""Scored groups in a file, a JSONL line for each."""
+"""Write scored groups to a JSONL file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from judges.llm.wire import JSON
 
 
 def free_path(path: Path) -> Path:
-    """`path`, or where it exists `<stem>_1`, `<stem>_2`, …, as Atropos names them."""
+    """Return `path`, or if it exists `<stem>_1`, `<stem>_2`, …, as Atropos names them."""
     free, number = path, 0
     while free.exists():
         number += 1
@@ -22,10 +22,10 @@ def free_path(path: Path) -> Path:
 
 
 class GroupFile:
-    """Appends groups as they come, each the operating system's before `write` returns; in their order once closed."""
+    """Appends groups as they come; `close` sorts them. Each has reached the operating system when `write` returns."""
 
     def __init__(self, path: Path) -> None:
-        """Create the file, under another name if there is one already.
+        """Create the file, under another name if it exists.
 
         Raises:
             SettingsError: it cannot be created.
@@ -39,12 +39,12 @@ class GroupFile:
             raise SettingsError(f"--env.data_path_to_save_groups: {self.path}: {error.strerror}") from error
 
     def write(self, number: int, group: Mapping[str, JSON]) -> None:
-        """Append the group of that number."""
+        """Append the group with a number."""
         self._numbers.append(number)
         self._file.write(wire.dumps(group) + b"\n")
 
     def close(self) -> None:
-        """Close the file, its groups in order of their numbers."""
+        """Close the file, with its groups in the order of their numbers."""
         self._file.close()
         if self._numbers != sorted(self._numbers):
             lines = self.path.read_bytes().splitlines(keepends=True)

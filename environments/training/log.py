@@ -1,4 +1,4 @@
-"""Where training metrics go: the log, Weights & Biases, and a table of rollouts as Atropos has it."""
+"""Log the metrics of training, to the log and to Weights & Biases, with a table of rollouts as Atropos has it."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _SHOWN = ("reward_mean", "judge_error_rate", "groups_without_signal_rate", "sequ
 
 
 class TrainingLog:
-    """Logs metrics by step. Weights & Biases runs on a thread of its own: it must not hold up the rollouts."""
+    """Logs metrics by step. Weights & Biases runs in a thread, so that it does not block the rollouts."""
 
     def __init__(self, config: EnvConfig, retokenizer: Retokenizer, *, headlines: Sequence[str]) -> None:
-        """Log nothing yet; `headlines` are the environment's metrics that the log shows ahead of those of all."""
+        """Set up the log; `headlines` are the environment's metrics that each line begins with."""
         self._config = config
         self._shown = (*headlines, *_SHOWN)
         self._retokenizer = retokenizer
@@ -36,25 +36,25 @@ class TrainingLog:
         self._run: Any = None
 
     async def open(self, name: str, place: tuple[str, str], settings: Mapping[str, JSON]) -> None:
-        """Open the run at Weights & Biases, if `use_wandb` is on, where the trainer's is."""
+        """Open a run at Weights & Biases, if `use_wandb` is on, in the trainer's project and group."""
         if self._config.use_wandb:
             self._run = await asyncio.to_thread(_open_wandb, self._config.wandb_name or name, place, settings)
 
     def keep(self, group: JudgedGroup[Any], scores: GroupScores) -> None:
-        """Keep rollouts of a group for the next table: `num_rollouts_per_group_for_logging` of them, −1 for all."""
+        """Keep `num_rollouts_per_group_for_logging` rollouts of a group (−1: all) for the next table."""
         kept = self._config.num_rollouts_per_group_for_logging
         numbers = range(len(group.rollouts) if kept == -1 else min(kept, len(group.rollouts)))
         self._rollouts.append([(group, scores, number) for number in numbers])
 
     async def log(self, step: int, metrics: Metrics) -> None:
-        """Log the metrics of a step; the table of rollouts goes with those of training."""
+        """Log the metrics of a step; with those of training, the table of rollouts."""
         shown = {name.partition("/")[2]: value for name, value in metrics.values.items()}
         logger.info(
             "step %d: %s", step, ", ".join(f"{name} {shown[name]:.3f}" for name in self._shown if name in shown)
         )
         for name, reason in metrics.left_out.items():
             logger.debug("%s is left out: %s", name, reason)
-        # An evaluation has no rollouts. Taken before anything is awaited: what is kept meanwhile is the next table's.
+        # Only training has rollouts. Take them before the first await: later ones belong to the next table.
         is_training = any(name.startswith("train/") for name in metrics.values)
         taken = list(self._rollouts) if is_training else []
         if is_training:

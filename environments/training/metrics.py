@@ -1,4 +1,4 @@
-"""What training logs under `train/`: the environment's own metrics and the diagnostics of every environment."""
+"""Metrics of training under `train/`: the environment's own, and diagnostics that all environments share."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LEAST_FOR_CORRELATION = 3
 
 @dataclass(slots=True)
 class _Window:
-    """What happened since the last log."""
+    """What was recorded since the last flush."""
 
     began: float = field(default_factory=time.monotonic)
     groups: int = 0
@@ -37,10 +37,10 @@ class _Window:
 
 
 class TrainingMetrics:
-    """Collects groups; `flush` gives the metrics of the groups since the last flush."""
+    """Records groups; `flush` returns the metrics since the last flush."""
 
     def __init__(self, *, config: dict[str, float]) -> None:
-        """Start empty; `config` is logged with every flush, under `config/`."""
+        """Start empty; add `config` to each flush, under `config/`."""
         self._config = config
         self._total_judgments = 0
         self.total_dropped: Counter[str] = Counter()
@@ -49,12 +49,12 @@ class TrainingMetrics:
         self._own = MetricAggregator("train", rounds=0)
 
     def record_group(self, group: JudgedGroup[Any], scores: GroupScores | None, record_rollout: RecordRollout) -> None:
-        """Count a judged group, sent or not.
+        """Record a judged group, before it is sent or dropped.
 
         Args:
             group: the group.
             scores: its scores, if it has any.
-            record_rollout: adds the environment's own metrics for the rollout of that number.
+            record_rollout: records the environment's own metrics of the rollout with a number.
         """
         window = self._window
         window.groups += 1
@@ -79,15 +79,15 @@ class TrainingMetrics:
             window.no_signal += 1
 
     def record_sent(self, sequences: int) -> None:
-        """Count a group that the sink has taken."""
+        """Record that the sink took a group of so many sequences."""
         self._window.sequences += sequences
 
     def record_dropped(self, reason: str) -> None:
-        """Count a group that was not sent."""
+        """Record that a group was dropped."""
         self.total_dropped[reason] += 1
 
     def flush(self, *, max_token_len: int) -> Metrics:
-        """The metrics since the last flush; begins anew."""
+        """Return the metrics since the last flush, and start again."""
         window, own = self._window, self._own
         self._window, self._own = _Window(), MetricAggregator("train", rounds=0)
         _diagnose(own, window, max_token_len)
@@ -131,7 +131,7 @@ def _diagnose(metrics: MetricAggregator, window: _Window, max_token_len: int) ->
 
 
 def _correlate(metrics: MetricAggregator, rewards: Sequence[float], completion_lengths: Sequence[int]) -> None:
-    """Pearson's correlation of reward and completion length; left out where it is undefined."""
+    """Record Pearson's correlation of reward and completion length; leave it out if it is undefined."""
     import numpy as np  # late: only training needs it here
 
     name = "reward_length_correlation"

@@ -1,4 +1,4 @@
-"""An HTML page of scored groups. Model text is text: everything is escaped, nothing of it is markup."""
+"""Write an HTML page of scored groups. All text of models is escaped."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class _Group:
 
 
 def write_page(groups_file: Path) -> Path:
-    """Write the page of a JSONL file of groups beside it; groups without `messages` show their scores alone.
+    """Write the page of a JSONL file of groups, beside it; groups without `messages` show only their scores.
 
     Returns:
-        The page's path: the file's, ending in `.html`.
+        The page's path: that of the file, with the ending `.html`.
     """
     from jinja2 import Environment, FileSystemLoader  # late: only process writes a page
 

@@ -1,4 +1,4 @@
-"""`process`: the groups that `serve` would send, to a JSONL file and an HTML page, without a trainer."""
+"""`process`: write the groups that `serve` would send to a JSONL file and an HTML page, without a trainer."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _ROWS_FOR_EACH_GROUP = 3
 
 @dataclass(frozen=True, slots=True)
 class ProcessResult:
-    """How a run of `process` ended.
+    """The result of `process`.
 
     Attributes:
         path: the file of groups.
-        page: the page that shows them.
-        groups: how many there are.
-        dropped: the rows whose groups were dropped, by reason.
-        metrics: of all groups.
+        page: the HTML page.
+        groups: how many groups were written.
+        dropped: how many groups were dropped, by reason.
+        metrics: the metrics of all groups.
     """
 
     path: Path
@@ -50,11 +50,11 @@ class ProcessRun:
     """One run of `process`."""
 
     def __init__(self, env: JudgedEnv[Any, Any, Any]) -> None:
-        """Load the rows, of which `--limit` may leave some, and create the file.
+        """Load the rows that `--limit` chooses, and create the file.
 
         Raises:
             DataError: the rows cannot be loaded.
-            SettingsError: no number of groups, an API key is missing, or the file cannot be created.
+            SettingsError: `total_steps` is below 1, an API key is missing, or the file cannot be created.
         """
         config, settings = env.config, env.settings
         if config.total_steps < 1:
@@ -64,7 +64,7 @@ class ProcessRun:
         self._workers = worker_slots(settings)
         self._metrics = TrainingMetrics(config={"thinking_mode": float(config.thinking_mode)})
         self._pipeline = GroupPipeline(env, source, self._metrics)
-        if "max_token_length" in config.model_fields_set:  # there is no trainer to say what it can take
+        if "max_token_length" in config.model_fields_set:  # there is no trainer that sets a limit
             self._pipeline.max_token_len = config.max_token_length
         tasks = select(env.tasks("train"), limit=settings.limit, seed=config.seed)
         self._rows = len(tasks)
@@ -72,10 +72,10 @@ class ProcessRun:
         self._file = GroupFile(Path(config.data_path_to_save_groups or f"data/{env.name}.jsonl"))
 
     async def run(self) -> ProcessResult:
-        """Write `total_steps` groups, all at once as far as the workers go.
+        """Write `total_steps` groups, as many at once as there are workers.
 
         Raises:
-            NothingSucceeds: an endpoint refused the first ten groups, as it would the next.
+            NothingSucceeds: an endpoint refused the first ten groups, so it would refuse the next.
         """
         logger.info("writing %d groups (env.total_steps) of %d rows to %s", self._wanted, self._rows, self._file.path)
         numbers = iter(range(self._wanted))
@@ -101,7 +101,7 @@ class ProcessRun:
         return ProcessResult(self._file.path, page, written, self._metrics.total_dropped, metrics)
 
     async def _write(self, number: int) -> bool:
-        """Write the group of that number: of the next row, or of another one where that is of no use."""
+        """Write the group with a number: that of the next row, or of one of the two after it if it is dropped."""
 
         async def to_file(group: ScoredGroup) -> None:
             self._file.write(number, group.data)

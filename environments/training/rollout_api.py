@@ -1,4 +1,4 @@
-"""The Atropos rollout API as an environment sees it.
+"""A client of the Atropos rollout API.
 
 Source: atroposlib 0.4.0, `api/server.py`. Two kinds of trouble are told apart: the API cannot be reached or has no
 trainer (wait, nothing is lost), and it refuses what it was sent (a defect, which waiting does not mend).
@@ -27,18 +27,18 @@ class ApiUnavailable(JudgeGymError):
     """The rollout API cannot be reached, fails, or has no trainer; `status` is its HTTP status, if it gave one."""
 
     def __init__(self, message: str, status: int | None = None) -> None:
-        """Say what happened."""
+        """Keep the HTTP status."""
         super().__init__(message)
         self.status = status
 
 
 class ApiRefused(JudgeGymError):
-    """The rollout API does not accept what it was sent."""
+    """The rollout API refuses what it was sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What the API says when an environment joins."""
+    """The API's answer to the registration of an environment."""
 
     env_id: int
     name: str
@@ -49,7 +49,7 @@ class Registration:
 
 @dataclass(frozen=True, slots=True)
 class Trainer:
-    """What the trainer wants: sequences in a batch, tokens in a sequence (≤ 0: no limit)."""
+    """The trainer's limits: sequences in a batch, tokens in a sequence (≤ 0: no limit)."""
 
     batch_size: int
     max_token_len: int
@@ -57,7 +57,7 @@ class Trainer:
 
 @dataclass(frozen=True, slots=True)
 class ApiStatus:
-    """How far training is, and what is queued.
+    """The trainer's step, and the state of the queue.
 
     Attributes:
         step: the trainer's step.
@@ -84,20 +84,20 @@ class RolloutApi:
         self._timeout = aiohttp.ClientTimeout(total=_TIMEOUT_S)
 
     async def trainer(self) -> Trainer | None:
-        """The trainer's wishes; `None` if none has registered."""
+        """Return the trainer's limits; `None` if no trainer has registered."""
         info = await self._call("GET", "/info")
         batch_size = _whole(info, "batch_size")
         return None if batch_size < 0 else Trainer(batch_size, _whole(info, "max_token_len"))
 
     async def wandb_place(self) -> tuple[str, str]:
-        """The trainer's wandb group and project."""
+        """Return the trainer's Weights & Biases group and project."""
         place = await self._call("GET", "/wandb_info")
         return str(place.get("group") or ""), str(place.get("project") or "")
 
     async def register(
         self, *, name: str, weight: float, group_size: int, max_token_length: int, min_batch_allocation: float | None
     ) -> Registration | None:
-        """Join; `None` as long as the trainer has not asked for its first batch."""
+        """Register; return `None` as long as the trainer has not asked for its first batch."""
         answer = await self._call(
             "POST",
             "/register-env",
@@ -120,7 +120,7 @@ class RolloutApi:
         )
 
     async def status(self, env_id: int) -> ApiStatus:
-        """How things stand for a registered environment; unavailable if the API does not know it."""
+        """Return the status of a registered environment; raise `ApiUnavailable` if the API does not know it."""
         answer = await self._call("GET", "/status-env", {"env_id": env_id})
         return ApiStatus(
             step=_whole(answer, "current_step"),
@@ -131,7 +131,7 @@ class RolloutApi:
         )
 
     async def send(self, group: Mapping[str, JSON], env_id: int) -> None:
-        """Queue a group, once it is sure that a trainer is there: one that comes before its trainer locks it out.
+        """Queue a group, after a check that a trainer has registered: an earlier group would block its registration.
 
         Raises:
             ApiUnavailable: try again later; the group may be queued if the answer was lost on its way.
@@ -146,7 +146,7 @@ class RolloutApi:
         await self._post("/scored_data", body, encoding)
 
     async def leave(self, env_id: int) -> None:
-        """Tell the API that the environment is gone, so that the others' shares grow."""
+        """Unregister, so that the shares of the other environments grow."""
         await self._call("POST", "/disconnect-env", {"env_id": env_id})
 
     async def _call(self, method: str, path: str, body: Mapping[str, JSON] | None = None) -> Mapping[str, JSON]:

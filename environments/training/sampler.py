@@ -1,4 +1,4 @@
-"""The order in which training sees the rows: shuffled by seed and epoch, and taken up where a checkpoint left it."""
+"""The order of the rows in training: shuffled by seed and epoch, and resumed from a checkpoint."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from judges.llm.wire import JSON
 
 
 class EpochSampler(Generic[TaskT]):
-    """Hands out tasks; knows which are under way, so that a checkpoint neither repeats nor loses one."""
+    """Hands out rows, and tracks those in progress, so that a checkpoint neither repeats nor loses one."""
 
     def __init__(self, tasks: Sequence[TaskT], seed: int) -> None:
         """Begin the first epoch.
@@ -29,7 +29,7 @@ class EpochSampler(Generic[TaskT]):
         self._under_way: dict[str, int] = {}
 
     def next(self) -> TaskT:
-        """The next row: first those that a checkpoint found unfinished, then the order's."""
+        """Return the next row: first the unfinished rows of a checkpoint and those that were requeued."""
         task = self._again.pop(0) if self._again else self._advance()
         self._under_way[task.uid] = self._under_way.get(task.uid, 0) + 1
         return task
@@ -44,7 +44,7 @@ class EpochSampler(Generic[TaskT]):
         return task
 
     def ack(self, task: TaskT) -> None:
-        """The row is sent, or given up for good."""
+        """Mark a row as sent or dropped."""
         left = self._under_way.get(task.uid, 0) - 1
         if left > 0:
             self._under_way[task.uid] = left
@@ -52,12 +52,12 @@ class EpochSampler(Generic[TaskT]):
             self._under_way.pop(task.uid, None)
 
     def requeue(self, task: TaskT) -> None:
-        """The row was not finished: hand it out again."""
+        """Hand a row out again."""
         self.ack(task)
         self._again.append(task)
 
     def state_dict(self) -> dict[str, JSON]:
-        """What a checkpoint holds: where the order is, and which rows before that place are not finished."""
+        """Return the position in the order, and the rows before it that are not finished."""
         unfinished = [uid for uid, times in self._under_way.items() for _ in range(times)]
         waiting = [task.uid for task in self._again]
         return {
@@ -68,7 +68,7 @@ class EpochSampler(Generic[TaskT]):
         }
 
     def load_state_dict(self, state: Mapping[str, JSON]) -> None:
-        """Take up a checkpoint's state; rows that are no longer in the dataset are left out.
+        """Resume from a checkpoint's state; rows that are no longer in the dataset are left out.
 
         Raises:
             ValueError: it is not such a state, or one of an order with another seed.

@@ -1,8 +1,8 @@
-"""`serve`: judged groups into a trainer, over the rollout API, until the trainer has had its steps.
+"""`serve`: send judged groups to a trainer over the rollout API, until it has made all its steps.
 
-Guarantees: no group is posted before a trainer is there; a group that was paid for is sent, however long the API is
-away; groups under way are never cancelled to make room, they are waited for; a worker's place is filled the moment it
-is free; an evaluation runs beside the rollouts, with a limit of its own.
+Guarantees: no group is sent before a trainer has registered; a finished group is sent, however long the API is down;
+groups in progress are never cancelled to make room; a free slot is filled at once; an evaluation runs beside the
+rollouts, with a limit of its own.
 """
 
 from __future__ import annotations
@@ -45,11 +45,16 @@ class ServeRun:
     """One run of `serve`."""
 
     def __init__(self, env: JudgedEnv[Any, Any, Any], connection: TrainerConnection, evaluate: Evaluate) -> None:
-        """Serve `env` through `connection`; `evaluate` is called with the step, every `steps_per_eval`.
+        """Load the rows, and open the source of rollouts and the file of groups.
+
+        Args:
+            env: the environment.
+            connection: to the rollout API.
+            evaluate: called with the step every `steps_per_eval` steps.
 
         Raises:
             DataError: the rows cannot be loaded.
-            SettingsError: the policy's API key is missing, the tokens' source cannot be had, or the file of groups.
+            SettingsError: the policy's API key is missing, the tokenizer cannot be loaded, or the file not be created.
         """
         config = env.config
         self.env = env
@@ -59,7 +64,7 @@ class ServeRun:
         self._config = config
         retokenizer = Retokenizer(config.tokenizer_name)
         if config.use_wandb or config.token_source == "retokenize":
-            _ = retokenizer.tokenizer  # what is wrong with it is said before the first call
+            _ = retokenizer.tokenizer  # report an error in its name before the first call
         self._source = open_source(env.settings, env.clients.session, retokenizer)
         self._pipeline = GroupPipeline(env, self._source, self.metrics, tries_for_each_row=_TRIES_FOR_EACH_ROW)
         self._sampler: EpochSampler[Any] = EpochSampler(env.tasks("train"), config.seed)
@@ -78,11 +83,11 @@ class ServeRun:
         self._total_steps = config.total_steps
 
     async def run(self) -> None:
-        """Serve until the trainer has had `total_steps` (−1: as many as it says).
+        """Serve until the trainer has made `total_steps` (−1: the number that it gives when it registers).
 
         Raises:
             SettingsError: the group size does not fit the trainer's batch.
-            NothingSucceeds: an endpoint refused the first ten groups, as it would the next.
+            NothingSucceeds: an endpoint refused the first ten groups, so it would refuse the next.
         """
         connection = self.connection
         await connection.join()
@@ -106,9 +111,9 @@ class ServeRun:
             if self._sent_this_step:
                 await self._flush()
             for worker in self._workers:
-                worker.cancel()  # nobody will train on them
+                worker.cancel()  # the trainer takes no more groups
             if self._evaluation is not None:
-                await self._evaluation  # the last step's: training is over, and it is what was trained for
+                await self._evaluation  # finish that of the last step
         finally:
             await self._stop(watcher, checkpoints)
 
@@ -128,7 +133,7 @@ class ServeRun:
             return "", ""
 
     def _fill(self) -> None:
-        """Begin as many groups as there is room for."""
+        """Begin a group for each free slot."""
         connection = self.connection
         if not connection.joined.is_set():
             return
@@ -155,7 +160,7 @@ class ServeRun:
         self.connection.changed.set()
 
     async def _work(self, task: Any) -> None:
-        """One group, from its row to the API."""
+        """Make the group of a row, and tell the sampler what became of it."""
         self._pipeline.max_token_len = self.connection.trainer.max_token_len
         outcome = await self._pipeline.run(task, self._hand_over)
         if outcome == "retry":
@@ -163,10 +168,10 @@ class ServeRun:
         else:
             self._sampler.ack(task)
         if outcome in ("retry", "failed"):
-            await asyncio.sleep(_AFTER_FAILURE_S)  # the place stays taken: who refused one group refuses the next
+            await asyncio.sleep(_AFTER_FAILURE_S)  # keep the slot: the endpoint would refuse the next group, too
 
     async def _hand_over(self, group: ScoredGroup) -> str | None:
-        """The pipeline's sink: the table of rollouts, the file of groups, the API."""
+        """Take a group from the pipeline: to the table of rollouts, the file of groups, and the API."""
         self._log.keep(group.group, group.scores)
         if self._file is not None:
             self._groups += 1
@@ -174,7 +179,7 @@ class ServeRun:
         return await self._send(group.data)
 
     async def _send(self, group: Mapping[str, JSON]) -> str | None:
-        """Send a group, as soon as the API takes it; why the API refuses it, if it does."""
+        """Send a group, once the API is up; return why the API refuses it, or `None`."""
         connection = self.connection
         while True:
             await connection.joined.wait()
@@ -191,10 +196,10 @@ class ServeRun:
                 return None
 
     async def _note_step(self, checkpoints: Checkpoints) -> None:
-        """Log, evaluate and save where the step has come to it."""
+        """Log, evaluate and save a checkpoint, if the step calls for it."""
         before, now = self._step, self.connection.status.step
         if time.monotonic() - self._logged_at > _LONGEST_WITHOUT_LOG_S:
-            await self._flush()  # a run that sends nothing must say why
+            await self._flush()  # so that a run that sends nothing shows why
         if now == before:
             return
         self._step = now
@@ -220,7 +225,7 @@ class ServeRun:
         self._evaluation.add_done_callback(self._ended)
 
     async def _evaluate_step(self, step: int) -> None:
-        """Evaluate, and then the latest step whose turn came meanwhile."""
+        """Evaluate this step, and then the latest step that became due in the meantime."""
         await self._evaluate_once(step)
         while self._due_evaluation is not None:
             due, self._due_evaluation = self._due_evaluation, None
@@ -229,14 +234,14 @@ class ServeRun:
     async def _evaluate_once(self, step: int) -> None:
         try:
             metrics = await self._evaluate(step)
-            # Under the step that training has come to meanwhile: Weights & Biases drops what is logged under one past.
+            # Log under the current step: Weights & Biases drops what is logged under a past one.
             values = {**metrics.values, "eval/step": step}
             await self._log.log(max(step, self._step), Metrics(values, metrics.left_out))
         except JudgeGymError as error:
             logger.error("the evaluation of step %d failed: %s", step, error)
 
     async def _stop(self, watcher: asyncio.Task[None], checkpoints: Checkpoints) -> None:
-        """Stop everything under way, keep the order, say goodbye."""
+        """Cancel all tasks, save the state of the sampler, and unregister."""
         state = self._sampler.state_dict()
         running = [watcher, *self._workers, *([self._evaluation] if self._evaluation is not None else [])]
         for task in running:
@@ -251,5 +256,5 @@ class ServeRun:
 
 
 def _crossed(before: int, now: int, interval: int) -> bool:
-    """Whether a multiple of `interval` lies in (before, now]; never for an interval ≤ 0."""
+    """Return whether a multiple of `interval` lies in (before, now]; never for an interval ≤ 0."""
     return interval > 0 and now // interval > before // interval

@@ -1,4 +1,4 @@
-"""How many groups to begin now."""
+"""Compute how many groups to begin now."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from judges.llm.urls import split_urls
 
 
 def worker_slots(settings: EnvSettings[Any]) -> int:
-    """Groups that may be under way at once."""
+    """Return how many groups may be in progress at once."""
     config, openai = settings.env, settings.openai
     if config.max_num_workers != -1:
         return int(config.max_num_workers)
@@ -29,17 +29,17 @@ def available_slots(
     evaluating: bool,
     total_steps: int,
 ) -> int:
-    """Groups that may be begun: never more than the workers, the off-policy limit or the rest of the run want.
+    """Return how many groups to begin: limited by the workers, the off-policy limit and the rest of the run.
 
     Args:
         config: `max_batches_offpolicy` (≤ 0: no limit), `min_batch_allocation`, `group_size`, `eval_handling`.
         trainer: the batch size, in sequences.
         status: step and queues, in groups of our size.
         workers: groups that may be in flight at once.
-        in_flight: groups that are.
+        in_flight: groups that are in flight.
         sent_since: groups sent since the status.
-        evaluating: whether an evaluation is running beside.
-        total_steps: when the run ends.
+        evaluating: whether an evaluation is running.
+        total_steps: the step at which the run ends.
 
     Returns:
         A number ≥ 0.

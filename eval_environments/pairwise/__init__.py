@@ -1,1 +1,1 @@
-"""Pairwise judgement: its settings, the verdicts that a policy gives, and what is counted."""
+"""Pairwise judgement: settings, verdicts and metrics."""

@@ -1,4 +1,4 @@
-"""What pairwise judgement counts: the specification's family of metrics, and RewardBench-2's own."""
+"""Metrics of pairwise judgement: the specification's, and RewardBench-2's own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _RATINGS = range(1, 11)
 
 
 def record_choice(metrics: MetricAggregator, detail: PairwiseDetail, letters: str) -> None:
-    """Formats, letters and A-bias of one choice; with both orders, whether they agree."""
+    """Record formats, letters and A-bias of one choice; with both orders, whether they agree."""
     for gold, letter in zip(detail.gold, detail.letters, strict=True):
         metrics.rate("choice_format_compliance_rate", letter is not None)
         for shown in letters:
@@ -31,7 +31,7 @@ def record_choice(metrics: MetricAggregator, detail: PairwiseDetail, letters: st
 
 
 def _chosen(detail: PairwiseDetail, order: int, letters: str) -> int | None:
-    """The place of the chosen answer in the first order."""
+    """Return the place of the chosen answer in the first order."""
     letter = detail.letters[order]
     if letter is None:
         return None
@@ -40,7 +40,7 @@ def _chosen(detail: PairwiseDetail, order: int, letters: str) -> int | None:
 
 
 def record_ties(metrics: MetricAggregator, detail: PairwiseDetail) -> None:
-    """Formats and distribution of the ratings of one row."""
+    """Record formats and distribution of the ratings of one row."""
     for value, official in zip(detail.ratings, detail.official_ratings, strict=True):
         metrics.rate("ties_format_compliance_rate", value is not None)
         metrics.rate("ties_error_rate", value is None)
@@ -55,12 +55,12 @@ def record_ties(metrics: MetricAggregator, detail: PairwiseDetail) -> None:
 def official_scores(
     metrics: MetricAggregator, rows: Sequence[tuple[PairTask, Sample[PairwiseDetail]]], *, incomplete: str | None
 ) -> None:
-    """RewardBench-2's own scores, by subset and overall; left out, with the reason, unless the run is the benchmark.
+    """Record RewardBench-2's own scores by subset and overall, or why they are left out.
 
     Args:
-        metrics: where they go, under `rewardbench2/`.
+        metrics: the scores are recorded here, under `rewardbench2/`.
         rows: all selected rows.
-        incomplete: why the run is not the whole benchmark, if it is not.
+        incomplete: why the run is not the whole benchmark, or `None`.
     """
     details = [(task, sample.judgment.detail) for task, sample in rows if sample.judgment is not None]
     known = [(task, detail) for task, detail in details if detail is not None]
@@ -88,7 +88,7 @@ def official_scores(
 
 
 def _choices(rows: Sequence[tuple[PairTask, PairwiseDetail]]) -> float | None:
-    """The mean of 1 right, 0 wrong, 0.25 unreadable."""
+    """Return the mean of 1 for right, 0 for wrong, 0.25 for unreadable."""
     scores = [
         UNREADABLE_CHOICE if letter is None else float(letter == gold)
         for _, detail in rows
@@ -105,7 +105,7 @@ def _ties(rows: Sequence[tuple[PairTask, PairwiseDetail]]) -> float | None:
 
 @dataclass(slots=True)
 class SwapVotes:
-    """What a policy in training chose in a row and in its swapped twin, until both groups are there."""
+    """Collects a policy's choices in a row and in its reversed twin, until both groups are complete."""
 
     group_size: int
     _chosen: dict[str, tuple[list[int | None], list[int | None]]] = field(default_factory=dict)
@@ -114,8 +114,8 @@ class SwapVotes:
         """Add one rollout's choice.
 
         Returns:
-            Once both groups are whole, the share of rollouts, pair by pair, that chose the same answer in both orders;
-            `None` before.
+            The share of rollouts, pair by pair, that chose the same answer in both orders; `None` until both groups are
+            complete.
         """
         is_swapped = task.uid.endswith(SWAPPED)
         both = self._chosen.setdefault(task.uid.removesuffix(SWAPPED), ([], []))

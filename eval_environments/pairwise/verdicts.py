@@ -1,4 +1,4 @@
-"""What a policy says as a judge: letters and ratings, read from its answers and compared with the right ones."""
+"""Read letters and ratings from a policy's answers, and compare them with the right ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ParseMode = Literal["last", "official"]
 
 @dataclass(frozen=True, slots=True)
 class PairwiseDetail:
-    """What a policy said as a judge.
+    """The verdicts of a policy on one row.
 
     Attributes:
         mode: one choice, or a rating for each answer.
@@ -40,7 +40,7 @@ class PairwiseDetail:
 
 
 def read_choices(task: PairTask, texts: Sequence[str], mode: ParseMode) -> Judgment[PairwiseDetail]:
-    """1.0 for the right letter in each order, else 0.0; invalid unless there is a letter in each."""
+    """Judge choices: 1.0 if the letter is right in each order, else 0.0; invalid if an order has no letter."""
     official = tuple(choice_letter_official(text) for text in texts)
     shown = tuple(letter if letter is not None and letter in task.letters else None for letter in official)
     letters = shown if mode == "official" else tuple(choice_letter(text, task.letters) for text in texts)
@@ -55,7 +55,7 @@ def read_choices(task: PairTask, texts: Sequence[str], mode: ParseMode) -> Judgm
 
 
 def read_ratings(task: PairTask, texts: Sequence[str], mode: ParseMode) -> Judgment[PairwiseDetail]:
-    """A Ties row's score by the specification's rule; invalid if no rating can be read."""
+    """Judge the ratings of a Ties row by the specification's rule; invalid if no rating can be read."""
     official = tuple(rating_official(text) for text in texts)
     ratings = official if mode == "official" else tuple(rating(text) for text in texts)
     detail = PairwiseDetail(

@@ -1,4 +1,4 @@
-"""The models of a peer evaluation: candidates that answer and judges that score, in evaluation and in training."""
+"""The models of peer evaluation: candidates that answer and judges that score, in evaluations and in training."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _OFFLINE_MODELS = 3
 
 
 class Candidate:
-    """A model that answers, by its endpoint or from a file."""
+    """A model that answers, at its endpoint or from a file."""
 
     def __init__(self, name: str, policy: Policy | None, config: EnvConfig, *, answers: Path | None = None) -> None:
         """Answer through `policy`, or from a file."""
@@ -50,11 +50,11 @@ class Candidate:
             self._answers = load_answers(self._file, tasks)
 
     def held_answer(self, uid: str) -> str | None:
-        """Its answer in its file, if it has one."""
+        """Return its answer from its file, if it has one."""
         return self._answers.get(uid)
 
     async def answer(self, uid: str, conversation: Conversation) -> tuple[PeerAnswer, CallRun | None]:
-        """Its answer to a query; one that never came, or came in the wrong format, has a reason instead."""
+        """Return its answer to a query, or the reason why there is none or why its format is wrong."""
         if self._policy is None:
             completion, run = read_completion(Choice(self._answers[uid]), self._config), None
         else:
@@ -79,18 +79,18 @@ class PeerModel:
 
 
 def peer(name: str, client: ChatClient, settings: PeerJudgeSettings) -> PeerModel:
-    """A model as judge, with its self-critique."""
+    """Make a judge of a model."""
     return PeerModel(name, peer_judge(settings, client))
 
 
 class PeerModels:
-    """Who answers and who judges; one client for each endpoint and model, whether it answers, judges, or both.
+    """The candidates and the judges; a model that answers and judges has one client.
 
-    In training the policy is the one candidate, and the judges are frozen.
+    In training the policy is the only candidate, and the judges are frozen.
     """
 
     def __init__(self, settings: EnvSettings[SelfCritiqueConfig], clients: Clients, verb: Verb) -> None:
-        """Open none yet."""
+        """Open no client yet."""
         self._settings, self._config = settings, settings.env
         self._clients = clients
         self._is_training = verb == "serve"
@@ -98,7 +98,7 @@ class PeerModels:
 
     @cached_property
     def candidate_settings(self) -> list[ModelSettings]:
-        """The candidates; offline and unless some are named, three stand-ins of different style."""
+        """The settings of the candidates; with --offline and without candidates, three stand-ins."""
         if self._config.candidates or "policy" not in self._settings.stand_ins:
             return self._config.candidates
         names = [f"{STAND_IN_POLICY}-{number}" for number in range(1, _OFFLINE_MODELS + 1)]
@@ -106,7 +106,7 @@ class PeerModels:
 
     @cached_property
     def judge_settings(self) -> list[ModelSettings]:
-        """The judges of evaluate: those that are named, or the candidates with an endpoint."""
+        """The settings of the judges in evaluations: `judges`, or the candidates that have an endpoint."""
         return self._config.judges or [model for model in self.candidate_settings if model.base_url is not None]
 
     @cached_property
@@ -157,7 +157,7 @@ class PeerModels:
 
     @property
     def pairs(self) -> int:
-        """Cells of one query."""
+        """Return the number of cells of one query."""
         return sum(
             self._config.include_self or judge.name != candidate.name
             for judge in self.judges

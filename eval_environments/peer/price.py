@@ -1,4 +1,4 @@
-"""What a peer evaluation will call and cost, ahead of it."""
+"""Estimate the calls and the cost of a peer evaluation before it starts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from eval_environments.peer.endpoints import ModelSettings
 
 _ANSWER_TOKENS, _JUDGMENT_TOKENS = 500, 150
-"""What an answer and a judgment are assumed to take."""
+"""The assumed lengths of an answer and of a judgment."""
 _CHARACTERS_A_TOKEN = 4
 
 
@@ -19,13 +19,13 @@ def calls_and_price(
     rounds: int,
     include_self: bool,
 ) -> str:
-    """What a run will call and roughly cost, in one line.
+    """Return the number of calls and the approximate cost, in one line.
 
     Args:
-        candidates: who answers.
-        judges: who judges.
+        candidates: the models that answer.
+        judges: the models that judge.
         queries: each query with its rubric.
-        rounds: of critique, at the most.
+        rounds: rounds of critique, at most.
         include_self: whether models judge themselves.
     """
     answers = judgments = 0

@@ -1,4 +1,4 @@
-"""What a peer evaluation found: scores by round, ranking, agreement and history, as tables, files and metrics."""
+"""Report a peer evaluation: scores by round, ranking, agreement and history, as tables, files and metrics."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _CORNER = "judge \\ candidate"
 
 @dataclass(frozen=True)  # no slots: cached properties need a dictionary
 class PeerResults:
-    """All queries' tables.
+    """The tables of all queries.
 
     Attributes:
-        judges: their names, the rows.
-        candidates: their names, the columns.
-        uids: the queries.
-        tables: what was said of each query.
-        seed: of the intervals.
+        judges: the judges' names; the rows.
+        candidates: the candidates' names; the columns.
+        uids: the ids of the queries.
+        tables: the table of each query.
+        seed: the seed of the intervals.
     """
 
     judges: tuple[str, ...]
@@ -51,7 +51,7 @@ class PeerResults:
     @cached_property
     def rounds(self) -> int:
         """The last round that any cell had; 0 without critique."""
-        return max((each.round for _, cell in self.cells for each in cell.rounds), default=0)
+        return max((entry.round for _, cell in self.cells for entry in cell.rounds), default=0)
 
     def scores(self, number: int) -> ScoreMatrix:
         """The scores after a round; of 0, ahead of the first."""
@@ -174,8 +174,8 @@ def add_metrics(metrics: MetricAggregator, results: PeerResults, *, expected_cel
                 metrics.rate(f"critique_lowered_rate{suffix}", change < 0)
                 metrics.mean(f"critique_mean_change{suffix}", change)
     for _, cell in results.cells:
-        for each in cell.rounds:
-            metrics.rate("critique_failed_round_rate", each.status == "failed")
+        for entry in cell.rounds:
+            metrics.rate("critique_failed_round_rate", entry.status == "failed")
     metrics.number("missing_cells", len(results.missing))
     metrics.number(MISSING_CELLS, len(results.missing) / expected_cells if expected_cells else 0.0)
 
@@ -215,20 +215,20 @@ def _add(metrics: MetricAggregator, name: str, value: float | str | None) -> Non
 def history_lines(results: PeerResults) -> Iterator[Mapping[str, JSON]]:
     """The critique's history, an entry for each round of each cell, in the specification's field names."""
     for uid, cell in results.cells:
-        for each in cell.rounds:
+        for entry in cell.rounds:
             yield {
-                "round": each.round,
+                "round": entry.round,
                 "uid": uid,
                 "evaluating_model": cell.judge,
                 "evaluated_model": cell.candidate,
-                "before_score": each.before,
-                "before_reasoning": each.before_reasoning,
-                "raw_response": each.raw,
-                "critique": each.critique,
-                "after_score": each.after,
-                "after_reasoning": each.after_reasoning,
-                "status": each.status,
-                "error": each.error,
+                "before_score": entry.before,
+                "before_reasoning": entry.before_reasoning,
+                "raw_response": entry.raw,
+                "critique": entry.critique,
+                "after_score": entry.after,
+                "after_reasoning": entry.after_reasoning,
+                "status": entry.status,
+                "error": entry.error,
             }
 
 
@@ -244,10 +244,10 @@ def readable_report(results: PeerResults) -> str:
     for number in range(1, results.rounds + 1):
         parts.append(f"## Critique, round {number}")
         parts += [
-            _history_entry(uid, cell, each)
+            _history_entry(uid, cell, entry)
             for uid, cell in results.cells
-            for each in cell.rounds
-            if each.round == number
+            for entry in cell.rounds
+            if entry.round == number
         ]
     return "\n\n".join(parts) + "\n"
 
@@ -258,19 +258,19 @@ def _markdown(table: Table) -> str:
     return "\n".join([f"## {table.title}", "", *(f"| {' | '.join(row)} |" for row in escaped)])
 
 
-def _history_entry(uid: str, cell: PeerCell, each: CritiqueRound) -> str:
+def _history_entry(uid: str, cell: PeerCell, entry: CritiqueRound) -> str:
     """One round for people, indented so that nothing in it is taken for markup."""
     lines = [
         f"Query: {uid}",
         f"Judge: {cell.judge}  →  Candidate: {cell.candidate}",
         "  Before:",
-        f"    Score: {each.before}",
-        f"    Reasoning: {each.before_reasoning}",
+        f"    Score: {entry.before}",
+        f"    Reasoning: {entry.before_reasoning}",
         "  Raw response (critique + revision):",
-        f"    {each.raw}",
-        f"  After ({each.status}{f': {each.error}' if each.error else ''}):",
-        f"    Score: {each.after}",
-        f"    Reasoning: {each.after_reasoning}",
+        f"    {entry.raw}",
+        f"  After ({entry.status}{f': {entry.error}' if entry.error else ''}):",
+        f"    Score: {entry.after}",
+        f"    Reasoning: {entry.after_reasoning}",
     ]
     return "\n".join("    " + line.replace("\n", "\n        ") for line in lines)
 

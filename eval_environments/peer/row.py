@@ -1,4 +1,4 @@
-"""What a peer evaluation does with one query: all candidates answer, and each answer is judged by all judges."""
+"""Evaluate one query: all candidates answer it, and all judges score each answer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from judges.llm.errors import SettingsError
 
 
 class PeerRowRunner(RowRunner[PeerTask, PeerTable]):
-    """Finishes the queries of one evaluation."""
+    """Evaluates the queries of one evaluation."""
 
     def __init__(self, env: JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable], models: PeerModels) -> None:
         """Compare `models`."""
@@ -54,21 +54,21 @@ class PeerRowRunner(RowRunner[PeerTask, PeerTable]):
 
     @property
     def subject(self) -> str:
-        """The candidates."""
+        """Return the names of the candidates."""
         return ", ".join(candidate.name for candidate in self._models.candidates)
 
     @property
     def judge_name(self) -> str:
-        """The judges."""
+        """Return the names of the judges."""
         return ", ".join(judge.name for judge in self._models.judges)
 
     @property
     def rows_in_flight(self) -> int:
-        """Queries under way at once: each is many calls."""
+        """Return how many queries to run at once; each makes many calls."""
         return self._config.rows_at_once
 
     def plan(self, tasks: Sequence[PeerTask]) -> str | None:
-        """How many calls there will be, and what they cost."""
+        """Return the number of calls and their cost."""
         models, config = self._models, self._config
         return f"{len(tasks)} queries: " + calls_and_price(
             models.candidate_settings,
@@ -81,7 +81,7 @@ class PeerRowRunner(RowRunner[PeerTask, PeerTable]):
     async def finish(
         self, task: PeerTask, earlier: Sample[PeerTable] | None, answered: Callable[[Sample[PeerTable]], None]
     ) -> Sample[PeerTable]:
-        """All answers to a query at once, and each judged by all judges as soon as it is there."""
+        """Ask all candidates at once, and have each answer scored by all judges as soon as it arrives."""
         started, models = time.monotonic(), self._models
         task_digest, prompt_digest = self.digests(task)
         sample = Sample[PeerTable](
@@ -91,7 +91,7 @@ class PeerRowRunner(RowRunner[PeerTask, PeerTable]):
         known, known_cells = answers_of(judgment), cells_of(judgment)
         (conversation,) = self._env.conversations(task)
         answers: list[PeerAnswer] = list(known.values())
-        calls = [] if earlier is None else list(earlier.run.policy_calls)  # what they cost stays in the count
+        calls = [] if earlier is None else list(earlier.run.policy_calls)  # so that their usage stays in the metrics
 
         async def column(candidate: Candidate) -> Column:
             answer = known.get(candidate.name)
@@ -118,28 +118,28 @@ class PeerRowRunner(RowRunner[PeerTask, PeerTable]):
         return replace(sample, judgment=found, score=found.score, run=run)
 
     def digests(self, task: PeerTask) -> tuple[str, str]:
-        """A query with its rubric and the answers that are in files; what the candidates are asked."""
+        """Return a digest of the query, its rubric and the answers in files, and one of the candidates' prompt."""
         answers = {candidate.name: candidate.held_answer(task.uid) for candidate in self._models.candidates}
         return digest(task, answers), digest(self._env.conversations(task))
 
     def is_complete(self, sample: Sample[PeerTable]) -> bool:
-        """Whether no cell is missing."""
+        """Return whether no cell is missing."""
         return all(cell.score is not None for cell in cells_of(sample.judgment))
 
     def answers_held(self, sample: Sample[PeerTable]) -> int:
-        """The candidates' answers that are there, and the judges' scores of them."""
+        """Return the number of answers and of scores."""
         scores = sum(cell.score is not None for cell in cells_of(sample.judgment))
         return len(answers_of(sample.judgment)) + scores
 
     def answers_alone(self, sample: Sample[PeerTable], *, are_usable: bool) -> Sample[PeerTable]:
-        """The answers of candidates with an endpoint, if they are usable."""
+        """Keep the answers of candidates with an endpoint, if they are usable, and no scores."""
         asked = {model.name for model in self._models.candidate_settings if model.base_url is not None}
         answers = tuple(answer for answer in answers_of(sample.judgment).values() if answer.candidate in asked)
         table = PeerTable(answers if are_usable else (), ())
         return replace(sample, judgment=Judgment(None, Status.JUDGE_FAILED, detail=table), score=None)
 
     def write_report(self, path: Path, rows: Sequence[tuple[PeerTask, Sample[PeerTable]]]) -> Sequence[Table]:
-        """`scores_round_<n>.csv`, `critique_history.jsonl` and `report.md`; the tables are shown as well."""
+        """Write `scores_round_<n>.csv`, `critique_history.jsonl` and `report.md`, and return the tables to show."""
         if not rows:
             return ()
         results = results_of(self._models, rows, seed=self._config.seed)
@@ -152,7 +152,7 @@ class PeerRowRunner(RowRunner[PeerTask, PeerTable]):
 
 
 def results_of(models: PeerModels, rows: Sequence[tuple[PeerTask, Sample[PeerTable]]], *, seed: int) -> PeerResults:
-    """All that was found of these queries."""
+    """Collect the tables of all queries."""
     tables = [
         (task.uid, sample.judgment.detail)
         for task, sample in rows

@@ -1,4 +1,4 @@
-"""Answers to a query, scored by all judges: columns of the query's table, and the table as one judgment."""
+"""Score the answers to a query by all judges: a column of the query's table each, and the table as one judgment."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from judges.peers.judge import PeerCase
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One answer with the judges' cells, in their order, and the calls that these took."""
+    """One answer with the judges' cells in the order of the judges, and their calls."""
 
     answer: PeerAnswer
     cells: tuple[PeerCell, ...]
@@ -31,15 +31,15 @@ async def score_all(
     include_self: bool = True,
     known: Sequence[PeerCell] = (),
 ) -> Column:
-    """All judges' scores of one answer at once; where there is no answer, cells that say so and no calls.
+    """Score one answer by all judges at once; without an answer, return cells that say so and make no calls.
 
     Args:
         peers: the judges.
-        answer: what they judge.
-        query: what it answers.
-        rubric: by what they judge.
+        answer: the answer to score.
+        query: the query that it answers.
+        rubric: the rubric to score it by.
         include_self: whether the candidate is among its judges.
-        known: scores that an earlier run has paid for.
+        known: scores of an earlier run, which are kept.
     """
     judges = [judge for judge in peers if include_self or judge.name != answer.candidate]
     if answer.answer is None:
@@ -64,7 +64,7 @@ async def score_all(
 
 
 def combined(columns: Sequence[Column], peers: Sequence[PeerModel]) -> Judgment[PeerTable]:
-    """One query as one judgment: the mean of its scores, from 0 to 100; it fails only if no cell has a score.
+    """Combine one query into one judgment: the mean of its scores (0 to 100); it fails only if no cell has a score.
 
     Args:
         columns: the candidates' answers with their cells.

@@ -1,4 +1,4 @@
-"""What peers say of one query's answers: a cell for each judge and candidate, with its rounds or why it is empty."""
+"""The scores of one query: a cell for each judge and candidate, with its rounds of critique or why it is empty."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class PeerCell:
     """A judge's score of a candidate.
 
     Attributes:
-        judge: who judges.
-        candidate: who is judged.
-        status: as of a judgment; `policy_failed` where there was no answer to judge.
+        judge: the judge's name.
+        candidate: the candidate's name.
+        status: that of the judgment; `policy_failed` if there was no answer to judge.
         score: after the last round, 0 to 100; `None` if there is none.
-        before_score: ahead of the first round; the same as `score` without rounds.
-        reasoning: why the score is what it is.
+        before_score: before the first round; the same as `score` without rounds.
+        reasoning: the judge's reasons.
         rounds: the critique's history.
         error: why there is no score.
     """
@@ -43,10 +43,10 @@ class PeerCell:
     error: str | None = None
 
     def after(self, number: int) -> int | None:
-        """The score after a round (0: ahead of the first one); after a round not held, that of the last one held."""
+        """Return the score after a round (0: before the first); if there was no such round, that after the last one."""
         if self.score is None:
             return None
-        held = [each for each in self.rounds if each.round <= number]
+        held = [entry for entry in self.rounds if entry.round <= number]
         return int(held[-1].after) if held else self.before_score
 
 
@@ -59,7 +59,7 @@ class PeerTable:
 
 
 def cell_of(judge: str, candidate: str, judgment: Judgment[PeerDetail]) -> PeerCell:
-    """A judgment as a cell."""
+    """Convert a judgment to a cell."""
     if judgment.score is None:
         return PeerCell(judge, candidate, judgment.status.value, error=judgment.explanation)
     critique = judgment.critique
@@ -75,11 +75,11 @@ def cell_of(judge: str, candidate: str, judgment: Judgment[PeerDetail]) -> PeerC
 
 
 def cells_of(judgment: Judgment[PeerTable] | None) -> Sequence[PeerCell]:
-    """The cells of a query's judgment, if there is one."""
+    """Return the cells of a query's judgment; none without a judgment."""
     return () if judgment is None or judgment.detail is None else judgment.detail.cells
 
 
 def answers_of(judgment: Judgment[PeerTable] | None) -> dict[str, PeerAnswer]:
-    """The answers that a query's judgment holds, by candidate."""
+    """Return the answers in a query's judgment by candidate."""
     answers = () if judgment is None or judgment.detail is None else judgment.detail.answers
     return {answer.candidate: answer for answer in answers if answer.answer is not None}

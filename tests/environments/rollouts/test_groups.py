@@ -1,71 +1,181 @@
-"""Judgments to the scores of a group, and a group to what the rollout API takes."""
+"""The pipeline of groups: what becomes of a row, and what is recorded of it."""
 
 from __future__ import annotations
 
 import asyncio
-import math
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
-from atroposlib.api.server import ScoredData
-from hypothesis import given
-from hypothesis import strategies as st
 
-from environments.completions import Completion
-from environments.rollouts.groups import judge_group
-from environments.rollouts.judged_group import GroupScores, fill_in, longest
-from environments.rollouts.rollout import Rollout
-from environments.rollouts.scored_group import scored_group
-from judges.core.judgment import Judgment, Status
-from tests.environments.rollouts_of import PROMPT, group, judgment, rollout
-from tests.environments.words import Word, opened
+from environments.completions import Completion, Conversation
+from environments.metrics import MetricAggregator
+from environments.rollouts.groups import GroupPipeline, RecordRollout, ScoredGroup, judge_group
+from environments.rollouts.judged_group import GroupScores, JudgedGroup
+from environments.rollouts.rollout import NoTokens, Rollout
+from environments.runs.failure_guard import HOPELESS_AFTER, NothingSucceeds
+from judges.core.judgment import CallRun, Judgment, Status
+from judges.llm.errors import EndpointError, FailureKind
+from tests.environments.rollouts_of import judgment, rollout
+from tests.environments.words import Said, Word, WordsEnv, opened, speaking
 from tests.scripted import Meeting
 
-REWARDS = st.floats(-1, 1)
+WORD = Word("w")
+DOWN = EndpointError(FailureKind.CONNECTION, endpoint="http://x/v1", answer="refused")
+REJECTED = EndpointError(FailureKind.REJECTED, endpoint="http://x/v1", answer="no such key", status=401)
 
 
-@given(rewards=st.lists(st.none() | REWARDS, min_size=2, max_size=8))
-def test_a_missing_score_is_the_mean_of_the_others(rewards: list[float | None]) -> None:
-    there = [each for each in rewards if each is not None]
-    scores = fill_in(rewards)
-    if len(there) < 2:
-        assert scores is None
-        return
-    assert scores is not None
-    assert scores.substituted == tuple(each is None for each in rewards)
-    for value, reward in zip(scores.values, rewards, strict=True):
-        assert math.isfinite(value)
-        assert value == (pytest.approx(math.fsum(there) / len(there)) if reward is None else reward)
+class Fixed:
+    """A source that gives the same texts again and again, or raises an error."""
+
+    def __init__(self, *texts: str, error: Exception | None = None, **completion: Any) -> None:
+        self.rollouts = [replace(rollout(text=text), completion=Completion(text, **completion)) for text in texts]
+        self.error = error
+
+    async def sample(self, conversation: Conversation, n: int) -> tuple[list[Rollout], CallRun]:
+        if self.error is not None:
+            raise self.error
+        return self.rollouts, CallRun()
+
+    def rescale(self, share: float) -> None:
+        raise AssertionError("nobody asked for it")
 
 
-@pytest.mark.parametrize(("rewards", "expected"), [([0.5], (0.5,)), ([None], None)])
-def test_a_group_of_one_needs_one_score(rewards: list[float | None], expected: tuple[float, ...] | None) -> None:
-    scores = fill_in(rewards)
-    assert (None if scores is None else scores.values) == expected
+@dataclass
+class Records:
+    """What a pipeline recorded: how many groups were judged, what was sent, why groups were dropped."""
+
+    metrics: MetricAggregator = field(default_factory=lambda: MetricAggregator("train"))
+    judged: int = 0
+    sent: list[int] = field(default_factory=list)
+    dropped: list[str] = field(default_factory=list)
+
+    def record_group(self, group: JudgedGroup[Any], scores: GroupScores | None, record_rollout: RecordRollout) -> None:
+        self.judged += 1
+        for number in range(len(group.rollouts)):
+            record_rollout(self.metrics, number)
+
+    def record_sent(self, sequences: int) -> None:
+        self.sent.append(sequences)
+
+    def record_dropped(self, reason: str) -> None:
+        self.dropped.append(reason)
 
 
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-def test_a_reward_that_is_not_finite_goes_nowhere(bad: float) -> None:
-    with pytest.raises(ValueError, match="not a finite number"):
-        fill_in([0.5, bad, None])
+class Failing(WordsEnv):
+    """Its judge always fails."""
+
+    name = "failing"
+
+    async def judge(self, task: Word, completions: Sequence[Completion]) -> Judgment[Said]:
+        return Judgment(None, Status.JUDGE_FAILED, explanation="no key", calls=judgment(None).calls)
+
+
+class Slow(WordsEnv):
+    """Its judge never answers."""
+
+    name = "slow"
+
+    async def judge(self, task: Word, completions: Sequence[Completion]) -> Judgment[Said]:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+class Picky(WordsEnv):
+    """Drops groups in which nothing is right."""
+
+    name = "picky"
+
+    def drop_reason(self, judgments: Sequence[Judgment[Said]]) -> str | None:
+        return None if any(judgment.score for judgment in judgments) else "all_wrong"
+
+
+async def taken(group: ScoredGroup) -> None:
+    """A sink that takes everything."""
+
+
+Change = Callable[[GroupPipeline[Any, Any]], None]
 
 
 @pytest.mark.parametrize(
-    ("rewards", "equal"),
-    [([1.0, 1.0, 1.0], True), ([1.0, 1.0, None], True), ([1.0, 1.0, -1.0], False), ([1.0, -1.0, None], False)],
+    ("env_type", "flags", "source", "outcome", "reason"),
+    [
+        (WordsEnv, [], Fixed("w", "x"), "sent", None),
+        (WordsEnv, [], Fixed("x", "x"), "dropped", "no_signal"),
+        (WordsEnv, ["--env.ensure_scores_are_not_same=false"], Fixed("x", "x"), "sent", None),
+        (Picky, ["--env.ensure_scores_are_not_same=false"], Fixed("x", "x"), "dropped", "all_wrong"),
+        (Picky, [], Fixed("x", "x"), "dropped", "no_signal"),
+        (Failing, [], Fixed("w", "x"), "failed", "judge_failed"),
+        (Slow, ["--env.worker_timeout=0.05"], Fixed("w", "x"), "dropped", "timed_out"),
+        (WordsEnv, [], Fixed(error=DOWN), "failed", "policy_failed"),
+        (WordsEnv, [], Fixed(error=REJECTED), "failed", "policy_failed"),
+        (WordsEnv, [], Fixed(error=NoTokens("no ids")), "failed", "policy_failed"),
+    ],
 )
-def test_whether_there_is_a_signal(rewards: list[float | None], equal: bool) -> None:
-    scores = fill_in(rewards)
-    assert scores is not None
-    assert scores.equal is equal
+async def test_row_is_sent_or_dropped_with_a_reason(
+    env_type: type[WordsEnv], flags: list[str], source: Fixed, outcome: str, reason: str | None
+) -> None:
+    async with opened(speaking, *flags, verb="serve", env_type=env_type) as (env, _):
+        records = Records()
+        assert await GroupPipeline(env, source, records).run(WORD, taken) == outcome
+    assert (records.sent, records.dropped) == (([], [reason]) if reason else ([2], []))
+    assert records.judged == (source.error is None and reason != "timed_out")
 
 
-@given(reward=REWARDS, there=st.integers(2, 7), missing=st.integers(1, 3))
-def test_a_missing_score_is_no_signal(reward: float, there: int, missing: int) -> None:
-    scores = fill_in([reward] * there + [None] * missing)
-    assert scores is not None
-    assert scores.equal
+@pytest.mark.parametrize(("limit", "outcome"), [(-1, "sent"), (0, "sent"), (8, "sent"), (7, "dropped")])
+async def test_group_with_a_sequence_as_long_as_the_limit_is_dropped(limit: int, outcome: str) -> None:
+    """A prompt of 3 tokens and completions of 4."""
+    async with opened(speaking, verb="serve") as (env, _):
+        pipeline = GroupPipeline(env, Fixed("w", "x"), Records())
+        pipeline.max_token_len = limit
+        assert await pipeline.run(WORD, taken) == outcome
+
+
+async def test_group_that_the_sink_refuses_is_dropped(caplog: pytest.LogCaptureFixture) -> None:
+    async def refuse(group: ScoredGroup) -> str:
+        return f"{len(group.data['scores'])} scores are too many"  # type: ignore[arg-type]
+
+    async with opened(speaking, verb="serve") as (env, _):
+        records = Records()
+        assert await GroupPipeline(env, Fixed("w", "x"), records).run(WORD, refuse) == "dropped"
+    assert (records.sent, records.dropped) == ([], ["refused"])
+    assert "2 scores are too many" in caplog.text
+
+
+async def test_row_is_retried_while_the_reason_may_pass_and_as_often_as_allowed() -> None:
+    async with opened(speaking, verb="serve") as (env, _):
+        records = Records()
+        pipeline = GroupPipeline(env, Fixed(error=DOWN), records, tries_for_each_row=3)
+        assert [await pipeline.run(WORD, taken) for _ in range(4)] == ["retry", "retry", "failed", "retry"]
+        refused = GroupPipeline(env, Fixed(error=REJECTED), records, tries_for_each_row=3)
+        assert await refused.run(WORD, taken) == "failed"
+
+
+@pytest.mark.parametrize("env_type", [WordsEnv, Failing])
+async def test_run_ends_when_an_endpoint_refuses_the_first_groups(env_type: type[WordsEnv]) -> None:
+    async with opened(speaking, verb="serve", env_type=env_type) as (env, _):
+        pipeline = GroupPipeline(env, Fixed(error=REJECTED), Records())
+        for _ in range(HOPELESS_AFTER - 1):
+            await pipeline.run(WORD, taken)
+        with pytest.raises(NothingSucceeds, match="no such key"):
+            await pipeline.run(WORD, taken)
+
+
+async def test_malformed_thinking_is_not_judged_and_has_the_reward_of_the_settings() -> None:
+    groups: list[ScoredGroup] = []
+
+    async def keep(group: ScoredGroup) -> None:
+        groups.append(group)
+
+    flags = "--env.invalid_thinking_reward=-1", "--env.ensure_scores_are_not_same=false"
+    async with opened(speaking, *flags, verb="serve") as (env, _):
+        records = Records()
+        await GroupPipeline(env, Fixed("w", "w", thinking_fault="no_close_tag"), records).run(WORD, keep)
+    (group,) = groups
+    assert [judgment.status for judgment in group.group.judgments] == [Status.INVALID_COMPLETION] * 2
+    assert group.scores.values == (-1.0, -1.0)
+    assert records.metrics.result().values["train/right"] == -1.0, "the environment's score of the wrong format"
 
 
 OK = judgment(0.5)
@@ -108,62 +218,3 @@ async def test_all_are_judged_at_once() -> None:
     rollouts = [rollout(text=str(number)) for number in range(5)]
     found = await asyncio.wait_for(judge_group(rollouts, judge), 60)
     assert [each.score for each in found] == [0, 1, 2, 3, 4]
-
-
-def sent(rewards: list[float | None], *, messages: bool = False, logprobs: bool = True) -> dict[str, Any]:
-    judged = group(rewards, [4, 6, 5][: len(rewards)], logprobs=logprobs)
-    assert judged.scores is not None
-    return scored_group(judged, judged.scores, temperature=0.7, include_messages=messages)
-
-
-@pytest.mark.parametrize("logprobs", [True, False])
-@pytest.mark.parametrize("messages", [True, False])
-@pytest.mark.parametrize("rewards", [[1.0, 0.0, -1.0], [1.0, None, 0.0]])
-def test_the_rollout_api_understands_every_field(rewards: list[float | None], messages: bool, logprobs: bool) -> None:
-    data = sent(rewards, messages=messages, logprobs=logprobs)
-    read = ScoredData(**data).model_dump(exclude_none=True)
-    assert read == data
-    assert "group_overrides" not in data
-    assert ("inference_logprobs" in data, "messages" in data) == (logprobs, messages)
-
-
-def test_tokens_masks_and_logprobs() -> None:
-    data = sent([1.0, 0.0, -1.0])
-    assert [len(each) for each in data["tokens"]] == [7, 9, 8]
-    for tokens, mask, logprobs in zip(data["tokens"], data["masks"], data["inference_logprobs"], strict=True):
-        assert tokens[:3] == list(PROMPT)
-        assert mask == [-100] * 3 + tokens[3:]
-        assert logprobs == [1.0] * 3 + [-each / 10 for each in tokens[3:]]
-    assert data["scores"] == [1.0, 0.0, -1.0]
-    assert data["generation_params"] == {"temperature": 0.7}
-    assert "overrides" not in data
-
-
-def test_a_substitute_has_no_advantage() -> None:
-    data = sent([1.0, None, 0.0])
-    assert data["scores"] == [1.0, 0.5, 0.0]
-    assert data["overrides"] == [{}, {"set_advantage_to_zero": True}, {}]
-
-
-def test_one_rollout_without_logprobs_takes_them_from_the_group() -> None:
-    """The trainer pads what is missing with the prompt's 1.0, and trains on it."""
-    judged = group([1.0, 0.0])
-    mixed = replace(judged, rollouts=(judged.rollouts[0], rollout(4, logprobs=False)))
-    data = scored_group(mixed, GroupScores((1.0, 0.0), (False, False)), temperature=1.0, include_messages=False)
-    assert "inference_logprobs" not in data
-
-
-def test_messages_say_what_was_judged_and_why() -> None:
-    first, failed, _ = sent([1.0, None, 0.0], messages=True)["messages"]
-    assert first[:2] == [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why?"}]
-    assert first[2] == {
-        "role": "assistant",
-        "content": "an answer",
-        "reward": 1.0,
-        "judgment": {"status": "ok", "label": "label", "explanation": "because"},
-    }
-    assert (failed[2]["reward"], failed[2]["judgment"]["status"]) == (0.5, "judge_failed")
-
-
-def test_the_longest_sequence_has_its_prompt() -> None:
-    assert longest(group([1.0, 0.0, 0.5], [4, 9, 5])) == len(PROMPT) + 9

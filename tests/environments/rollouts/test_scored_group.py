@@ -1,0 +1,68 @@
+"""A judged group as the rollout API takes it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from atroposlib.api.server import ScoredData
+
+from environments.rollouts.judged_group import GroupScores
+from environments.rollouts.scored_group import scored_group
+from tests.environments.rollouts_of import PROMPT, group, rollout
+
+
+def sent(rewards: list[float | None], *, messages: bool = False, logprobs: bool = True) -> dict[str, Any]:
+    judged = group(rewards, [4, 6, 5][: len(rewards)], logprobs=logprobs)
+    assert judged.scores is not None
+    return scored_group(judged, judged.scores, temperature=0.7, include_messages=messages)
+
+
+@pytest.mark.parametrize("logprobs", [True, False])
+@pytest.mark.parametrize("messages", [True, False])
+@pytest.mark.parametrize("rewards", [[1.0, 0.0, -1.0], [1.0, None, 0.0]])
+def test_the_rollout_api_understands_every_field(rewards: list[float | None], messages: bool, logprobs: bool) -> None:
+    data = sent(rewards, messages=messages, logprobs=logprobs)
+    read = ScoredData(**data).model_dump(exclude_none=True)
+    assert read == data
+    assert "group_overrides" not in data
+    assert ("inference_logprobs" in data, "messages" in data) == (logprobs, messages)
+
+
+def test_tokens_masks_and_logprobs() -> None:
+    data = sent([1.0, 0.0, -1.0])
+    assert [len(each) for each in data["tokens"]] == [7, 9, 8]
+    for tokens, mask, logprobs in zip(data["tokens"], data["masks"], data["inference_logprobs"], strict=True):
+        assert tokens[:3] == list(PROMPT)
+        assert mask == [-100] * 3 + tokens[3:]
+        assert logprobs == [1.0] * 3 + [-each / 10 for each in tokens[3:]]
+    assert data["scores"] == [1.0, 0.0, -1.0]
+    assert data["generation_params"] == {"temperature": 0.7}
+    assert "overrides" not in data
+
+
+def test_a_substitute_has_no_advantage() -> None:
+    data = sent([1.0, None, 0.0])
+    assert data["scores"] == [1.0, 0.5, 0.0]
+    assert data["overrides"] == [{}, {"set_advantage_to_zero": True}, {}]
+
+
+def test_one_rollout_without_logprobs_takes_them_from_the_group() -> None:
+    """The trainer pads what is missing with the prompt's 1.0, and trains on it."""
+    judged = group([1.0, 0.0])
+    mixed = replace(judged, rollouts=(judged.rollouts[0], rollout(4, logprobs=False)))
+    data = scored_group(mixed, GroupScores((1.0, 0.0), (False, False)), temperature=1.0, include_messages=False)
+    assert "inference_logprobs" not in data
+
+
+def test_messages_say_what_was_judged_and_why() -> None:
+    first, failed, _ = sent([1.0, None, 0.0], messages=True)["messages"]
+    assert first[:2] == [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why?"}]
+    assert first[2] == {
+        "role": "assistant",
+        "content": "an answer",
+        "reward": 1.0,
+        "judgment": {"status": "ok", "label": "label", "explanation": "because"},
+    }
+    assert (failed[2]["reward"], failed[2]["judgment"]["status"]) == (0.5, "judge_failed")
