@@ -30,7 +30,7 @@ from judges.llm.wire import JSON
 
 logger = logging.getLogger(__name__)
 
-Outcome = Literal["sent", "dropped", "failed", "retry"]
+GroupOutcome = Literal["sent", "dropped", "failed", "retry"]
 """sent: the sink took the group. dropped: it is of no use to a trainer, or was refused. failed: the policy or the judge
 failed. retry: the policy failed for a reason that may pass."""
 
@@ -103,7 +103,7 @@ class GroupPipeline(Generic[TaskT, DetailT]):
         self._tries_for_each_row = tries_for_each_row
         self._tries: Counter[str] = Counter()
 
-    async def run(self, task: TaskT, sink: Sink) -> Outcome:
+    async def run(self, task: TaskT, sink: Sink) -> GroupOutcome:
         """Make the group of a row, and hand it to the sink unless it must be dropped.
 
         Raises:
@@ -167,7 +167,7 @@ class GroupPipeline(Generic[TaskT, DetailT]):
         self._recorder.record_group(group, scores, record_rollout)
         self._guard.record_judged(group.judgments, has_scores=scores is not None)
 
-    def _policy_failed(self, task: TaskT, error: EndpointError | NoTokens) -> Outcome:
+    def _policy_failed(self, task: TaskT, error: EndpointError | NoTokens) -> GroupOutcome:
         """Retry the row if the reason may pass, up to the limit; otherwise drop it."""
         self._guard.record_unsampled(error)
         self._tries[task.uid] += 1
@@ -177,7 +177,7 @@ class GroupPipeline(Generic[TaskT, DetailT]):
         del self._tries[task.uid]
         return self._drop("policy_failed", f"group {task.uid!r} is given up: {why_unsampled(error)}", outcome="failed")
 
-    def _drop(self, reason: str, what: str, *, outcome: Outcome = "dropped") -> Outcome:
+    def _drop(self, reason: str, what: str, *, outcome: GroupOutcome = "dropped") -> GroupOutcome:
         self._recorder.record_dropped(reason)
         logger.log(logging.DEBUG if reason == "no_signal" else logging.WARNING, "%s", what)
         return outcome

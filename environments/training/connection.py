@@ -6,7 +6,7 @@ import asyncio
 import logging
 
 from environments.settings import EnvConfig
-from environments.training.rollout_api import ApiRefused, ApiStatus, ApiUnavailable, Registration, RolloutApi, Trainer
+from environments.training.rollout_api import ApiRefusal, ApiStatus, ApiUnavailable, Registration, RolloutApi, Trainer
 from judges.llm.errors import SettingsError
 
 logger = logging.getLogger(__name__)
@@ -82,7 +82,7 @@ class TrainerConnection:
                 self._say(f"waiting for the rollout API: {error}")
                 if registration is not None and error.status == _DOES_NOT_KNOW_US:
                     registration = None
-            except ApiRefused as error:
+            except ApiRefusal as error:
                 raise SettingsError(f"--env.rollout_server_url: there is no rollout API: {error}") from error
             await asyncio.sleep(_POLL_S)
         self._say(f"joined the rollout API at {self.api.url} as {registration.name}")
@@ -114,7 +114,7 @@ class TrainerConnection:
     async def _refresh(self) -> None:
         try:
             status = await self.api.status(self.registration.env_id)
-        except (ApiUnavailable, ApiRefused) as error:
+        except (ApiUnavailable, ApiRefusal) as error:
             self._say(f"the rollout API is away: {error}")
             self.lost()
             return
@@ -129,12 +129,12 @@ class TrainerConnection:
             if await self.api.trainer() is None:
                 await self.join()
                 return
-        except (ApiUnavailable, ApiRefused):
+        except (ApiUnavailable, ApiRefusal):
             return
         for _ in range(2):  # the first answer may still be a failure of the restart
             try:
                 status = await self.api.status(self.registration.env_id)
-            except ApiRefused:
+            except ApiRefusal:
                 return
             except ApiUnavailable as error:
                 if error.status != _DOES_NOT_KNOW_US:

@@ -32,7 +32,7 @@ class ApiUnavailable(JudgeGymError):
         self.status = status
 
 
-class ApiRefused(JudgeGymError):
+class ApiRefusal(JudgeGymError):
     """The rollout API refuses what it was sent."""
 
 
@@ -135,7 +135,7 @@ class RolloutApi:
 
         Raises:
             ApiUnavailable: try again later; the group may be queued if the answer was lost on its way.
-            ApiRefused: the API does not accept the group.
+            ApiRefusal: the API does not accept the group.
         """
         body = wire.dumps({**group, "env_id": env_id})
         encoding = None
@@ -170,7 +170,7 @@ class RolloutApi:
         if status >= 500 or status in (408, 429):
             raise ApiUnavailable(f"{self.url}{path}: HTTP {status}: {wire.error_text(data)}", status)
         if status >= 400:
-            raise ApiRefused(f"{self.url}{path}: HTTP {status}: {wire.error_text(data)}")
+            raise ApiRefusal(f"{self.url}{path}: HTTP {status}: {wire.error_text(data)}")
         try:
             answer = wire.loads(data)
         except ValueError as error:

@@ -25,7 +25,7 @@ from environments.training.connection import TrainerConnection
 from environments.training.group_file import GroupFile
 from environments.training.log import TrainingLog
 from environments.training.metrics import TrainingMetrics
-from environments.training.rollout_api import ApiRefused, ApiUnavailable
+from environments.training.rollout_api import ApiRefusal, ApiUnavailable
 from environments.training.sampler import EpochSampler
 from environments.training.slots import available_slots, worker_slots
 from judges.llm.errors import JudgeGymError
@@ -129,7 +129,7 @@ class ServeRun:
     async def _wandb_place(self) -> tuple[str, str]:
         try:
             return await self.connection.api.wandb_place()
-        except (ApiUnavailable, ApiRefused):
+        except (ApiUnavailable, ApiRefusal):
             return "", ""
 
     def _fill(self) -> None:
@@ -188,7 +188,7 @@ class ServeRun:
             except ApiUnavailable as error:
                 logger.info("a group waits for the rollout API: %s", error)
                 connection.lost()
-            except ApiRefused as error:
+            except ApiRefusal as error:
                 return f"the rollout API refuses it: {error}"
             else:
                 connection.sent_since += 1

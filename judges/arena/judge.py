@@ -28,7 +28,7 @@ from judges.parsing.thinking import after_thinking
 from judges.parsing.verdicts import ArenaLabel, arena_label
 
 GameOrder = Literal["model_is_a", "model_is_b"]
-Outcome = Literal["win", "tie", "loss"]
+RowOutcome = Literal["win", "tie", "loss"]
 
 _COMPONENTS: Mapping[GameOrder, str] = {"model_is_a": "game_1", "model_is_b": "game_2"}
 # What a text would need in order to pass for one of the markers below.
@@ -42,7 +42,7 @@ _VALUES: Mapping[str, tuple[float, bool]] = {
     "B>A": (0.0, False),
     "B>>A": (0.0, True),
 }
-_OUTCOMES: Mapping[float, Outcome] = {1.0: "win", 0.5: "tie", 0.0: "loss"}
+_OUTCOMES: Mapping[float, RowOutcome] = {1.0: "win", 0.5: "tie", 0.0: "loss"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +189,7 @@ class RowResult(NamedTuple):
 
     entries: tuple[float, ...]
     reward: float
-    outcome: Outcome
+    outcome: RowOutcome
 
 
 def row_result(game_1: ArenaLabel, game_2: ArenaLabel, *, strong_weight: int = 3) -> RowResult:

@@ -180,9 +180,9 @@ def api_key(
     """
     if given is not None and given.get_secret_value():
         return given
-    held = os.environ.get(variable) if variable_is_meant else None
-    if held:
-        return SecretStr(held)
+    key = os.environ.get(variable) if variable_is_meant else None
+    if key:
+        return SecretStr(key)
     if all(is_loopback(url) for url in split_urls(urls)):
         return None
     hosts = ", ".join(sorted({urlsplit(url).hostname or "" for url in split_urls(urls)}))

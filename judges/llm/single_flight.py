@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class _Abandoned(Exception):
+class _RunnerCancelled(Exception):
     """The caller that ran the call was cancelled; another one may run it."""
 
 
@@ -32,14 +32,14 @@ class SingleFlight(Generic[T]):
         while (running := self._in_flight.get(key)) is not None:
             try:
                 return await asyncio.shield(running), True
-            except _Abandoned:
+            except _RunnerCancelled:
                 continue
         own: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._in_flight[key] = own
         try:
             answer = await call()
         except asyncio.CancelledError:
-            _fail(own, _Abandoned())
+            _fail(own, _RunnerCancelled())
             raise
         except Exception as error:  # any error: it is passed to all who share the call, and raised
             _fail(own, error)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from judges.core.prompt_format import PREVIOUS_EVALUATION, ShownPrompt
 from judges.core.seeding import generator
 from judges.offline.lexical import merit, quality
-from judges.offline.reader import Reading
+from judges.offline.reader import ParsedPrompt
 from judges.offline.request import BadRequest, ChatRequest
 
 _LENIENCY = 0.04  # of a model, up or down: judges differ
@@ -17,7 +17,7 @@ _CRITIQUES = (
 )
 
 
-def judge_reply(reading: Reading, request: ChatRequest, index: int) -> str:
+def judge_reply(reading: ParsedPrompt, request: ChatRequest, index: int) -> str:
     """The judge's reply for choice `index`; after a critique, if that is asked for.
 
     The first choice without a seed or with seed 0 is the considered one; above temperature 0 all others weigh the text
@@ -37,7 +37,7 @@ def judge_reply(reading: Reading, request: ChatRequest, index: int) -> str:
     return f"{rng.choice(_CRITIQUES)}\n\n{reply}" if reading.is_critique else reply
 
 
-def _shown(reading: Reading, model: str, move: Callable[[], float]) -> ShownPrompt:
+def _shown(reading: ParsedPrompt, model: str, move: Callable[[], float]) -> ShownPrompt:
     prompt_format, sections = reading.prompt_format, reading.sections
     question = sections.get(prompt_format.question, "")
     reference = next((sections[title] for title in prompt_format.references if title in sections), "")

@@ -33,10 +33,10 @@ def load_prompt(reference: str) -> PromptFormat:
         names = runpy.run_path(place) if place.endswith(".py") else vars(importlib.import_module(place))
     except Exception as error:  # whatever a user's module raises is why it cannot be loaded
         raise ValueError(f"--prompt {reference}: cannot load {place!r}: {type(error).__name__}: {error}") from error
-    found = names.get(name)
-    if not isinstance(found, PromptFormat):
+    prompt_format = names.get(name)
+    if not isinstance(prompt_format, PromptFormat):
         raise ValueError(f"--prompt {reference}: {place!r} has no PromptFormat named {name!r}")
-    return found
+    return prompt_format
 
 
 def reference_of(prompt: PromptFormat | str) -> str:

@@ -63,6 +63,6 @@ def merit(quality: float) -> float:
 
 @lru_cache(maxsize=2048)
 def _features(head: str) -> Features:
-    found = words(head)
-    fresh = len(set(pairwise(found))) / (len(found) - 1) if len(found) > 1 else 1.0
-    return Features(frozenset(found) - _STOPWORDS, len(found), fresh)
+    in_order = words(head)
+    fresh = len(set(pairwise(in_order))) / (len(in_order) - 1) if len(in_order) > 1 else 1.0
+    return Features(frozenset(in_order) - _STOPWORDS, len(in_order), fresh)

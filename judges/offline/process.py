@@ -101,5 +101,5 @@ async def _ready(process: Process, errors: IO[bytes]) -> str:
     if line.startswith(_READY):
         return line.removeprefix(_READY)
     errors.seek(0)
-    said = errors.read().decode(errors="replace").strip()
-    raise RuntimeError(f"the stand-in server did not start: {said or line or 'it said nothing'}")
+    message = errors.read().decode(errors="replace").strip()
+    raise RuntimeError(f"the stand-in server did not start: {message or line or 'it said nothing'}")

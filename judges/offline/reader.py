@@ -14,7 +14,7 @@ _EVALUATION_END = re.compile(rf"\nEND OF {PREVIOUS_EVALUATION}(?P<tag> [0-9a-f]+
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ParsedPrompt:
     """A prompt that a format recognised: what it says ahead of its sections, the sections, and what is asked."""
 
     prompt_format: PromptFormat
@@ -23,21 +23,21 @@ class Reading:
     is_critique: bool
 
 
-def read_prompt(messages: Sequence[RequestMessage], formats: Sequence[PromptFormat]) -> Reading | None:
+def read_prompt(messages: Sequence[RequestMessage], formats: Sequence[PromptFormat]) -> ParsedPrompt | None:
     """Read the last user message that is a judge's prompt, since later turns may only ask again; `None` without one.
 
     A prompt may be shown in another one: the format whose sections begin first is the judge's.
     """
     for message in reversed([message for message in messages if message.role == "user"]):
         content, is_critique = _without_critique_request(message.content)
-        read = [(read_sections(content, each.sections, each.optional), each) for each in formats]
-        found = [(sections, prompt_format) for sections, prompt_format in read if sections is not None]
-        if found:
-            (start, sections), prompt_format = min(found, key=lambda pair: pair[0].start)
+        parsed = [(read_sections(content, known.sections, known.optional), known) for known in formats]
+        shown = [(sections, prompt_format) for sections, prompt_format in parsed if sections is not None]
+        if shown:
+            (start, sections), prompt_format = min(shown, key=lambda pair: pair[0].start)
             *_, last = sections
             texts = {**sections, last: sections[last].removesuffix(prompt_format.ending)}
             instructions = f"{system_text(messages)}\n{content[:start]}"
-            return Reading(prompt_format, instructions, texts, is_critique or PREVIOUS_EVALUATION in texts)
+            return ParsedPrompt(prompt_format, instructions, texts, is_critique or PREVIOUS_EVALUATION in texts)
     return None
 
 

@@ -86,5 +86,5 @@ def last_first(text: str) -> Iterator[ObjectMatch]:
 
 def prose_before(text: str, name: str) -> str:
     """The text before the last object with a field `name`, without its code fence; the whole text if there is none."""
-    found = next((found for found in last_first(text) if name in found.fields), None)
-    return re.sub(r"```\w*\s*$", "", text if found is None else found.before).strip()
+    match = next((match for match in last_first(text) if name in match.fields), None)
+    return re.sub(r"```\w*\s*$", "", text if match is None else match.before).strip()

@@ -11,8 +11,8 @@ _USUAL_SCALE = (1, 5)
 
 
 def _reply(shown: ShownPrompt) -> str:
-    found = _SCALE.search(shown.instructions)
-    low, high = (int(found[1]), int(found[2])) if found else _USUAL_SCALE
+    match = _SCALE.search(shown.instructions)
+    low, high = (int(match[1]), int(match[2])) if match else _USUAL_SCALE
     if low >= high:
         low, high = _USUAL_SCALE
     score = low + int((high - low + 1) * shown.merit)

@@ -17,13 +17,13 @@ _TURNS = (
 def plain_prompt(text: str) -> str:
     """The text of the user's turn; of several turns, all with their roles; without turns, the text without tokens."""
     for pattern in _TURNS:
-        turns = [(found["role"], found["text"].strip()) for found in pattern.finditer(text)]
-        said = [(role, words) for role, words in turns if words]
-        if said:
-            asked = [words for role, words in said if role == "user"]
-            if len(asked) == 1 and all(role in ("user", "system") for role, _ in said):
+        turns = [(match["role"], match["text"].strip()) for match in pattern.finditer(text)]
+        filled = [(role, words) for role, words in turns if words]
+        if filled:
+            asked = [words for role, words in filled if role == "user"]
+            if len(asked) == 1 and all(role in ("user", "system") for role, _ in filled):
                 return asked[0]
-            return "\n\n".join(f"{role}: {words}" for role, words in said)
+            return "\n\n".join(f"{role}: {words}" for role, words in filled)
     return TEMPLATE_TOKEN.sub("", text).strip()
 
 

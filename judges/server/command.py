@@ -94,7 +94,7 @@ async def service_of(loaded: LoadedSettings[RewardServerSettings]) -> AsyncItera
             mounts,
             deadline_s=settings.deadline,
             max_pending=settings.max_pending,
-            observe=counted.judged,
+            on_result=counted.judged,
             judge_identity=identity,
         )
         async with core:

@@ -50,7 +50,7 @@ class RecentJudgment:
     seconds: float
 
 
-Observer = Callable[[str, ResponseScore], None]
+ResultListener = Callable[[str, ResponseScore], None]
 """Called for each judged response with the judge's name and the result."""
 
 
@@ -63,7 +63,7 @@ class Core:
         *,
         deadline_s: float,
         max_pending: int,
-        observe: Observer = lambda mount, result: None,
+        on_result: ResultListener = lambda mount, result: None,
         judge_identity: str = "",
     ) -> None:
         """Prepare; the session and the caches are opened on entry.
@@ -72,13 +72,13 @@ class Core:
             mounts: the judges by name.
             deadline_s: seconds within which `score` returns.
             max_pending: most judgments in flight or waiting.
-            observe: called for each judged response.
+            on_result: called for each judged response.
             judge_identity: name of the judges' endpoint in the cache's key; its URL by default.
         """
         self._settings = mounts
         self._deadline_s = deadline_s
         self._max_pending = max_pending
-        self._observe = observe
+        self._on_result = on_result
         self._identity = judge_identity
         self._stack = AsyncExitStack()
         self._scorers: dict[str, Scorer] = {}
@@ -174,7 +174,7 @@ class Core:
             results = [failure(f"{type(error).__name__}: {error}")] * len(item.responses)
         seconds = time.monotonic() - started
         for response, result in zip(item.responses, results, strict=True):
-            self._observe(mount, result)
+            self._on_result(mount, result)
             self.recent.append(
                 RecentJudgment(time.time(), mount, item.prompt[:_SHOWN], response[:_SHOWN], result, round(seconds, 3))
             )

@@ -147,10 +147,10 @@ def rank_correlation(first: Sequence[float | None], second: Sequence[float | Non
 
 def _agreement(values: Mapping[str, float | str]) -> Agreement:
     """The finite values, and the reasons for the others."""
-    found = {name: value for name, value in values.items() if isinstance(value, float) and math.isfinite(value)}
+    defined = {name: value for name, value in values.items() if isinstance(value, float) and math.isfinite(value)}
     reasons = {
         name: value if isinstance(value, str) else f"not a finite number ({value})"
         for name, value in values.items()
-        if name not in found
+        if name not in defined
     }
-    return Agreement(found, reasons)
+    return Agreement(defined, reasons)

@@ -21,9 +21,9 @@ def binary_verdict(text: str) -> bool | None:
 
 
 def _verdict(own: str) -> bool | None:
-    for found in last_first(own):
-        if "verdict" in found.fields:
-            return None if found.is_contested("verdict") else yes_or_no(found.fields["verdict"])
+    for match in last_first(own):
+        if "verdict" in match.fields:
+            return None if match.is_contested("verdict") else yes_or_no(match.fields["verdict"])
     return None
 
 
@@ -36,8 +36,8 @@ def yes_or_no(value: JSON) -> bool | None:
 
 def verdict_reason(text: str) -> str | None:
     """The reason of the object that `binary_verdict` reads, `None` if there is none."""
-    for found in last_first(after_thinking(text)):
-        if "verdict" in found.fields:
-            reason = found.fields.get("reason")
+    for match in last_first(after_thinking(text)):
+        if "verdict" in match.fields:
+            reason = match.fields.get("reason")
             return scrub(reason) if isinstance(reason, str) else None
     return None

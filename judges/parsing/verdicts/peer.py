@@ -33,23 +33,23 @@ def score_object(text: str, scale: tuple[int, int] = (0, 100)) -> ScoreObject | 
 
 
 def _last_usable(own: str, scale: tuple[int, int]) -> ScoreObject | None:
-    for found in last_first(own):
-        score = _whole_score(found.fields.get("score"), scale)
+    for match in last_first(own):
+        score = _whole_score(match.fields.get("score"), scale)
         if score is not None:
-            reasoning = found.fields.get("reasoning")
+            reasoning = match.fields.get("reasoning")
             words = scrub(reasoning) if isinstance(reasoning, str) else None
-            return None if found.is_contested("score") else ScoreObject(score, words)
+            return None if match.is_contested("score") else ScoreObject(score, words)
     return None
 
 
 def _whole_score(value: JSON, scale: tuple[int, int]) -> int | None:
     low, high = scale
     if isinstance(value, str):
-        found = _SCORE_IN_WORDS.fullmatch(value.strip())
-        is_percent = found is not None and "%" in value
-        if found is None or found[2] not in (None, str(high)) or (is_percent and scale != (0, 100)):
+        match = _SCORE_IN_WORDS.fullmatch(value.strip())
+        is_percent = match is not None and "%" in value
+        if match is None or match[2] not in (None, str(high)) or (is_percent and scale != (0, 100)):
             return None
-        value = int(found[1])
+        value = int(match[1])
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1:
         return None
     return int(value) if low <= value <= high else None

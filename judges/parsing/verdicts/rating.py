@@ -30,10 +30,10 @@ def rating(text: str) -> int | None:
 
 def _final_number(own: str) -> int | None:
     ending = " ".join(own[-_LOOKED_AT:].split())
-    found = _RATING.search(ending)
-    if found is None or _NOT_ALONE.search(ending[: found.start(1)]):
+    match = _RATING.search(ending)
+    if match is None or _NOT_ALONE.search(ending[: match.start(1)]):
         return None
-    value = int(found.group(1))
+    value = int(match.group(1))
     return value if 1 <= value <= 10 else None
 
 
@@ -45,5 +45,5 @@ def rating_official(text: str) -> int | None:
     Source:
         allenai/reward-bench, its ratings of the Ties subset.
     """
-    found = _OFFICIAL_RATING.search(text.strip())
-    return int(found.group(1)) if found else None
+    match = _OFFICIAL_RATING.search(text.strip())
+    return int(match.group(1)) if match else None

@@ -44,10 +44,10 @@ def _behind_tag(tag: str, own: str, scale: tuple[int, int]) -> int | None:
     of_highest = rf"(?: ?(?:/|out of) ?{high})?"
     number = rf"(-?[0-9]{{1,9}}){of_highest}"
     wrapped = rf"(?:{number}|\( ?{number} ?\){of_highest}|\[ ?{number} ?\]{of_highest})"
-    found = re.fullmatch(rf"(?:: ?)?{wrapped} ?\.?", line)
-    if found is None:
+    match = re.fullmatch(rf"(?:: ?)?{wrapped} ?\.?", line)
+    if match is None:
         return None
-    value = int(next(group for group in found.groups() if group is not None))
+    value = int(next(group for group in match.groups() if group is not None))
     return value if low <= value <= high else None
 
 

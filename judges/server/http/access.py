@@ -29,8 +29,8 @@ class Access:
         """
         scheme, _, given = (authorization or "").partition(" ")
         presented = given.strip().encode("utf-8", "surrogateescape") if scheme.lower() == _SCHEME else b""
-        found: str | None = None
+        known_name: str | None = None
         for name, token in self._tokens.items():
             if hmac.compare_digest(presented, token) and presented:
-                found = name
-        return found
+                known_name = name
+        return known_name

@@ -29,14 +29,14 @@ async def read_object(request: web.Request, settings: RewardServerSettings) -> M
     try:
         data = await asyncio.wait_for(request.read(), settings.body_timeout)
     except asyncio.TimeoutError:
-        said = f"the body did not come within {settings.body_timeout:g} seconds"
-        raise RequestError(408, "timeout", said, is_unread=True) from None
+        reason = f"the body did not come within {settings.body_timeout:g} seconds"
+        raise RequestError(408, "timeout", reason, is_unread=True) from None
     except web.HTTPRequestEntityTooLarge:
-        said = f"the body is larger than {settings.max_body_mb:g} MB (--max_body_mb)"
-        raise RequestError(413, "too_large", said, is_unread=True) from None
+        reason = f"the body is larger than {settings.max_body_mb:g} MB (--max_body_mb)"
+        raise RequestError(413, "too_large", reason, is_unread=True) from None
     except web.RequestPayloadError as error:
-        said = "the body could not be read: it ends early, or is not compressed as its Content-Encoding says"
-        raise RequestError(400, "malformed", said, is_unread=True) from error
+        reason = "the body could not be read: it ends early, or is not compressed as its Content-Encoding says"
+        raise RequestError(400, "malformed", reason, is_unread=True) from error
     try:
         value = wire.loads(data)  # accepts lone surrogates: trainers cut texts at tokens
     except ValueError as error:
@@ -55,8 +55,8 @@ def validated(model: type[BodyT], raw: Mapping[str, JSON]) -> BodyT:
     try:
         return model.model_validate(raw)
     except ValidationError as error:
-        said = [_explained(wrong, model) for wrong in error.errors()[:_SHOWN_ERRORS]]
-        raise RequestError(422, "invalid", "; ".join(said)) from error
+        reasons = [_explained(wrong, model) for wrong in error.errors()[:_SHOWN_ERRORS]]
+        raise RequestError(422, "invalid", "; ".join(reasons)) from error
 
 
 def _explained(wrong: ErrorDetails, model: type[BaseModel]) -> str:

@@ -92,8 +92,10 @@ def document(mounts: Mapping[str, JudgeMount], adapters: Sequence[Adapter[Any]],
     for name, mount in mounts.items():
         prefix, who = (f"/{name}" if name else ""), f"{mount.judge} judge ({mount.judge_model_name})"
         for adapter in adapters:
-            said = f"{adapter.name}: scores of the {who}"
-            paths[prefix + adapter.path] = {"post": _operation(said, _ANSWERS[adapter.path], body=bodies[adapter.path])}
+            summary = f"{adapter.name}: scores of the {who}"
+            paths[prefix + adapter.path] = {
+                "post": _operation(summary, _ANSWERS[adapter.path], body=bodies[adapter.path])
+            }
         paths[f"{prefix}/seed_session"] = {
             "post": _operation("nemo_gym: nothing to seed", _ANY_OBJECT, body=_ANY_OBJECT)
         }

@@ -50,11 +50,11 @@ def text_of(conversation: TextOrMessages) -> str:
     """A conversation as one text: the only user turn, or all turns with their roles."""
     if isinstance(conversation, str):
         return conversation
-    said = [turn for turn in conversation if turn.text]
-    asked = [turn for turn in said if turn.role == "user"]
-    if len(asked) == 1 and all(turn.role in ("user", "system", "developer") for turn in said):
+    filled = [turn for turn in conversation if turn.text]
+    asked = [turn for turn in filled if turn.role == "user"]
+    if len(asked) == 1 and all(turn.role in ("user", "system", "developer") for turn in filled):
         return asked[0].text
-    return "\n\n".join(f"{turn.role}: {turn.text}" for turn in said)
+    return "\n\n".join(f"{turn.role}: {turn.text}" for turn in filled)
 
 
 BodyT = TypeVar("BodyT", bound=BaseModel)

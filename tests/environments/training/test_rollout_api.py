@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from environments.training.rollout_api import ApiRefused, ApiStatus, ApiUnavailable, RolloutApi
+from environments.training.rollout_api import ApiRefusal, ApiStatus, ApiUnavailable, RolloutApi
 from environments.training.rollout_api import Trainer as Wanted
 from tests.scripted import Json, Recorded, Reply, refusing
 from tests.trainer import RunApi, ScriptedServer, Trainer, registration, training
@@ -78,7 +78,7 @@ async def test_nobody_there(call: Call) -> None:
 async def test_what_waiting_does_not_mend(status: int) -> None:
     with_trainer = {"/info": Reply(body={"batch_size": 8, "max_token_len": -1})}
     async with scripted(with_trainer, Reply(status=status, body={"detail": "scores: not a number"})) as (api, _):
-        with pytest.raises(ApiRefused, match="scores: not a number"):
+        with pytest.raises(ApiRefusal, match="scores: not a number"):
             await api.send(GROUP, 0)
 
 

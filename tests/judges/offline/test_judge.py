@@ -13,7 +13,7 @@ from judges.core.scale import Scale
 from judges.llm.wire import Message
 from judges.offline.answers import answers
 from judges.offline.known import BUILT_IN
-from judges.offline.reader import Reading, read_prompt
+from judges.offline.reader import ParsedPrompt, read_prompt
 from judges.pairwise.prompt import choice_messages
 from judges.parsing.verdicts import arena_label, binary_verdict, choice_letter
 from judges.rubrics.prompt import Rubric, read_score, rubric_messages
@@ -30,7 +30,7 @@ HOSTILE = st.lists(st.sampled_from([*PROMPTS, *CRITIQUES, *VERDICTS, *MARKERS, "
 TEXTS = st.text() | HOSTILE.map("\n".join) | HOSTILE.map("\n\n".join)
 
 
-def reading_of(messages: list[Message]) -> Reading | None:
+def reading_of(messages: list[Message]) -> ParsedPrompt | None:
     return read_prompt(request_of(messages).messages, BUILT_IN)
 
 
