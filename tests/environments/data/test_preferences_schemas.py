@@ -119,6 +119,13 @@ def test_helpsteer3_without_a_preference_or_on_another_scale() -> None:
             read(**row, overall_preference=other)
 
 
+@pytest.mark.parametrize("name", ["response1", "response2"])
+def test_helpsteer3_with_a_response_that_is_no_text_is_an_error(name: str) -> None:
+    row = {"context": say((U, "Q?")), "response1": "first", "response2": "second", "overall_preference": 1}
+    with pytest.raises(DataError, match="overall_preference from -3 to 3"):
+        read(**{**row, name: 7})
+
+
 def test_nectar_takes_the_best_rank_and_leaves_out_its_ties() -> None:
     ranks = [("worst", 3.0), ("best", 1.0), ("as good", 1.0), ("worse", 2.0)]
     answers = [{"answer": text, "rank": rank, "model": "m"} for text, rank in ranks]

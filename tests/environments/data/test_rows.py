@@ -143,6 +143,8 @@ def test_reading_what_is_in_order_says_nothing(
         ("rows.json", "{", "not JSON"),
         ("rows.csv", "", "no rows"),
         ("rows.csv", "uid,prompt\n", "no rows"),
+        ("rows.csv", "uid,prompt\na,Q?\nb,Q?,more\n", "cannot be loaded: .*line 3"),
+        ("rows.csv", b"uid,prompt\na,caf\xe9\n", "cannot be loaded: .*utf-8"),
         ("rows.parquet", "nope", "cannot be loaded: .*[Pp]arquet"),
     ],
 )
