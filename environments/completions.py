@@ -114,7 +114,7 @@ class Policy:
                     max_tokens=config.eval_max_tokens,
                     keep=lambda choice: (
                         False
-                    ),  # a client that also judges may have a cache; answers are always sampled anew
+                    ),  # never cached: every answer is a new sample, also from a client that judges with a cache
                 )
             except EndpointError as error:
                 runs.append(CallRun(attempts=error.attempts, usage=error.usage))

@@ -1,4 +1,4 @@
-"""The public face of JudgeGym: what a script or a notebook imports.
+"""The public interface of JudgeGym, for scripts and notebooks.
 
     from judgegym import RubricJudge
 
@@ -6,7 +6,7 @@
                         judge_base_url="https://api.openai.com/v1", judge_api_key_env="OPENAI_API_KEY")
     table = await judge.judge("What is 2 + 2?", ["4", "5", "It is four."])    # in a script: judge.judge_sync(…)
 
-Names are imported when they are used, so that `import judgegym` costs nothing.
+Names are imported when they are used, so that `import judgegym` is fast.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    """Import a name of `__all__` from its home.
+    """Import a name of `__all__` from its module.
 
     Raises:
-        AttributeError: there is no such name.
+        AttributeError: the name is not in `__all__`.
     """
     if name not in _HOMES:
         raise AttributeError(f"module 'judgegym' has no attribute {name!r}")

@@ -1,7 +1,7 @@
-"""The judges as a script or a notebook uses them.
+"""The judges for scripts and notebooks.
 
-Each judge takes its settings as keyword arguments: those of its room (`judges/<room>/settings.py`), the same names as
-on the command line without `--env.`. `judge` is for async code, `judge_sync` does the same from anywhere else.
+Each judge takes the settings of its package (`judges/<package>/settings.py`) as keyword arguments, with the names of
+the command line without `--env.`. Call `judge` in async code, and `judge_sync` in code without `await`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ DetailT = TypeVar("DetailT")
 
 
 class OpenJudge(Generic[CaseT, DetailT]):
-    """A judge that opens its endpoint at the first call and closes it at the end of the process, or of `with`."""
+    """A judge that connects to its endpoint at the first call, until the end of the process or of `with`."""
 
     def __init__(
         self,
@@ -46,13 +46,13 @@ class OpenJudge(Generic[CaseT, DetailT]):
         *,
         offline: bool,
     ) -> None:
-        """Check the settings; open nothing.
+        """Check the settings; connections are opened at the first call.
 
         Args:
-            settings_type: the settings of the judge's room.
-            settings: what is given, by name.
+            settings_type: the settings class of the judge.
+            settings: the given settings by name.
             factory: makes the judge.
-            offline: let the stand-in play the judge model: no key, no network, and scores that mean nothing.
+            offline: use the stand-in as the judge model, without key or network; its scores mean nothing.
 
         Raises:
             SettingsError: a setting is unknown or wrong.
@@ -76,7 +76,7 @@ class OpenJudge(Generic[CaseT, DetailT]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close."""
+        """Close the endpoint's connections."""
         self.close()
 
 
@@ -92,7 +92,7 @@ class RubricJudge(OpenJudge[RubricCase, RubricDetail]):
     """
 
     def __init__(self, rubric: str | Rubric, *, offline: bool = False, **settings: object) -> None:
-        """Judge by `rubric`; a text is a rubric on the settings' scale (1 to 5 unless set).
+        """Judge by `rubric`; a text becomes a rubric on the scale of the settings (default 1 to 5).
 
         Raises:
             SettingsError: a setting is unknown or wrong.
@@ -110,7 +110,7 @@ class RubricJudge(OpenJudge[RubricCase, RubricDetail]):
     def judge_sync(
         self, question: str, answers: str | Sequence[str], *, reference: str | None = None
     ) -> JudgmentTable[RubricDetail]:
-        """As `judge`, where there is nothing to await it."""
+        """The same as `judge`, in code without `await`."""
         return BACKGROUND.run(self._judge(_listed(answers), self._cases(question, answers, reference)))
 
     def _cases(self, question: str, answers: str | Sequence[str], reference: str | None) -> list[RubricCase]:
@@ -118,7 +118,7 @@ class RubricJudge(OpenJudge[RubricCase, RubricDetail]):
 
 
 class AspectJudge(OpenJudge[AspectCase, PanelDetail]):
-    """Answers yes/no questions about answers, each settled by a majority of votes.
+    """Judges answers by aspects: yes/no questions, each decided by a majority of votes.
 
     Example:
         >>> with AspectJudge(aspects=["harmfulness", "correctness"], offline=True) as judge:
@@ -138,14 +138,14 @@ class AspectJudge(OpenJudge[AspectCase, PanelDetail]):
     async def judge(
         self, question: str, answers: str | Sequence[str], *, context: str | None = None, reference: str | None = None
     ) -> JudgmentTable[PanelDetail]:
-        """Judge each answer; `context` is what it was to use, `reference` what it is compared with."""
+        """Judge each answer; `context` is what it should use, `reference` what it is compared with."""
         cases = self._cases(question, answers, context, reference)
         return await BACKGROUND.join(self._judge(_listed(answers), cases))
 
     def judge_sync(
         self, question: str, answers: str | Sequence[str], *, context: str | None = None, reference: str | None = None
     ) -> JudgmentTable[PanelDetail]:
-        """As `judge`, where there is nothing to await it."""
+        """The same as `judge`, in code without `await`."""
         return BACKGROUND.run(self._judge(_listed(answers), self._cases(question, answers, context, reference)))
 
     def _cases(
@@ -165,7 +165,7 @@ class ArenaHardJudge(OpenJudge[ArenaCase, ArenaDetail]):
     """
 
     def __init__(self, *, offline: bool = False, **settings: object) -> None:
-        """Judge by Arena-Hard's prompt, or that of the settings.
+        """Judge with the built-in prompt of the protocol, or with `judge_system_prompt`.
 
         Raises:
             SettingsError: a setting is unknown or wrong.
@@ -177,7 +177,7 @@ class ArenaHardJudge(OpenJudge[ArenaCase, ArenaDetail]):
         return await BACKGROUND.join(self._judge(_listed(answers), self._cases(question, answers, baseline)))
 
     def judge_sync(self, question: str, answers: str | Sequence[str], *, baseline: str) -> JudgmentTable[ArenaDetail]:
-        """As `judge`, where there is nothing to await it."""
+        """The same as `judge`, in code without `await`."""
         return BACKGROUND.run(self._judge(_listed(answers), self._cases(question, answers, baseline)))
 
     def _cases(self, question: str, answers: str | Sequence[str], baseline: str) -> list[ArenaCase]:
@@ -208,7 +208,7 @@ class PeerJudge(OpenJudge[PeerCase, PeerDetail]):
         return await BACKGROUND.join(self._judge(_listed(answers), self._cases(question, answers)))
 
     def judge_sync(self, question: str, answers: str | Sequence[str]) -> JudgmentTable[PeerDetail]:
-        """As `judge`, where there is nothing to await it."""
+        """The same as `judge`, in code without `await`."""
         return BACKGROUND.run(self._judge(_listed(answers), self._cases(question, answers)))
 
     def _cases(self, question: str, answers: str | Sequence[str]) -> list[PeerCase]:
@@ -216,5 +216,5 @@ class PeerJudge(OpenJudge[PeerCase, PeerDetail]):
 
 
 def _listed(answers: str | Sequence[str]) -> list[str]:
-    """One answer or several, as several."""
+    """The answers as a list; a single answer becomes a list of one."""
     return [answers] if isinstance(answers, str) else list(answers)

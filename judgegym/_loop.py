@@ -1,7 +1,7 @@
-"""One event loop on a thread of its own, for all judges of a process.
+"""One event loop on a background thread, for all judges of a process.
 
-Guarantees: the same judge works in a script without an event loop, in a notebook that runs one, and in async code;
-HTTP sessions belong to one loop and are closed on it when the process ends, so that none is reported as unclosed.
+Guarantees: the same judge works in a script without an event loop, in a notebook that runs one, and in async code. HTTP
+sessions belong to one loop and are closed on it when the process ends, so that aiohttp reports no unclosed session.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ class BackgroundLoop:
     """Runs coroutines on a thread that starts with the first one."""
 
     def __init__(self) -> None:
-        """Start nothing yet."""
+        """Create no thread yet."""
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closers: list[Callable[[], Coroutine[Any, Any, None]]] = []
 
     def submit(self, work: Coroutine[Any, Any, ResultT]) -> Future[ResultT]:
-        """Begin `work`; its result or exception is the future's."""
+        """Start `work`; the future gets its result or exception."""
         return asyncio.run_coroutine_threadsafe(work, self._running())
 
     def run(self, work: Coroutine[Any, Any, ResultT]) -> ResultT:
-        """Wait for `work` on the calling thread; Ctrl-C cancels it."""
+        """Block the calling thread until `work` is done; Ctrl-C cancels it."""
         future = self.submit(work)
         try:
             return future.result()
@@ -49,7 +49,7 @@ class BackgroundLoop:
         self._closers.append(close)
 
     def forget(self, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Do not call `close` any more; what it would have closed is closed."""
+        """Do not call `close` at the end of the process, because it has been called already."""
         self._closers = [kept for kept in self._closers if kept != close]
 
     def _running(self) -> asyncio.AbstractEventLoop:
@@ -75,4 +75,4 @@ async def _close_all(closers: list[Callable[[], Coroutine[Any, Any, None]]]) -> 
 
 
 BACKGROUND = BackgroundLoop()
-"""The process's one background loop."""
+"""The only background loop of the process."""

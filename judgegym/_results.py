@@ -1,4 +1,4 @@
-"""Judgments of several answers, as a sequence that shows itself as a table."""
+"""Judgments of several answers: a sequence that prints as a table."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class JudgmentTable(Sequence[Judgment[DetailT]], Generic[DetailT]):
     """One judgment for each answer, in the order of the answers.
 
     Attributes:
-        answers: what was judged.
-        judgments: one for each answer; a judge that failed is a judgment without a score, and says why.
+        answers: the texts under judgment.
+        judgments: one for each answer; if the judge failed, a judgment without a score, with the reason.
 
     Example:
         >>> from judges.core.judgment import Judgment, Status
@@ -37,11 +37,11 @@ class JudgmentTable(Sequence[Judgment[DetailT]], Generic[DetailT]):
 
     @property
     def scores(self) -> list[float | None]:
-        """The judgments' scores, in the judge's own range; `None` where the judge failed."""
+        """The scores of the judgments, in the judge's own range; `None` if the judge failed."""
         return [judgment.score for judgment in self.judgments]
 
     def table(self) -> TextTable:
-        """Answers with their scores, labels and the judge's words."""
+        """The answers with their scores, labels and explanations."""
         rows = [
             (
                 answer,
@@ -65,7 +65,7 @@ class JudgmentTable(Sequence[Judgment[DetailT]], Generic[DetailT]):
         return self.judgments[place]
 
     def __len__(self) -> int:
-        """How many answers were judged."""
+        """The number of answers."""
         return len(self.judgments)
 
     def __iter__(self) -> Iterator[Judgment[DetailT]]:
@@ -77,5 +77,5 @@ class JudgmentTable(Sequence[Judgment[DetailT]], Generic[DetailT]):
         return str(self.table())
 
     def _repr_html_(self) -> str:
-        """The table as a notebook shows it."""
+        """The table as HTML, for notebooks."""
         return self.table()._repr_html_()

@@ -1,6 +1,6 @@
-"""Peer evaluation with self-critique, for a script or a notebook: models answer, and score each other's answers.
+"""Peer evaluation with self-critique, for scripts and notebooks: models answer, and score each other's answers.
 
-Source: the specification's notebook (Rationale-Based Self-Critique Loops); names and shapes of its results are kept.
+Source: the specification's notebook (Rationale-Based Self-Critique Loops); the results have its names and types.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ModelAnswer(TypedDict):
 
 
 class PeerScore(TypedDict):
-    """One model's score of another's answer, 0 to 100; `None` where the judge failed, with the reason in `error`."""
+    """One model's score of another's answer, 0 to 100; `None` if the judge failed, with the reason in `error`."""
 
     evaluating_model: str
     evaluated_model: str
@@ -44,7 +44,7 @@ class PeerScore(TypedDict):
 
 
 class CritiqueEntry(TypedDict):
-    """One round of self-critique of one score; a round that failed has no score and no reasoning after it."""
+    """One round of self-critique of one score; after a failed round score and reasoning are `None`."""
 
     evaluating_model: str
     evaluated_model: str
@@ -59,10 +59,10 @@ class RL4FEvaluator:
     r"""Lets models answer a question, score each other by a rubric, and critique and revise their scores.
 
     Attributes:
-        user_query_answers: each model's answer.
-        evaluation_query_answers: each judge's last score of each candidate.
-        critique_history: for each round of critique its entries; a score that a round left as it was is not asked
-            about again.
+        user_query_answers: the answer of each model.
+        evaluation_query_answers: the last score of each candidate by each judge.
+        critique_history: the entries of each round of critique; a score that a round did not change has no further
+            entry.
 
     Example:
         >>> evaluator = RL4FEvaluator("model-a", "model-b", "model-c", offline=True)
@@ -76,14 +76,14 @@ class RL4FEvaluator:
     def __init__(
         self, *models: str | Mapping[str, object], include_self: bool = False, offline: bool = False, **settings: object
     ) -> None:
-        """Name the models.
+        """Set up the models.
 
         Args:
             models: names of models at the endpoint of the settings, or mappings of `name`, `model_name`, `base_url`,
-                `api_key_env` and so on for models with an endpoint of their own.
-            include_self: let models score their own answers as well.
-            offline: let the stand-in play all models: no key, no network, and scores that mean nothing.
-            settings: those of a judge (`judge_base_url`, `judge_temperature`, …), shared by all models.
+                `api_key_env` and so on for models with their own endpoint.
+            include_self: let each model score its own answer, too.
+            offline: use the stand-in for all models, without key or network; its scores mean nothing.
+            settings: settings of a judge (`judge_base_url`, `judge_temperature`, …) for all models.
 
         Raises:
             SettingsError: there are fewer than two models, two have one name, or a setting is unknown or wrong.
@@ -98,12 +98,12 @@ class RL4FEvaluator:
         self.critique_history: list[list[CritiqueEntry]] = []
 
     async def evaluate(self, user_query: str, rubric: str = DEFAULT_RUBRIC, iterations: int = 2) -> None:
-        """Answer, score and critique.
+        """Let the models answer, score each other, and critique and revise their scores.
 
         Args:
-            user_query: what every model is asked.
-            rubric: by what answers are scored.
-            iterations: the first scores, and `iterations` − 1 rounds of critique.
+            user_query: the question to every model.
+            rubric: the rubric by which answers are scored.
+            iterations: 1 for the first scores, plus the number of rounds of critique.
 
         Raises:
             ValueError: `iterations` is below 1.
@@ -112,11 +112,11 @@ class RL4FEvaluator:
         await BACKGROUND.join(self._evaluate(user_query, rubric, iterations))
 
     def evaluate_sync(self, user_query: str, rubric: str = DEFAULT_RUBRIC, iterations: int = 2) -> None:
-        """As `evaluate`, where there is nothing to await it."""
+        """The same as `evaluate`, in code without `await`."""
         BACKGROUND.run(self._evaluate(user_query, rubric, iterations))
 
     def score_table(self) -> TextTable:
-        """The last scores, judges as rows and candidates as columns; `–` where there is none."""
+        """The last scores, with judges as rows and candidates as columns; `–` for a missing score."""
         scores = {
             (entry["evaluating_model"], entry["evaluated_model"]): entry for entry in self.evaluation_query_answers
         }
@@ -129,7 +129,7 @@ class RL4FEvaluator:
         return TextTable(("judge \\ candidate", *self._models), rows)
 
     def format_critique_entry(self, item: CritiqueEntry) -> str:
-        """One entry of the history, before and after, for people."""
+        """One entry of the history as text, with score and reasoning before and after."""
         raw = item["raw_response"].replace("\n", "\n    ")
         return "\n".join(
             (

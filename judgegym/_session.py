@@ -1,7 +1,7 @@
-"""A judge with what it needs to run: its client, its cache and, offline, its stand-in.
+"""A judge with the resources that it needs: its client, its cache and, offline, its stand-in.
 
 Guarantees: nothing is opened before the first case; everything is closed by `close`, at the end of a `with` block, or
-when the process ends; the judge runs on the process's background loop, whatever loop the caller has.
+when the process ends; the judge always runs on the background loop of the process.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DetailT = TypeVar("DetailT")
 
 
 async def stand_in_settings(stack: AsyncExitStack, settings: JudgeSettings) -> JudgeSettings:
-    """The settings with a stand-in in place of their endpoint; `stack` stops it."""
+    """The settings with the URL of a stand-in as endpoint; `stack` stops the stand-in."""
     from judges.offline import StandIn  # late: only offline use starts a child process
 
     stand_in = await stack.enter_async_context(StandIn())
@@ -51,7 +51,7 @@ class JudgeSession(Generic[CaseT, DetailT]):
     def __init__(
         self, settings: JudgeSettings, build: Callable[[ChatClient], Judge[CaseT, DetailT]], *, offline: bool
     ) -> None:
-        """Open nothing yet; `build` makes the judge from its client."""
+        """Set up the session without opening anything; `build` makes the judge from its client."""
         self._settings = settings
         self._build = build
         self._offline = offline
@@ -74,7 +74,7 @@ class JudgeSession(Generic[CaseT, DetailT]):
                 stack = AsyncExitStack()
                 try:
                     self._judge = self._build(await self._client(stack))
-                except BaseException:  # raised on, with nothing left open
+                except BaseException:  # any error, also a cancellation: close what is open, and raise it
                     await stack.aclose()
                     raise
                 self._stack = stack
@@ -84,7 +84,7 @@ class JudgeSession(Generic[CaseT, DetailT]):
     async def _client(self, stack: AsyncExitStack) -> ChatClient:
         if not self._offline:
             return await open_client(stack, self._settings)
-        # The stand-in's port is another one each time, its answers are not.
+        # The port of a stand-in differs each time, but its answers do not: they stay in the cache under one identity.
         return await open_client(stack, await stand_in_settings(stack, self._settings), identity="--offline")
 
     async def close(self) -> None:

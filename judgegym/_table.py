@@ -1,4 +1,4 @@
-"""A table that shows itself: text where it is printed, HTML in a notebook."""
+"""A table that prints as text, and as HTML in a notebook."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LONGEST_CELL = 300
 class TextTable:
     """A header and rows of text.
 
-    Model text is data: nothing in a cell is markup, and cells are cut at 300 characters.
+    Cells may hold text of models: no cell is read as markup, and cells are cut at 300 characters.
 
     Example:
         >>> print(TextTable(("answer", "score"), (("4", "1.0"), ("5", "0.0"))))
@@ -39,7 +39,7 @@ class TextTable:
         return "\n".join([*([self.title] if self.title else []), padded[0], rule, *padded[1:]])
 
     def _repr_html_(self) -> str:
-        """The table as a notebook shows it."""
+        """The table as HTML, for notebooks."""
         title = f"<caption>{html.escape(self.title)}</caption>" if self.title else ""
         head = "".join(f"<th>{html.escape(name)}</th>" for name in self.header)
         body = "".join(

@@ -1,4 +1,4 @@
-"""Run all rows of an evaluation, at most so many at once, and append each sample to the run directory.
+"""Run all rows of an evaluation, with a limit on rows in flight, and append each sample to the run directory.
 
 Stops early if nothing succeeds: an endpoint is down or refuses the requests, and further rows would cost money for
 nothing.

@@ -107,11 +107,11 @@ def show_table(table: Table) -> None:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationProgress:
-    """How far an evaluation has come.
+    """The progress of an evaluation.
 
     Attributes:
-        rows: how many are done, those of an earlier run among them.
-        words: what the headline metric is.
+        rows: the number of rows done, including those of an earlier run.
+        words: the label of the headline metric.
         headline: its value so far, if it has one.
         failures: rows that failed so far.
         judge_cost: US dollars so far.
@@ -154,14 +154,14 @@ class ProgressDisplay:
             self._bar.stop()
 
     def begin_with(self, done: int) -> None:
-        """So many rows are an earlier run's."""
+        """Set the number of rows that an earlier run has finished."""
         self._done = self._begun_with = done
         if self._bar is not None:
             self._bar.update(self._row, completed=done)
 
     @contextmanager
     def following(self, look: Callable[[], EvaluationProgress]) -> Iterator[None]:
-        """Show what `look` finds, a few times a second and once more at the end."""
+        """Show the progress that `look` returns, a few times a second and once more at the end."""
         self._timer = asyncio.get_running_loop().call_later(_REFRESH_S, self._refresh, look)
         try:
             yield
@@ -174,7 +174,7 @@ class ProgressDisplay:
         self._timer = asyncio.get_running_loop().call_later(_REFRESH_S, self._refresh, look)
 
     def show(self, progress: EvaluationProgress) -> None:
-        """Show how far the evaluation has come; where there is no terminal, if it has passed another tenth."""
+        """Show the progress; without a terminal, only after each further tenth of the rows."""
         before, self._done = self._done, progress.rows
         seconds = time.monotonic() - self._started
         rate = f"{(self._done - self._begun_with) / seconds:.1f} rows/s" if seconds > 0 else ""

@@ -26,7 +26,7 @@ class RowRunner(Generic[TaskT, DetailT]):
     """Evaluates the rows of one evaluation."""
 
     def __init__(self, env: JudgedEnv[Any, TaskT, DetailT]) -> None:
-        """Ask nobody yet."""
+        """Set up the runner; no call is made yet."""
         self._env = env
         self._existing: dict[str, Completion] = {}
         self.asks_policy = False
@@ -46,7 +46,7 @@ class RowRunner(Generic[TaskT, DetailT]):
         for task in tasks:
             answer = env.dataset_answer(task)
             if answer is not None:
-                self._existing[task.uid] = Completion(answer)  # nobody asked it for thinking
+                self._existing[task.uid] = Completion(answer)  # not checked for thinking: no policy was asked for it
         if len(self._existing) < len(tasks):
             _ = env.clients.policy
             self.asks_policy = True
@@ -97,7 +97,7 @@ class RowRunner(Generic[TaskT, DetailT]):
             asking = (env.clients.policy.complete(conversation) for conversation in env.conversations(task))
             replies = await asyncio.gather(
                 *asking, return_exceptions=True
-            )  # wait for all, so that no call goes on in the background
+            )  # wait for all, so that no call is left running
             for reply in replies:
                 if isinstance(reply, EndpointError):
                     run = SampleRun(time.monotonic() - started)

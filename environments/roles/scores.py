@@ -48,7 +48,7 @@ def judgment_of_scores(
 
 def _read(text: str, settings: RubricJudgeSettings) -> RubricScore:
     score = read_score(text, settings.output_format, settings.scale)
-    # The text stands in the sample already, as the policy's answer.
+    # The sample holds the text already, as the policy's answer.
     return RubricScore(score, None, "", is_strict_feedback(text, settings.output_format, settings.scale))
 
 

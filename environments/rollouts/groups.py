@@ -31,8 +31,8 @@ from judges.llm.wire import JSON
 logger = logging.getLogger(__name__)
 
 GroupOutcome = Literal["sent", "dropped", "failed", "retry"]
-"""sent: the sink took the group. dropped: it is of no use to a trainer, or was refused. failed: the policy or the judge
-failed. retry: the policy failed for a reason that may pass."""
+"""sent: the sink took the group. dropped: it is of no use to a trainer, or the sink refused it. failed: the policy or
+the judge failed. retry: the policy failed for a reason that may pass."""
 
 RecordRollout = Callable[[MetricAggregator, int], None]
 """Records the environment's own metrics of the rollout with a number."""
@@ -45,7 +45,7 @@ class Recorder(Protocol):
         """Record a judged group, before it is sent or dropped."""
 
     def record_sent(self, sequences: int) -> None:
-        """Record that the sink took a group of so many sequences."""
+        """Record that the sink took a group with this many sequences."""
 
     def record_dropped(self, reason: str) -> None:
         """Record that a group was dropped."""

@@ -62,7 +62,7 @@ class ChatSource:
         *,
         settled: Literal["chat", "retokenize"] | None,
     ) -> None:
-        """Sample through `client`; `settled` is `None` for `auto`."""
+        """Sample through `client`; `settled` is the source of the tokens, `None` for `auto`."""
         self._client = client
         self._config = config
         self._retokenizer = retokenizer

@@ -79,7 +79,7 @@ class TrainingMetrics:
             window.no_signal += 1
 
     def record_sent(self, sequences: int) -> None:
-        """Record that the sink took a group of so many sequences."""
+        """Record that the sink took a group with this many sequences."""
         self._window.sequences += sequences
 
     def record_dropped(self, reason: str) -> None:

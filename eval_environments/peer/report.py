@@ -54,7 +54,7 @@ class PeerResults:
         return max((entry.round for _, cell in self.cells for entry in cell.rounds), default=0)
 
     def scores(self, number: int) -> ScoreMatrix:
-        """The scores after a round; of 0, ahead of the first."""
+        """The scores after a round; 0: before the first round."""
         place = {uid: query for query, uid in enumerate(self.uids)}
         found = [
             (place[uid], self.judges.index(cell.judge), self.candidates.index(cell.candidate), float(score))
@@ -108,7 +108,7 @@ def _cell(value: float | None, missing: int) -> str:
 
 
 def score_csv(results: PeerResults, number: int) -> bytes:
-    """`score_table` as CSV: numbers alone, an empty cell where there is none."""
+    """`score_table` as CSV: only numbers, and an empty cell for a missing score."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("judge", *results.candidates))
@@ -259,7 +259,7 @@ def _markdown(table: Table) -> str:
 
 
 def _history_entry(uid: str, cell: PeerCell, entry: CritiqueRound) -> str:
-    """One round for people, indented so that nothing in it is taken for markup."""
+    """One round as Markdown, indented so that no text in it is read as markup."""
     lines = [
         f"Query: {uid}",
         f"Judge: {cell.judge}  →  Candidate: {cell.candidate}",

@@ -1,10 +1,9 @@
 """The Arena-Hard judge: a policy's answer against a baseline's, in both orders at once.
 
 The layout of the user message and the extraction of labels are those of lmarena/arena-hard-auto. The system prompts are
-not its text: `three_way` is the specification's, with three labels; `arena_hard_v0.1` asks for the same steps and the
-same five labels as the published prompt, where a strong verdict counts three times, but is worded anew. Numbers to
-compare with published ones need the published prompt as `judge_system_prompt`. A judgment has a score only if both
-games have a verdict.
+not: `three_way` is the specification's, with three labels; `arena_hard_v0.1` is a rewording of the published prompt,
+with the same steps and the same five labels, of which strong ones count three times. To compare with published numbers,
+set the published prompt as `judge_system_prompt`. A judgment has a score only if both games have a verdict.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ GameOrder = Literal["model_is_a", "model_is_b"]
 RowOutcome = Literal["win", "tie", "loss"]
 
 _COMPONENTS: Mapping[GameOrder, str] = {"model_is_a": "game_1", "model_is_b": "game_2"}
-# What a text would need in order to pass for one of the markers below.
+# Substrings that a text needs to look like one of the markers below.
 _LOOKALIKES = ("<|", "start of assistant", "end of assistant")
 
 # By label: the value for A (1 won, 0.5 tied, 0 lost), and whether it is strong.
@@ -56,14 +55,14 @@ class ArenaCase:
 
 @dataclass(frozen=True, slots=True)
 class Game:
-    """One order of the pair.
+    """One of the two games of a row, with the answers in one order.
 
     Attributes:
         order: whose answer is shown as Assistant A's.
-        label: the verdict, `None` if none could be had.
-        text: the judge's text that holds the verdict; without one, the last text there was.
-        earlier_texts: texts without a verdict, after each of which the judge was asked once more.
-        reasoning: what the endpoint returned apart from `text`.
+        label: the verdict; `None` without one.
+        text: the judge's text with the verdict; without a verdict, its last text.
+        earlier_texts: earlier texts without a verdict, after each of which the judge was asked again.
+        reasoning: the reasoning that the endpoint returned apart from `text`.
         error: why there is no verdict.
     """
 
@@ -91,18 +90,18 @@ class ArenaCaseJudge:
     """
 
     def __init__(self, client: ChatClient, settings: ArenaJudgeSettings | None = None) -> None:
-        """Judge through `client`, by the default settings if none are given."""
+        """Judge through `client`, with the default settings if none are given."""
         self.client = client
         self.settings = settings or ArenaJudgeSettings()
         own_prompt = self.settings.judge_system_prompt
         self._system_prompt = self.settings.built_in_prompt() if own_prompt is None else own_prompt
 
     async def judge(self, case: ArenaCase) -> Judgment[ArenaDetail]:
-        """Play both games.
+        """Ask for the verdicts of both games at once.
 
         Returns:
             A score from −1 (both games lost) to 1 (both won), the label `win`, `tie` or `loss`; or no score and the
-            reason. Never raises on what a judge answers.
+            reason. Never raises because of a judge's answer.
         """
         (first, first_calls), (second, second_calls) = await asyncio.gather(
             self._play(case, "model_is_a"), self._play(case, "model_is_b")
@@ -117,7 +116,7 @@ class ArenaCaseJudge:
     def apply_revisions(
         self, case: ArenaCase, judgment: Judgment[ArenaDetail], revisions: Mapping[str, JudgeCall[ArenaLabel]]
     ) -> Judgment[ArenaDetail]:
-        """The games with revised labels in place of earlier ones."""
+        """The judgment of the games with the revised labels in place of earlier ones."""
         assert judgment.detail is not None
         first, second = (_with_revision(game, revisions.get(_COMPONENTS[game.order])) for game in judgment.detail.games)
         return self._judgment((first, second), judgment.calls)
@@ -152,7 +151,7 @@ class ArenaCaseJudge:
         name = _COMPONENTS[order]
         call: JudgeCall[ArenaLabel] = await ask(self.client, messages, arena_label, name=name)
         calls = [call]
-        # A judge that said nothing cannot be asked to finish what it said.
+        # After an empty text there is no conversation to continue.
         while call.value is None and call.text.strip() and len(calls) <= self.settings.judge_reask:
             messages = [
                 *messages,
@@ -179,10 +178,10 @@ def arena_judge(settings: ArenaJudgeSettings, client: ChatClient) -> Judge[Arena
 
 
 class RowResult(NamedTuple):
-    """What the labels of a row's two games are worth to the model.
+    """The result of a row's two games for the model.
 
     Attributes:
-        entries: 2 to 6 numbers of 1 (won), 0.5 (tied), 0 (lost), those of game 1 first; a strong label gives several.
+        entries: 2 to 6 numbers: 1 (won), 0.5 (tied) or 0 (lost), those of game 1 first; a strong label gives several.
         reward: the mean of the entries, mapped from 0…1 to −1…1.
         outcome: `win` if the model won both games, `loss` if it lost both, else `tie`.
     """
@@ -193,7 +192,7 @@ class RowResult(NamedTuple):
 
 
 def row_result(game_1: ArenaLabel, game_2: ArenaLabel, *, strong_weight: int = 3) -> RowResult:
-    """A row's result from the model's side.
+    """The result of a row for the model.
 
     >>> row_result("A>>B", "A>B")
     RowResult(entries=(1.0, 1.0, 1.0, 0.0), reward=0.5, outcome='tie')
@@ -201,7 +200,7 @@ def row_result(game_1: ArenaLabel, game_2: ArenaLabel, *, strong_weight: int = 3
     Args:
         game_1: the label of the game with the model as A.
         game_2: the label of the game with the model as B.
-        strong_weight: how often a strong win or loss counts; 3 in `arena_hard_v0.1`.
+        strong_weight: how many times a strong win or loss counts; 3 in `arena_hard_v0.1`.
 
     Raises:
         ValueError: a label is not one of the five canonical labels.
@@ -226,7 +225,7 @@ def _read(choice: Choice) -> ArenaLabel | None:
 def _revision(call: JudgeCall[ArenaLabel]) -> Revision:
     assert call.value is not None  # only calls with a label get here
     own = after_thinking(call.text).strip()
-    return Revision(call.value, own, own)  # reasons and critique are one text
+    return Revision(call.value, own, own)  # the answer does not separate its reasons from the critique
 
 
 def _with_revision(game: Game, call: JudgeCall[ArenaLabel] | None) -> Game:
@@ -236,14 +235,14 @@ def _with_revision(game: Game, call: JudgeCall[ArenaLabel] | None) -> Game:
 def game_messages(
     question: str, answer_a: str, answer_b: str, *, protocol: ArenaProtocol, system_prompt: str | None = None
 ) -> list[Message]:
-    """The prompt of one game: the system prompt, then question and answers between markers that they cannot end.
+    """The prompt of one game: the system prompt, then question and answers between markers that no text can imitate.
 
     Args:
         question: the user's prompt.
         answer_a: the answer shown as Assistant A's.
         answer_b: the answer shown as Assistant B's.
         protocol: chooses the built-in system prompt.
-        system_prompt: the system prompt in place of the built-in one.
+        system_prompt: replaces the built-in system prompt.
     """
     markers = delimiters_for((question, answer_a, answer_b), _LOOKALIKES)
     sections = [f"{markers.marker('User Prompt')}\n{question}"]
@@ -259,6 +258,6 @@ def game_messages(
 
 
 def _no_verdict(games: tuple[Game, Game], calls: tuple[JudgeCall[object], ...]) -> Judgment[ArenaDetail]:
-    """A row without two verdicts."""
+    """The judgment of a row without two verdicts."""
     reasons = [f"{game.order}: {game.error}" for game in games if game.label is None]
     return failed_judgment(calls, explanation="; ".join(reasons), detail=ArenaDetail(games))

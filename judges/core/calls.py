@@ -1,7 +1,7 @@
-"""One question to a judge: a call that fails, an answer without a verdict, or a verdict.
+"""Asks a judge one question and parses its answer.
 
-Guarantees: an endpoint's failure is a call without a value and never an exception; only a whole answer is read; its
-verdict is parsed once.
+Guarantees: an endpoint's failure returns a call without a value and raises nothing; an answer that was cut off is not
+parsed; every other answer is parsed once.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ DetailT = TypeVar("DetailT")
 
 @dataclass(frozen=True, slots=True)
 class NoVerdict:
-    """Why no verdict could be read, as the judgment's explanation says it."""
+    """The reason why no verdict could be read, for the judgment's explanation."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """Which of several independent answers to one question is asked for.
+    """Which of several independent answers to one question is requested.
 
     Attributes:
         number: from 0; part of the cache's key.
-        seed: of the sampling, for endpoints that take one.
+        seed: the sampling seed, for endpoints that take one.
     """
 
     number: int = 0
@@ -48,15 +48,15 @@ async def ask(
     name: str,
     vote: Vote = Vote(),
 ) -> JudgeCall[ValueT]:
-    """Ask a judge and read its verdict from its text.
+    """Ask a judge and parse the verdict in its text.
 
     Only an answer with a verdict is kept in the judgment cache.
 
     Args:
         client: the client of the judge model.
         messages: the prompt.
-        parse: reads the verdict from the judge's text.
-        name: names the call among those of its judgment.
+        parse: parses the verdict in the judge's text.
+        name: the name of the call, unique in its judgment.
         vote: which of several independent answers to the same question this is.
 
     Returns:
@@ -74,20 +74,20 @@ async def ask_choice(
     vote: Vote = Vote(),
     extra: Mapping[str, JSON] | None = None,
 ) -> JudgeCall[ValueT]:
-    """Ask a judge and read its verdict from its whole choice, such as the tokens' probabilities.
+    """Ask a judge and parse the verdict in its whole choice, for example with the tokens' probabilities.
 
     Args:
         client: the client of the judge model.
         messages: the prompt.
-        read: reads the verdict from the judge's choice; `NoVerdict` says why there is none.
-        name: names the call among those of its judgment.
+        read: parses the verdict in the judge's choice; `NoVerdict` says why there is none.
+        name: the name of the call, unique in its judgment.
         vote: which of several independent answers to the same question this is.
         extra: further fields of the request.
     """
 
-    @cache  # the cache's question whether to keep an answer needs the verdict too
+    @cache  # `keep` below needs the verdict, too
     def verdict(choice: Choice) -> ValueT | NoVerdict:
-        # An answer that was cut off, by its length or by a filter, may end in a verdict that it only quotes.
+        # An answer that was cut off, by the length limit or by a filter, may end with a verdict that it only quotes.
         value = None if choice.state in ("length", "refusal") else read(choice)
         return NoVerdict(_why_no_verdict(choice)) if value is None else value
 
@@ -113,12 +113,12 @@ async def ask_choice(
 def failed_judgment(
     calls: Sequence[JudgeCall[object]], *, explanation: str | None = None, detail: DetailT | None = None
 ) -> Judgment[DetailT]:
-    """The judgment of calls that gave no verdict: failed if one never succeeded, else unparsable. It has no score.
+    """The judgment of calls without a verdict, which has no score: failed if a call never succeeded, else unparsable.
 
     Args:
-        calls: all that were made.
-        explanation: why there is no verdict; the calls' errors if `None`.
-        detail: what there is all the same, such as the texts.
+        calls: all calls of the judgment.
+        explanation: why there is no verdict; by default the errors of the calls.
+        detail: what the judge returned without a verdict, such as its texts.
     """
     status = Status.JUDGE_FAILED if any(call.failed for call in calls) else Status.UNPARSABLE
     errors = dict.fromkeys(call.error for call in calls if call.error is not None)

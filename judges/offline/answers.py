@@ -1,4 +1,4 @@
-"""What the stand-in answers: a pure function of the request and the prompts that it knows."""
+"""The answers of the stand-in, a function of the request and the known prompts only."""
 
 import re
 from collections.abc import Sequence
@@ -18,12 +18,12 @@ _NOISE = ("brindle", "costrav", "dimmel", "fennow", "gralt", "hosket", "lumber",
 
 
 def answers(request: ChatRequest, prompts: Sequence[PromptFormat] = BUILT_IN, *, judge_only: bool = False) -> list[str]:
-    """The full texts of all choices: a judge's replies to a prompt that is known, else a policy's answers.
+    """The full texts of all choices: a judge's replies to a known prompt, else a policy's answers.
 
-    When a system message asks for `<think>` tags, each text begins with one closed block of thinking.
+    If a system message asks for `<think>` tags, each text begins with one closed block of thinking.
 
     Raises:
-        BadRequest: `judge_only`, and the prompt is not known.
+        BadRequest: the prompt is not known, and `judge_only` is set.
     """
     reading = read_prompt(request.messages, prompts)
     if reading is None and judge_only:
@@ -43,7 +43,7 @@ def answers(request: ChatRequest, prompts: Sequence[PromptFormat] = BUILT_IN, *,
 
 
 def noise(request: ChatRequest, index: int = 0) -> str:
-    """Senseless lower-case words for choice `index`: no verdict, digit, bracket, quotation mark or single letter."""
+    """Random lower-case words for choice `index`, without verdict, digit, bracket, quotation mark or single letter."""
     return " ".join(generator(index, request.digest, "noise").choices(_NOISE, k=12))
 
 

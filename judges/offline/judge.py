@@ -1,4 +1,4 @@
-"""The stand-in as judge: the reply that a judge's own format gives for merits that words decide."""
+"""The stand-in as judge: computes merits from words, and lets the judge's prompt format make a reply of them."""
 
 from collections.abc import Callable
 
@@ -8,9 +8,9 @@ from judges.offline.lexical import merit, quality
 from judges.offline.reader import ParsedPrompt
 from judges.offline.request import BadRequest, ChatRequest
 
-_LENIENCY = 0.04  # of a model, up or down: judges differ
-_VOTE_SPREAD = 0.1  # up or down, at temperature 1
-_REVISION_SPREAD, _REVISED = 0.12, 0.3  # of the share of verdicts that a critique weighs again
+_LENIENCY = 0.04  # the most that a model's merits differ from another's, up or down
+_VOTE_SPREAD = 0.1  # the same between votes, at temperature 1
+_REVISION_SPREAD, _REVISED = 0.12, 0.3  # the same after a critique, and the share of verdicts that a critique changes
 _CRITIQUES = (
     "I looked at my evaluation again and asked whether it is too harsh or too lenient.",
     "I went through my rationale once more and looked for what it misses.",
@@ -18,13 +18,13 @@ _CRITIQUES = (
 
 
 def judge_reply(reading: ParsedPrompt, request: ChatRequest, index: int) -> str:
-    """The judge's reply for choice `index`; after a critique, if that is asked for.
+    """The judge's reply for choice `index`, with a critique before it if the prompt asks for one.
 
-    The first choice without a seed or with seed 0 is the considered one; above temperature 0 all others weigh the text
-    under judgment a little differently, as votes do. So do some of the verdicts that follow a critique.
+    The first choice without a seed or with seed 0 uses the merits as they are. Above temperature 0 all other choices
+    change them a little, as votes differ; and so do some replies to a request for a critique.
     """
     case = [text for title, text in reading.sections.items() if title != PREVIOUS_EVALUATION]
-    # A second look is a function of the case: once a round has revised a verdict, the next one keeps it.
+    # Seeded without the earlier evaluation, so that a round keeps the verdict that the round before it revised.
     rng = generator(index, repr((request.model, case)) if reading.is_critique else request.digest, "judge")
     is_vote = request.temperature > 0 and (index > 0 or request.seed not in (None, 0))
     spread = _VOTE_SPREAD * request.temperature if is_vote else 0.0

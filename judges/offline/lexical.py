@@ -1,4 +1,4 @@
-"""Words of a text, and the merit of a text by its words. Pure, linear in the text, and cached by text."""
+"""The merit of a text by its words: deterministic, linear in the length of the text, and cached by text."""
 
 import math
 import re
@@ -7,7 +7,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 LOOKED_AT = 20_000
-"""How many characters of a text are looked at: what comes after them changes nothing."""
+"""The number of characters of a text that are read; the rest is ignored."""
 
 _CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _WORD = re.compile(rf"[{_CJK}]|[^\W_{_CJK}]+")
@@ -25,7 +25,7 @@ _MIDDLE, _STEEPNESS = 0.5, 8.0
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """The words of a text that say something, the number of all its words, and the share of word pairs that are new."""
+    """The content words of a text, the number of all its words, and the share of word pairs that do not repeat."""
 
     content: frozenset[str]
     length: int
@@ -38,15 +38,15 @@ def words(text: str) -> list[str]:
 
 
 def salient_words(text: str) -> tuple[str, ...]:
-    """The words a text is about: content words of 3 to 24 characters, in order of appearance, each once."""
+    """The content words of 3 to 24 characters in a text, without repetitions, in order of appearance."""
     return tuple(dict.fromkeys(word for word in words(text) if 3 <= len(word) <= 24 and word not in _STOPWORDS))
 
 
 def quality(answer: str, question: str = "", reference: str = "") -> float:
-    """How good an answer is, from 0 to 1, by its words.
+    """The quality of an answer from 0 to 1, by its words.
 
-    The mean of what there is: the shares of the question's and the reference's words that it takes up, and its length
-    in a saturating way. Repeating itself counts against it, by a factor.
+    The weighted mean of three numbers: the share of the question's words and of the reference's words (if given) that
+    occur in the answer, and a saturating function of its length; times the share of word pairs that do not repeat.
     """
     given = _features(answer[:LOOKED_AT])
     parts = [(_LENGTH, given.length / (given.length + 40))]
@@ -57,7 +57,7 @@ def quality(answer: str, question: str = "", reference: str = "") -> float:
 
 
 def merit(quality: float) -> float:
-    """A quality as a merit between 0 and 1: in the same order, and spread so that usual answers take up the whole."""
+    """A quality as a merit between 0 and 1, spread so that usual answers cover the whole range."""
     return 1 / (1 + math.exp(-_STEEPNESS * (quality - _MIDDLE)))
 
 

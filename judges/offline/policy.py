@@ -1,4 +1,4 @@
-"""The stand-in as policy: a text about the prompt, made of the prompt's own words."""
+"""The stand-in as policy: answers with sentences made of the prompt's words."""
 
 from collections.abc import Iterator, Sequence
 from itertools import cycle
@@ -25,8 +25,8 @@ _SENTENCES = (
 def write(request: ChatRequest, index: int) -> str:
     """An answer of 40 to 190 words for choice `index`, without thinking tags.
 
-    How long it is, how many of the prompt's words it takes up, and whether it is a list depends on the model. At
-    temperature 0 the rest depends on the messages alone; above 0 on temperature, seed and index as well.
+    The model's name determines its length, its share of the prompt's words, and whether it is a list. The rest depends
+    on the messages and, above temperature 0, on temperature, seed and index.
     """
     rng, style = _rng("answer", request, index), generator(0, request.model, "style")
     length, share, is_list = style.uniform(55, 140), style.uniform(0.3, 1.0), style.random() < 0.4
@@ -41,7 +41,7 @@ def write(request: ChatRequest, index: int) -> str:
 
 
 def think(request: ChatRequest, index: int) -> str:
-    """The thinking that goes before the answer of choice `index`."""
+    """The thinking before the answer of choice `index`."""
     return _sentences([_rng("thought", request, index).choice(_SENTENCES)], iter(_topic(request)))[0]
 
 

@@ -1,4 +1,4 @@
-"""Finds the judge whose prompt a conversation is, and reads the prompt by that judge's own format."""
+"""Finds the judge to which a prompt belongs, and parses the prompt with that judge's format."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ _EVALUATION_END = re.compile(rf"\nEND OF {PREVIOUS_EVALUATION}(?P<tag> [0-9a-f]+
 
 @dataclass(frozen=True, slots=True)
 class ParsedPrompt:
-    """A prompt that a format recognised: what it says ahead of its sections, the sections, and what is asked."""
+    """A judge's prompt: its format, the text before its sections, the sections, and whether it asks for a critique."""
 
     prompt_format: PromptFormat
     instructions: str
@@ -24,9 +24,10 @@ class ParsedPrompt:
 
 
 def read_prompt(messages: Sequence[RequestMessage], formats: Sequence[PromptFormat]) -> ParsedPrompt | None:
-    """Read the last user message that is a judge's prompt, since later turns may only ask again; `None` without one.
+    """Parse the last user message that is a judge's prompt; `None` without one.
 
-    A prompt may be shown in another one: the format whose sections begin first is the judge's.
+    Later messages may only ask for the verdict again. If a section quotes another prompt, the format whose sections
+    begin first counts.
     """
     for message in reversed([message for message in messages if message.role == "user"]):
         content, is_critique = _without_critique_request(message.content)
@@ -42,7 +43,7 @@ def read_prompt(messages: Sequence[RequestMessage], formats: Sequence[PromptForm
 
 
 def _without_critique_request(content: str) -> tuple[str, bool]:
-    """The prompt that the judge was shown at first, and whether this message asks to critique the evaluation of it."""
+    """The judge's first prompt, and whether this message asks for a critique of its evaluation."""
     before = content.removesuffix(_CRITIQUE_REQUEST)
     end = _EVALUATION_END.search(before) if before != content else None
     if end is None:

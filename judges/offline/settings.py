@@ -63,8 +63,8 @@ class StandInSettings:
     """The settings of a stand-in server; raises a `ValueError` that names the one that is wrong.
 
     Attributes:
-        latency_ms: from a request's arrival to its answer, of whatever kind.
-        faults: which faults it shows, and how often.
+        latency_ms: milliseconds from a request's arrival to its answer or error.
+        faults: the faults and their rates.
         retry_after: seconds, sent with 429 and 503; not sent if `None`.
         judge_only: whether a prompt of no known judge is refused instead of answered as by a policy.
         prompts: of further judges; they go before those of this project.
