@@ -10,9 +10,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-if __name__ == "__main__":  # run as a script, from whichever folder: the packages stand beside this one
+if __name__ == "__main__":  # run as a script from any folder: the packages are next to this one
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C while the libraries load just ends; the command takes it over
+    signal.signal(
+        signal.SIGINT, signal.SIG_DFL
+    )  # until the command handles it, Ctrl-C ends the process without a traceback
 
 from environments.base import JudgedEnv
 from environments.completions import Completion, Conversation

@@ -13,7 +13,7 @@ from judges.config.fields import setting
 Role = Annotated[
     Literal["policy", "judge"], BeforeValidator(lambda value: "policy" if value == "respondent" else value)
 ]
-"""`respondent` is an earlier name of `policy`."""
+"""The role of the policy; `respondent`, the former name of `policy`, is still accepted."""
 
 
 class RoleConfig(EnvConfig):
@@ -21,8 +21,8 @@ class RoleConfig(EnvConfig):
 
     role: Role = setting(
         "policy",
-        "Give the policy this role. policy: it answers, and a judge scores the answer. judge: it judges, and its "
-        "verdict is compared with the row's gold label.",
+        "Choose what the policy does. policy: it answers, and a judge scores the answer. judge: it judges the row's "
+        "answer, and its verdict is compared with the gold label.",
         common=True,
     )
 

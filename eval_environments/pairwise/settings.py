@@ -97,10 +97,10 @@ class PairwiseConfig(EnvConfig, ChoiceJudgeSettings):
 
     @property
     def policy_is_judge(self) -> bool:
-        """Always."""
+        """Always true: the policy judges, and no other judge is called."""
         return True
 
     def prompt_digests(self) -> dict[str, str]:
-        """Those of choices and of ratings."""
+        """The digests of the prompts of choices and of ratings."""
         rating = prompts.load("rating") if self.judge_rating_prompt is None else self.judge_rating_prompt
         return {**super().prompt_digests(), "judge_rating_prompt": prompt_digest(rating)}

@@ -1,4 +1,4 @@
-"""Models that a run compares: each with an endpoint of its own, or with answers from a file."""
+"""The settings of the models of peer evaluation, each with its endpoint or with answers from a file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from judges.llm.usage import Prices
 
 
 class ModelSettings(BaseModel):
-    """One model."""
+    """The settings of one model."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -69,13 +69,13 @@ class ModelSettings(BaseModel):
 
     @property
     def identity(self) -> str:
-        """What makes two models one client: all that a client is made of."""
+        """All settings that a client depends on; models with the same identity share a client."""
         key = "" if self.api_key is None else self.api_key.get_secret_value()
         rest = self.model_dump_json(exclude={"name", "model_name", "api_key", "answers"})
         return f"{self.model_name or self.name} {key} {rest}"
 
     def chat_settings(self, config: EnvConfig) -> ChatSettings:
-        """What the model's chat client needs; sampled as a judge unless a call says otherwise.
+        """The settings of the model's chat client, with the sampling of a judge unless a call overrides it.
 
         Raises:
             SettingsError: a key is needed and there is none.
@@ -109,10 +109,10 @@ def _from_json(value: object) -> object:
 
 
 def check_names(models: list[ModelSettings]) -> list[ModelSettings]:
-    """Models whose names tell them apart.
+    """The models, after a check that their names differ.
 
     Raises:
-        ValueError: two have the same.
+        ValueError: two models have the same name.
     """
     slugs = [slug(model.name) for model in models]
     same = [model.name for model, other in zip(models, slugs, strict=True) if slugs.count(other) > 1]

@@ -71,7 +71,7 @@ class PeerResults:
 
     @cached_property
     def intervals(self) -> list[Interval | None]:
-        """Of the adjusted scores, over the queries."""
+        """The intervals of the adjusted scores, over the queries."""
         return adjusted_intervals(self.final, seed=self.seed)
 
     @property

@@ -48,7 +48,7 @@ def noise(request: ChatRequest, index: int = 0) -> str:
 
 
 def cut(text: str, max_tokens: int | None) -> tuple[str, int, bool]:
-    """The text within `max_tokens` words and punctuation marks, how many it has, and whether something was cut off."""
+    """The text cut after `max_tokens` words and punctuation marks, their number, and whether any were cut off."""
     count, end = 0, 0
     for piece in _PIECE.finditer(text):
         if count == max_tokens:

@@ -1,4 +1,4 @@
-"""What the server process needs of the system: a listening socket, enough open files, and reasons to end."""
+"""The server process and the system: the listening socket, the limit of open files, and when the process ends."""
 
 import asyncio
 import contextlib
@@ -24,20 +24,20 @@ def url_of(listener: socket.socket) -> str:
 
 
 def allow_many_connections() -> None:
-    """Raise the limit of open files as far as the system lets: each connection is one."""
+    """Raise the limit of open files as far as the system allows, because each connection is an open file."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(ValueError, OSError):  # some systems refuse a limit that they name themselves
+    with contextlib.suppress(ValueError, OSError):  # some systems refuse even the limit that they report
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def stop_on_signals(exit_codes: "asyncio.Queue[int]") -> None:
-    """Let SIGINT and SIGTERM give the exit code of the process, 130 and 143."""
+    """End the process on SIGINT and SIGTERM, with the exit codes 130 and 143."""
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, exit_codes.put_nowait, 128 + number)
 
 
 def stop_at_end_of_input(exit_codes: "asyncio.Queue[int]") -> None:
-    """Let the end of standard input give the exit code 0: a parent that dies closes its end of the pipe."""
+    """End the process with exit code 0 at the end of standard input, which a parent that dies closes."""
     loop = asyncio.get_running_loop()
 
     def wait() -> None:

@@ -38,7 +38,7 @@ class StandIn:
         prompts: Sequence[str | PromptFormat] = (),
     ) -> None:
         """Settings as in `StandInSettings`; a prompt is a module-level object or a reference of `load_prompt`."""
-        StandInSettings(latency_ms, Faults(faults or {}))  # says what is wrong before anything starts
+        StandInSettings(latency_ms, Faults(faults or {}))  # raises on wrong settings before anything is started
         self._flags = [f"--latency_ms={latency_ms}", f"--faults={json.dumps(dict(faults or {}))}"]
         if judge_only:
             self._flags.append("--judge_only")
@@ -57,7 +57,7 @@ class StandIn:
         """Start the server and wait until it listens."""
         if self._process is not None:
             raise RuntimeError("the stand-in is running already")
-        # A file, not a pipe: nobody needs to read along for the server not to block.
+        # A file, because a pipe that nobody reads would block the server.
         with tempfile.TemporaryFile() as errors:
             self._process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "judges.offline", "--port=0", "--exit_with_parent", *self._flags),
@@ -70,7 +70,7 @@ class StandIn:
             )
             try:
                 self._base_url = await _ready(self._process, errors)
-            except BaseException:  # raised on, without the child
+            except BaseException:  # any error, also a cancellation: end the child, and raise it
                 await self.__aexit__(None, None, None)
                 raise
         return self

@@ -1,4 +1,4 @@
-"""A chat completion request: what the stand-in reads of the body, checked."""
+"""A chat completion request: parses and checks the fields that the stand-in uses."""
 
 import hashlib
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ _BOUNDS: dict[str, tuple[Any, int, int]] = {
 
 
 class BadRequest(ValueError):
-    """A request that cannot be answered; the message, which the client is to read, names the field that is wrong."""
+    """A request that cannot be answered; the message is sent to the client and names the wrong field."""
 
 
 class RequestMessage(NamedTuple):
@@ -56,7 +56,7 @@ def parse_request(body: bytes) -> ChatRequest:
         data = orjson.loads(body)
         canonical = orjson.dumps(data, option=orjson.OPT_SORT_KEYS)
     except (orjson.JSONDecodeError, orjson.JSONEncodeError) as error:
-        # The encoder has limits of its own: it nests less deeply than the decoder.
+        # The encoder has a lower limit of nesting than the decoder.
         raise BadRequest(f"the request body is not valid JSON: {error}") from None
     if not isinstance(data, dict):
         raise BadRequest("the request body must be a JSON object")

@@ -14,14 +14,14 @@ from judges.offline.settings import StandInSettings
 
 _MODEL = {"id": "stand-in", "object": "model", "created": 0, "owned_by": "judges.offline"}
 _MAX_BODY = 64 * 1024 * 1024
-_GRACE = 0.01  # zero would mean to wait for open requests without end
+_GRACE = 0.01  # seconds; aiohttp reads zero as no limit
 
 
 class StandInServer:
-    """Answers chat completions, and counts what it saw. One instance serves one event loop."""
+    """Answers chat completions, and counts requests and faults. One instance serves one event loop."""
 
     def __init__(self, settings: StandInSettings) -> None:
-        """A server that has seen nothing yet: its counts and attempts are zero."""
+        """Set up a server whose counts are zero."""
         self._settings = settings
         self._prompts = (*settings.prompts, *BUILT_IN)
         self._attempts: Counter[str] = Counter()

@@ -6,7 +6,9 @@ import signal
 import sys
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C while the libraries load just ends; the command takes it over
+    signal.signal(
+        signal.SIGINT, signal.SIG_DFL
+    )  # until the command handles it, Ctrl-C ends the process without a traceback
     from judges.server.command import main
 
     sys.exit(main())

@@ -1,4 +1,4 @@
-"""From an item to scores from 0 to 1: each scorer maps an item to cases of one judge, and judgments to scores."""
+"""Scorers: each maps an item to the cases of one judge, and its judgments to scores from 0 to 1."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from judges.server.items import Item, ResponseScore, response_score
 from judges.server.settings import JudgeKind, JudgeMount
 
 GENERAL_RUBRIC = "Does the response answer what was asked correctly, completely and clearly?"
-"""The rubric judge's, where neither the request nor the settings name one."""
+"""The rubric judge's rubric if neither the request nor the settings have one."""
 
 MOST_COMPARED = 64
-"""Responses of one request that Arena-Hard's judge compares with each other: 2,016 battles of two games."""
+"""The most responses of one request that Arena-Hard's judge compares with each other: 2,016 battles of two games."""
 
 CaseT = TypeVar("CaseT")
 DetailT = TypeVar("DetailT")
@@ -53,12 +53,12 @@ class Scorer(Protocol):
 
 
 async def _judge_all(judge: Judge[CaseT, DetailT], cases: Sequence[CaseT]) -> list[Judgment[DetailT]]:
-    """All cases at once."""
+    """Judge all cases at once."""
     return await asyncio.gather(*(judge.judge(case) for case in cases))
 
 
 def _result(judgment: Judgment[object], unit: Callable[[float], float]) -> ResponseScore:
-    """A judgment's score on the scale from 0 to 1, with the raw one beside it."""
+    """The result of a judgment: its score from 0 to 1, and its raw score among the components."""
     if judgment.score is None:
         return response_score([judgment], None, {})
     return response_score([judgment], unit(judgment.score), {"raw": judgment.score})
@@ -74,7 +74,7 @@ class RubricScorer:
         self._rubric = mount.rubric or GENERAL_RUBRIC
 
     def check(self, item: Item) -> None:
-        """Its rubric, if it has one, is of the scale."""
+        """Check that the item's rubric, if it has one, is on the scale."""
         beyond = next((level for level, _ in item.levels if level not in self._scale.levels), None)
         if beyond is not None:
             raise ItemError(f"rubric: a description of score {beyond}, beyond {self._scale.low} to {self._scale.high}")
@@ -95,7 +95,7 @@ class PeerScorer:
         self._rubric = mount.rubric or DEFAULT_RUBRIC
 
     def check(self, item: Item) -> None:
-        """Everything can be judged."""
+        """Accept every item."""
 
     async def score(self, item: Item) -> list[ResponseScore]:
         """Each response by itself."""
@@ -112,7 +112,7 @@ class AspectScorer:
         self._judge = aspect_judge(mount, client)
 
     def check(self, item: Item) -> None:
-        """Its aspects, if it has any, can be told apart."""
+        """Check the item's aspects, if it has any."""
         if item.aspects is not None:
             try:
                 check_aspects(item.aspects)
@@ -143,7 +143,7 @@ class ArenaScorer:
         self._judge = arena_judge(mount, client)
 
     def check(self, item: Item) -> None:
-        """There is something to compare with, and not so much that the battles go into the thousands."""
+        """Check that there is a baseline or other responses to compare with, and not too many of them."""
         if _baseline(item) is not None:
             return
         if len(item.responses) < 2:
@@ -177,7 +177,7 @@ def _group_result(number: int, battles: Sequence[tuple[tuple[int, int], Judgment
 
 
 def _baseline(item: Item) -> str | None:
-    """What to compare with: the baseline, or the reference of protocols that have no other place for it."""
+    """The baseline of an item, or its reference, for protocols without a field for a baseline."""
     return item.reference if item.baseline is None else item.baseline
 
 
@@ -194,12 +194,12 @@ class ChoiceScorer:
         self._judge, self._seed = choice_judge(mount, client), mount.seed
 
     def check(self, item: Item) -> None:
-        """There are 2 to 26 responses."""
+        """Check that there are 2 to 26 responses."""
         if not FEWEST_CHOICES <= len(item.responses) <= MOST_CHOICES:
             raise ItemError(f"responses: expected {FEWEST_CHOICES} to {MOST_CHOICES}, found {len(item.responses)}")
 
     async def score(self, item: Item) -> list[ResponseScore]:
-        """The responses in an order that is a function of the seed and the item."""
+        """Judge the responses, in an order that depends on the seed and the item only."""
         order = list(range(len(item.responses)))
         generator(self._seed, item.key("choice"), "order").shuffle(order)
         case = ChoiceCase(item.prompt, tuple(item.responses[number] for number in order))

@@ -20,7 +20,7 @@ _BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 
 
 
 class Telemetry:
-    """What is counted without prometheus-client: nothing."""
+    """Counts nothing; used if prometheus-client is not installed."""
 
     def judged(self, judge: str, result: ResponseScore) -> None:
         """Count a response."""

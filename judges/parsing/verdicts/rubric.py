@@ -1,4 +1,4 @@
-"""The score and the words of a rubric's judge."""
+"""The score and the feedback of a rubric's judge."""
 
 from __future__ import annotations
 
