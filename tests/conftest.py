@@ -1,4 +1,10 @@
-"""Examples of Hypothesis have no time limit: no test asserts a time. Assertions of helpers explain themselves."""
+"""Examples of Hypothesis have no time limit: no test asserts a time. Assertions of helpers explain themselves.
+
+Tests in this process do not wait for the disk: what they write need not outlive the machine.
+"""
+
+import os
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -6,3 +12,10 @@ from hypothesis import settings
 settings.register_profile("judgegym", deadline=None)
 settings.load_profile("judgegym")
 pytest.register_assert_rewrite("tests.conformance.lab")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_wait_for_the_disk() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield

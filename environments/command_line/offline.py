@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -91,14 +92,22 @@ async def running(
         SettingsError: the latency, the faults or a prompt of the stand-ins is wrong.
     """
     settings, which = loaded.settings, stand_ins(loaded)
+    env, openai = settings.env, settings.openai
     async with AsyncExitStack() as stack:
-        env, openai = settings.env, settings.openai
-        if which.judge:
-            url = await _start(stack, settings, prompts, judge_only=True)
-            env = env.model_copy(update={"judge_base_url": url})
-        if which.policy:
-            url = await _start(stack, settings, prompts, judge_only=env.policy_is_judge)
-            openai = openai.model_copy(update={"base_url": url})
+        starting = {
+            **({"judge": _start(stack, settings, prompts, judge_only=True)} if which.judge else {}),
+            **({"policy": _start(stack, settings, prompts, judge_only=env.policy_is_judge)} if which.policy else {}),
+        }
+        # Both at once; when one fails, the other one is there to be stopped.
+        started = await asyncio.gather(*starting.values(), return_exceptions=True)
+        for failed in started:
+            if isinstance(failed, BaseException):
+                raise failed
+        urls = dict(zip(starting, started, strict=True))
+        if "judge" in urls:
+            env = env.model_copy(update={"judge_base_url": urls["judge"]})
+        if "policy" in urls:
+            openai = openai.model_copy(update={"base_url": urls["policy"]})
         yield settings.standing_in(which.names, env=env, openai=openai)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import datasets
 import pytest
 
 from environments.settings.verbs import uses
@@ -26,7 +25,7 @@ def test_rows_of_the_hub_give_the_samples_of_the_same_rows_in_files(
         assert split == SPLIT, f"{name} was asked for its split {split!r}"
         return [made[name](subject.row(uid)) for uid in uids()]
 
-    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    monkeypatch.setattr("datasets.load_dataset", load_dataset)
     setting = "split" if subject.env_type is SelfCritiqueEnv else "eval_split"
     used = [name for name in subject.datasets if uses("evaluate", subject.env_type.config_type, name)]
     names = [f"--env.{name}=some-lab/{name}" for name in used]

@@ -7,11 +7,11 @@ import json
 import math
 import re
 from collections import Counter
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
-from transformers import AutoTokenizer
 
 from environments.settings import BUNDLED_TOKENIZER
 from tests.command import Ended, RunFiles, Started, in_process
@@ -22,7 +22,6 @@ from tests.trainer import Batch, Group, training
 GROUP, STEPS = 4, 2
 TEMPERATURE = 0.75
 END = "<|im_end|>"
-TOKENIZER: Any = AutoTokenizer.from_pretrained(BUNDLED_TOKENIZER)
 
 
 FAULTS = '--faults={"429": 0.1, "500": 0.1, "drop": 0.1, "malformed": 0.05, "empty": 0.05}'
@@ -102,8 +101,17 @@ async def served_offline(subject: Subject, path: Path) -> tuple[list[Batch], End
             return batches, await asyncio.to_thread(started.ended)
 
 
+@cache
+def bundled_tokenizer() -> Any:
+    """The tokenizer that is used offline."""
+    from transformers import AutoTokenizer  # a second, which most tests can do without
+
+    return AutoTokenizer.from_pretrained(BUNDLED_TOKENIZER)
+
+
 def whole(group: Group) -> None:
     """The lists of a group belong together, its scores are numbers, and each mask is exactly the completion."""
+    tokenizer = bundled_tokenizer()
     lists = [group[name] for name in ("tokens", "masks", "inference_logprobs")]
     assert [len(values) for values in (*lists, group["scores"], group["messages"])] == [GROUP] * 5
     assert all(math.isfinite(score) for score in group["scores"])
@@ -116,10 +124,10 @@ def whole(group: Group) -> None:
         assert logprobs[:start] == [1.0] * start
         assert all(logprob < 0 for logprob in logprobs[start:])
         conversation = [{name: turn[name] for name in ("role", "content")} for turn in turns[:-1]]
-        assert TOKENIZER.decode(tokens[:start]) == TOKENIZER.apply_chat_template(
+        assert tokenizer.decode(tokens[:start]) == tokenizer.apply_chat_template(
             conversation, tokenize=False, add_generation_prompt=True
         )
-        assert TOKENIZER.decode(generated) == turns[-1]["content"] + END, "the text that was judged, and its end"
+        assert tokenizer.decode(generated) == turns[-1]["content"] + END, "the text that was judged, and its end"
 
 
 def left_in(path: Path) -> list[str]:

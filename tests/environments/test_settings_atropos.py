@@ -1,17 +1,12 @@
 """The settings that Atropos has too: same names, types and defaults, but for the differences that are listed here."""
 
 import logging
+from dataclasses import dataclass
 from enum import EnumMeta
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 import pytest
-from atroposlib.envs.base import BaseEnvConfig
-from atroposlib.envs.server_handling.server_baseline import (
-    VALID_REASONING_EFFORTS,
-    APIServerConfig,
-    ReasoningConfig,
-)
 from pydantic import BaseModel, SecretStr
 
 from environments.settings import EnvConfig, PolicySettings
@@ -20,16 +15,6 @@ from environments.settings.reasoning import ReasoningEffort, reasoning_body
 from judges.llm.errors import SettingsError
 from tests.environments.loading import loaded_from
 
-SECTIONS: list[tuple[str, type[BaseModel], type[BaseModel]]] = [
-    ("env", EnvConfig, BaseEnvConfig),
-    ("openai", PolicySettings, APIServerConfig),
-]
-NAMES = [
-    (f"{section}.{name}", ours, theirs)
-    for section, ours, theirs in SECTIONS
-    for name in theirs.model_fields
-    if f"{section}.{name}" not in IGNORED
-]
 OTHER_DEFAULT: dict[str, Any] = {
     "env.eval_handling": "NONE",
     "env.use_wandb": False,
@@ -57,20 +42,40 @@ def plain(annotation: Any) -> Any:
     return frozenset(map(plain, parts)) if type(None) in parts else annotation
 
 
-@pytest.mark.parametrize(("name", "ours", "theirs"), NAMES, ids=[name for name, _, _ in NAMES])
-def test_setting_of_atropos_has_its_type_and_default(name: str, ours: type[BaseModel], theirs: type[BaseModel]) -> None:
-    field = name.partition(".")[2]
-    mine, atropos = ours.model_fields[field], theirs.model_fields[field]
-    assert plain(mine.annotation) == plain(OTHER_TYPE.get(name, atropos.annotation))
-    default = getattr(atropos.default, "value", atropos.default)
-    assert mine.default == OTHER_DEFAULT.get(name, default)
-    assert name not in OTHER_DEFAULT or OTHER_DEFAULT[name] != default, "listed as another, and the same"
+@dataclass(frozen=True)
+class Section:
+    """A section of the settings, with our class and Atropos' own."""
+
+    name: str
+    ours: type[BaseModel]
+    theirs: type[BaseModel]
+
+
+def sections() -> list[Section]:
+    """Both sections; Atropos takes seconds to import, so not every worker does."""
+    from atroposlib.envs.base import BaseEnvConfig
+    from atroposlib.envs.server_handling.server_baseline import APIServerConfig
+
+    return [Section("env", EnvConfig, BaseEnvConfig), Section("openai", PolicySettings, APIServerConfig)]
+
+
+def test_settings_of_atropos_have_its_types_and_defaults() -> None:
+    for section in sections():
+        for field, atropos in section.theirs.model_fields.items():
+            name = f"{section.name}.{field}"
+            if name in IGNORED:
+                continue
+            mine = section.ours.model_fields[field]
+            assert plain(mine.annotation) == plain(OTHER_TYPE.get(name, atropos.annotation)), name
+            default = getattr(atropos.default, "value", atropos.default)
+            assert mine.default == OTHER_DEFAULT.get(name, default), name
+            assert name not in OTHER_DEFAULT or OTHER_DEFAULT[name] != default, f"{name} is listed as another"
 
 
 def test_ignored_settings_are_settings_of_atropos_and_not_ours() -> None:
-    for section, ours, theirs in SECTIONS:
-        ignored = {name.partition(".")[2] for name in IGNORED if name.startswith(f"{section}.")}
-        assert ignored <= set(theirs.model_fields) - set(ours.model_fields)
+    for section in sections():
+        ignored = {name.partition(".")[2] for name in IGNORED if name.startswith(f"{section.name}.")}
+        assert ignored <= set(section.theirs.model_fields) - set(section.ours.model_fields)
 
 
 FILES = [
@@ -117,9 +122,13 @@ URLS = ["https://api.openai.com/v1", "https://openrouter.ai/api/v1", "http://loc
 @pytest.mark.parametrize("effort", [None, *get_args(ReasoningEffort)])
 @pytest.mark.parametrize("tokens", [None, 1024, 32000])
 def test_reasoning_fields_are_those_of_atropos(url: str, effort: ReasoningEffort | None, tokens: int | None) -> None:
+    from atroposlib.envs.server_handling.server_baseline import ReasoningConfig
+
     theirs = ReasoningConfig(effort=effort, max_tokens=tokens).build_extra_body(url) or {}
     assert reasoning_body(url, effort=effort, max_reasoning_tokens=tokens) == theirs
 
 
 def test_reasoning_efforts_are_those_of_atropos() -> None:
+    from atroposlib.envs.server_handling.server_baseline import VALID_REASONING_EFFORTS
+
     assert set(get_args(ReasoningEffort)) == VALID_REASONING_EFFORTS

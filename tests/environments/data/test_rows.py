@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import datasets
 import pyarrow.parquet
 import pytest
 from hypothesis import given
@@ -71,7 +70,7 @@ def test_rows_of_a_hub_dataset_are_those_of_its_name_and_split(monkeypatch: pyte
         asked.append((arguments, named))
         return ROWS
 
-    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    monkeypatch.setattr("datasets.load_dataset", load_dataset)
     rows = load_rows("some-lab/prompts", split="validation")
     assert asked == [(("some-lab/prompts",), {"split": "validation"})]
     assert [dict(row.values) for row in rows] == ROWS
@@ -82,7 +81,7 @@ def test_a_hub_dataset_that_cannot_be_loaded_is_named_with_its_split(monkeypatch
     def load_dataset(name: str, *, split: str) -> list[dict[str, Any]]:
         raise ValueError("no such split\nand more")
 
-    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    monkeypatch.setattr("datasets.load_dataset", load_dataset)
     with pytest.raises(DataError, match=r"^some-lab/prompts: .*Hugging Face hub \(split 'dev'\): no such split;"):
         load_rows("some-lab/prompts", split="dev")
 

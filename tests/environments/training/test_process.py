@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from transformers import AutoTokenizer
 
 from environments.data.rows import epoch_order, select
 from environments.settings import BUNDLED_TOKENIZER
@@ -83,6 +82,8 @@ def test_offline_as_a_process(tmp_path: Path) -> None:
 
 def test_offline_answers_that_are_cut_off_have_no_end_token(tmp_path: Path) -> None:
     """The stand-in counts words and marks: none of its whole answers has exactly as many as the longest."""
+    from transformers import AutoTokenizer
+
     longest = 125
     tokenizer: Any = AutoTokenizer.from_pretrained(BUNDLED_TOKENIZER)
     path = tmp_path / "groups.jsonl"
