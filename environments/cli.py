@@ -1,7 +1,7 @@
 """The command line of every environment, and its exit codes.
 
 0: done. 1: too many failures, or nothing succeeded. 2: something to mend in settings, data or run directory, said in
-one message. 130 and 143: stopped by Ctrl-C or SIGTERM; what is finished is on disk. 141: nobody reads the output.
+one message. 130 and 143: stopped by Ctrl-C or SIGTERM; finished rows are on disk. 141: the output pipe is closed.
 
 What a command needs is imported once its settings are right, so that help and messages come at once.
 """
@@ -53,7 +53,7 @@ def main(env_type: type[JudgedEnv[Any, Any, Any]], argv: Sequence[str] | None = 
         report.warn(str(missing))
         return BAD_INPUT
     except NothingSucceeds as error:
-        report.warn(f"nothing succeeded, so {arguments[0]} was given up: {error}")
+        report.warn(f"nothing succeeded, so {arguments[0]} was stopped: {error}")
         return FAILED
     except StopSignal as stopped:
         return 128 + stopped.number

@@ -68,7 +68,7 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
         preferences = read_preferences(load_rows(source, split=split), all_rows=all_rows)
         if preferences.dropped:
             said = ", ".join(f"{count} for {reason}" for reason, count in preferences.dropped.items())
-            logger.warning("%s: rows that are no preference are left out: %s", source, said)
+            logger.warning("%s: rows without a preference are left out: %s", source, said)
         return preferences.rows
 
     def _of_categories(self, rows: list[Preference]) -> list[Preference]:

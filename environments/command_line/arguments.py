@@ -95,7 +95,7 @@ def load_settings(
     loaded = load(settings_type, argv, prog=f"{program()} {verb}", reshape=reshape)
     for name in ("latency_ms", "faults"):
         if loaded.given(name) and not loaded.settings.offline:
-            raise SettingsError(f"--{name}: the stand-ins' setting, without --offline there are none")
+            raise SettingsError(f"--{name}: a setting of the stand-ins; it needs --offline")
     return replace(loaded, settings=loaded.settings.of_verb(verb))
 
 

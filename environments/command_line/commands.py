@@ -46,12 +46,12 @@ async def evaluate(
         try:
             result = await evaluate_command.evaluate(evaluation)
         except asyncio.CancelledError:
-            report.warn(f"stopped; what is finished is kept. To resume:\n  {resume_command(loaded, arguments)}")
+            report.warn(f"stopped; finished rows are kept. To resume:\n  {resume_command(loaded, arguments)}")
             raise
     if result.problem is None:
         report.say(f"The run is in {result.path}")
         return 0
-    report.warn(f"{result.problem}\nThe run is in {result.path}. To try again what failed:")
+    report.warn(f"{result.problem}\nThe run is in {result.path}. To retry the failed rows:")
     report.warn(f"  {resume_command(loaded, arguments)}")
     return FAILED
 
@@ -63,7 +63,7 @@ async def serve(
     config = loaded.settings.env
     if config.group_size == 1 and config.ensure_scores_are_not_same:
         raise SettingsError(
-            "--env.group_size: the scores of a group of 1 are all the same, so nothing would ever be sent; "
+            "--env.group_size: the scores of a group of 1 are always equal, so no group would be sent; "
             "take a larger group, or --env.ensure_scores_are_not_same=False"
         )
     _prepare(env_type, loaded)
@@ -100,7 +100,7 @@ async def process(
         report.warn(
             f"{wanted - processed.groups} of {wanted} groups could not be scored; rows that were tried: {tried}"
         )
-    report.say(f"The groups are in {processed.path}, to read in {processed.page}")
+    report.say(f"The groups are in {processed.path}, the page to read them is {processed.page}")
     return 0 if processed.groups == wanted else FAILED
 
 

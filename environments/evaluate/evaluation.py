@@ -101,8 +101,8 @@ class Evaluation(Generic[TaskT, DetailT]):
             try:
                 samples = await self._finish(earlier, run, in_flight, display)
             except NothingSucceeds as error:
-                given_up = f"nothing succeeded, so the evaluation was given up: {error}"
-                return EvaluationResult(path, Metrics({}, {}), given_up, ())
+                reason = f"nothing succeeded, so the evaluation was stopped: {error}"
+                return EvaluationResult(path, Metrics({}, {}), reason, ())
             run.rewrite(
                 (sample.to_line() for sample in samples if sample.finished),
                 (sample.to_line() for sample in samples if not sample.finished),

@@ -172,10 +172,14 @@ class GroupPipeline(Generic[TaskT, DetailT]):
         self._guard.record_unsampled(error)
         self._tries[task.uid] += 1
         if is_retryable(error) and self._tries[task.uid] < self._tries_for_each_row:
-            logger.warning("group %r is tried again: %s", task.uid, why_unsampled(error))
+            logger.warning("group %r is retried: %s", task.uid, why_unsampled(error))
             return "retry"
         del self._tries[task.uid]
-        return self._drop("policy_failed", f"group {task.uid!r} is given up: {why_unsampled(error)}", outcome="failed")
+        return self._drop(
+            "policy_failed",
+            f"group {task.uid!r} is dropped, its policy failed: {why_unsampled(error)}",
+            outcome="failed",
+        )
 
     def _drop(self, reason: str, what: str, *, outcome: GroupOutcome = "dropped") -> GroupOutcome:
         self._recorder.record_dropped(reason)

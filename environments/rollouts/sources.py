@@ -120,8 +120,8 @@ class ChatSource:
             logger.info("tokens and logprobs are the endpoint's own")
         else:
             logger.warning(
-                "%s: tokens come from the chat template over the text. There are no logprobs, which trainers with an "
-                "importance ratio refuse, and the tokens may differ from the sampled ones",
+                "%s: tokens come from the chat template applied to the text. There are no logprobs, which trainers "
+                "with an importance ratio refuse, and the tokens may differ from the sampled ones",
                 why,
             )
 

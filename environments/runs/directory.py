@@ -87,7 +87,7 @@ class RunDirectory:
             if there and not resume:
                 raise RunDirectoryError(
                     f"run directory {path} is not empty ({', '.join(there[:4])}); "
-                    "add --resume to take it up, or choose another with --env.data_dir_to_save_evals"
+                    "add --resume to continue that run, or choose another with --env.data_dir_to_save_evals"
                 )
             if (path / CONFIG).exists():
                 cls._compare(path / CONFIG, matters)

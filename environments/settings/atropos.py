@@ -48,12 +48,12 @@ def without_ignored(source: SettingsSource) -> SettingsSource:
         values[section] = _without(values[section], field)
     if ignored:
         reasons = "; ".join(f"{name} ({IGNORED[name]})" for name in ignored)
-        logger.warning("%s: ignored, since it has no meaning here: %s", source.name, reasons)
+        logger.warning("%s: ignored, because it has no effect here: %s", source.name, reasons)
     return replace(source, values=values)
 
 
 def _refusal(name: str, origin: str) -> SettingsError:
-    return SettingsError(f"--{name} ({origin}): a setting of Atropos without a meaning here: {IGNORED[name]}")
+    return SettingsError(f"--{name} ({origin}): a setting of Atropos that has no effect here: {IGNORED[name]}")
 
 
 def _holds(values: Mapping[str, Any], name: str) -> bool:

@@ -50,7 +50,9 @@ class PeerRowRunner(RowRunner[PeerTask, PeerTable]):
             candidate.load(tasks)
         _ = self._models.judges
         if not self._models.pairs:
-            raise SettingsError("--env.judges: nobody would judge anybody; add judges, candidates or env.include_self")
+            raise SettingsError(
+                "--env.judges: no judge has a candidate to score; add judges, candidates or env.include_self"
+            )
 
     @property
     def subject(self) -> str:

@@ -71,7 +71,7 @@ def _run(arguments: list[str]) -> int:
         return 0
     settings.check_access()
     if not settings.offline and any(loaded.given(name) for name in ("latency_ms", "faults")):
-        raise SettingsError("--latency_ms, --faults: the stand-in's settings, without --offline there is none")
+        raise SettingsError("--latency_ms, --faults: settings of the stand-in; they need --offline")
     if settings.workers > 1 and not workers.is_worker():
         settings.judges()  # report errors once, not by each worker
         return workers.supervise(settings, arguments)

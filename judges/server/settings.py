@@ -151,7 +151,7 @@ class RewardServerSettings(SourcedSettings, JudgeMount):
         if self.tokens or self.insecure or is_loopback(f"http://{_bracketed(self.host)}"):
             return
         raise SettingsError(
-            f"--host: {self.host} is not this machine alone: set bearer tokens, such as "
+            f"--host: {self.host} is open to other machines: set bearer tokens, such as "
             """JUDGEGYM_TOKENS='{"name": "…"}', or say --insecure"""
         )
 

@@ -71,7 +71,7 @@ def test_what_it_offers_to_try_again_is_tried_again(tmp_path: Path) -> None:
     with bench(tmp_path, mind) as models:
         first = models.evaluate("--env.critique_rounds=0")
         assert first.code == 1
-        assert "To try again what failed" in first.said
+        assert "To retry the failed rows" in first.said
         forget(models)
         mind.minds = Minds()
         again = models.evaluate("--env.critique_rounds=0", RESUME)

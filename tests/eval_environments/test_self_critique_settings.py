@@ -146,7 +146,7 @@ WRONG: list[tuple[Callable[[Bench], list[str]], list[str]]] = [
     (neither_url_nor_answers, ["env.candidates", "'ann'", "base_url", "answers"]),
     (no_key, ["'far'", "api_key_env", "models.example", "KEY_OF_FAR"]),
     (no_key_named, ["'far'", "api_key_env", "models.example", "name the environment variable"]),
-    (nobody_judges, ["--env.judges", "nobody would judge anybody", "env.include_self"]),
+    (nobody_judges, ["--env.judges", "no judge has a candidate to score", "env.include_self"]),
     (only_answers, ["--env.judges", "no model judges"]),
     (judge_with_answers, ["--env.judges", "'old'", "cannot judge"]),
     (answer_missing, ["old.jsonl", "no answer for 1 of 1 rows", "'q0'"]),

@@ -152,7 +152,7 @@ def test_an_endpoint_that_refuses_everything_ends_the_run(arena: Arena, verb: st
     said: dict[str, Script] = {f"{refusing}_says": no_key}
     found = run(arena, "--env.total_steps=1000", verb=verb, **said)  # type: ignore[arg-type]  # by its name
     assert found.ended.code == 1, found.ended.said
-    assert f"nothing succeeded, so {verb} was given up: the {refusing}" in found.message
+    assert f"nothing succeeded, so {verb} was stopped: the {refusing}" in found.message
     assert "HTTP 401" in found.message
     assert "Incorrect API key" in found.message
     assert "Traceback" not in found.ended.said

@@ -44,7 +44,7 @@ async def test_logprobs_that_are_none_are_not_sent(arena: Arena) -> None:
 
 
 async def test_a_server_that_fails_for_a_while(arena: Arena, caplog: pytest.LogCaptureFixture) -> None:
-    """Its own retries give up, the row is tried again, and the run goes on; the log says what the server said."""
+    """Its own retries give up, the row is retried, and the run goes on; the log says what the server said."""
 
     def script(request: Recorded, number: int) -> Reply:
         return Reply(status=500) if number <= 3 else generated(4, number)
@@ -54,6 +54,6 @@ async def test_a_server_that_fails_for_a_while(arena: Arena, caplog: pytest.LogC
         (batch,) = await trainer.take()
         assert served.counted("policy_failed") == 0
     assert {len(group["tokens"]) for group in batch} == {4}
-    (said,) = (record.getMessage() for record in caplog.records if "is tried again" in record.getMessage())
+    (said,) = (record.getMessage() for record in caplog.records if "is retried" in record.getMessage())
     assert "500" in said
     assert server.url in said
