@@ -246,12 +246,13 @@ def test_the_metrics(example: Ran) -> None:
     assert found["mean_score"] == pytest.approx(sum(FINAL.values()) / 6)
     assert [found[f"mean_score_{names[each]}"] for each in MODELS] == [93.0, 97.0, 66.5]
     # With an empty diagonal and three models the least squares come to (2·column + row) / 3 − total / 6.
-    rows = {judge: sum(score for (by, _), score in FINAL.items() if by == judge) for judge in MODELS}
-    columns = {name: sum(score for (_, of), score in FINAL.items() if of == name) for name in MODELS}
-    total = sum(FINAL.values())
-    for name in MODELS:
-        fitted = (2 * columns[name] + rows[name]) / 3 - total / 6
-        assert found[f"adjusted_score_{names[name]}"] == pytest.approx(fitted)
+    for scores, suffix in ((AHEAD, "_before_critique"), (FINAL, "")):
+        rows = {judge: sum(score for (by, _), score in scores.items() if by == judge) for judge in MODELS}
+        columns = {name: sum(score for (_, of), score in scores.items() if of == name) for name in MODELS}
+        total = sum(scores.values())
+        for name in MODELS:
+            fitted = (2 * columns[name] + rows[name]) / 3 - total / 6
+            assert found[f"adjusted_score_{names[name]}{suffix}"] == pytest.approx(fitted)
     assert (found["critique_changed_rate"], found["critique_raised_rate"]) == (0.5, 0.0)
     assert found["critique_mean_change"] == pytest.approx((-2 - 5 - 2) / 6)
     assert found[f"critique_changed_rate_{names[TNG]}"] == 0.5

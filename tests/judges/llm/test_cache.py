@@ -109,6 +109,21 @@ def test_opening_waits_for_another_process_that_creates_the_same_file(tmp_path: 
     other.close()
 
 
+def test_a_lock_that_outlasts_the_wait_is_a_settings_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("judges.llm.cache._BUSY_TIMEOUT_S", 0.0)
+    path = tmp_path / "cache.sqlite"
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("CREATE TABLE answers (key TEXT PRIMARY KEY, answer BLOB NOT NULL) WITHOUT ROWID")
+    other.execute("BEGIN IMMEDIATE")
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        opening = pool.submit(JudgmentCache, path)
+        wait([opening], timeout=10)
+        other.execute("COMMIT")  # would end a wait without a limit, and with it the test
+        with pytest.raises(SettingsError, match=r"judge_cache: .*locked"):
+            opening.result()
+    other.close()
+
+
 WRITER = """
 import asyncio, sys
 from pathlib import Path

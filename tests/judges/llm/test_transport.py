@@ -78,13 +78,14 @@ async def test_a_refused_connection_is_tried_again(connect: Connect) -> None:
     assert "last answer: none (Cannot connect" in str(raised.value)
 
 
-async def test_a_redirect_is_not_followed(connect: Connect) -> None:
+@pytest.mark.parametrize("status", [300, 307])
+async def test_a_redirect_is_not_followed(connect: Connect, status: int) -> None:
     async with ScriptedEndpoint("elsewhere") as other:
-        reply = Reply(status=307, headers={"Location": f"{other.base_url}/chat/completions"})
+        reply = Reply(status=status, headers={"Location": f"{other.base_url}/chat/completions"})
         async with ScriptedEndpoint(reply) as endpoint:
             with pytest.raises(EndpointError) as raised:
                 await connect(endpoint).chat(ASK)
-    assert (raised.value.kind, raised.value.status) == (FailureKind.REJECTED, 307)
+    assert (raised.value.kind, raised.value.status) == (FailureKind.REJECTED, status)
     assert (len(endpoint.requests), len(other.requests)) == (1, 0)
 
 
