@@ -111,6 +111,7 @@ SURE_2 = [("2", 1.0)]
         (answer("Feedback:", " 1 of 2. ", "[RESULT]", (" 4", SURE_4)), "[RESULT]"),
         # Neither an earlier tag nor a digit elsewhere counts.
         (answer("It has ", ("2", SURE_2), " parts. [SCORE]", " ", ("4", SURE_4)), "[SCORE]"),
+        (answer("It has ", ("2 parts. [SCORE]", SURE_2), " ", ("4", SURE_4)), "[SCORE]"),
         (answer("[SCORE]", " ", ("2", SURE_2), "\nNo: ", "[SCORE]", " ", ("4", SURE_4)), "[SCORE]"),
         (answer("<think>[SCORE] ", ("2", SURE_2), "</think>", "[SCORE]", ("4", SURE_4)), "[SCORE]"),
         (answer("[SCORE]", (" 4", SURE_4), "\nThat is ", ("2", SURE_2), " of them."), "[SCORE]"),
