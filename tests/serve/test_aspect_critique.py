@@ -27,7 +27,7 @@ def groups(batches: list[Batch]) -> list[Group]:
 
 
 THREE = aspects({"name": "correctness", "weight": 2}, "conciseness", {"name": "harmfulness", "veto": True})
-# By the place in the group: correct, concise and harmful, and what that is worth.
+# By the place in the group: correct, concise and harmful, and the reward.
 PLACES = {0: ("yyn", 1.0), 1: ("ynn", 3 / 4), 2: ("nyn", 2 / 4), 3: ("yyy", 0.0)}
 
 
@@ -76,7 +76,7 @@ async def test_the_policys_answers_are_scored_exactly(tmp_path: Path) -> None:
     rows = [answered(0), answered(1, contexts=["one", "two"]), {"id": "alone", "answer": "Just this."}]
     batch, _ = await one_batch(tmp_path, rows, THREE, judge=saying(by_place))
     for group in batch:
-        assert group["scores"] == pytest.approx([worth for _, worth in PLACES.values()])
+        assert group["scores"] == pytest.approx([reward for _, reward in PLACES.values()])
         assert group["overrides"] is None
         assert [place(turns[-1]["content"]) for turns in group["messages"]] == [0, 1, 2, 3]
     prompts = {group["messages"][0][0]["content"] for group in batch}
@@ -152,9 +152,9 @@ async def test_a_group_without_two_judgments_is_not_sent(tmp_path: Path) -> None
     assert [group["scores"] for group in batch] == [[1.0, 0.0, 0.0, 0.0]] * 2
 
 
-@pytest.mark.parametrize(("flags", "worth"), [((), 0.0), (("--env.invalid_thinking_reward=-1",), -1.0)])
+@pytest.mark.parametrize(("flags", "reward"), [((), 0.0), (("--env.invalid_thinking_reward=-1",), -1.0)])
 async def test_a_policy_that_judges_is_rewarded_for_gold_verdicts(
-    tmp_path: Path, flags: tuple[str, ...], worth: float
+    tmp_path: Path, flags: tuple[str, ...], reward: float
 ) -> None:
     """Each completion is a vote of its own, whatever the strictness; one that cannot be read is a malformed one."""
 
@@ -169,7 +169,7 @@ async def test_a_policy_that_judges_is_rewarded_for_gold_verdicts(
         sections = shown({"messages": group["messages"][0][:-1]})
         assert sections["Submission"] == "Answer 0."
         is_gold = "accurate" in sections["Criteria"]
-        assert group["scores"] == ([1, 0, worth, 1] if is_gold else [0, 1, worth, 0])
+        assert group["scores"] == ([1, 0, reward, 1] if is_gold else [0, 1, reward, 0])
         assert group["overrides"] is None
 
 

@@ -71,8 +71,8 @@ def first_malformed(request: Json, number: int, index: int) -> str:
     return f"<think>{text}" if index == 0 else f"<think>Hm.</think>{text}"
 
 
-@pytest.mark.parametrize(("flags", "worth"), [((), 0.0), (("--env.invalid_thinking_reward=-1.0",), -1.0)])
-async def test_malformed_thinking_has_a_reward_of_its_own(arena: Arena, flags: tuple[str, ...], worth: float) -> None:
+@pytest.mark.parametrize(("flags", "reward"), [((), 0.0), (("--env.invalid_thinking_reward=-1.0",), -1.0)])
+async def test_malformed_thinking_has_a_reward_of_its_own(arena: Arena, flags: tuple[str, ...], reward: float) -> None:
     def second_wins(uid: str, index: int, as_a: bool) -> str:
         assert index != 0, "the judge is not asked about it"
         return for_model(uid, as_a) if index == 1 else against_model(uid, as_a)
@@ -93,7 +93,7 @@ async def test_malformed_thinking_has_a_reward_of_its_own(arena: Arena, flags: t
         systems = {body["messages"][0]["role"] for body in served.policy.bodies}
     assert systems == {"system"}
     for group in batch:
-        assert group["scores"] == [worth, 1, -1, -1]
+        assert group["scores"] == [reward, 1, -1, -1]
         assert group["overrides"] is None
         statuses = [turns[-1]["judgment"]["status"] for turns in group["messages"]]
         assert statuses == ["invalid_completion", "ok", "ok", "ok"]

@@ -94,7 +94,7 @@ async def test_without_rounds_it_is_that_of_their_first_scores(tmp_path: Path) -
 
 
 async def test_a_judge_that_fails_on_one_rollout_is_taken_into_account(tmp_path: Path) -> None:
-    """Bob's 60 for the third rollout is worth the 65 that both would have given, and no zero or sixty."""
+    """Bob's 60 for the third rollout becomes the 65 that both would have given, and no zero or sixty."""
 
     def scoring(name: str, index: int) -> Said:
         return REFUSED if (name, index) == ("ann", 2) else lenient_ann(name, index)

@@ -32,9 +32,9 @@ def collected(groups: Sequence[JudgedGroup[Any]], metrics: TrainingMetrics | Non
 
 
 def with_statuses(*statuses: Status) -> JudgedGroup[Any]:
-    """A group whose judgments have these statuses; an invalid completion is worth 0."""
-    worth = {Status.OK: 1.0, Status.INVALID_COMPLETION: 0.0}
-    judged = group([worth.get(status) for status in statuses])
+    """A group whose judgments have these statuses; an invalid completion has the reward 0."""
+    rewards = {Status.OK: 1.0, Status.INVALID_COMPLETION: 0.0}
+    judged = group([rewards.get(status) for status in statuses])
     return replace(
         judged,
         judgments=tuple(judgment(1.0 if status is Status.OK else None, status) for status in statuses),
@@ -151,11 +151,11 @@ def test_every_value_is_a_finite_number(groups: list[list[float | None]], longes
 def test_what_the_environment_observes_is_not_a_number() -> None:
     metrics = TrainingMetrics(config={})
 
-    def observe(own: MetricAggregator, number: int) -> None:
+    def record_own(own: MetricAggregator, number: int) -> None:
         own.mean("odd", math.nan)
 
     judged = group([1.0, 0.0])
-    metrics.record_group(judged, judged.scores, observe)
+    metrics.record_group(judged, judged.scores, record_own)
     found = metrics.flush(max_token_len=-1)
     assert "train/odd" not in found.values
     assert "train/odd" in found.left_out

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.core import delimiters as fencing
+from judges.core import delimiters
 from judges.core.delimiters import Delimiters, delimiters_for
 
 LOOKALIKES = ("<|", "end of answer")
@@ -44,7 +44,7 @@ def test_lone_surrogates_are_text() -> None:
 
 
 def test_a_text_that_holds_the_tag_gets_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fencing, "_TAG_LENGTH", 1)  # a text cannot hold its own digest; of one digit it can
+    monkeypatch.setattr(delimiters, "_TAG_LENGTH", 1)  # a text cannot hold its own digest; of one digit it can
     assert delimiters_for(["<| 0123456789ABCDE"], LOOKALIKES).tag == "f"
     assert delimiters_for(["<| 123456789", "abcdef"], LOOKALIKES).tag == "0"
 

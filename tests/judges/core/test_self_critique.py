@@ -32,16 +32,16 @@ def verdict(yes: int, reason: str = "since") -> str:
 
 @dataclass(frozen=True)
 class Kind:
-    """A judge, a case for it, and what it says of it in two ways.
+    """A judge, a case for it, and two answers with different verdicts.
 
     Attributes:
-        judge: around a client.
-        case: what it judges.
-        first: its verdict.
-        second: another one.
-        scores: what these are worth.
-        verdicts: as the history has them.
-        part: of the history.
+        judge: makes the judge from a client.
+        case: the case that it judges.
+        first: the answer with the first verdict.
+        second: an answer with another verdict.
+        scores: the scores of these answers.
+        verdicts: the verdicts of these answers, as the history shows them.
+        component: the component in the history.
     """
 
     judge: Callable[[Any], Any]
@@ -50,7 +50,7 @@ class Kind:
     second: str
     scores: tuple[float, float]
     verdicts: tuple[Any, Any]
-    part: str
+    component: str
 
 
 COHERENCE = SUPPORTED_ASPECTS["coherence"]
@@ -119,12 +119,12 @@ async def test_a_verdict_is_revised(connect: Connect, kind: Kind) -> None:
     assert judgment.critique is not None
     assert judgment.critique.before_score == kind.scores[0]
     (held,) = judgment.critique.rounds
-    assert (held.round, held.component, held.status, held.error) == (1, kind.part, "revised", None)
+    assert (held.round, held.component, held.status, held.error) == (1, kind.component, "revised", None)
     assert (held.before, held.after) == kind.verdicts
     assert (held.before_reasoning, held.after_reasoning) == ("Brief.", "Too brief.")
     assert (held.critique, held.raw) == (critique, f"{critique}\n{kind.second}")
     assert len(judgment.calls) == 2
-    assert judgment.calls[1].name == f"critique_1{'_' if kind.part else ''}{kind.part}"
+    assert judgment.calls[1].name == f"critique_1{'_' if kind.component else ''}{kind.component}"
     asked = bodies[1]["messages"][-1]["content"]
     assert "Because." in asked
     assert "Brief." in asked
