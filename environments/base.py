@@ -8,12 +8,12 @@ training.
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
+from environments.class_check import problem_of, type_arguments
 from environments.clients import Clients
 from environments.completions import Completion, Conversation, system_messages
 from environments.data.rows import Split, TaskT
@@ -68,12 +68,12 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
             TypeError: an attribute is missing, or a type parameter is not of the expected kind.
         """
         super().__init_subclass__(**options)
-        config_type, _, detail_type = _type_arguments(cls)
+        config_type, _, detail_type = type_arguments(cls, JudgedEnv)
         if isinstance(config_type, type):
             cls.config_type = config_type
         if isinstance(detail_type, type):
             cls.detail_type = detail_type
-        problem = None if inspect.isabstract(cls) else _problem(cls)
+        problem = None if inspect.isabstract(cls) else problem_of(cls, config_type, detail_type)
         if problem is not None:
             raise TypeError(f"the environment {cls.__qualname__}: {problem}")
 
@@ -171,30 +171,3 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
         from environments.cli import main  # late: cli knows the contract
 
         raise SystemExit(main(cls))
-
-
-def _type_arguments(cls: type[Any]) -> tuple[Any, Any, Any]:
-    """Return the three type arguments that a class and its bases give; a type variable where one is still open."""
-    arguments: tuple[Any, ...] = (ConfigT, TaskT, DetailT)
-    for base in reversed(cls.__mro__):
-        for alias in base.__dict__.get("__orig_bases__", ()):
-            origin = get_origin(alias)
-            if isinstance(origin, type) and issubclass(origin, JudgedEnv):
-                given = dict(zip(getattr(origin, "__parameters__", ()), get_args(alias), strict=False))
-                arguments = tuple(given.get(argument, argument) for argument in arguments)
-    return arguments[0], arguments[1], arguments[2]
-
-
-def _problem(cls: type[JudgedEnv[Any, Any, Any]]) -> str | None:
-    """Return what is wrong with a class, or `None`."""
-    config_type, _, detail_type = _type_arguments(cls)
-    if not (isinstance(config_type, type) and issubclass(config_type, EnvConfig)):
-        return f"its first type parameter must be a subclass of EnvConfig, found {config_type!r}"
-    if not (isinstance(detail_type, type) and dataclasses.is_dataclass(detail_type)):
-        return f"its third type parameter must be a dataclass (the judgments' detail), found {detail_type!r}"
-    if not isinstance(getattr(cls, "name", None), str):
-        return 'the class attribute `name` is missing: name = "my_environment"'
-    headline = getattr(cls, "headline", None)
-    if not (isinstance(headline, tuple) and len(headline) == 2 and all(isinstance(part, str) for part in headline)):
-        return 'the class attribute `headline` is missing: headline = ("mean_reward", "reward")'
-    return None
