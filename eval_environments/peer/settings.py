@@ -42,7 +42,11 @@ class SelfCritiqueConfig(EnvConfig, PeerJudgeSettings):
         ge=0,
     )
     include_self: bool = setting(False, "Let each model judge its own answers, too.")
-    rubric: TextOrFile = setting(DEFAULT_RUBRIC, "Use this rubric for rows without one; @file reads it from a file.")
+    rubric: TextOrFile = setting(
+        DEFAULT_RUBRIC,
+        "Use this rubric for rows without one; @file reads it from a file. Default: the specification's rubric of six "
+        "criteria and 100 points.",
+    )
     dataset: str | None = setting(
         None,
         "Read queries from this dataset (hub name or file) with the column query and, optionally, rubric.",

@@ -34,7 +34,7 @@ class ArenaJudgeSettings(JudgeSettings):
     )
     judge_reask: int = setting(
         1,
-        "Ask the judge up to this many times again, in the same conversation, for a verdict that its answer lacks.",
+        "Ask a judge whose answer has no verdict again, in the same conversation, at most this many times.",
         ge=0,
     )
 

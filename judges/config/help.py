@@ -88,13 +88,18 @@ def _add(section: Any, setting: DeclaredSetting) -> None:
     default = setting.info.get_default(call_default_factory=True, validated_data={})
     if default is True:
         description += " Default: true."
-    elif isinstance(default, str | int | float | Path) and default is not False and default != "":
+    elif isinstance(default, str | int | float | Path) and default is not False and default != "" and _fits(default):
         description += f" Default: {default:g}." if isinstance(default, float) else f" Default: {default}."
     flag, text = f"--{setting.name}", description.replace("%", "%%")
     if _is_switch(setting):
         section.add_argument(flag, action="store_true", help=text)
     else:
         section.add_argument(flag, metavar=_metavar(setting.info.annotation), help=text)
+
+
+def _fits(default: object) -> bool:
+    """Whether a default is one line; a longer text, such as a rubric, is named in the description."""
+    return "\n" not in str(default)
 
 
 def _is_switch(setting: DeclaredSetting) -> bool:

@@ -94,3 +94,14 @@ def test_help_is_as_wide_as_the_terminal_up_to_what_reads_well(columns: str, mon
     monkeypatch.setenv("COLUMNS", columns)
     monkeypatch.setitem(Demo.model_fields, "path", Field(None, description="word " * 60))
     assert max(map(len, page(detail="all").splitlines())) <= min(int(columns), 100)
+
+
+class WithText(BaseModel):
+    short: str = setting("one line", "Say it.", common=True)
+    long: str = setting("a rubric\nof two lines", "Judge by it.", common=True)
+
+
+def test_a_default_of_several_lines_is_not_listed() -> None:
+    text = help_page(WithText, usage="demo", about="Show.", groups={})
+    assert "Default: one line." in text
+    assert "of two lines" not in text
