@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -109,7 +109,7 @@ class Lab:
 
     subject: Subject
     path: Path
-    datasets: Mapping[str, str]
+    data_flags: Sequence[str]
     policy: Side
     judge: Side
 
@@ -119,24 +119,25 @@ class Lab:
 
     def data(self, verb: Verb) -> list[str]:
         """The flags that name the rows, as far as the verb uses them."""
+        return self._used(verb, self.data_flags)
+
+    def _used(self, verb: Verb, flags: Iterable[str]) -> list[str]:
         config_type = self.subject.env_type.config_type
-        return [flag for name, flag in self.datasets.items() if uses(verb, config_type, name)]
+        return [flag for flag in flags if uses(verb, config_type, flag.removeprefix("--env.").partition("=")[0])]
 
     def argv(self, *flags: str, verb: Verb = "evaluate", run: str = "run") -> list[str]:
         """A command line: no retries, no pauses."""
         policy, judge = self.policy.endpoint.base_url, self.judge.endpoint.base_url
-        return [
-            verb,
-            *self.data(verb),
-            *self.subject.endpoints(verb, policy, judge),
+        settings = [
+            *self.data_flags,
             *self.subject.role,
             *self.subject.flags,
             f"--env.data_dir_to_save_evals={self.path / run}",
             "--env.retry_delay=0",
             "--env.max_retries=0",
             "--env.judge_max_retries=0",
-            *flags,
         ]
+        return [verb, *self.subject.endpoints(verb, policy, judge), *self._used(verb, settings), *flags]
 
     def command(self, *argv: str, **env: str) -> Ended:
         """A command in this process, with the endpoints' keys."""

@@ -57,13 +57,13 @@ class Subject:
     flags: tuple[str, ...] = ()
     has_judge: bool = True
 
-    def data(self, path: Path, *, changed: Collection[str] = ()) -> dict[str, str]:
-        """Write the rows into a directory, some of them judged anew, and give the flags that name them by setting."""
+    def data(self, path: Path, *, changed: Collection[str] = ()) -> list[str]:
+        """Write the rows into a directory, some of them judged anew, and give the flags that name them."""
         rows = [{**self.row(uid), **(self.judged_anew if uid in changed else {})} for uid in uids()]
-        return {
-            name: f"--env.{name}={write_lines(path / f'{name}.jsonl', [made(row) for row in rows])}"
+        return [
+            f"--env.{name}={write_lines(path / f'{name}.jsonl', [made(row) for row in rows])}"
             for name, made in self.datasets.items()
-        }
+        ]
 
     def endpoints(self, verb: Verb, policy_url: str, judge_url: str) -> list[str]:
         """The flags that name the endpoints."""

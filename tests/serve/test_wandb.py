@@ -108,7 +108,7 @@ async def serve_and_evaluate(path: Path) -> Ended:
             "--env.max_batches_offpolicy=1",
             "--env.use_wandb=True",
         ]
-        with Started(str(SCRIPT), "serve", *argv, cwd=path, env=OFFLINE, fresh=True) as started:
+        with Started(str(SCRIPT), "serve", *argv, cwd=path, env=OFFLINE) as started:
             directory = path / "run" / "step-1"
             await trainer.take()
             await begun.wait()
@@ -175,7 +175,7 @@ def test_evaluations_are_logged_though_training_is_ahead(run: Run) -> None:
 
 def test_evaluate_is_logged_too(tmp_path: Path) -> None:
     flags = "--limit=2", "--env.use_wandb=True", f"--env.data_dir_to_save_evals={tmp_path / 'run'}"
-    ended = as_process("evaluate", "--offline", *flags, cwd=tmp_path, env=OFFLINE, fresh=True)
+    ended = as_process("evaluate", "--offline", *flags, cwd=tmp_path, env=OFFLINE)
     assert ended.code == 0, ended.said
     (row,) = history(tmp_path).values()
     logged = {name: value for name, value in row.items() if name.startswith("eval/")}
