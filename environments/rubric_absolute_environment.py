@@ -123,8 +123,8 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
             return tasks
         usable = [task for task in tasks if task.response is not None and task.gold is not None]
         if not usable:
-            said = "role=judge" if config.role == "judge" else "score_responses"
-            raise DataError(f"{source}: {said} needs rows with a response and a gold score, and there are none")
+            needed_by = "role=judge" if config.role == "judge" else "score_responses"
+            raise DataError(f"{source}: {needed_by} needs rows with a response and a gold score, and there are none")
         if len(usable) < len(tasks):
             logger.warning("%d of %d rows have no response or no gold score", len(tasks) - len(usable), len(tasks))
         return usable

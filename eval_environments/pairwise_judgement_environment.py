@@ -67,8 +67,8 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
     def _preferences(self, source: str, split: str, *, all_rows: bool) -> list[Preference]:
         preferences = read_preferences(load_rows(source, split=split), all_rows=all_rows)
         if preferences.dropped:
-            said = ", ".join(f"{count} for {reason}" for reason, count in preferences.dropped.items())
-            logger.warning("%s: rows without a preference are left out: %s", source, said)
+            counts = ", ".join(f"{count} for {reason}" for reason, count in preferences.dropped.items())
+            logger.warning("%s: rows without a preference are left out: %s", source, counts)
         return preferences.rows
 
     def _of_categories(self, rows: list[Preference]) -> list[Preference]:

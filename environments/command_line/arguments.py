@@ -58,8 +58,8 @@ def read_verb(arguments: Sequence[str]) -> tuple[Verb, Sequence[str]]:
     """
     if arguments and arguments[0] in VERBS:
         return cast(Verb, arguments[0]), arguments[1:]
-    found = f"found {arguments[0]!r}" if arguments else "found nothing"
-    raise SettingsError(f"expected one of {', '.join(VERBS)} as the first argument, {found}\n{overview()}")
+    actual = f"found {arguments[0]!r}" if arguments else "found nothing"
+    raise SettingsError(f"expected one of {', '.join(VERBS)} as the first argument, {actual}\n{overview()}")
 
 
 def command_help(env_type: type[JudgedEnv[Any, Any, Any]], verb: Verb, detail: HelpDetail) -> str:

@@ -44,8 +44,8 @@ async def evaluate_during_training(evaluation: Evaluation[Any, Any], step: int) 
     """
     path = run_path(evaluation) / f"step-{step}"
     result = await evaluation.run(path, in_flight=evaluation.env.config.max_eval_workers, display=None)
-    for said in (*result.notices, *([result.problem] if result.problem is not None else [])):
-        logger.warning("evaluation of step %d: %s", step, said)
+    for message in (*result.notices, *([result.problem] if result.problem is not None else [])):
+        logger.warning("evaluation of step %d: %s", step, message)
     return result.metrics
 
 

@@ -117,8 +117,8 @@ class Evaluation(Generic[TaskT, DetailT]):
             run.write_metrics(self._metrics_file(metrics, started, notices))
         finally:
             run.close()
-        said = (*evaluation_metrics.failure_notices(samples, path), *notices)
-        return EvaluationResult(path, metrics, problem, said, tables)
+        all_notices = (*evaluation_metrics.failure_notices(samples, path), *notices)
+        return EvaluationResult(path, metrics, problem, all_notices, tables)
 
     async def _finish(
         self, earlier: EarlierRows[DetailT], run: RunDirectory, in_flight: int, display: report.ProgressDisplay | None

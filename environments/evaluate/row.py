@@ -117,8 +117,8 @@ class RowRunner(Generic[TaskT, DetailT]):
     def digests(self, task: TaskT) -> tuple[str, str]:
         """Return a digest of everything that the judge sees of a row, and one of what its completions depend on."""
         existing = self._existing.get(task.uid)
-        held = task if is_dataclass(task) else (task.uid, task.category, task.question)
-        return digest(held, existing), digest(self._env.conversations(task) if existing is None else existing)
+        shown_to_judge = task if is_dataclass(task) else (task.uid, task.category, task.question)
+        return digest(shown_to_judge, existing), digest(self._env.conversations(task) if existing is None else existing)
 
     def is_complete(self, sample: Sample[DetailT]) -> bool:
         """Return whether a resumed run has nothing to add to a finished row."""

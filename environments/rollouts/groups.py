@@ -120,8 +120,8 @@ class GroupPipeline(Generic[TaskT, DetailT]):
         scores = group.scores
         self._record(task, group, scores)
         if scores is None:
-            said = f"group {task.uid!r} is dropped, its judge failed: {why_unscored(group.judgments)}"
-            return self._drop("judge_failed", said, outcome="failed")
+            what = f"group {task.uid!r} is dropped, its judge failed: {why_unscored(group.judgments)}"
+            return self._drop("judge_failed", what, outcome="failed")
         reason = self.drop_reason(group, scores)
         if reason is not None:
             return self._drop(reason, f"group {task.uid!r} is dropped: {reason}")

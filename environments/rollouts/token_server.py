@@ -70,8 +70,8 @@ class TokenServer:
                 raise self._failure(_innermost(error)) from error
             nodes = managed.get_state()["nodes"]
         if len(answer.choices) != n:
-            said = f"{len(answer.choices)} completions where {n} were asked for"
-            raise EndpointError(FailureKind.MALFORMED, endpoint=self._endpoint, answer=said)
+            problem = f"{len(answer.choices)} completions where {n} were asked for"
+            raise EndpointError(FailureKind.MALFORMED, endpoint=self._endpoint, answer=problem)
         rollouts = [self._rollout(choice, node) for choice, node in zip(answer.choices, nodes, strict=True)]
         return rollouts, CallRun(time.monotonic() - started, attempts=1)
 
@@ -79,8 +79,8 @@ class TokenServer:
         """Convert a failure of Atropos' client."""
         status = error.status if isinstance(error, aiohttp.ClientResponseError) else None
         kind = classify_exception(error) if status is None else classify_status(status)
-        said = self._replica.redact(f"none ({error or type(error).__name__})")
-        return EndpointError(kind, endpoint=self._endpoint, status=status, answer=said)
+        problem = self._replica.redact(f"none ({error or type(error).__name__})")
+        return EndpointError(kind, endpoint=self._endpoint, status=status, answer=problem)
 
     def _rollout(self, choice: Any, node: Any) -> Rollout:
         prompt_length = sum(1 for token in node.masked_tokens if token == MASKED)

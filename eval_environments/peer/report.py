@@ -56,13 +56,13 @@ class PeerResults:
     def scores(self, number: int) -> ScoreMatrix:
         """The scores after a round; 0: before the first round."""
         place = {uid: query for query, uid in enumerate(self.uids)}
-        found = [
+        entries = [
             (place[uid], self.judges.index(cell.judge), self.candidates.index(cell.candidate), float(score))
             for uid, cell in self.cells
             if (score := cell.after(number)) is not None
         ]
         shape = {"queries": len(self.uids), "judges": len(self.judges), "candidates": len(self.candidates)}
-        return scores_of(found, **shape)
+        return scores_of(entries, **shape)
 
     @cached_property
     def final(self) -> ScoreMatrix:

@@ -75,8 +75,10 @@ def combined(columns: Sequence[Column], peers: Sequence[PeerModel]) -> Judgment[
     table = PeerTable(tuple(column.answer for column in columns), cells)
     scores = [cell.score for cell in cells if cell.score is not None]
     if scores:
-        said = "\n\n".join(f"{cell.judge}: {cell.score}. {cell.reasoning}" for cell in cells if cell.score is not None)
-        return Judgment(sum(scores) / len(scores), Status.OK, explanation=said, calls=calls, detail=table)
+        reasonings = "\n\n".join(
+            f"{cell.judge}: {cell.score}. {cell.reasoning}" for cell in cells if cell.score is not None
+        )
+        return Judgment(sum(scores) / len(scores), Status.OK, explanation=reasonings, calls=calls, detail=table)
     reasons = "; ".join(dict.fromkeys(cell.error for cell in cells if cell.error))
     unparsable = any(cell.status == Status.UNPARSABLE.value for cell in cells)
     status = Status.UNPARSABLE if unparsable else Status.JUDGE_FAILED

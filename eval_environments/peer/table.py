@@ -46,8 +46,8 @@ class PeerCell:
         """Return the score after a round (0: before the first); if there was no such round, that after the last one."""
         if self.score is None:
             return None
-        held = [entry for entry in self.rounds if entry.round <= number]
-        return int(held[-1].after) if held else self.before_score
+        until_then = [entry for entry in self.rounds if entry.round <= number]
+        return int(until_then[-1].after) if until_then else self.before_score
 
 
 @dataclass(frozen=True, slots=True)
