@@ -153,6 +153,13 @@ async def test_a_body_that_cannot_be_meant(body: Any, status: int, words: str) -
     assert server.judge.requests == []
 
 
+async def test_a_body_of_the_largest_size_is_taken_and_one_byte_more_is_refused() -> None:
+    body = json.dumps(ASK).ljust(1024 * 1024)
+    async with running("--max_body_mb=1", judge=VERDICT) as server:
+        answers = [await server.post("/v1/score", body), await server.post("/v1/score", f"{body} ")]
+    assert [answer.status for answer in answers] == [200, 413]
+
+
 async def test_a_body_of_50_mb_is_refused() -> None:
     async with running(judge=VERDICT) as server:
         answer = await server.post("/get_reward", b'{"query": ["' + b"x" * (50 * 1024 * 1024) + b'"]}')
