@@ -198,11 +198,19 @@ def _load_table(path: Path) -> Iterable[Mapping[str, JSON]]:
 
 
 def _all_text(path: Path) -> Any:
-    """Features that load every column of a CSV file as text."""
+    """Features that load every column of a CSV file as text.
+
+    Raises:
+        ValueError: a row has more fields than the header, which the loader would read one column off.
+    """
     import datasets  # late: the import takes a second and a half
 
     with path.open(encoding="utf-8-sig", newline="") as lines:
-        columns = next(csv.reader(lines))
+        reader = csv.reader(lines)
+        columns = next(reader)
+        for number, fields in enumerate(reader, start=1):
+            if len(fields) > len(columns):
+                raise ValueError(f"row {number} has {len(fields)} fields, and the header names {len(columns)} columns")
     return datasets.Features({column: datasets.Value("string") for column in columns})
 
 
