@@ -21,7 +21,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+
+import pytest
 
 from environments.base import JudgedEnv
 from environments.cli import main
@@ -101,10 +103,13 @@ def clean_environment() -> dict[str, str]:
 def in_process(
     *argv: str, env: Mapping[str, str] | None = None, env_type: type[JudgedEnv[Any, Any, Any]] = ArenaHardEnv
 ) -> Ended:
-    """An environment's command line in this process; leaves the process's variables and its log as they were."""
+    """An environment's command line in this process; leaves the process's variables and its log as they were.
+
+    The stand-ins of `--offline` are processes of their own, and forked.
+    """
     out, err = io.StringIO(), io.StringIO()
     before = dict(os.environ)
-    with _log_kept(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    with _log_kept(), _forked_stand_ins(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         os.environ.clear()
         os.environ.update({**{name: before[name] for name in clean_environment() if name in before}, **(env or {})})
         try:
@@ -129,6 +134,36 @@ def _log_kept() -> Iterator[None]:
         root.setLevel(level)
         for name, kept in levels.items():
             logging.getLogger(name).setLevel(kept)
+
+
+@contextmanager
+def _forked_stand_ins() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(asyncio, "create_subprocess_exec", _forked)
+        yield
+
+
+async def _forked(program: str, *words: str, cwd: Path, env: Mapping[str, str], stderr: IO[bytes], **_: Any) -> Any:
+    assert program == sys.executable
+    return _StandInProcess(Forked(words, cwd=cwd, env=env, kept=("out",), errors=stderr.fileno()))
+
+
+class _StandInProcess:
+    """As much of `asyncio.subprocess.Process` as a stand-in needs."""
+
+    def __init__(self, forked: Forked) -> None:
+        self._forked = forked
+        self.stdout = self
+
+    async def readline(self) -> bytes:
+        return f"{self._forked.first_line(PATIENCE_S)}\n".encode()
+
+    def kill(self) -> None:
+        self._forked.kill()
+
+    async def communicate(self) -> None:
+        self._forked.communicate(PATIENCE_S)
+        self._forked.close()
 
 
 class Started:

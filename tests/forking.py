@@ -62,22 +62,28 @@ class Forked:
         cwd: Path,
         env: Mapping[str, str],
         kept: Collection[Stream] = ("out", "err"),
+        errors: int | None = None,
     ) -> None:
-        """Start it.
+        """Start it, with a standard input that ends when this process closes it or ends.
 
         Args:
             words: what follows `python` on the command line: a script, or `-m` and a module.
             cwd: its working directory.
             env: all of its variables.
             kept: what of its output is kept for `communicate`; the rest is thrown away.
+            errors: a descriptor that takes its standard error instead.
         """
         self.returncode: int | None = None
         self._status, status = os.pipe()
         self._selector = selectors.DefaultSelector()
         self._output: dict[Stream, bytearray] = {"out": bytearray(), "err": bytearray()}
-        ends = []
+        self._input: int | None
+        its, self._input = os.pipe()
+        ends = [its]
         for stream in self._output:
-            if stream in kept:
+            if stream == "err" and errors is not None:
+                its = os.dup(errors)
+            elif stream in kept:
                 mine, its = os.pipe()
                 self._selector.register(mine, selectors.EVENT_READ, stream)
             else:
@@ -116,7 +122,8 @@ class Forked:
         self.send_signal(signal.SIGKILL)
 
     def communicate(self, timeout: float | None = None) -> tuple[bytes, bytes]:
-        """Its output once it has ended and closed both."""
+        """Its output once it has ended and closed both; its input ends now."""
+        self._close_input()
         deadline = None if timeout is None else time.monotonic() + timeout
         while self._selector.get_map():
             self._read(deadline)
@@ -124,11 +131,15 @@ class Forked:
             self.returncode = int(self._line())
         return bytes(self._output["out"]), bytes(self._output["err"])
 
+    def _close_input(self) -> None:
+        if self._input is not None:
+            os.close(self._input)
+            self._input = None
+
     def first_line(self, timeout: float) -> str:
-        """The first line of its standard output, as soon as it is there."""
+        """The first line of its standard output, as soon as it is there; what there is if it ends before."""
         deadline = time.monotonic() + timeout
-        while b"\n" not in self._output["out"]:
-            assert self._selector.get_map(), f"it ended without a line: {self._output['err'].decode()}"
+        while b"\n" not in self._output["out"] and self._selector.get_map():
             self._read(deadline)
         return self._output["out"].partition(b"\n")[0].decode()
 
@@ -146,6 +157,7 @@ class Forked:
 
     def close(self) -> None:
         """Let go of the pipes."""
+        self._close_input()
         for key in list(self._selector.get_map().values()):
             os.close(key.fd)
         self._selector.close()
@@ -182,7 +194,7 @@ def _next_command(requests: socket.socket) -> dict[str, Any]:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the minders
     while True:
-        request, ends, _, _ = socket.recv_fds(requests, _LARGEST_REQUEST, 3)
+        request, ends, _, _ = socket.recv_fds(requests, _LARGEST_REQUEST, 4)
         if not request:
             os._exit(0)
         if os.fork() == 0:
@@ -195,19 +207,19 @@ def _next_command(requests: socket.socket) -> dict[str, Any]:
             os.close(end)
 
 
-def _mind(out: int, err: int, status: int) -> None:
+def _mind(stdin: int, out: int, err: int, status: int) -> None:
     """Fork the command, and return in it alone; say its id and its exit status."""
     pid = os.fork()
     if pid == 0:
         os.setsid()
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        os.dup2(out, 1)
-        os.dup2(err, 2)
-        for end in (out, err, status):
+        for standard, end in enumerate((stdin, out, err)):
+            os.dup2(end, standard)
+        for end in (stdin, out, err, status):
             os.close(end)
         return
-    os.close(out)
-    os.close(err)
+    for end in (stdin, out, err):
+        os.close(end)
     os.close(1)
     os.close(2)
     with contextlib.suppress(BrokenPipeError):
@@ -221,6 +233,7 @@ def _run(command: Mapping[str, Any]) -> None:
     os.chdir(command["cwd"])
     os.environ.clear()
     os.environ.update(command["env"])
+    sys.path.extend(entry for entry in command["env"].get("PYTHONPATH", "").split(os.pathsep) if entry not in sys.path)
     first, *rest = command["words"]
     if first == "-m":
         module, *rest = rest
