@@ -7,10 +7,11 @@ of them carry one tag or none. Every other line is text.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-_STYLES = (("<|", "|>"), ("[", "]"), ("### ", ""), ("", ":"))
+_STYLES = ("<|", "[", "### ", "")
+_MARKER = re.compile(r"^(?:<\|(.+)\|>|\[(.+)\]|### (.+)|(.+):)$", re.MULTILINE)
 _TAG = re.compile(r"[0-9a-f]+")
 
 
@@ -32,25 +33,23 @@ class PromptSections(NamedTuple):
 
 def marker_lines(content: str) -> Iterator[MarkerLine]:
     """All lines that look like a marker, in order."""
-    start = 0
-    for line in content.split("\n"):
-        end = start + len(line)
-        for before, after in _STYLES:
-            if line.startswith(before) and line.endswith(after) and len(line) > len(before) + len(after):
-                yield MarkerLine(before, line[len(before) : len(line) - len(after)], start, end)
-                break
-        start = end + 1
+    for match in _MARKER.finditer(content):
+        style = match.lastindex
+        assert style is not None  # each alternative has a group
+        yield MarkerLine(_STYLES[style - 1], match[style], match.start(), match.end())
 
 
-def read_sections(content: str, required: Collection[str], optional: Collection[str] = ()) -> PromptSections | None:
-    """The sections with these titles; `None` if a required one is missing.
+def read_sections(
+    content: str, lines: Sequence[MarkerLine], required: Collection[str], optional: Collection[str] = ()
+) -> PromptSections | None:
+    """The sections with these titles; `None` if a required one is missing. `lines` are the content's `marker_lines`.
 
     If the prompt has several kinds of markers (a kind is a style with a tag), the first kind that has all required
     titles counts: a section may quote another prompt.
     """
     titles = {*required, *optional}
     by_kind: dict[tuple[str, str], dict[str, MarkerLine]] = {}
-    for line in marker_lines(content):
+    for line in lines:
         title, tag = _title_and_tag(line.text, titles)
         if title:
             by_kind.setdefault((line.style, tag), {}).setdefault(title, line)

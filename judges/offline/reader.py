@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from judges import prompts
 from judges.core.prompt_format import PREVIOUS_EVALUATION, PromptFormat
-from judges.core.sections import read_sections
+from judges.core.sections import marker_lines, read_sections
 from judges.offline.request import RequestMessage, system_text
 
 _CRITIQUE_REQUEST = "\n\n" + prompts.load("critique")
@@ -31,7 +31,8 @@ def read_prompt(messages: Sequence[RequestMessage], formats: Sequence[PromptForm
     """
     for message in reversed([message for message in messages if message.role == "user"]):
         content, is_critique = _without_critique_request(message.content)
-        parsed = [(read_sections(content, known.sections, known.optional), known) for known in formats]
+        lines = list(marker_lines(content))
+        parsed = [(read_sections(content, lines, known.sections, known.optional), known) for known in formats]
         shown = [(sections, prompt_format) for sections, prompt_format in parsed if sections is not None]
         if shown:
             (start, sections), prompt_format = min(shown, key=lambda pair: pair[0].start)

@@ -24,7 +24,8 @@ def test_sections_are_read_as_they_were_written(style: str, texts: tuple[str, ..
     }
     delimiters = delimiters_for(list(shown.values()), [lookalike])
     parts = [f"{write(delimiters, title)}\n{text}" for title, text in shown.items()]
-    found = read_sections("\n\n".join([f"{delimiters.notice}Judge this.", *parts]), ("One", "Three"), ("Two",))
+    content = "\n\n".join([f"{delimiters.notice}Judge this.", *parts])
+    found = read_sections(content, list(marker_lines(content)), ("One", "Three"), ("Two",))
     assert found is not None
     assert dict(found.texts) == {title: text.strip("\n") for title, text in shown.items()}
     assert found.start == len(f"{delimiters.notice}Judge this.\n\n")
@@ -43,7 +44,7 @@ def test_sections_are_read_as_they_were_written(style: str, texts: tuple[str, ..
     ],
 )
 def test_a_text_that_lacks_a_section_has_none(content: str) -> None:
-    assert read_sections(content, ("One", "Two")) is None
+    assert read_sections(content, list(marker_lines(content)), ("One", "Two")) is None
 
 
 def test_marker_lines_are_all_lines_that_look_like_one() -> None:
