@@ -54,6 +54,7 @@ class Disturbed:
     stand_in_url: str
     instead: Disturbance = lambda uid: None
     answered: Counter[str] = field(default_factory=Counter)
+    texts: dict[str, list[str]] = field(default_factory=dict)
 
     async def __call__(self, request: Json, number: int) -> Reply:
         """Answer a request."""
@@ -61,7 +62,9 @@ class Disturbed:
         if reply is not None:
             return reply
         body = await self._said(request)
-        self.answered[row_of(request)] += 1
+        uid = row_of(request)
+        self.answered[uid] += 1
+        self.texts.setdefault(uid, []).extend(choice["message"]["content"] for choice in json.loads(body)["choices"])
         return Reply(body=body)
 
     async def _said(self, request: Json) -> bytes:
@@ -90,12 +93,21 @@ class Side:
         """Answer everything from now on, and count anew."""
         self.script.instead = lambda uid: None
         self.script.answered.clear()
+        self.script.texts.clear()
         self.endpoint.requests.clear()
 
     @property
     def answered(self) -> Counter[str]:
         """How many requests about each row had the stand-in's answer."""
         return Counter(self.script.answered)
+
+    def texts(self, uid: str) -> list[str]:
+        """What it said about a row."""
+        return list(self.script.texts.get(uid, []))
+
+    def was_shown(self, text: str) -> bool:
+        """Whether a text stands in a request to it."""
+        return any(text in message["content"] for body in self.endpoint.bodies for message in body["messages"])
 
     @property
     def asked(self) -> set[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import signal
 from operator import itemgetter
@@ -18,36 +19,45 @@ ANSWERED = FINISHED | {"row-1", "row-4"}
 """Rows that the policy answers ahead of the interruption, where a judge is to judge them."""
 
 
-def interrupted(lab: Lab, number: signal.Signals) -> Ended:
-    """Evaluate as a process until exactly the rows of `FINISHED` are on disk; then a signal."""
+def interrupted(lab: Lab, undisturbed: Undisturbed, number: signal.Signals) -> Ended:
+    """Evaluate as a process until exactly the rows of `FINISHED` are on disk; then a signal.
+
+    All that the policy has answered is on disk by then: in a sample, or ahead of the judge that is shown it.
+    """
     if lab.subject.has_judge:
         lab.policy.disturb(lambda uid: None if uid in ANSWERED else HANG)
         lab.judge.disturb(lambda uid: None if uid in FINISHED else HANG)
     else:
         lab.policy.disturb(lambda uid: None if uid in FINISHED else HANG)
-    samples = lab.files().path / "samples.jsonl"
+    samples = undisturbed.files.samples
+    finishing = {sample["uid"] for sample in samples if row_of_sample(sample) in FINISHED}
     with lab.started(*lab.argv()) as started:
-        started.until(lambda: samples.exists() and rows_in(lab.files()) == FINISHED, "the first rows on disk")
+        started.until(lambda: uids_in(lab.files()) == finishing, "the first rows on disk")
         started.until(lambda: lab.policy.asked == set(uids()), "further rows under way")
         if lab.subject.has_judge:
-            started.until(lambda: lab.judge.asked == ANSWERED, "further answers before the judge")
+            started.until(lambda: all_are_shown(lab, undisturbed), "further answers before the judge")
         started.send(number)
         return lab.checked(started.ended())
 
 
-def rows_in(files: RunFiles) -> set[str]:
-    """The rows whose samples are all there: no line is half written."""
-    lines = (files.path / "samples.jsonl").read_bytes()
-    if not lines.endswith(b"\n"):
-        return set()
-    return {row_of_sample(sample) for sample in files.samples}
+def uids_in(files: RunFiles) -> set[str]:
+    """The samples on disk; none while a line is half written."""
+    path = files.path / "samples.jsonl"
+    lines = path.read_bytes() if path.exists() else b""
+    return {json.loads(line)["uid"] for line in lines.splitlines()} if lines.endswith(b"\n") else set()
+
+
+def all_are_shown(lab: Lab, undisturbed: Undisturbed) -> bool:
+    """Whether the policy has said all of `ANSWERED`, and the judge is shown all of it."""
+    texts = [text for uid in ANSWERED for text in lab.policy.texts(uid)]
+    return len(texts) == sum(undisturbed.policy[uid] for uid in ANSWERED) and all(map(lab.judge.was_shown, texts))
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT], ids=lambda each: each.name)
 def test_interrupted_run_resumes_to_what_an_undisturbed_run_gives(
     lab: Lab, undisturbed: Undisturbed, number: signal.Signals
 ) -> None:
-    ended = interrupted(lab, number)
+    ended = interrupted(lab, undisturbed, number)
     kept = sorted(lab.files().samples, key=itemgetter("uid"))
     policy_answered = lab.policy.answered
     assert {row_of_sample(sample) for sample in kept} == FINISHED
