@@ -14,15 +14,16 @@ from typing import NoReturn
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C while the libraries load just ends; the server takes it over
 
-from aiohttp import web
-
 from judges.offline import lifetime
+from judges.offline.faults import KINDS, Away, Faults
 from judges.offline.known import load_prompt
 from judges.offline.server import StandInServer
-from judges.offline.settings import Faults, StandInSettings
+from judges.offline.settings import StandInSettings
 
-_FAULTS_HELP = """rates by kind, such as {"429": 0.1, "drop": 0.02}; kinds: 400 to 599, drop (close the connection),
-timeout (never answer), garbage (noise for text), malformed (no JSON), empty (no text)"""
+_FAULTS_HELP = """rates by kind, such as {"429": 0.1, "drop": 0.02}; a request that is sent again draws again. Kinds:
+the statuses 400 to 599, and """ + ", ".join(f"{kind} ({what})" for kind, what in KINDS.items())
+_AWAY_HELP = """from the arrival of this request on, reset all connections and refuse new ones for these seconds; may
+be given several times"""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -40,6 +41,8 @@ def _arguments() -> _Parser:
     add("--port", type=int, default=0, help="port; 0 lets the system choose (default: %(default)s)")
     add("--latency_ms", type=float, default=0.0, help="time from arrival to answer (default: %(default)s)")
     add("--faults", default="{}", metavar="JSON", help=_FAULTS_HELP)
+    add("--away", action="append", default=[], metavar="REQUEST:SECONDS", help=_AWAY_HELP)
+    add("--slow_ms", type=float, default=5000.0, help="time that a slow answer takes (default: %(default)s)")
     add("--retry_after", type=int, metavar="SECONDS", help="send Retry-After with 429 and 503 (default: do not)")
     add("--judge_only", action="store_true", help="refuse prompts of no known judge, instead of answering as a policy")
     prompt = "a further judge's PromptFormat, also as package.module:NAME; may be given several times"
@@ -54,14 +57,11 @@ async def _serve(listener: socket.socket, settings: StandInSettings, exit_with_p
     lifetime.stop_on_signals(exit_codes)
     if exit_with_parent:
         lifetime.stop_at_end_of_input(exit_codes)
-    runner = StandInServer(settings).runner()
-    await runner.setup()
-    await web.SockSite(runner, listener, backlog=lifetime.BACKLOG).start()
-    sys.stdout.write(f"listening on {lifetime.url_of(listener)}\n")
-    sys.stdout.flush()
-    code = await exit_codes.get()
-    await runner.cleanup()
-    return code
+    url = lifetime.url_of(listener)
+    async with StandInServer(settings).serving(listener):
+        sys.stdout.write(f"listening on {url}\n")
+        sys.stdout.flush()
+        return await exit_codes.get()
 
 
 def main() -> int:
@@ -71,8 +71,10 @@ def main() -> int:
     lifetime.allow_many_connections()
     try:
         prompts = [load_prompt(reference) for reference in options.prompt]
-        faults = Faults.parse(options.faults)
-        settings = StandInSettings(options.latency_ms, faults, options.retry_after, options.judge_only, prompts)
+        faults, away = Faults.parse(options.faults), [Away.parse(text) for text in options.away]
+        settings = StandInSettings(
+            options.latency_ms, faults, away, options.slow_ms, options.retry_after, options.judge_only, prompts
+        )
         listener = lifetime.listen(options.host, options.port)
     except ValueError as error:
         parser.error(str(error))

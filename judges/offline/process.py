@@ -13,8 +13,9 @@ from types import TracebackType
 from typing import IO
 
 from judges.core.prompt_format import PromptFormat
+from judges.offline.faults import Faults
 from judges.offline.known import reference_of
-from judges.offline.settings import Faults, StandInSettings
+from judges.offline.settings import StandInSettings
 
 _ROOT = Path(__file__).resolve().parents[2]
 _READY = "listening on "

@@ -1,41 +1,62 @@
 """The HTTP side of the stand-in: routes, latency, faults and counts."""
 
 import asyncio
+import socket
+import struct
 from collections import Counter
+from contextlib import AbstractAsyncContextManager
+from functools import partial
 
 import orjson
 from aiohttp import web
 
 from judges.offline import wire
-from judges.offline.answers import answers, noise
+from judges.offline.answers import answers
+from judges.offline.faults import HARMLESS
 from judges.offline.known import BUILT_IN
+from judges.offline.listening import Listening
+from judges.offline.misbehaviour import HUGE, Effect, effect
 from judges.offline.request import BadRequest, ChatRequest, parse_request
 from judges.offline.settings import StandInSettings
 
 _MODEL = {"id": "stand-in", "object": "model", "created": 0, "owned_by": "judges.offline"}
 _MAX_BODY = 64 * 1024 * 1024
 _GRACE = 0.01  # seconds; aiohttp reads zero as no limit
+_PIECES = 10
+_NO_LINGER = struct.pack("ii", 1, 0)  # closing the socket resets the connection
 
 
 class StandInServer:
-    """Answers chat completions, and counts requests and faults. One instance serves one event loop."""
+    """Answers chat completions, and counts requests and faults. One instance serves one event loop.
+
+    Attributes:
+        answered: how often each request had its answer, by its digest.
+    """
 
     def __init__(self, settings: StandInSettings) -> None:
         """Set up a server whose counts are zero."""
+        self.answered: Counter[str] = Counter()
         self._settings = settings
         self._prompts = (*settings.prompts, *BUILT_IN)
+        self._away = {away.request: away.seconds for away in settings.away}
         self._attempts: Counter[str] = Counter()
         self._counts = {"requests": 0, "in_flight": 0, "peak_in_flight": 0, "answers": 0}
         self._faults: Counter[str] = Counter()
         self._by_model: Counter[str] = Counter()
+        self._listening = Listening(self._runner())
 
-    def runner(self) -> web.AppRunner:
-        """A runner of the routes that ends a request when its client leaves, and all of them when it is cleaned up."""
+    def serving(self, listener: socket.socket) -> AbstractAsyncContextManager[None]:
+        """Serve on this socket while the block lasts; its end ends all requests."""
+        return self._listening.serving(listener)
+
+    def _runner(self) -> web.AppRunner:
+        """A runner of the routes that ends a request when its client leaves."""
         app = web.Application(client_max_size=_MAX_BODY)
         for prefix in ("/v1", ""):
             app.router.add_post(f"{prefix}/chat/completions", self._complete)
         app.router.add_get("/v1/models", self._models)
         app.router.add_get("/stats", self._stats)
+        app.router.add_get("/answered", self._list_answered)
         return web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=_GRACE)
 
     async def _complete(self, http: web.Request) -> web.StreamResponse:
@@ -46,18 +67,17 @@ class StandInServer:
         counts["in_flight"] += 1
         counts["peak_in_flight"] = max(counts["peak_in_flight"], counts["in_flight"])
         try:
+            if (seconds := self._away.get(counts["requests"])) is not None:
+                self._listening.go_away(seconds)
             request = parse_request(await http.read())
             self._by_model[request.model] += 1
             fault = self._fault(request)
             response = self._respond(request, fault)
             await asyncio.sleep(due - asyncio.get_running_loop().time())
-            counts["answers"] += fault is None
-            if response is not None:
-                return response
-            if fault == "drop" and http.transport is not None:
-                http.transport.close()
-            never: asyncio.Future[web.Response] = asyncio.get_running_loop().create_future()
-            return await never  # until the handler is cancelled
+            is_answer = fault is None or fault in HARMLESS
+            counts["answers"] += is_answer
+            self.answered[request.digest] += is_answer
+            return response if isinstance(response, web.Response) else await self._misbehave(http, response)
         except BadRequest as bad:
             return _json(wire.error(400, str(bad)), 400)
         finally:
@@ -73,23 +93,42 @@ class StandInServer:
             self._faults[fault] += 1
         return fault
 
-    def _respond(self, request: ChatRequest, fault: str | None) -> web.Response | None:
-        """The response to this request under this fault; None when there is to be none."""
-        match fault:
-            case None:
-                texts = answers(request, self._prompts, judge_only=self._settings.judge_only)
-                return _json(wire.completion(request, texts))
-            case "drop" | "timeout":
-                return None
-            case "garbage":
-                return _json(wire.completion(request, [noise(request, index) for index in range(request.n)]))
-            case "empty":
-                return _json(wire.completion(request, [""] * request.n))
-            case "malformed":
-                return _json(wire.completion(request, [noise(request)])[:-20])
-        response = _json(wire.error(int(fault), f"fault {fault}, injected on purpose"), int(fault))
+    def _respond(self, request: ChatRequest, fault: str | None) -> web.Response | Effect:
+        """The response to this request under this fault; an effect that is none."""
+        texts = partial(answers, request, self._prompts, judge_only=self._settings.judge_only)
+        if fault is None:
+            return _json(wire.completion(request, texts()))
+        done = effect(fault, request, texts, self._attempts[request.digest])
+        if done.end != "response":
+            return done
+        response = web.Response(body=done.body, status=done.status, headers=done.headers)
         if self._settings.retry_after is not None and fault in ("429", "503"):
             response.headers["Retry-After"] = str(self._settings.retry_after)
+        return response
+
+    async def _misbehave(self, http: web.Request, done: Effect) -> web.StreamResponse:
+        """Do what is no plain response; if the connection has no end by then, wait for it."""
+        match done.end:
+            case "pieces":
+                return await self._send_slowly(http, done.body)
+            case "endless":
+                return await _send_without_end(http, done.body)
+        transport = http.transport
+        if transport is not None and isinstance(transport, asyncio.Transport) and done.end != "hang":
+            transport.write(done.body)
+            if done.end == "reset":
+                transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+            transport.close()
+        never: asyncio.Future[web.Response] = asyncio.get_running_loop().create_future()
+        return await never  # until the handler is cancelled
+
+    async def _send_slowly(self, http: web.Request, body: bytes) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        response.content_length = len(body)
+        await response.prepare(http)
+        for number in range(_PIECES):
+            await asyncio.sleep(self._settings.slow_ms / 1000 / _PIECES)
+            await response.write(body[number * len(body) // _PIECES : (number + 1) * len(body) // _PIECES])
         return response
 
     async def _models(self, _: web.Request) -> web.Response:
@@ -98,6 +137,20 @@ class StandInServer:
     async def _stats(self, _: web.Request) -> web.Response:
         """The counts since the start: `requests` is all chat requests, `answers` those that met no fault."""
         return _json(orjson.dumps({**self._counts, "faults": self._faults, "by_model": self._by_model}))
+
+    async def _list_answered(self, _: web.Request) -> web.Response:
+        """How often each request had its answer, by its digest."""
+        return _json(orjson.dumps(self.answered))
+
+
+async def _send_without_end(http: web.Request, body: bytes) -> web.StreamResponse:
+    response = web.StreamResponse(headers={"Content-Type": "application/json"})
+    response.content_length = HUGE
+    await response.prepare(http)
+    piece = body * (1 << 16)
+    for _ in range(HUGE // len(piece)):
+        await response.write(piece)
+    return response
 
 
 def _json(body: bytes, status: int = 200) -> web.Response:

@@ -5,7 +5,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import orjson
-from aiohttp import web
 
 from judges.offline import lifetime
 from judges.offline.request import ChatRequest, parse_request
@@ -23,11 +22,7 @@ def request_of(messages: Sequence[Any] | str, **fields: Any) -> ChatRequest:
 @asynccontextmanager
 async def serving(**settings: Any) -> AsyncIterator[str]:
     """Serves with these settings inside the running loop; gives the root URL."""
-    runner = StandInServer(StandInSettings(**settings)).runner()
-    await runner.setup()
     listener = lifetime.listen("127.0.0.1", 0)
-    await web.SockSite(runner, listener).start()
-    try:
-        yield lifetime.url_of(listener).removesuffix("/v1")
-    finally:
-        await runner.cleanup()
+    url = lifetime.url_of(listener).removesuffix("/v1")
+    async with StandInServer(StandInSettings(**settings)).serving(listener):
+        yield url

@@ -7,9 +7,10 @@ import pytest
 
 from judges.core.calls import NoVerdict
 from judges.core.scale import Scale
-from judges.llm.completion import choice_from_json
+from judges.llm.completion import NotACompletion, choice_from_json, parse_completion
 from judges.offline.answers import answers
-from judges.offline.settings import Faults
+from judges.offline.faults import BROKEN, HARMLESS, NO_ANSWER, NO_COMPLETION, Away, Faults
+from judges.offline.misbehaviour import BROKEN_OFF
 from judges.parsing.verdicts import RubricFormat
 from judges.rubrics.expected_score import REQUEST, expected_score
 from judges.rubrics.prompt import TAGS, Rubric, rubric_messages
@@ -158,6 +159,88 @@ async def test_empty_is_an_answer_without_text() -> None:
     assert status == 200
     assert [choice["message"]["content"] for choice in data["choices"]] == ["", ""]
     assert data["usage"]["completion_tokens"] == 0
+
+
+@pytest.mark.parametrize("kind", NO_ANSWER)
+async def test_kind_without_answer_gives_no_whole_response(kind: str) -> None:
+    async with serving(faults=Faults({kind: 1})) as root, aiohttp.ClientSession() as session:
+        with pytest.raises((aiohttp.ClientError, asyncio.TimeoutError)):
+            async with session.post(
+                root + "/v1/chat/completions", json=BODY, timeout=aiohttp.ClientTimeout(total=0.2)
+            ) as response:
+                await response.read()
+        found = await until(root, in_flight=0)
+    assert (found["faults"], found["answers"]) == ({kind: 1}, 0)
+
+
+@pytest.mark.parametrize("kind", NO_COMPLETION)
+async def test_kind_without_completion_gives_a_response_that_is_none(kind: str) -> None:
+    async with serving(faults=Faults({kind: 1})) as root, aiohttp.ClientSession() as session:
+        for _ in range(6 if kind == "wrong_type" else 1):
+            async with session.post(root + "/v1/chat/completions", json=BODY, allow_redirects=False) as response:
+                try:
+                    body = await response.content.read(1 << 20)
+                except aiohttp.ClientPayloadError:
+                    assert kind == "bad_gzip"
+                    continue
+                with pytest.raises((NotACompletion, UnicodeDecodeError)):
+                    parse_completion(body)
+        found = await stats(root)
+    assert found["answers"] == 0
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+async def test_broken_completion_is_not_the_right_one(kind: str) -> None:
+    async with serving() as root:
+        _, right = await post(root, {**BODY, "n": 3})
+    async with serving(faults=Faults({kind: 1})) as root:
+        status, data = await post(root, {**BODY, "n": 3})
+        found = await stats(root)
+    assert (status, found["answers"]) == (200, 0)
+    assert data["choices"] != right["choices"]
+    texts = [choice["message"].get("content") for choice in data["choices"]]
+    if kind in ("finish_error", "finish_abort", "choice_error", "no_finish"):
+        wanted = [choice["message"]["content"] for choice in right["choices"]]
+        assert texts == [f"{BROKEN_OFF} {text}" for text in wanted]
+
+
+@pytest.mark.parametrize("kind", HARMLESS)
+async def test_harmless_kind_holds_the_right_texts(kind: str) -> None:
+    async with serving() as root:
+        _, right = await post(root, {**BODY, "n": 3})
+    async with (
+        serving(faults=Faults({kind: 1}), slow_ms=20) as root,
+        aiohttp.ClientSession() as session,
+    ):
+        for _ in range(6 if kind == "absurd_usage" else 1):
+            async with session.post(root + "/v1/chat/completions", json={**BODY, "n": 3}) as response:
+                body = await response.read()
+            choices = parse_completion(body).choices
+            if kind == "shuffled_choices":
+                choices = choices[::-1]
+            assert [choice.text for choice in choices[:3]] == [each["message"]["content"] for each in right["choices"]]
+        async with session.get(root + "/answered") as response:
+            answered = await response.json()
+    assert list(answered.values()) == [6 if kind == "absurd_usage" else 1]
+
+
+async def test_server_that_goes_away_resets_and_refuses_and_comes_back() -> None:
+    async with serving(latency_ms=20, away=[Away(3, 0.2)]) as root:
+        assert (await post(root, BODY))[0] == 200
+        outcomes = await asyncio.gather(
+            *(post(root, {**BODY, "seed": seed}) for seed in (1, 2)), return_exceptions=True
+        )
+        assert all(isinstance(outcome, aiohttp.ClientConnectionError) for outcome in outcomes)
+        with pytest.raises(aiohttp.ClientConnectorError):
+            await post(root, BODY)
+        while True:
+            try:
+                found = await stats(root)
+                break
+            except aiohttp.ClientConnectorError:
+                await asyncio.sleep(0.02)
+        assert (await post(root, BODY))[0] == 200
+    assert (found["requests"], found["answers"]) == (3, 1)
 
 
 async def test_attempts_of_a_request_are_counted_and_two_servers_agree() -> None:
