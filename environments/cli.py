@@ -74,6 +74,8 @@ def _run(env_type: type[JudgedEnv[Any, Any, Any]], arguments: Sequence[str]) -> 
     if loaded.settings.show_config is not None:
         report.show_config(config_lines(loaded, verb))
         return 0
+    for note in loaded.notes:
+        report.warn(note)
     require("environments")
     from environments.command_line import commands
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from environments.command_line import offline
+from environments.command_line.offline_settings import with_stand_ins
 from environments.command_line.servers import with_replicas
 from environments.command_line.verb_settings import of_verb
 from environments.settings import EnvSettings
@@ -83,10 +83,12 @@ def load_settings(
         SettingsError: a setting is wrong or not one of the verb's.
     """
     settings_type = _settings_type(env_type)
+    notes: list[str] = []
 
     def reshape(sources: list[SettingsSource]) -> list[SettingsSource]:
         sources = with_replicas([without_ignored(source) for source in sources])
-        sources = offline.with_preset(sources, env_type.offline_samples)
+        sources, said = with_stand_ins(sources, env_type.config_type, env_type.offline_samples)
+        notes.extend(said)
         if verb == "process":
             sources.append(SettingsSource("process", _process_preset(env_type)))
         return of_verb(sources, settings_type, verb)
@@ -96,7 +98,7 @@ def load_settings(
     for name in ("latency_ms", "faults"):
         if loaded.given(name) and not loaded.settings.offline:
             raise SettingsError(f"--{name}: a setting of the stand-ins; it needs --offline")
-    return replace(loaded, settings=loaded.settings.of_verb(verb))
+    return replace(loaded, settings=loaded.settings.of_verb(verb), notes=tuple(notes))
 
 
 def config_lines(loaded: LoadedSettings[EnvSettings[Any]], verb: Verb) -> list[ConfigLine]:

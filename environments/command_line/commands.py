@@ -11,6 +11,7 @@ from typing import Any
 from environments.base import JudgedEnv
 from environments.clients import Clients
 from environments.command_line import offline
+from environments.command_line.offline_settings import SOURCE, STAND_IN_URL
 from environments.command_line.resume import resume_command
 from environments.command_line.signals import interruptible
 from environments.evaluate import command as evaluate_command
@@ -110,7 +111,7 @@ async def _opened(
 ) -> AsyncIterator[JudgedEnv[Any, Any, Any]]:
     """The environment, with its stand-ins and the HTTP session of the process."""
     # The port of a stand-in differs between runs, but its answers do not: they stay in the cache under one identity.
-    identity = offline.SOURCE if offline.stand_ins(loaded).judge else ""
+    identity = SOURCE if loaded.settings.env.judge_base_url == STAND_IN_URL else ""
     async with offline.running(loaded, env_type.offline_prompts) as settings, open_session() as session:
         with closing(Clients(settings, session, judge_identity=identity)) as clients:
             yield env_type(settings, clients, verb=verb)

@@ -45,7 +45,8 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
     )
     offline: CliImplicitFlag[bool] = setting(
         False,
-        "Use a local stand-in for each endpoint that is not set, and the bundled samples; needs no key or network.",
+        "Use local stand-ins for all endpoints that the command line itself does not name (those of files and "
+        "environment variables are overridden), and the bundled samples; needs no key or network.",
         common=True,
     )
     latency_ms: float = setting(0.0, "With --offline: delay each answer of a stand-in by this many milliseconds.", ge=0)
@@ -61,6 +62,11 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
         settings = self.model_copy()
         settings._verb = verb
         return settings
+
+    @property
+    def verb(self) -> Verb:
+        """The verb whose settings these are."""
+        return self._verb
 
     def standing_in(self, roles: Sequence[str], *, env: ConfigT, openai: PolicySettings) -> Self:
         """A copy of these settings in which `roles` (`judge`, `policy`) are stand-ins; its sections hold the URLs."""

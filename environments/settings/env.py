@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict
+from typing_extensions import Self
 
 from environments.settings.reasoning import ReasoningEffort
 from environments.settings.training import RolloutSettings, TrainerSettings
-from environments.settings.verbs import EVALUATE, EVALUATIONS
+from environments.settings.verbs import EVALUATE, EVALUATIONS, Verb
 from judges.config.fields import operational, setting
 from judges.config.judge import JudgeSettings
 
@@ -94,6 +96,14 @@ class RunSettings(BaseModel):
     )
 
 
+@dataclass(frozen=True, slots=True)
+class AskedEndpoints:
+    """The base URLs that a command asks, of its judges and of its policies."""
+
+    judge: tuple[str, ...]
+    policy: tuple[str, ...]
+
+
 class EnvConfig(CompletionSettings, RunSettings, RolloutSettings, TrainerSettings, JudgeSettings):
     """The settings that every environment has under `env`.
 
@@ -106,6 +116,17 @@ class EnvConfig(CompletionSettings, RunSettings, RolloutSettings, TrainerSetting
     def policy_is_judge(self) -> bool:
         """Whether the policy judges, and no other judge is called."""
         return False
+
+    def endpoints_asked(self, verb: Verb, policy: tuple[str, ...]) -> AskedEndpoints:
+        """The base URLs that a verb asks, given those of the policy under `openai`."""
+        return AskedEndpoints(
+            judge=() if self.policy_is_judge else (self.judge_base_url,),
+            policy=policy if self.model_answers is None else (),
+        )
+
+    def with_stand_ins(self, url: str, *, judge: str | None, policy: str | None) -> Self:
+        """A copy in which the URLs of the stand-ins of judge and policy take the place of `url`."""
+        return self.model_copy(update={"judge_base_url": judge}) if judge and self.judge_base_url == url else self
 
     def run_name(self, policy: str) -> str:
         """The part of the run directory's name for what is evaluated: the policy's model, or the file of answers."""

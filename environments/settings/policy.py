@@ -98,6 +98,11 @@ class PolicySettings(BaseModel):
     def _is_url(cls, value: str) -> str:
         return check_urls(value)
 
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """The base URLs of its servers."""
+        return tuple(replica.base_url for replica in self.replicas) or tuple(split_urls(self.base_url))
+
     def chat_settings(self, config: EnvConfig, *, max_concurrency: int) -> ChatSettings:
         """What the policy's chat client needs.
 

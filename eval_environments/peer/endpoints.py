@@ -67,6 +67,10 @@ class ModelSettings(BaseModel):
             raise ValueError(f"the model {self.name!r} needs either a base_url or a file of answers")
         return self
 
+    def at(self, url: str | None) -> Self:
+        """A copy of these settings with another base URL."""
+        return self.model_copy(update={"base_url": url})
+
     @property
     def identity(self) -> str:
         """All settings that a client depends on; models with the same identity share a client."""

@@ -10,8 +10,9 @@ from typing_extensions import Self
 
 from environments.data.rows import Row, by_uid
 from environments.settings import EnvConfig
-from environments.settings.verbs import EVALUATE, ROLLOUTS
-from eval_environments.peer.endpoints import Models
+from environments.settings.env import AskedEndpoints
+from environments.settings.verbs import EVALUATE, ROLLOUTS, Verb
+from eval_environments.peer.endpoints import Models, ModelSettings
 from judges.config.fields import operational, setting
 from judges.config.text import TextOrFile
 from judges.peers.judge import DEFAULT_RUBRIC
@@ -77,10 +78,37 @@ class SelfCritiqueConfig(EnvConfig, PeerJudgeSettings):
         self.judge_critique_rounds = self.critique_rounds
         return self
 
+    def endpoints_asked(self, verb: Verb, policy: tuple[str, ...]) -> AskedEndpoints:
+        """The base URLs of the candidates and the judges; in training, of the policy and its judges."""
+        judges, candidates = _urls(self.judges), _urls(self.candidates)
+        if verb == "evaluate":
+            answering = candidates if self.candidates else policy
+            return AskedEndpoints(judge=judges or answering, policy=answering)
+        return AskedEndpoints(judge=judges or candidates or (self.judge_base_url,), policy=policy)
+
+    def with_stand_ins(self, url: str, *, judge: str | None, policy: str | None) -> Self:
+        """A copy in which the URLs of the stand-ins take the place of `url`, also in candidates and judges."""
+        return (
+            super()
+            .with_stand_ins(url, judge=judge, policy=policy)
+            .model_copy(
+                update={
+                    "candidates": [
+                        model.at(policy or judge) if model.base_url == url else model for model in self.candidates
+                    ],
+                    "judges": [model.at(judge) if model.base_url == url else model for model in self.judges],
+                }
+            )
+        )
+
     def run_name(self, policy: str) -> str:
         """The names of the first two candidates and the number of the others; the policy if there are no candidates."""
         names, more = [model.name for model in self.candidates[:_NAMED]], len(self.candidates) - _NAMED
         return "+".join([*names, *([f"{more} more"] if more > 0 else [])]) or policy
+
+
+def _urls(models: Sequence[ModelSettings]) -> tuple[str, ...]:
+    return tuple(model.base_url for model in models if model.base_url is not None)
 
 
 @dataclass(frozen=True, slots=True)

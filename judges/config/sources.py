@@ -69,10 +69,14 @@ class ConfigLine:
 
 @dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
 class LoadedSettings(Generic[SettingsT]):
-    """Settings, and the source of each value by dotted name; a name without a source has its default."""
+    """Settings, and the source of each value by dotted name; a name without a source has its default.
+
+    `notes` are lines that the user must see before anything is started.
+    """
 
     settings: SettingsT
     origins: Mapping[str, str]
+    notes: tuple[str, ...] = ()
 
     def given(self, name: str) -> bool:
         """Whether a source sets `name` or a setting below it."""

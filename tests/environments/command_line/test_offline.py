@@ -2,10 +2,10 @@ import aiohttp
 import pytest
 
 from environments.command_line import offline
-from environments.command_line.offline import SOURCE, STAND_IN_URL, stand_ins, with_preset
+from environments.command_line.offline import stand_ins
+from environments.command_line.offline_settings import SOURCE, STAND_IN_URL
 from environments.settings import EnvSettings
 from eval_environments.arena_hard_environment import ArenaHardConfig, ArenaHardEnv
-from judges.config.reading import SettingsSource
 from judges.config.sources import LoadedSettings
 from judges.core.prompt_format import PromptFormat
 from judges.llm.errors import SettingsError
@@ -13,24 +13,6 @@ from tests.environments.loading import loaded_from
 
 PROMPT = PromptFormat(sections=("Claim",), judged=("Claim",), reply=lambda shown: "It is true.")
 URL = "http://127.0.0.1:9/v1"
-
-
-def source(**values: object) -> SettingsSource:
-    return SettingsSource("command line", dict(values), "command line")
-
-
-def test_preset_without_the_flag_adds_nothing() -> None:
-    sources = [source(env={"seed": 1}), source(offline=False)]
-    assert with_preset(sources, {"train_prompt_dataset": "x"}) == sources
-
-
-def test_preset_is_below_all_other_sources() -> None:
-    given = [source(offline=True, env={"seed": 1})]
-    *above, added = with_preset(given, {"train_prompt_dataset": "x"})
-    assert above == given
-    assert added.name == SOURCE
-    assert added.values["env"]["train_prompt_dataset"] == "x"
-    assert added.values["env"]["judge_base_url"] == added.values["openai"]["base_url"] == STAND_IN_URL
 
 
 @pytest.mark.parametrize(
