@@ -10,14 +10,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar, cast
+from typing import Generic, Literal, TypeVar
 
 import orjson
-from pydantic import TypeAdapter
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
 
 from environments.completions import Completion
 from judges.core.judgment import CallRun, Critique, Judgment, Status
-from judges.llm.wire import JSON
+from judges.parsing.thinking import ThinkingFault
 
 DetailT = TypeVar("DetailT")
 
@@ -131,68 +132,101 @@ def _as_json(value: object) -> object:
     return dict(value) if isinstance(value, Mapping) else str(value)
 
 
+class _CompletionLine(BaseModel):
+    """The fields of a completion in a line."""
+
+    model_config = ConfigDict(strict=True)
+
+    model_answer: str
+    thinking: str
+    thinking_fault: ThinkingFault | None
+    finish_reason: str | None
+    short_response: bool
+
+    def completion(self) -> Completion:
+        return Completion(
+            answer=self.model_answer,
+            thinking=self.thinking,
+            thinking_fault=self.thinking_fault,
+            finish_reason=self.finish_reason,
+            short=self.short_response,
+        )
+
+
+class _SampleLine(BaseModel):
+    """The fields of a line, but for those of a single completion."""
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+
+    uid: str
+    category: str | None
+    question: str
+    task_digest: str
+    prompt_digest: str
+    completions: list[_CompletionLine] | None = None
+    score: float | None
+    status: Status | Literal["policy_failed", "not_judged"]
+    error: str | None = None
+    run: SampleRun
+
+
+class _JudgmentLine(BaseModel, Generic[DetailT]):
+    """The fields of a judgment in a line."""
+
+    model_config = ConfigDict(strict=True)
+
+    label: str | None
+    detail: DetailT | None
+    critique: Critique | None = None
+
+
 class SampleReader(Generic[DetailT]):
     """Reads the lines of one environment."""
 
     def __init__(self, detail_type: type[DetailT]) -> None:
         """Read judgments whose detail is a `detail_type`, a dataclass."""
-        self._detail = TypeAdapter(detail_type)
-        self._run = TypeAdapter(SampleRun)
-        self._critique = TypeAdapter[Critique | None](Critique | None)
-        self._completion = TypeAdapter(Completion)
+        self._judgment = TypeAdapter(_JudgmentLine[detail_type])  # type: ignore[valid-type]  # made at run time
 
-    def read(self, line: Mapping[str, JSON]) -> Sample[DetailT]:
+    def read(self, line: bytes) -> Sample[DetailT]:
         """Read a row. The judgment's `calls` are not restored: their texts are in the detail, their usage in `run`.
 
         Raises:
-            ValueError: the line is not a sample of this environment.
+            ValueError: the line is not a sample of this environment; the message names the fields that are wrong.
         """
         try:
             return self._read(line)
-        except KeyError as error:
-            raise ValueError(f"the field {error} is missing") from error
+        except ValidationError as error:
+            raise ValueError("; ".join(_explained(details) for details in error.errors())) from error
 
-    def _read(self, line: Mapping[str, JSON]) -> Sample[DetailT]:
-        completions = self._completions(line)
-        status = line["status"]
+    def _read(self, line: bytes) -> Sample[DetailT]:
+        fields = _SampleLine.model_validate_json(line)
         judgment: Judgment[DetailT] | None = None
-        error = cast("str | None", line.get("error"))
-        if status not in ("policy_failed", "not_judged"):
-            detail = line["detail"]
+        if isinstance(fields.status, Status):
+            judged: _JudgmentLine[DetailT] = self._judgment.validate_json(line)
             judgment = Judgment(
-                score=cast("float | None", line["score"]) if status == Status.OK.value else None,
-                status=Status(status),
-                label=cast("str | None", line["label"]),
-                explanation=error or "",
-                detail=None if detail is None else self._detail.validate_python(detail),
-                critique=self._critique.validate_python(line.get("critique")),
+                score=fields.score if fields.status is Status.OK else None,
+                status=fields.status,
+                label=judged.label,
+                explanation=fields.error or "",
+                detail=judged.detail,
+                critique=judged.critique,
             )
+        several = fields.completions
+        completions = [_CompletionLine.model_validate_json(line)] if several is None else several
         return Sample(
-            uid=cast(str, line["uid"]),
-            category=cast("str | None", line["category"]),
-            question=cast(str, line["question"]),
-            completions=completions,
+            uid=fields.uid,
+            category=fields.category,
+            question=fields.question,
+            completions=tuple(each.completion() for each in completions),
             judgment=judgment,
-            score=cast("float | None", line["score"]),
-            run=self._run.validate_python(line["run"]),
-            policy_error=error if judgment is None else None,
-            task_digest=cast(str, line["task_digest"]),
-            prompt_digest=cast(str, line["prompt_digest"]),
+            score=fields.score,
+            run=fields.run,
+            policy_error=fields.error if judgment is None else None,
+            task_digest=fields.task_digest,
+            prompt_digest=fields.prompt_digest,
         )
 
-    def _completions(self, line: Mapping[str, JSON]) -> tuple[Completion, ...]:
-        if "model_answer" in line:
-            return (self._one(line),)
-        several = cast("list[Mapping[str, JSON]]", line["completions"])
-        return tuple(self._one(fields) for fields in several)
 
-    def _one(self, fields: Mapping[str, JSON]) -> Completion:
-        return self._completion.validate_python(
-            {
-                "answer": fields["model_answer"],
-                "thinking": fields["thinking"],
-                "thinking_fault": fields["thinking_fault"],
-                "finish_reason": fields["finish_reason"],
-                "short": fields["short_response"],
-            }
-        )
+def _explained(details: ErrorDetails) -> str:
+    place = ".".join(str(part) for part in details["loc"]) or "line"
+    return f"{place}: {details['msg']}"

@@ -19,6 +19,7 @@ from environments.evaluate import report
 from environments.evaluate.evaluation import Evaluation
 from environments.metrics import Metrics
 from environments.runs import directory as runs
+from environments.runs.disk import DiskFull
 from environments.settings import EnvSettings
 from environments.settings.verbs import Verb
 from environments.training.connection import TrainerConnection
@@ -49,6 +50,10 @@ async def evaluate(
         except asyncio.CancelledError:
             report.warn(f"stopped; finished rows are kept. To resume:\n  {resume_command(loaded, arguments)}")
             raise
+        except DiskFull as error:
+            raise DiskFull(
+                f"{error}\nMake room on the disk, and resume:\n  {resume_command(loaded, arguments)}"
+            ) from error
     if result.problem is None:
         report.say(f"The run is in {result.path}")
         return 0

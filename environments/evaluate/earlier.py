@@ -14,8 +14,8 @@ from environments.base import DetailT
 from environments.data.rows import TaskT
 from environments.evaluate.row import RowRunner
 from environments.records import Sample, SampleReader
-from environments.runs.directory import ANSWERS, FAILURES, SAMPLES, EarlierLines
-from judges.llm.errors import RunDirectoryError
+from environments.runs.directory import EarlierLines
+from environments.runs.lines import RawLine
 
 
 @dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
@@ -53,15 +53,15 @@ def read_earlier(
     by_uid = {task.uid: task for task in tasks}
     changed: set[str] = set()
 
-    def read(lines: Sequence[Mapping[str, object]], name: str) -> dict[str, Sample[DetailT]]:
+    def read(lines: Sequence[RawLine]) -> dict[str, Sample[DetailT]]:
         samples: dict[str, Sample[DetailT]] = {}
-        for number, line in enumerate(lines, start=1):
+        for line in lines:
             try:
-                sample = reader.read(line)  # type: ignore[arg-type]  # JSON, as read from the file
+                sample = reader.read(line.data)
             except ValueError as error:
-                raise RunDirectoryError(f"{name}, line {number}: not a sample of this environment: {error}") from error
+                raise line.error(f"not a sample of this environment: {error}") from error
             if sample.uid not in by_uid:
-                raise RunDirectoryError(f"{name}, line {number}: the row {sample.uid!r} is not in the dataset")
+                raise line.error(f"the row {sample.uid!r} is not in the dataset")
             samples[sample.uid] = sample
         for uid, sample in samples.items():
             task_digest, prompt_digest = runner.digests(by_uid[uid])
@@ -70,11 +70,11 @@ def read_earlier(
                 samples[uid] = runner.answers_alone(sample, are_usable=sample.prompt_digest == prompt_digest)
         return samples
 
-    samples = read(before.samples, SAMPLES)
+    samples = read(before.samples)
     finished = {uid: sample for uid, sample in samples.items() if sample.finished and runner.is_complete(sample)}
     failed = {uid: sample for uid, sample in samples.items() if uid not in finished}
-    for lines, name in ((before.failures, FAILURES), (before.answers, ANSWERS)):
-        for uid, sample in read(lines, name).items():
+    for lines in (before.failures, before.answers):
+        for uid, sample in read(lines).items():
             # The line with more answers counts: a resumed run that was interrupted has fewer.
             if uid not in finished and (
                 uid not in failed or runner.answers_held(sample) > runner.answers_held(failed[uid])

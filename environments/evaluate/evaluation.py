@@ -19,6 +19,7 @@ from environments.evaluate.row import RowRunner
 from environments.metrics import MetricAggregator, Metrics
 from environments.records import Sample, SampleReader
 from environments.runs.directory import RunDirectory
+from environments.runs.disk import Disk
 from environments.runs.failure_guard import NothingSucceeds
 from judges.core.judgment import Status
 from judges.llm.errors import DataError
@@ -85,10 +86,15 @@ class Evaluation(Generic[TaskT, DetailT]):
 
         Raises:
             RunDirectoryError: the run directory cannot be used.
+            DiskFull: it could not be written to for too long.
         """
         env, tasks, settings, started = self.env, self.tasks, self.env.settings, time.time()
         run, before = RunDirectory.open(
-            path, config=settings.public(), matters=settings.matters(), resume=settings.resume
+            path,
+            config=settings.public(),
+            matters=settings.matters(),
+            resume=settings.resume,
+            disk=Disk(env.config.disk_full_deadline),
         )
         try:
             earlier = read_earlier(before, SampleReader[DetailT](env.detail_type), tasks, self.runner)
@@ -103,9 +109,9 @@ class Evaluation(Generic[TaskT, DetailT]):
             except NothingSucceeds as error:
                 reason = f"nothing succeeded, so the evaluation was stopped: {error}"
                 return EvaluationResult(path, Metrics({}, {}), reason, ())
-            run.rewrite(
-                (sample.to_line() for sample in samples if sample.finished),
-                (sample.to_line() for sample in samples if not sample.finished),
+            await run.rewrite(
+                lambda: (sample.to_line() for sample in samples if sample.finished),
+                lambda: (sample.to_line() for sample in samples if not sample.finished),
             )
             metrics = compute_metrics(env, tasks, samples)
             problem = evaluation_metrics.too_many_failures(metrics, samples, env.config.max_judge_error_rate)
@@ -113,8 +119,8 @@ class Evaluation(Generic[TaskT, DetailT]):
                 return EvaluationResult(path, Metrics({}, {}), f"nothing succeeded: {problem}", ())
             notices = [report.offline_notice(settings.stand_ins)] if settings.stand_ins else []
             rows = [(task, sample) for task, sample in zip(tasks, samples, strict=True) if sample.finished]
-            tables = self.runner.write_report(path, rows)
-            run.write_metrics(self._metrics_file(metrics, started, notices))
+            tables = await run.disk.retried(path, lambda: self.runner.write_report(path, rows))
+            await run.write_metrics(self._metrics_file(metrics, started, notices))
         finally:
             run.close()
         all_notices = (*evaluation_metrics.failure_notices(samples, path), *notices)

@@ -40,7 +40,7 @@ async def finish_rows(
         earlier: the rows of an earlier run.
         run: the run directory.
         in_flight: rows in progress at once; the endpoints have limits of their own.
-        arrived: each row with its new sample is appended here once it is on disk; the progress display reads it.
+        arrived: each row with its new sample is appended here once its line is written; the progress display reads it.
 
     Returns:
         The samples of all rows, in the order of `tasks`.
@@ -48,6 +48,7 @@ async def finish_rows(
     Raises:
         NothingSucceeds: ten rows failed before one was finished, and so did the rows in progress with them. Their
             samples are on disk.
+        DiskFull: the run directory could not be written to for too long.
     """
     missing = [task for task in tasks if task.uid not in earlier.finished]
     failures, is_hopeless = 0, False
@@ -59,6 +60,7 @@ async def finish_rows(
     async def worker() -> None:
         nonlocal failures, is_hopeless
         for task in rows:
+            await run.disk.ready()
             sample = await finish(task, earlier.failed.get(task.uid), answered)
             run.append(SAMPLES if sample.finished else FAILURES, sample.to_line())
             arrived.append((task, sample))

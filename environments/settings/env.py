@@ -79,6 +79,12 @@ class RunSettings(BaseModel):
         verbs=EVALUATIONS,
         common=True,
     )
+    disk_full_deadline: float = operational(
+        600.0,
+        "Stop the run if its files cannot be written to for this many seconds, because the disk is full. Meanwhile "
+        "nothing new begins, what is in progress is kept in memory, and the writes are retried.",
+        ge=0,
+    )
     use_wandb: bool = operational(False, "Log metrics to Weights & Biases.", verbs=EVALUATIONS)
     wandb_name: str | None = operational(
         None,

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from environments.runs.directory import write_atomic
+from environments.runs.atomic import write_atomic
 from environments.training.rollout_api import Registration
 from judges.llm import wire
 from judges.llm.wire import JSON

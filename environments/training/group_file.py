@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
-from environments.runs.directory import write_atomic
+from environments.runs.atomic import write_atomic
 from judges.llm import wire
 from judges.llm.errors import SettingsError
 from judges.llm.wire import JSON

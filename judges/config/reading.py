@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
 from pydantic import BaseModel
 from pydantic_settings import BaseSettings, CliSettingsSource, EnvSettingsSource
 from pydantic_settings import SettingsError as ParsingError
 
 from judges.config.explaining import explain_flag, suggestion
 from judges.config.structure import Values
+from judges.config.yaml_text import load_yaml
 from judges.llm.errors import SettingsError
 
 ENV_PREFIX = "JUDGEGYM_"
@@ -92,11 +92,11 @@ def _read_environment(settings_type: type[BaseSettings]) -> Values:
 
 def _read_yaml(path: Path) -> Values:
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        values = load_yaml(path.read_bytes())
     except OSError as error:
         raise SettingsError(f"--config: {path} cannot be read: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise SettingsError(f"--config: {path} is not a YAML file: {' '.join(str(error).split())}") from None
+    except ValueError as error:
+        raise SettingsError(f"--config: {path} is not a YAML file: {error}") from None
     if not isinstance(values, dict | None):
         raise SettingsError(f"--config: {path} holds a {type(values).__name__}; expected sections such as `env:`")
     _check_names(values or {}, path)

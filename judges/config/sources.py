@@ -132,6 +132,7 @@ def load(
     merged: Values = {}
     origins: dict[str, str] = {}
     for source in reversed(reshape(read_sources(settings_type, argv, prog))):
+        _check_sections(settings_type, source)
         merged = _merge(merged, source.values)
         origins.update((name, source.origin(name)) for name in names_given(settings_type, source.values))
     try:
@@ -140,6 +141,20 @@ def load(
         explained = [explain_value(settings_type, details, origins) for details in error.errors()]
         raise SettingsError("\n".join(explained)) from None
     return LoadedSettings(settings, origins)
+
+
+def _check_sections(settings_type: type[BaseModel], source: SettingsSource) -> None:
+    """Check that the source's sections hold settings; a source of higher priority would replace another value silently.
+
+    Raises:
+        SettingsError: one does not.
+    """
+    for name, value in source.values.items():
+        if section_of(settings_type, name) is not None and not isinstance(value, dict | BaseModel):
+            raise SettingsError(
+                f"--{name} ({source.origin(name)}): expected settings by name, as in --{name}.NAME=VALUE, "
+                f"found a {type(value).__name__}"
+            )
 
 
 def _merge(weaker: Values, stronger: Values) -> Values:

@@ -1,4 +1,5 @@
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -16,7 +17,7 @@ READER = SampleReader(ArenaDetail)
 
 
 def read_back(line: bytes) -> Sample[ArenaDetail]:
-    return READER.read(json.loads(line))
+    return READER.read(line)
 
 
 @given(made=SAMPLES)
@@ -111,7 +112,7 @@ class Namesakes:
 def test_a_detail_with_fields_of_the_samples_own_names_overwrites_nothing() -> None:
     detail = Namesakes("three", 7, 0.5, True)
     made = Sample("a", None, "q", (), Judgment(1.0, Status.OK, "win", detail=detail), 1.0, SampleRun(0.0))
-    again = SampleReader(Namesakes).read(json.loads(made.to_line()))
+    again = SampleReader(Namesakes).read(made.to_line())
     assert (again.uid, again.score, again.status) == ("a", 1.0, "ok")
     assert again.judgment is not None
     assert (again.judgment.label, again.judgment.detail) == ("win", detail)
@@ -135,7 +136,7 @@ def test_a_line_that_lacks_something_is_refused(missing: str) -> None:
     line = json.loads(sample().to_line())
     del line[missing]
     with pytest.raises(ValueError, match=missing):
-        READER.read(line)
+        READER.read(json.dumps(line).encode())
 
 
 @pytest.mark.parametrize(
@@ -148,12 +149,33 @@ def test_a_line_that_lacks_something_is_refused(missing: str) -> None:
         {"detail": {"games": [], "entries": []}},
         {"detail": "all"},
         {"thinking_fault": "odd"},
+        {"uid": ["a"]},
+        {"uid": None},
+        {"score": "NaN"},
+        {"score": math.nan},
+        {"score": math.inf},
+        {"score": "0.5"},
+        {"score": True},
+        {"category": 3},
+        {"question": None},
+        {"error": 5},
+        {"label": ["win"]},
+        {"run": {"seconds": "1.5"}},
+        {"model_answer": 5},
+        {"short_response": "yes"},
+        {"task_digest": None},
     ],
 )
 def test_a_line_of_something_else_is_refused(change: dict[str, object]) -> None:
     line = json.loads(sample().to_line())
     with pytest.raises(ValueError, match=r".+"):
-        READER.read({**line, **change})
+        READER.read(json.dumps({**line, **change}).encode())
+
+
+def test_message_about_a_line_names_the_fields() -> None:
+    line = {**json.loads(sample().to_line()), "uid": ["a"], "score": "NaN"}
+    with pytest.raises(ValueError, match=r"^uid: Input should be a valid string; score: .*number$"):
+        READER.read(json.dumps(line).encode())
 
 
 def test_a_judged_row_without_its_games_is_refused() -> None:
@@ -161,11 +183,11 @@ def test_a_judged_row_without_its_games_is_refused() -> None:
     line = json.loads(sample().to_line())
     del line["detail"]
     with pytest.raises(ValueError, match="detail"):
-        READER.read(line)
+        READER.read(json.dumps(line).encode())
 
 
 def test_another_environments_lines_are_refused() -> None:
     """Their detail has other fields; taking them up would lose these."""
     line = Sample("a", None, "q", (), Judgment(1.0, Status.OK, "win", detail=Other(1)), 1.0, SampleRun(0.0)).to_line()
     with pytest.raises(ValueError, match=r".+"):
-        READER.read(json.loads(line))
+        READER.read(line)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +15,7 @@ from environments.evaluate.earlier import EarlierRows, read_earlier
 from environments.evaluate.row import RowRunner
 from environments.records import Sample, SampleReader
 from environments.runs.directory import EarlierLines
+from environments.runs.lines import RawLine
 from judges.arena.judge import ArenaDetail
 from judges.llm.errors import RunDirectoryError
 from tests.environments import samples_of
@@ -44,8 +45,12 @@ def sample(uid: str, status: str = "ok", **fields: Any) -> Sample[ArenaDetail]:
     return samples_of.sample(uid, status, **{"task_digest": task_digest, "prompt_digest": prompt_digest, **fields})
 
 
-def lines(*samples: Sample[Any]) -> list[Any]:
-    return [json.loads(each.to_line()) for each in samples]
+def lines(*samples: Sample[Any], name: str = "samples.jsonl") -> list[RawLine]:
+    return raw(*(each.to_line() for each in samples), name=name)
+
+
+def raw(*data: bytes, name: str = "samples.jsonl") -> list[RawLine]:
+    return [RawLine(Path(name), number, 0, line) for number, line in enumerate(data, start=1)]
 
 
 def earlier(
@@ -120,9 +125,15 @@ def test_digests_of_a_row_tell_what_its_judge_sees_and_what_its_policy_does() ->
             EarlierLines(lines(sample("row-1"), sample("row-99")), [], []),
             r"samples\.jsonl, line 2: the row 'row-99' is not",
         ),
-        (EarlierLines([], lines(sample("row-99")), []), r"failures\.jsonl, line 1: the row 'row-99' is not"),
-        (EarlierLines([*lines(sample("row-1")), {"uid": "row-2"}], [], []), r"samples\.jsonl, line 2: not a sample"),
-        (EarlierLines([{}], [], []), r"samples\.jsonl, line 1: not a sample"),
+        (
+            EarlierLines([], lines(sample("row-99"), name="failures.jsonl"), []),
+            r"failures\.jsonl, line 1: the row 'row-99' is not",
+        ),
+        (
+            EarlierLines(raw(sample("row-1").to_line(), b'{"uid": "row-2"}\n'), [], []),
+            r"samples\.jsonl, line 2: not a sample",
+        ),
+        (EarlierLines(raw(b"{}\n"), [], []), r"samples\.jsonl, line 1: not a sample"),
     ],
 )
 def test_lines_of_other_rows_or_of_something_else_are_refused(before: EarlierLines, words: str) -> None:

@@ -92,7 +92,14 @@ def test_an_unknown_setting(
         ({"yaml": "main: {kind: odd}"}, ["--main.kind", "settings.yaml", "'plain' or 'fancy'", "'odd'"]),
         ({"yaml": "main: {number: [1]}"}, ["--main.number", "settings.yaml", "integer", "'[1]'"]),
         ({"yaml": "main: {body: [1]}"}, ["--main.body", "settings.yaml", "dictionary", "'[1]'"]),
-        ({"yaml": "main: 5"}, ["--main", "settings.yaml", "dictionary", "'5'"]),
+        ({"yaml": "main: 5"}, ["--main", "settings.yaml", "expected settings by name", "found a int"]),
+        (
+            {"yaml": "main: 5", "flags": ("--main.number=1",)},
+            ["--main", "settings.yaml", "expected settings by name", "found a int"],
+        ),
+        ({"yaml": "main: [1]", "env": {"JUDGEGYM_MAIN__NUMBER": "1"}}, ["--main", "settings.yaml", "found a list"]),
+        ({"yaml": "main: &x {body: *x}"}, ["settings.yaml", "line 1", "*x is a part of itself"]),
+        ({"yaml": "main: {number: 1}\nmain: {share: 0.1}"}, ["settings.yaml", "'main' occurs twice"]),
         (
             {"env": {"JUDGEGYM_MAIN__NUMBER": "two"}},
             ["--main.number", "environment variable JUDGEGYM_MAIN__NUMBER", "integer", "'two'"],

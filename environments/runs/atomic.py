@@ -1,0 +1,38 @@
+"""Replace a file as a whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+Content = bytes | Callable[[], Iterable[bytes]]
+"""The bytes of a file, or a function that gives its parts; it is called again when a write is retried."""
+
+
+def write_atomic(path: Path, content: Content) -> None:
+    """Write a temporary file beside `path`, sync it to the disk, and rename it.
+
+    Raises:
+        OSError: it cannot be written; the file at `path` is as it was, and no temporary file is left.
+    """
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            for part in (content,) if isinstance(content, bytes) else content():
+                file.write(part)
+            file.flush()
+            os.fsync(file.fileno())  # before the rename: else a crash of the machine may leave an empty file
+        Path(name).chmod(0o666 & ~_umask())
+        Path(name).replace(path)
+    except BaseException:  # re-raised, after the temporary file is removed
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    """Return the process's file mode mask; it can only be read by setting it."""
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,165 @@
+"""What a run does while its disk refuses to be written to (full, over quota, read-only, failing).
+
+Guarantees: no line is lost while the process lives: lines stay in memory in their order, and files that are replaced
+are as they were. No new row, group or call begins meanwhile (`ready`), so that nothing further is paid for; those in
+progress finish. The writes are retried; it is said once, and after a limit the run ends with one message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from environments.runs.atomic import Content, write_atomic
+from environments.runs.writer import DiskFile, LineWriter, OpenFile
+from judges.llm.errors import UserError
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+DEADLINE_S = 600.0
+_RETRY_S = 1.0
+
+
+class DiskFull(UserError):
+    """The disk refused to be written to for longer than the limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Fault:
+    """Why the disk refuses, and since when."""
+
+    path: Path
+    reason: str
+    since: float
+
+
+class Disk:
+    """The files that a run writes, and the gate that is closed while the disk refuses them."""
+
+    def __init__(
+        self, deadline_s: float = DEADLINE_S, *, retry_s: float = _RETRY_S, open_file: OpenFile = DiskFile
+    ) -> None:
+        """Begin with an open gate.
+
+        Args:
+            deadline_s: end the run after the disk has refused for this many seconds.
+            retry_s: the time between two attempts.
+            open_file: opens the files of `appender`.
+        """
+        self._deadline_s = deadline_s
+        self._retry_s = retry_s
+        self._open_file = open_file
+        self._writers: list[LineWriter] = []
+        self._fault: _Fault | None = None
+        self._refused_files = 0
+        self._tried_at = -retry_s
+
+    @property
+    def waiting(self) -> str | None:
+        """Why nothing new begins, as a sentence for progress lines and logs; `None` if the disk is in order."""
+        if self._fault is None:
+            return None
+        lines = sum(writer.waiting for writer in self._writers)
+        kept = f"; {lines} lines are kept in memory" if lines else ""
+        seconds = time.monotonic() - self._fault.since
+        return f"{self._fault.path} cannot be written to ({self._fault.reason}), for {seconds:.0f} s{kept}"
+
+    def appender(self, path: Path) -> LineWriter:
+        """Return a writer of lines to the file at `path`."""
+        writer = LineWriter(path, self._refused, self._open_file)
+        self._writers.append(writer)
+        return writer
+
+    async def ready(self) -> None:
+        """Wait until all lines are written. Await this before a row, a group or a call begins, and at the end.
+
+        Raises:
+            DiskFull: the disk refused for too long.
+        """
+        while self._fault is not None:
+            self._flush()
+            if self._fault is not None:
+                self._check_deadline()
+                await asyncio.sleep(self._retry_s)
+
+    async def write(self, path: Path, content: Content) -> None:
+        """Replace a file as a whole or not at all, once the disk takes it.
+
+        Raises:
+            DiskFull: the disk refused for too long.
+        """
+        await self.retried(path, lambda: write_atomic(path, content))
+
+    async def retried(self, path: Path, write: Callable[[], T]) -> T:
+        """Call a function that writes files until the disk takes them; return its result.
+
+        Args:
+            path: shown in messages.
+            write: replaces files; called again after an `OSError`.
+
+        Raises:
+            DiskFull: the disk refused for too long.
+        """
+        is_refused = False
+        try:
+            while True:
+                try:
+                    return write()
+                except OSError as error:  # whatever it is: what is written is paid for, the disk may take it later
+                    self._refused_files += not is_refused
+                    is_refused = True
+                    self._refused(path, error)
+                    self._check_deadline()
+                    await asyncio.sleep(self._retry_s)
+        finally:
+            self._refused_files -= is_refused
+            self._flush()
+
+    def close(self) -> int:
+        """Try once more to write the lines that are in memory, and close all files; return how many lines are lost."""
+        lost = 0
+        for writer in self._writers:
+            missing = writer.close()
+            if missing:
+                logger.error("%s: %d lines could not be written and are lost", writer.path, missing)
+            lost += missing
+        self._writers.clear()
+        return lost
+
+    def _flush(self) -> None:
+        """Write the lines that are in memory, unless another waiter just has tried; open the gate if none is left."""
+        now = time.monotonic()
+        if now - self._tried_at >= self._retry_s:
+            self._tried_at = now
+            for writer in self._writers:
+                if writer.waiting:
+                    writer.flush()
+        if self._fault is not None and not self._refused_files and not any(writer.waiting for writer in self._writers):
+            logger.info("%s can be written to again", self._fault.path)
+            self._fault = None
+
+    def _refused(self, path: Path, error: OSError) -> None:
+        reason = error.strerror or type(error).__name__
+        if self._fault is not None:
+            self._fault = _Fault(path, reason, self._fault.since)
+            return
+        self._fault = _Fault(path, reason, time.monotonic())
+        logger.warning(
+            "%s cannot be written to: %s. Nothing new begins, what is in progress finishes and is kept in memory; "
+            "the write is retried for up to %.0f s",
+            path,
+            reason,
+            self._deadline_s,
+        )
+
+    def _check_deadline(self) -> None:
+        fault = self._fault
+        if fault is not None and time.monotonic() - fault.since >= self._deadline_s:
+            raise DiskFull(f"the run was stopped: {self.waiting}")

@@ -1,0 +1,105 @@
+"""Read back a file of JSON lines that a run has appended.
+
+A process that was killed, or a disk that was full, leaves at most a last line without its newline; it is cut off.
+Anything else that is wrong is an error that names the file and the line.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from judges.llm import wire
+from judges.llm.errors import RunDirectoryError
+from judges.llm.wire import JSON
+
+_CHUNK = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class RawLine:
+    """A whole line of a file.
+
+    Attributes:
+        path: the file.
+        number: counted from 1.
+        offset: of its first byte in the file.
+        data: its bytes with the newline.
+    """
+
+    path: Path
+    number: int
+    offset: int
+    data: bytes
+
+    def error(self, reason: object) -> RunDirectoryError:
+        """Return an error that names the file and the line."""
+        return RunDirectoryError(f"{self.path}, line {self.number}: {reason}")
+
+    def fields(self) -> Mapping[str, JSON]:
+        """Return the object in the line.
+
+        Raises:
+            RunDirectoryError: it is not a JSON object.
+        """
+        try:
+            value = wire.loads(self.data)
+        except ValueError as error:
+            raise self.error(f"not JSON: {error}") from error
+        if not isinstance(value, Mapping):
+            raise self.error("expected an object")
+        return value
+
+
+def whole_lines(path: Path) -> Iterator[RawLine]:
+    """Read the lines of a file one by one; leave out a last line without its newline. A missing file has none.
+
+    Raises:
+        RunDirectoryError: the file cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            offset = 0
+            for number, data in enumerate(file, start=1):
+                if data.endswith(b"\n"):
+                    yield RawLine(path, number, offset, data)
+                    offset += len(data)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise RunDirectoryError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def read_lines(path: Path) -> list[RawLine]:
+    """Cut off a last line without its newline, and read the others; each holds a JSON object.
+
+    Raises:
+        RunDirectoryError: the file cannot be read, or a line is not a JSON object.
+    """
+    lines = list(whole_lines(path))
+    for line in lines:
+        line.fields()
+    if path.exists():
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            cut_torn_line(descriptor)
+        finally:
+            os.close(descriptor)
+    return lines
+
+
+def cut_torn_line(descriptor: int) -> int:
+    """Cut an open file after its last newline; return its size."""
+    size = end = os.fstat(descriptor).st_size
+    while end > 0:
+        start = max(0, end - _CHUNK)
+        newline = os.pread(descriptor, end - start, start).rfind(b"\n")
+        if newline >= 0:
+            end = start + newline + 1
+            break
+        end = start
+    if end < size:
+        os.ftruncate(descriptor, end)
+    return end

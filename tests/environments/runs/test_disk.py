@@ -1,0 +1,117 @@
+"""The gate that a refusing disk closes, and what becomes of the lines meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+from pathlib import Path
+
+import pytest
+
+from environments.runs.disk import Disk, DiskFull
+from tests.environments.runs.full_disk import RefusingDisk
+
+LONG = 60.0
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in directory.iterdir()}
+
+
+async def test_disk_in_order_holds_nobody_up(tmp_path: Path) -> None:
+    disk = Disk()
+    disk.appender(tmp_path / "file").append(b"1\n")
+    await asyncio.wait_for(disk.ready(), LONG)
+    await disk.write(tmp_path / "other", b"2\n")
+    assert (disk.waiting, disk.close()) == (None, 0)
+    assert (tmp_path / "file").read_bytes() + (tmp_path / "other").read_bytes() == b"1\n2\n"
+
+
+async def test_gate_is_closed_until_the_lines_of_all_files_are_written(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    refusing = RefusingDisk(room=3)
+    disk = Disk(retry_s=0.01, open_file=refusing.open)
+    first, second = disk.appender(tmp_path / "first"), disk.appender(tmp_path / "second")
+    for number in range(4):
+        first.append(b"%d\n" % number)
+        second.append(b"%d\n" % number)
+    assert disk.waiting is not None
+    assert "first cannot be written to (No space left on device), for 0 s; 7 lines are kept" in disk.waiting.replace(
+        "second", "first"
+    )
+    waiters = [asyncio.create_task(disk.ready()) for _ in range(5)]
+    await asyncio.sleep(0.1)
+    assert not any(waiter.done() for waiter in waiters), "nothing new begins"
+    refusing.room = 1 << 20
+    await asyncio.wait_for(asyncio.gather(*waiters), LONG)
+    assert disk.waiting is None
+    assert (tmp_path / "first").read_bytes() == (tmp_path / "second").read_bytes() == b"0\n1\n2\n3\n"
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == 2, "it is said once that it is full, and once that it is not"
+    assert "cannot be written to: No space left on device. Nothing new begins" in said[0]
+    assert "can be written to again" in said[1]
+
+
+async def test_disk_that_stays_full_ends_the_wait_with_one_message(tmp_path: Path) -> None:
+    disk = Disk(0.05, retry_s=0.01, open_file=RefusingDisk(room=0).open)
+    disk.appender(tmp_path / "file").append(b"1\n")
+    with pytest.raises(DiskFull, match=r"stopped: .*file cannot be written to \(No space .*1 lines are kept in memory"):
+        await asyncio.wait_for(disk.ready(), LONG)
+
+
+async def test_lines_that_are_lost_at_the_end_are_counted_and_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = Disk(open_file=RefusingDisk(room=2).open)
+    writer = disk.appender(tmp_path / "file")
+    for line in (b"1\n", b"2\n", b"3\n"):
+        writer.append(line)
+    assert disk.close() == 2
+    assert caplog.records[-1].getMessage() == f"{tmp_path / 'file'}: 2 lines could not be written and are lost"
+
+
+async def test_file_that_is_replaced_waits_for_the_disk_and_closes_the_gate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_bytes(b"old")
+    is_full = True
+
+    def replace() -> str:
+        if is_full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return "written"
+
+    disk = Disk(retry_s=0.01)
+    writing = asyncio.create_task(disk.retried(tmp_path / "file", replace))
+    await asyncio.sleep(0)
+    waiting = asyncio.create_task(disk.ready())
+    await asyncio.sleep(0.1)
+    assert disk.waiting is not None
+    assert (writing.done(), waiting.done()) == (False, False)
+    is_full = False
+    assert await asyncio.wait_for(writing, LONG) == "written"
+    await asyncio.wait_for(waiting, LONG)
+    assert disk.waiting is None
+
+
+async def test_file_that_can_never_be_replaced_is_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_bytes(b"old")
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(DiskFull, match="file cannot be written to"):
+        await asyncio.wait_for(Disk(0.05, retry_s=0.01).write(tmp_path / "file", b"new"), LONG)
+    assert list(contents(tmp_path).items()) == [("file", b"old")]
+
+
+async def test_fault_of_another_kind_is_no_full_disk(tmp_path: Path) -> None:
+    def wrong() -> None:
+        raise ValueError("ours")
+
+    with pytest.raises(ValueError, match="ours"):
+        await Disk().retried(tmp_path, wrong)
