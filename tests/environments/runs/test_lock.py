@@ -10,7 +10,7 @@ import pytest
 from environments.runs.lock import DirectoryLock
 from judges.llm.errors import RunDirectoryError
 
-PROCESSES, ROUNDS = 8, 150
+PROCESSES, ROUNDS = 8, 100
 
 
 def test_released_directory_can_be_taken_and_holds_no_lock_file(tmp_path: Path) -> None:
@@ -50,24 +50,24 @@ def test_many_processes_that_take_and_release_never_hold_it_together(tmp_path: P
             os._exit(_take_often(directory, inside))
         children.append(child)
     codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
-    assert codes == [0] * PROCESSES, "1: two held it at once; 2: none was ever taken"
+    assert codes == [0] * PROCESSES, "1: two held it at once"
 
 
 def _take_often(directory: Path, inside: Path) -> int:
     """In the critical section, create a file that must not exist; return the exit code of the process."""
     taken = 0
-    for _ in range(ROUNDS * 20):
+    while taken < ROUNDS:
         try:
             lock = DirectoryLock.take(directory)
         except RunDirectoryError:
+            os.sched_yield()
             continue
         try:
             os.close(os.open(inside, os.O_CREAT | os.O_EXCL))
+            os.sched_yield()
             inside.unlink()
         except FileExistsError:
             return 1
         lock.release()
         taken += 1
-        if taken == ROUNDS:
-            break
-    return 0 if taken else 2
+    return 0
