@@ -12,7 +12,6 @@ from typing import Generic, TypeVar
 
 from typing_extensions import Self
 
-from judgegym._loop import BACKGROUND
 from judgegym._results import JudgmentTable
 from judgegym._session import JudgeSession
 from judges.arena.judge import ArenaCase, ArenaDetail, arena_judge
@@ -22,6 +21,7 @@ from judges.aspects.panel import PanelDetail, aspect_judge
 from judges.aspects.settings import AspectJudgeSettings
 from judges.config.judge import JudgeSettings
 from judges.config.keywords import settings_from_keywords
+from judges.core.background import BACKGROUND
 from judges.core.judge import Judge
 from judges.llm.client import ChatClient
 from judges.peers.judge import DEFAULT_RUBRIC, PeerCase, PeerDetail, peer_judge

@@ -11,10 +11,10 @@ from contextlib import AsyncExitStack
 from itertools import product
 from typing import TypedDict
 
-from judgegym._loop import BACKGROUND
 from judgegym._session import open_client, stand_in_settings
 from judgegym._table import TextTable
 from judges.config.keywords import settings_from_keywords
+from judges.core.background import BACKGROUND
 from judges.core.judgment import CritiqueRound, Judgment
 from judges.llm.client import ChatClient
 from judges.llm.errors import EndpointError, SettingsError

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import Generic, TypeVar
 
-from judgegym._loop import BACKGROUND
 from judges.config.judge import JudgeSettings
+from judges.core.background import BACKGROUND
 from judges.core.judge import Judge
 from judges.core.judgment import Judgment
 from judges.llm.cache import JudgmentCache

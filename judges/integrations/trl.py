@@ -3,32 +3,36 @@
     from judges.integrations.trl import judge_reward
     trainer = GRPOTrainer(..., reward_funcs=judge_reward("http://127.0.0.1:8400"))
 
-The score of a failed judge is `None`: TRL leaves the completion out of its group's mean and deviation.
+The score of a failed judge, and of a row that cannot be judged, is `None`: TRL leaves the completion out of its group's
+mean and deviation. A judge that compares completions (`choice`, `arena_hard` without a baseline) needs `group_size`,
+which is the trainer's `num_generations`.
 
-Source: TRL 1.10, the calling convention of its reward functions.
+Source: TRL 1.16, the calling convention of its reward functions.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
-from judges.integrations.scoring import Scoring, scoring
-from judges.llm.wire import JSON
-from judges.server.items import ResponseScore
-from judges.server.settings import JudgeMount
+from judges.integrations.cells import CellError, Field, fields_of
+from judges.integrations.conversations import Conversation, conversation_json
+from judges.integrations.groups import GroupedBatch, Row, check_group_size
+from judges.integrations.scoring import RefusedError, Request, Scored, Scoring
+from judges.integrations.sources import scoring_of
 
-TrlConversation = str | Sequence[Mapping[str, JSON]]
+if TYPE_CHECKING:
+    from judges.server.settings import JudgeMount
 
-COLUMNS: Mapping[str, str] = {
-    "reference": "reference",
+COLUMNS: Mapping[str, Field] = {
     "reference_answer": "reference",
+    "reference": "reference",
     "rubric": "rubric",
+    "aspects": "aspects",
     "baseline": "baseline",
     "context": "context",
 }
-"""Dataset columns that are sent to the judge, with the field of the request for each."""
+"""Dataset columns that are sent to the judge, with the field of the request for each; the later of two wins."""
 
 
 class RewardFunction(Protocol):
@@ -37,18 +41,18 @@ class RewardFunction(Protocol):
     __name__: str
 
     async def __call__(
-        self, prompts: Sequence[TrlConversation], completions: Sequence[TrlConversation], **columns: object
+        self, prompts: Sequence[Conversation], completions: Sequence[Conversation], **columns: object
     ) -> list[float | None]:
-        """A score for each completion; `None` if the judge failed."""
+        """A score for each completion; `None` if there is none."""
 
 
 def judge_reward(
     url: str | None = None,
     *,
-    judge: JudgeMount | None = None,
+    judge: JudgeMount | Mapping[str, object] | None = None,
     token: str | None = None,
     mount: str = "",
-    group_relative: bool = False,
+    group_size: int | None = None,
     timeout_s: float = 150.0,
     name: str = "judge",
 ) -> RewardFunction:
@@ -56,30 +60,30 @@ def judge_reward(
 
     Args:
         url: the URL of a reward server.
-        judge: the settings of a judge to run in this process.
+        judge: the settings of a judge to run in this process, under the server's names.
         token: the server's bearer token.
         mount: the name of a judge at the server; empty for the judge at the root.
-        group_relative: compare consecutive completions of the same prompt with each other (arena_hard, choice).
+        group_size: the trainer's `num_generations`: compare the completions of a group with each other (choice,
+            arena_hard). A group that is spread over several processes is gathered, and judged by one of them.
         timeout_s: seconds for one attempt at the server.
         name: the function's name, under which TRL logs it.
 
     Raises:
-        ValueError: neither or both of `url` and `judge` are given.
+        SettingsError: a setting is wrong, or neither or both of `url` and `judge` are given. Those that only the server
+            or the judge's endpoint knows (a mount, a token) raise it at the first batch, which ends the training.
     """
-    source = scoring(url, judge, token=token, mount=mount, timeout_s=timeout_s)
+    source = scoring_of(url, judge, token=token, mount=mount, timeout_s=timeout_s)
+    batches = None if group_size is None else GroupedBatch(group_size, source)
 
     async def reward(
-        prompts: Sequence[TrlConversation], completions: Sequence[TrlConversation], **columns: object
+        prompts: Sequence[Conversation], completions: Sequence[Conversation], **columns: object
     ) -> list[float | None]:
-        groups = _groups(prompts) if group_relative else [[place] for place in range(len(prompts))]
-        requests = [_request(prompts, completions, columns, group) for group in groups]
-        scored = await asyncio.gather(*(source.score(request) for request in requests))
-        by_place = {
-            place: result
-            for group, results in zip(groups, scored, strict=True)
-            for place, result in zip(group, results, strict=True)
-        }
-        results = [by_place[place] for place in range(len(completions))]
+        rows = [_row(prompts, completions, columns, place) for place in range(len(completions))]
+        if batches is not None:
+            check_group_size(batches.size, columns.get("log_metric"))
+            results = await batches.score(rows)
+        else:
+            results = [result for (result,) in await source.score([_alone(row) for row in rows])]
         _log(results, columns, name)
         return [result.score for result in results]
 
@@ -89,51 +93,30 @@ def judge_reward(
 
 
 async def close(reward: RewardFunction) -> None:
-    """Close the session of a reward function in this event loop."""
-    source = cast(Scoring, reward.source)  # type: ignore[attr-defined]  # set above
-    await source.close()
+    """Close the connections of a reward function now; otherwise they are closed when the process ends."""
+    await cast(Scoring, reward.source).close()  # type: ignore[attr-defined]  # set above
 
 
-def _groups(prompts: Sequence[TrlConversation]) -> list[list[int]]:
-    """The indices of consecutive completions of one prompt."""
-    groups: list[list[int]] = []
-    for place, prompt in enumerate(prompts):
-        if groups and prompts[groups[-1][0]] == prompt:
-            groups[-1].append(place)
-        else:
-            groups.append([place])
-    return groups
-
-
-def _request(
-    prompts: Sequence[TrlConversation],
-    completions: Sequence[TrlConversation],
-    columns: Mapping[str, object],
-    group: Sequence[int],
-) -> dict[str, JSON]:
-    first = group[0]
-    request: dict[str, JSON] = {"prompt": _json(prompts[first])}
+def _row(
+    prompts: Sequence[Conversation], completions: Sequence[Conversation], columns: Mapping[str, object], place: int
+) -> Row:
+    cells: dict[Field, object] = {}
     for column, field in COLUMNS.items():
         values = columns.get(column)
-        if isinstance(values, Sequence) and len(values) == len(prompts) and values[first] is not None:
-            request[field] = values[first]
-    if len(group) == 1:
-        return {**request, "response": _json(completions[first])}
-    return {**request, "responses": [_json(completions[place]) for place in group]}
+        if isinstance(values, Sequence) and len(values) == len(prompts) and values[place] is not None:
+            cells[field] = values[place]
+    try:
+        shared, error = {"prompt": conversation_json(prompts[place]), **fields_of(cells)}, ""
+    except CellError as refusal:
+        shared, error = {"prompt": conversation_json(prompts[place])}, str(refusal)
+    return Row(shared, conversation_json(completions[place]), error)
 
 
-def _json(conversation: TrlConversation) -> JSON:
-    """A conversation as the server reads it: text, or messages with role and content only."""
-    if isinstance(conversation, str):
-        return conversation
-    turns = [{"role": str(turn.get("role", "")), "content": turn.get("content")} for turn in conversation]
-    # A completion of one assistant turn is sent as text.
-    if len(turns) == 1 and turns[0]["role"] == "assistant" and isinstance(turns[0]["content"], str):
-        return turns[0]["content"]
-    return cast(JSON, turns)
+def _alone(row: Row) -> Request | RefusedError:
+    return RefusedError(row.error) if row.error else {**row.shared, "response": row.response}
 
 
-def _log(results: Sequence[ResponseScore], columns: Mapping[str, object], name: str) -> None:
+def _log(results: Sequence[Scored], columns: Mapping[str, object], name: str) -> None:
     """Log explanations, statuses and the share of failures through TRL, where it passes loggers."""
     extra, metric = columns.get("log_extra"), columns.get("log_metric")
     if callable(extra):

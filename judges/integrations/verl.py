@@ -1,34 +1,49 @@
 """A reward function for verl.
 
-    custom_reward_function.path=judges/integrations/verl.py
-    custom_reward_function.name=compute_score
-    +custom_reward_function.reward_kwargs.url=http://127.0.0.1:8400
+    reward.custom_reward_function.path=judges/integrations/verl.py
+    reward.custom_reward_function.name=compute_score
+    +reward.custom_reward_function.reward_kwargs.url=http://127.0.0.1:8400
 
-(on newer versions under `reward.custom_reward_function`). Instead of `url`, set a judge's settings in
-`reward_kwargs.judge` (`judge.judge=rubric`, `judge.judge_model_name=…`) to run it in verl's process. Every sample has
-the same keys, as verl requires. A failed judge raises no error, because verl would record it as a reward of 0.
+(on older versions without `reward.`). The reward manager `remote` refuses async functions: its `name` is
+`compute_score_sync`. Instead of `url`, set a judge's settings in `reward_kwargs.judge` (`judge.judge=rubric`,
+`judge.judge_model_name=…`) to run it in verl's processes. Beside a reward server, verl's environment needs aiohttp and
+orjson only.
 
-Source: verl, January 2026, its custom reward functions.
+A setting that cannot work raises a `SettingsError` at the first sample, which ends the training (but for the manager
+`rate_limited`, which turns every error into a reward of 0). A sample without a score gets the fallback, and is flagged:
+every sample has the same keys, as verl requires.
+
+Source: verl 0.9.1, its custom reward functions and reward managers.
 """
 
 from __future__ import annotations
 
+import difflib
 import logging
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
+import math
+from collections.abc import Mapping
+from typing import cast
 
-from judges.integrations.scoring import Scoring, scoring
+from judges.integrations.cells import CellError, Field, fields_of, label_fields, plain
+from judges.integrations.conversations import Conversation, conversation_json
+from judges.integrations.scoring import RefusedError, Request, Scored, Scoring
+from judges.integrations.sources import scoring_of
 from judges.llm import wire
-from judges.llm.errors import JudgeGymError
+from judges.llm.errors import SettingsError
 from judges.llm.wire import JSON
-from judges.server.settings import JudgeMount
 
 logger = logging.getLogger(__name__)
 
 DEFAULT_URL = "http://127.0.0.1:8400"
-_FIELDS = ("rubric", "aspects", "baseline", "context")
+_CELLS: tuple[Field, ...] = ("reference", "rubric", "aspects", "baseline", "context")
+_PROMPTS = ("question", "prompt")
+_OF_VERL = frozenset({"reward_router_address", "reward_model_tokenizer"})
+"""Arguments that verl adds where it serves a reward model."""
+_SETTINGS = ("url", "judge", "token", "mount", "fallback_score", "timeout_s")
 
 _SOURCES: dict[bytes, Scoring] = {}
+_SEEN = {"prompt": False}
+"""Whether a sample had a question so far: verl calls a function, which has no other memory."""
 
 
 async def compute_score(
@@ -43,79 +58,125 @@ async def compute_score(
     mount: str = "",
     fallback_score: float = 0.0,
     timeout_s: float = 150.0,
-    **kwargs: object,
+    **further: object,
 ) -> dict[str, float]:
     """The score of one response.
 
     Args:
         data_source: the dataset's name; not shown to the judge.
         solution_str: the response.
-        ground_truth: the reference; ignored if it is empty or not text.
-        extra_info: fields of the row: `question` or `prompt`, `rubric`, `aspects`, `baseline`, `context`,
-            `reference`.
+        ground_truth: the reference; a number or a list is sent as text, an object may hold `reference` and `rubric`.
+        extra_info: fields of the row: `question` or `prompt`, which the judge needs, `rubric`, `aspects`, `baseline`,
+            `context`, `reference`.
         url: the URL of the reward server; `DEFAULT_URL` if `judge` is not set either.
         judge: instead of `url`: the settings of a judge to run in this process, with the server's names.
         token: the server's bearer token.
         mount: the name of a judge at the server; empty for the judge at the root.
-        fallback_score: the score for a failed judge.
+        fallback_score: the score of a sample without one.
         timeout_s: seconds for one attempt at the server.
-        kwargs: further arguments of verl; ignored.
+        further: what verl adds; anything else is refused.
 
     Returns:
         `score` (0 to 1, or the fallback) and `judge_failed` (0 or 1).
+
+    Raises:
+        SettingsError: a setting cannot work, or no row has a question.
     """
-    try:
-        source = _source(url, _settings(judge), token=token, mount=mount, timeout_s=timeout_s)
-        (result,) = await source.score(_request(solution_str, ground_truth, extra_info or {}))
-    except (ValueError, JudgeGymError):  # of the request or the settings: verl needs the same keys for every sample
-        logger.exception("no score for a sample of %s", data_source)
-        return {"score": fallback_score, "judge_failed": 1.0}
-    if result.score is None:
-        return {"score": fallback_score, "judge_failed": 1.0}
-    return {"score": result.score, "judge_failed": 0.0}
+    source = _source(url, judge, further, fallback_score, token=token, mount=mount, timeout_s=timeout_s)
+    ((result,),) = await source.score([_request(solution_str, ground_truth, extra_info or {})])
+    return _reward(result, fallback_score)
+
+
+def compute_score_sync(
+    data_source: str,
+    solution_str: str,
+    ground_truth: object,
+    extra_info: Mapping[str, object] | None = None,
+    *,
+    url: str | None = None,
+    judge: Mapping[str, object] | None = None,
+    token: str | None = None,
+    mount: str = "",
+    fallback_score: float = 0.0,
+    timeout_s: float = 150.0,
+    **further: object,
+) -> dict[str, float]:
+    """As `compute_score`, without `await`: for verl's reward manager `remote`."""
+    source = _source(url, judge, further, fallback_score, token=token, mount=mount, timeout_s=timeout_s)
+    ((result,),) = source.score_sync([_request(solution_str, ground_truth, extra_info or {})])
+    return _reward(result, fallback_score)
 
 
 async def close() -> None:
-    """Close the sessions of this event loop."""
-    for source in _SOURCES.values():
-        await source.close()
+    """Close the connections now; otherwise they are closed when the process ends."""
+    while _SOURCES:
+        await _SOURCES.popitem()[1].close()
 
 
 def _source(
-    url: str | None, judge: Mapping[str, JSON] | None, *, token: str | None, mount: str, timeout_s: float
+    url: str | None,
+    judge: Mapping[str, object] | None,
+    further: Mapping[str, object],
+    fallback_score: float,
+    *,
+    token: str | None,
+    mount: str,
+    timeout_s: float,
 ) -> Scoring:
-    """The source of scores for these arguments, which verl passes with each sample; samples share the source."""
+    """What scores with these arguments, which verl passes with each sample; samples share it."""
+    for name in further:
+        if name not in _OF_VERL:
+            close_ones = difflib.get_close_matches(name, _SETTINGS, n=1, cutoff=0.6)
+            hint = f", did you mean {close_ones[0]}?" if close_ones else f"; expected one of {', '.join(_SETTINGS)}"
+            raise SettingsError(f"reward_kwargs.{name}: unknown setting{hint}")
+    if not math.isfinite(fallback_score):
+        raise SettingsError("reward_kwargs.fallback_score: expected a number; verl understands no NaN")
     if judge is None and url is None:
         url = DEFAULT_URL
-    key = wire.dumps([url, judge, token, mount, timeout_s])
+    settings = None if judge is None else cast("Mapping[str, JSON]", plain(judge))
+    key = wire.dumps([url, settings, token, mount, timeout_s])
     if key not in _SOURCES:
-        own = None if judge is None else JudgeMount(**cast("dict[str, Any]", judge))  # validated here
-        _SOURCES[key] = scoring(url, own, token=token, mount=mount, timeout_s=timeout_s)
+        _SOURCES[key] = scoring_of(url, settings, token=token, mount=mount, timeout_s=timeout_s)
     return _SOURCES[key]
 
 
-def _settings(judge: Mapping[str, object] | None) -> Mapping[str, JSON] | None:
-    return None if judge is None else {str(name): _plain(value) for name, value in judge.items()}
+def _request(response: str, ground_truth: object, info: Mapping[str, object]) -> Request | RefusedError:
+    """The body of `POST /v1/score`, or why there is none.
+
+    Raises:
+        SettingsError: no row had a question so far.
+    """
+    try:
+        prompt = _prompt(info)
+        cells: dict[Field, object] = {name: info.get(name) for name in _CELLS}
+        fields = {**fields_of(cells), **label_fields(ground_truth)}
+    except CellError as error:
+        return RefusedError(str(error))
+    if not prompt:
+        return _without_prompt(info)
+    _SEEN["prompt"] = True
+    return {"prompt": prompt, "response": response, **fields}
 
 
-def _request(response: str, ground_truth: object, info: Mapping[str, object]) -> dict[str, JSON]:
-    """The body of `POST /v1/score`."""
-    request: dict[str, JSON] = {"prompt": "", "response": response}
-    for name in ("prompt", "question", *_FIELDS):
-        if value := _plain(info.get(name)):
-            request["prompt" if name == "question" else name] = value
-    reference = ground_truth if isinstance(ground_truth, str) and ground_truth else info.get("reference")
-    if isinstance(reference, str) and reference:
-        request["reference"] = reference
-    return request
+def _prompt(info: Mapping[str, object]) -> JSON:
+    for name in _PROMPTS:
+        value = plain(info.get(name))
+        if isinstance(value, str) and value.strip():
+            return value
+        if isinstance(value, list) and value and all(isinstance(turn, Mapping) for turn in value):
+            return conversation_json(cast(Conversation, value))
+    return None
 
 
-def _plain(value: object) -> JSON:
-    """A value of a data frame or a configuration as JSON: arrays as lists, structs without null fields."""
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    if isinstance(value, Mapping):
-        return {str(name): _plain(item) for name, item in value.items() if item is not None}
-    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        return [_plain(item) for item in value]
-    return value if isinstance(value, bool | int | float | str) else None
+def _without_prompt(info: Mapping[str, object]) -> RefusedError:
+    found = ", ".join(sorted(map(str, info))) or "no field"
+    message = f"extra_info: expected the question as text or messages in `question` or `prompt`, found {found}"
+    if not _SEEN["prompt"]:
+        raise SettingsError(f"{message}; verl passes no prompt of its own, and an answer to no question has no score")
+    return RefusedError("extra_info: expected the question as text or messages in `question` or `prompt`")
+
+
+def _reward(result: Scored, fallback: float) -> dict[str, float]:
+    if result.score is None:
+        return {"score": fallback, "judge_failed": 1.0}
+    return {"score": result.score, "judge_failed": 0.0}

@@ -9,9 +9,10 @@ import pytest
 from pydantic import ValidationError
 
 from judges.integrations.trl import close, judge_reward
+from judges.llm.errors import SettingsError
 from judges.server.settings import JudgeMount
 from tests.judges.server.running import asked, running
-from tests.scripted import Json, ScriptedEndpoint
+from tests.scripted import Json, Meeting, ScriptedEndpoint
 
 PROMPTS = [[{"role": "user", "content": f"Question {number // 2}?"}] for number in range(4)]
 COMPLETIONS = [[{"role": "assistant", "content": text}] for text in ("good", "bad", "FAIL", "good")]
@@ -66,17 +67,146 @@ async def test_judge_in_this_process_gives_scores() -> None:
         await close(reward)
 
 
-async def test_groups_are_judged_together() -> None:
-    def best(request: Json, number: int) -> str:
-        text = asked(request)
-        return "[[A]]" if text.index("good") < text.index("The End of Assistant A") else "[[B]]"
+def best(request: Json, number: int) -> str:
+    """A judge that chooses the response `good`, or, without one, the first."""
+    text = asked(request)
+    return "[[B]]" if "good" in text.partition("Start of Assistant B")[2] else "[[A]]"
 
+
+async def test_groups_are_told_apart_by_position() -> None:
+    """Also neighbours with equal prompts, as a dataset with a doubled row has them."""
     async with running("--judge=choice", judge=best) as server:
-        reward = judge_reward(server.url, group_relative=True)
-        scores = await reward(["Q1", "Q1", "Q2", "Q2"], ["good", "x", "y", "good"])
+        reward = judge_reward(server.url, group_size=2)
+        scores = await reward(["Q", "Q", "Q", "Q"], ["good", "x", "y", "good"])
         await close(reward)
     assert scores == [1.0, 0.0, 0.0, 1.0]
     assert len(server.judge.requests) == 2
+
+
+@pytest.mark.parametrize(
+    ("size", "prompts", "said"),
+    [
+        (2, ["Q1", "Q2"], "do not belong to one row"),
+        (3, ["Q"] * 4, "4 completions cannot be split into groups of 3"),
+        (2, ["Q"] * 4, "num_generations, which is 4, found 2"),
+    ],
+)
+async def test_groups_of_another_size_than_told_are_refused(size: int, prompts: list[str], said: str) -> None:
+    class Trainer:
+        num_generations = 4
+
+        def log_metric(self, name: str, value: float) -> None: ...
+
+    reward = judge_reward("http://127.0.0.1:1", group_size=size)
+    loggers: dict[str, object] = {"log_metric": Trainer().log_metric} if "which is" in said else {}
+    with pytest.raises(SettingsError, match=said):
+        await reward(prompts, ["answer"] * len(prompts), **loggers)
+
+
+def test_a_group_of_one_is_refused() -> None:
+    with pytest.raises(SettingsError, match="2 or more"):
+        judge_reward("http://127.0.0.1:1", group_size=1)
+
+
+async def test_a_comparing_judge_without_a_group_size_is_refused_at_the_first_batch() -> None:
+    async with running("--judge=choice") as server:
+        reward = judge_reward(server.url)
+        with pytest.raises(SettingsError, match="2 to 26"):
+            await reward(["Q"] * 4, ["alone"] * 4)
+        await close(reward)
+
+
+async def test_the_whole_batch_is_judged_at_the_same_time() -> None:
+    met = Meeting(4)
+
+    async def waits(request: Json, number: int) -> str:
+        await met.wait()
+        return "[FEEDBACK] Seen. [SCORE] 5"
+
+    async with running(judge=waits) as server:
+        reward = judge_reward(server.url)
+        assert await reward(["Q"] * 4, ["a", "b", "c", "d"]) == [1.0] * 4
+        await close(reward)
+
+
+async def test_groups_are_judged_at_the_same_time() -> None:
+    met = Meeting(2)
+
+    async def waits(request: Json, number: int) -> str:
+        await met.wait()
+        return "[[A]]"
+
+    async with running("--judge=choice", judge=waits) as server:
+        reward = judge_reward(server.url, group_size=2)
+        assert sorted(await reward(["Q"] * 4, ["a", "b", "c", "d"])) == [0.0, 0.0, 1.0, 1.0]
+        await close(reward)
+
+
+async def test_aspects_of_a_column_are_asked() -> None:
+    """The server's own aspect would pass this answer; the row's does not."""
+
+    def harmful(request: Json, number: int) -> str:
+        return f'{{"reason": "since", "verdict": {int("cause harm" in asked(request))}}}'
+
+    async with running("--judge=aspect", '--aspects=["coherence"]', judge=harmful) as server:
+        reward = judge_reward(server.url)
+        with_column = await reward(["Q"] * 2, ["answer"] * 2, aspects=[["harmfulness"], "harmfulness"])
+        without = await reward(["Q"], ["answer"])
+        await close(reward)
+    assert with_column == [0.0, 0.0]
+    assert without == [0.0]
+    assert any("logical" in asked(body) for body in server.judge.bodies)
+
+
+async def test_cells_of_other_types_become_text_or_leave_the_row_without_a_score(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with running(judge=judge) as server:
+        reward = judge_reward(server.url)
+        columns = {"reference": [1.5, ["a"], None, b"no text"], "rubric": ["Good?", "Good?", 5, "Good?"]}
+        scores = await reward(["Q"] * 4, ["good"] * 4, **columns)
+        assert await reward(["Q"], ["good"], reference=[b"no text"]) == [None]
+        await close(reward)
+        shown = "".join(asked(request) for request in server.judge.bodies)
+    assert scores == [1.0, 1.0, 1.0, None]
+    assert "### Reference Response\n\n1.5" in shown
+    assert "### Reference Response\n\n['a']" in shown
+    (record,) = (record for record in caplog.records if "cannot be judged" in record.message)
+    assert "reference: expected text, found bytes" in record.message
+
+
+async def test_a_row_that_the_judge_refuses_has_no_score_and_the_others_have_theirs() -> None:
+    rubrics = [{"criteria": "Good?", "score99_description": "A level that this scale has not."}, "Good?"]
+    async with running(judge=judge) as server:
+        reward = judge_reward(server.url)
+        assert await reward(["Q"] * 2, ["good"] * 2, rubric=rubrics) == [None, 1.0]
+        await close(reward)
+
+
+async def test_calls_of_tools_are_shown_to_the_judge() -> None:
+    call = {"type": "function", "function": {"name": "search", "arguments": {"for": "cats"}}}
+    turns = [
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "content": "two cats"},
+        {"role": "assistant", "content": "good"},
+    ]
+    async with running() as server:
+        reward = judge_reward(server.url)
+        assert await reward(["Q"], [turns]) == [0.75]
+        await close(reward)
+        (request,) = server.judge.bodies
+    for shown in ('[tool call: search({"for":"cats"})]', "two cats", "good"):
+        assert shown in asked(request)
+
+
+@pytest.mark.parametrize(("mount", "token"), [("no-such-judge", None), ("", "wrong")])
+async def test_a_mount_or_a_token_that_is_wrong_ends_the_training(mount: str, token: str | None) -> None:
+    flags = ['--tokens={"trainer": "right"}'] if token else []
+    async with running(*flags) as server:
+        reward = judge_reward(server.url, mount=mount, token=token)
+        with pytest.raises(SettingsError, match=r"HTTP 40[14]"):
+            await reward(["Q"], ["answer"])
+        await close(reward)
 
 
 def test_each_batch_in_an_event_loop_of_its_own() -> None:
@@ -98,62 +228,26 @@ def test_each_batch_in_an_event_loop_of_its_own() -> None:
     assert asyncio.run(whole())[1] == [[1.0]] * 3
 
 
-async def test_a_request_that_is_refused_is_said() -> None:
-    async with running("--judge=choice") as server:
-        reward = judge_reward(server.url)
-        with pytest.raises(ValueError, match="2 to 26"):
-            await reward(["Q"], ["alone"])
-        await close(reward)
-
-
 def test_misspelt_setting_of_a_judge_is_refused() -> None:
     with pytest.raises(ValidationError, match="judge_temprature"):
         JudgeMount(judge="rubric", judge_temprature=0.1)
+    with pytest.raises(SettingsError, match=r"judge\.judge_temprature: .* did you mean judge_temperature"):
+        judge_reward(judge={"judge": "rubric", "judge_temprature": 0.1})
 
 
 def test_neither_or_both_sources_are_refused() -> None:
-    with pytest.raises(ValueError, match="either"):
+    with pytest.raises(SettingsError, match="either"):
         judge_reward()
-    with pytest.raises(ValueError, match="either"):
+    with pytest.raises(SettingsError, match="either"):
         judge_reward("http://127.0.0.1:1", judge=JudgeMount())
 
 
-async def test_the_real_trainer_takes_none(tmp_path: Any) -> None:
-    """TRL's own call of reward functions, on the trainer's own method."""
-    trl = pytest.importorskip("trl", reason="trl is not installed")
-    torch = pytest.importorskip("torch", reason="torch is not installed")
-    datasets = pytest.importorskip("datasets")
-    transformers = pytest.importorskip("transformers")
-    from environments.settings import BUNDLED_TOKENIZER
+@pytest.mark.parametrize("url", ["127.0.0.1:8400", "ftp://host", "http://", "http://[::1"])
+def test_an_address_that_is_none_is_refused(url: str) -> None:
+    with pytest.raises(SettingsError, match="url: expected"):
+        judge_reward(url)
 
-    tokenizer = transformers.AutoTokenizer.from_pretrained(str(BUNDLED_TOKENIZER))
-    tiny = transformers.LlamaConfig(
-        vocab_size=len(tokenizer), hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=2
-    )
-    rows = datasets.Dataset.from_list([{"prompt": "Q", "rubric": "Is it good?"}] * 4)
 
-    def rewards_of(url: str) -> Any:
-        trainer = trl.GRPOTrainer(
-            model=transformers.LlamaForCausalLM(tiny),
-            reward_funcs=judge_reward(url),
-            args=trl.GRPOConfig(
-                output_dir=str(tmp_path),
-                per_device_train_batch_size=4,
-                num_generations=4,
-                max_completion_length=4,
-                report_to=[],
-                use_cpu=True,
-                bf16=False,
-            ),
-            train_dataset=rows,
-            processing_class=tokenizer,
-        )
-        inputs = [{"prompt": "Q", "rubric": "Is it good?"} for _ in range(4)]
-        completions = ["good", "bad", "FAIL", "good"]
-        return trainer._calculate_rewards(inputs, ["Q"] * 4, completions, [[1]] * 4)
-
-    async with running(judge=judge) as server:
-        rewards = await asyncio.to_thread(rewards_of, server.url)
-    first = rewards[:, 0].tolist()
-    assert torch.isnan(rewards[2, 0])
-    assert [first[0], first[1], first[3]] == [1.0, 0.0, 1.0]
+def test_a_mount_of_a_judge_in_this_process_is_refused() -> None:
+    with pytest.raises(SettingsError, match="mount: only with url"):
+        judge_reward(judge=JudgeMount(), mount="safety")

@@ -1,23 +1,29 @@
-"""verl's reward function: always the same keys, and nothing raised for a judge."""
+"""verl's reward function: always the same keys; an error for settings that cannot work, none for a judge that fails."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
 import numpy as np
 import pytest
 
-from judges.integrations.scoring import PAUSES_S
-from judges.integrations.verl import close, compute_score
+from judges.integrations import verl
+from judges.integrations.scoring import REFUSED_AT_START
+from judges.integrations.server_source import PAUSES_S
+from judges.integrations.verl import close, compute_score, compute_score_sync
+from judges.llm.errors import SettingsError
 from tests.judges.server.running import asked, running
 from tests.scripted import Reply, ScriptedEndpoint, refusing
 
 KEYS = {"score", "judge_failed"}
+ROW = {"question": "Why?"}
 
 
 @pytest.fixture(autouse=True)
-async def closed() -> AsyncIterator[None]:
+async def closed(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
+    monkeypatch.setitem(verl._SEEN, "prompt", False)
     yield
     await close()
 
@@ -25,7 +31,7 @@ async def closed() -> AsyncIterator[None]:
 async def test_row_gives_a_score_and_its_fields_reach_the_judge() -> None:
     async with running(judge="[FEEDBACK] fine [SCORE] 3") as server:
         info = {"question": "Why?", "rubric": "Is it good?", "index": 7}
-        result = await compute_score("data", "Because.", "Since.", info, url=server.url, reward_model=None)
+        result = await compute_score("data", "Because.", "Since.", info, url=server.url, reward_router_address="h:1")
         (request,) = server.judge.bodies
     assert result == {"score": 0.5, "judge_failed": 0.0}
     for shown in ("Why?", "Is it good?", "Since.", "Because."):
@@ -35,20 +41,29 @@ async def test_row_gives_a_score_and_its_fields_reach_the_judge() -> None:
 @pytest.mark.parametrize("judge", ["I cannot say.", Reply(status=500)])
 async def test_a_failed_judge_has_the_same_keys(judge: str | Reply) -> None:
     async with running(judge=judge) as server:
-        result = await compute_score("data", "A", None, None, url=server.url, fallback_score=0.25)
+        result = await compute_score("data", "A", None, ROW, url=server.url, fallback_score=0.25)
     assert result == {"score": 0.25, "judge_failed": 1.0}
 
 
-async def test_a_request_that_is_refused_has_the_same_keys() -> None:
+async def test_a_row_that_is_refused_has_the_same_keys_after_one_that_was_judged() -> None:
+    async with running() as server:
+        await compute_score("data", "A", "B", ROW, url=server.url)
+        wrong = {**ROW, "rubric": {"criteria": "C", "score99_description": "?"}}
+        results = [await compute_score("data", "A", "B", wrong, url=server.url) for _ in range(REFUSED_AT_START + 1)]
+    assert results == [{"score": 0.0, "judge_failed": 1.0}] * len(results)
+
+
+async def test_a_judge_that_refuses_all_rows_ends_the_training() -> None:
     async with running("--judge=choice") as server:
-        result = await compute_score("data", "A", "B", {}, url=server.url)
-    assert set(result) == KEYS
-    assert result["judge_failed"] == 1.0
+        for _ in range(REFUSED_AT_START - 1):
+            assert set(await compute_score("data", "A", "B", ROW, url=server.url)) == KEYS
+        with pytest.raises(SettingsError, match="2 to 26"):
+            await compute_score("data", "A", "B", ROW, url=server.url)
 
 
 async def test_a_server_that_is_away_is_tried_again_and_has_the_same_keys(pauses: list[float]) -> None:
     with refusing() as url:
-        result = await compute_score("data", "A", "B", {}, url=url.removesuffix("/v1"))
+        result = await compute_score("data", "A", "B", ROW, url=url.removesuffix("/v1"))
     assert pauses == list(PAUSES_S)
     assert PAUSES_S[0] == 0.5
     assert result == {"score": 0.0, "judge_failed": 1.0}
@@ -57,38 +72,90 @@ async def test_a_server_that_is_away_is_tried_again_and_has_the_same_keys(pauses
 async def test_judge_in_this_process_gives_scores() -> None:
     async with ScriptedEndpoint("[FEEDBACK] fine [SCORE] 9") as endpoint:
         judge = {"judge": "rubric", "scale_max": 9, "judge_base_url": endpoint.base_url, "judge_model_name": "m"}
-        results = [await compute_score("data", f"A{each}", "R", None, judge=judge) for each in range(3)]
+        results = [await compute_score("data", f"A{each}", "R", ROW, judge=judge) for each in range(3)]
         assert len(endpoint.requests) == 3
-        assert await compute_score(
-            "data", "A", "R", {"rubric": {"criteria": "C", "score99_description": "?"}}, judge=judge
-        )
+        wrong = {**ROW, "rubric": {"criteria": "C", "score99_description": "?"}}
+        assert await compute_score("data", "A", "R", wrong, judge=judge) == {"score": 0.0, "judge_failed": 1.0}
         await close()
     assert results == [{"score": 1.0, "judge_failed": 0.0}] * 3
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    ("wrong", "said"),
     [
-        {"judge": {"judge": "no such judge"}},
-        {"judge": {"judge": "rubric", "judge_temprature": 0.1}},
-        {"judge": {"judge": "rubric", "scale_min": 5, "scale_max": 1}},
-        {"judge": {"judge": "rubric", "judge_base_url": "https://judge.invalid/v1", "judge_api_key_env": "NOT_SET"}},
-        {"judge": {"judge": "rubric"}, "url": "http://127.0.0.1:1"},
+        ({"judge": {"judge": "no such judge"}}, "judge.judge: input should be 'rubric'"),
+        ({"judge": {"judge": "rubric", "judge_temprature": 0.1}}, "did you mean judge_temperature"),
+        ({"judge": {"judge": "rubric", "scale_min": 5, "scale_max": 1}}, "scale"),
+        ({"judge": {"judge_base_url": "https://judge.example/v1", "judge_api_key_env": "NOT_SET"}}, "NOT_SET"),
+        ({"judge": {"judge": "rubric"}, "url": "http://127.0.0.1:1"}, "either url"),
+        ({"ulr": "http://127.0.0.1:1"}, "reward_kwargs.ulr: unknown setting, did you mean url"),
+        ({"url": "127.0.0.1:8400"}, "url: expected"),
+        ({"url": "http://127.0.0.1:1", "fallback_score": float("nan")}, "fallback_score"),
     ],
 )
-async def test_settings_that_are_wrong_have_the_same_keys(
-    wrong: dict[str, Any], caplog: pytest.LogCaptureFixture
-) -> None:
-    """For each sample, the first and those after it, with the reason in the log."""
-    for _ in range(2):
-        caplog.clear()
-        assert await compute_score("data", "A", "B", {}, fallback_score=0.5, **wrong) == {
-            "score": 0.5,
-            "judge_failed": 1.0,
-        }
-        (record,) = (each for each in caplog.records if each.name == "judges.integrations.verl")
-        assert record.exc_info is not None
-        assert not isinstance(record.exc_info[1], KeyError)
+@pytest.mark.parametrize("number", [1, 2])
+async def test_settings_that_cannot_work_raise_at_every_sample(wrong: dict[str, Any], said: str, number: int) -> None:
+    for _ in range(number):
+        with pytest.raises(SettingsError, match=said) as raised:
+            await compute_score("data", "A", "B", ROW, **wrong)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(("settings", "said"), [({"mount": "nobody"}, "404"), ({"token": "wrong"}, "401")])
+async def test_a_mount_or_a_token_that_is_wrong_raises_at_the_first_sample(settings: dict[str, Any], said: str) -> None:
+    async with running('--tokens={"trainer": "right"}') as server:
+        with pytest.raises(SettingsError, match=f"HTTP {said}"):
+            await compute_score("data", "A", "B", ROW, url=server.url, **{"token": "right", **settings})
+
+
+@pytest.mark.parametrize("info", [None, {}, {"question": ""}, {"prompt": []}, {"question": float("nan"), "index": 1}])
+async def test_a_row_without_a_question_is_never_judged(info: dict[str, Any] | None) -> None:
+    async with running() as server:
+        with pytest.raises(SettingsError, match="expected the question"):
+            await compute_score("data", "A", "B", info, url=server.url)
+        assert await compute_score("data", "A", "B", ROW, url=server.url) == {"score": 0.75, "judge_failed": 0.0}
+        assert await compute_score("data", "A", "B", info, url=server.url) == {"score": 0.0, "judge_failed": 1.0}
+        assert len(server.judge.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("ground_truth", "text"),
+    [
+        (72, "72"),
+        (1.5, "1.5"),
+        (np.int64(7), "7"),
+        (["a", "b"], "['a', 'b']"),
+        (np.array(["a", "b"]), "['a', 'b']"),
+        ({"answer": "x"}, "{'answer': 'x'}"),
+        ({"reference": "Since.", "rubric": "Good?"}, "Since."),
+        ('{"reference": 5}', "5"),
+    ],
+)
+async def test_a_ground_truth_of_another_type_becomes_text(ground_truth: object, text: str) -> None:
+    async with running() as server:
+        await compute_score("data", "A", ground_truth, ROW, url=server.url)
+        (request,) = server.judge.bodies
+    assert f"### Reference Response\n\n{text}" in asked(request)
+
+
+async def test_missing_values_of_a_data_frame_are_left_out() -> None:
+    info = {**ROW, "reference": None, "context": float("nan"), "rubric": "", "aspects": np.array([])}
+    async with running() as server:
+        result = await compute_score("data", "A", np.float64("nan"), info, url=server.url)
+        (request,) = server.judge.bodies
+    assert result == {"score": 0.75, "judge_failed": 0.0}
+    assert "### Reference Response" not in asked(request)
+
+
+def test_the_synchronous_twin_gives_the_same_from_any_thread() -> None:
+    async def whole() -> list[dict[str, float]]:
+        async with running() as server:
+            calls = (
+                asyncio.to_thread(compute_score_sync, "data", answer, "B", ROW, url=server.url) for answer in "abc"
+            )
+            return [await compute_score("data", "a", "B", ROW, url=server.url), *await asyncio.gather(*calls)]
+
+    assert asyncio.run(whole()) == [{"score": 0.75, "judge_failed": 0.0}] * 4
 
 
 async def test_fields_as_a_data_frame_has_them() -> None:
@@ -100,7 +167,7 @@ async def test_fields_as_a_data_frame_has_them() -> None:
         "reference": "Since.",
     }
     async with running(judge="[FEEDBACK] fine [SCORE] 3") as server:
-        result = await compute_score("data", "Because.", np.float64(1.0), info, url=server.url)
+        result = await compute_score("data", "Because.", None, info, url=server.url)
         (request,) = server.judge.bodies
     assert result == {"score": 0.5, "judge_failed": 0.0}
     for shown in ("Why?", "Is it good?", "Bad.", "Since.", "Because."):

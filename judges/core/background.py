@@ -1,13 +1,15 @@
 """One event loop on a background thread, for all judges of a process.
 
-Guarantees: the same judge works in a script without an event loop, in a notebook that runs one, and in async code. HTTP
-sessions belong to one loop and are closed on it when the process ends, so that aiohttp reports no unclosed session.
+Guarantees: the same judge works in a script without an event loop, in a notebook that runs one, in async code, and from
+a trainer's event loop. HTTP sessions belong to this one loop and are closed on it when the process ends, so that
+aiohttp reports no unclosed session. A forked child starts a loop of its own: threads do not survive a fork.
 """
 
 from __future__ import annotations
 
 import asyncio
 import atexit
+import os
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
@@ -26,6 +28,7 @@ class BackgroundLoop:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closers: list[Callable[[], Coroutine[Any, Any, None]]] = []
+        os.register_at_fork(after_in_child=self._restart)
 
     def submit(self, work: Coroutine[Any, Any, ResultT]) -> Future[ResultT]:
         """Start `work`; the future gets its result or exception."""
@@ -59,6 +62,9 @@ class BackgroundLoop:
                 threading.Thread(target=self._loop.run_forever, name="judgegym", daemon=True).start()
                 atexit.register(self._stop)
             return self._loop
+
+    def _restart(self) -> None:
+        self._lock, self._loop, self._closers = threading.Lock(), None, []
 
     def _stop(self) -> None:
         loop, closers = self._loop, list(self._closers)

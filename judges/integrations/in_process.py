@@ -1,0 +1,69 @@
+"""Scores of a judge in this process. Imported only when it is used: it needs all packages of the judges."""
+
+from __future__ import annotations
+
+import asyncio
+
+from pydantic import ValidationError
+
+from judges.integrations.scoring import RefusedError, Request, Scored
+from judges.server.core import Core, OverloadError
+from judges.server.items import ResponseScore
+from judges.server.protocols.native import Native, ScoreBody
+from judges.server.settings import JudgeMount
+
+_MOST_PENDING = 100_000
+
+
+class InProcessSource:
+    """A judge with a core of its own, which opens at the first request."""
+
+    def __init__(self, judge: JudgeMount, *, deadline_s: float = 900.0) -> None:
+        """Score with `judge`, configured as in the server.
+
+        Args:
+            judge: the settings of the judge.
+            deadline_s: seconds within which a score is returned.
+        """
+        self._judge = judge
+        self._deadline_s = deadline_s
+        self._core: Core | None = None
+        self._opening = asyncio.Lock()
+        self._native = Native()
+
+    async def score(self, request: Request) -> list[Scored]:
+        """See `Source`.
+
+        Raises:
+            SettingsError: the judge's settings are wrong, or its key is missing.
+        """
+        core = await self._opened()
+        try:
+            items = self._native.items(ScoreBody.model_validate(dict(request)), request)
+            results = await core.score("", items)
+        except OverloadError:
+            return [Scored(None, "judge_failed", f"{_MOST_PENDING} judgments are under way")]
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise RefusedError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        except ValueError as error:
+            raise RefusedError(str(error)) from None
+        return [_scored(result) for results_of_item in results for result in results_of_item]
+
+    async def _opened(self) -> Core:
+        async with self._opening:
+            if self._core is None:
+                core = Core({"": self._judge}, deadline_s=self._deadline_s, max_pending=_MOST_PENDING)
+                await core.__aenter__()
+                self._core = core
+            return self._core
+
+    async def close(self) -> None:
+        """Close the core."""
+        core, self._core = self._core, None
+        if core is not None:
+            await core.__aexit__(None, None, None)
+
+
+def _scored(result: ResponseScore) -> Scored:
+    return Scored(result.score, result.status, result.explanation)

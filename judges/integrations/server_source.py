@@ -1,0 +1,124 @@
+"""Scores of a reward server, over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from urllib.parse import urlsplit
+
+import aiohttp
+
+from judges.integrations.scoring import RefusedError, Request, Scored
+from judges.llm import wire
+from judges.llm.errors import SettingsError
+from judges.llm.wire import JSON
+
+logger = logging.getLogger(__name__)
+
+PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
+"""Seconds before each retry of a reward server that cannot be reached or is full."""
+
+_HINTS = {
+    401: "set token to one of the server's bearer tokens",
+    403: "the token may not be used here",
+    404: "there is no such judge at the server: check url and mount",
+    405: "this is not a reward server: check url",
+}
+_REFUSED = (400, 413, 422)
+
+
+class ServerSource:
+    """A reward server, with one session."""
+
+    def __init__(self, url: str, *, token: str | None, mount: str, timeout_s: float) -> None:
+        """Score through the server at `url`.
+
+        Args:
+            url: the server's URL, such as `http://127.0.0.1:8400`.
+            token: a bearer token, if the server needs one.
+            mount: the name of a mounted judge; empty for the judge at the root.
+            timeout_s: seconds for one attempt, more than the server's deadline; later no retry begins.
+
+        Raises:
+            SettingsError: `url` is not the URL of a server.
+        """
+        if not _is_http(url):
+            raise SettingsError(
+                f"url: expected the URL of a reward server such as http://127.0.0.1:8400, found {url!r}"
+            )
+        self._url = f"{url.rstrip('/')}{f'/{mount}' if mount else ''}/v1/score"
+        self._headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {token}"} if token else {})}
+        self._timeout_s = timeout_s
+        self._session: aiohttp.ClientSession | None = None
+
+    async def score(self, request: Request) -> list[Scored]:
+        """See `Source`. Retry after each of `PAUSES_S` while the server cannot be reached or is full."""
+        responses = request.get("responses")
+        count = len(responses) if isinstance(responses, Sequence) else 1
+        started = time.monotonic()
+        failed = ""
+        for pause_s in (0.0, *PAUSES_S):
+            if failed and time.monotonic() - started + pause_s > self._timeout_s:
+                break
+            await asyncio.sleep(pause_s)
+            try:
+                code, body = await self._post(request)
+                if code == 200:
+                    return _results(body, count)
+            except (aiohttp.ClientError, asyncio.TimeoutError, ValueError) as error:
+                failed = f"the reward server at {self._url}: {type(error).__name__}: {error}"
+                continue
+            failed = f"the reward server at {self._url}: HTTP {code}: {wire.error_text(wire.dumps(body))}"
+            if code in _HINTS:
+                raise SettingsError(f"{failed} ({_HINTS[code]})")
+            if code in _REFUSED:
+                raise RefusedError(failed)
+        logger.warning("no score: %s", failed)
+        return [Scored(None, "judge_failed", failed)] * count
+
+    async def _post(self, request: Request) -> tuple[int, JSON]:
+        if self._session is None or self._session.closed:
+            timeout = aiohttp.ClientTimeout(total=self._timeout_s)
+            self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), timeout=timeout)
+        async with self._session.post(self._url, data=wire.dumps(request), headers=self._headers) as response:
+            data = await response.read()
+            return response.status, wire.loads(data) if response.status == 200 else _error(data)
+
+    async def close(self) -> None:
+        """Close the session."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+
+def _error(data: bytes) -> JSON:
+    """The body of an error, which need not be JSON."""
+    return {"error": {"message": wire.shorten(wire.error_text(data))}}
+
+
+def _is_http(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # brackets or a port that are none
+        return False
+
+
+def _results(body: JSON, count: int) -> list[Scored]:
+    several = body.get("results", [body]) if isinstance(body, Mapping) else None
+    if not isinstance(several, Sequence) or len(several) != count:
+        raise ValueError(f"expected an object with {count} results")
+    return [_scored(result) for result in several]
+
+
+def _scored(result: JSON) -> Scored:
+    if not isinstance(result, Mapping) or not isinstance(result.get("status"), str):
+        raise ValueError("expected a result with score and status")
+    score = result.get("score")
+    return Scored(
+        score=float(score) if isinstance(score, int | float) else None,
+        status=str(result["status"]),
+        explanation=str(result.get("explanation", "")),
+    )

@@ -1,0 +1,126 @@
+"""Groups that are spread over the processes of a training run: judged once, whole, and given back in parts."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from judges.integrations import groups
+from judges.integrations.trl import RewardFunction, close, judge_reward
+from judges.llm.errors import SettingsError
+from tests.judges.server.running import asked, running
+from tests.scripted import Json
+
+
+class Processes:
+    """`torch.distributed` for threads in the place of processes, each with a number."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._own = threading.local()
+        self._groups: list[list[Any]] = []
+        self._lock = threading.Lock()
+
+    def be(self, rank: int) -> None:
+        self._own.rank = rank
+        self._own.groups = 0
+
+    def is_available(self) -> bool:
+        return True
+
+    is_initialized = is_available
+
+    def get_world_size(self) -> int:
+        return self._count
+
+    def get_rank(self) -> int:
+        return int(self._own.rank)
+
+    def new_group(self, *, backend: str, timeout: timedelta) -> object:
+        number, self._own.groups = self._own.groups, self._own.groups + 1
+        with self._lock:
+            while len(self._groups) <= number:
+                self._groups.append([threading.Barrier(self._count, timeout=30), {}])
+        return (self.get_rank(), *self._groups[number])
+
+    def all_gather_object(self, object_list: list[Any], obj: object, group: Any) -> None:
+        rank, barrier, given = group
+        given[rank] = obj
+        barrier.wait()
+        object_list[:] = [given[each] for each in range(self._count)]
+        barrier.wait()
+
+
+async def in_processes(
+    rewards: list[RewardFunction], batches: list[tuple[list[str], list[str]]], monkeypatch: pytest.MonkeyPatch
+) -> list[Any]:
+    """What each process gets for its batch; an exception in its place."""
+    processes = Processes(len(batches))
+    monkeypatch.setattr(groups, "distributed", lambda: processes)
+
+    def process(rank: int) -> object:
+        processes.be(rank)
+        try:
+            return asyncio.run(rewards[rank](*batches[rank]))  # type: ignore[arg-type]  # a coroutine function
+        except SettingsError as error:
+            return error
+
+    return await asyncio.gather(*(asyncio.to_thread(process, rank) for rank in range(len(batches))))
+
+
+def best(request: Json, number: int) -> str:
+    """Chooses the response that says `good`."""
+    for letter in "ABCD":
+        if "good" in asked(request).partition(f"Start of Assistant {letter}")[2].partition("The End of")[0]:
+            return f"[[{letter}]]"
+    return "nobody"
+
+
+@pytest.mark.parametrize(
+    "batches",
+    [
+        [(["Q"] * 2, ["a", "good"]), (["Q"] * 2, ["c", "d"])],  # one group over two processes
+        [(["P"] * 3, ["a", "good", "c"]), (["P", "Q", "Q"], ["d", "good", "f"]), (["Q"] * 2, ["g", "h"])],
+    ],
+)
+async def test_a_group_in_parts_is_judged_once_and_whole(
+    batches: list[tuple[list[str], list[str]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running("--judge=choice", judge=best) as server:
+        rewards = [judge_reward(server.url, group_size=4) for _ in batches]
+        results = await in_processes(rewards, batches, monkeypatch)
+        for reward in rewards:
+            await close(reward)
+    assert results == [[float(answer == "good") for answer in answers] for _, answers in batches]
+    assert len(server.judge.requests) == sum(len(answers) for _, answers in batches) // 4
+
+
+async def test_an_error_of_one_process_is_raised_by_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the others would wait for the one that left."""
+    async with running("--judge=choice", judge=best) as server:
+        rewards = [judge_reward(server.url, group_size=2, mount="nobody"), judge_reward(server.url, group_size=2)]
+        batches = [(["P"] * 2, ["a", "good"]), (["Q"] * 2, ["good", "d"])]
+        results = await in_processes(rewards, batches, monkeypatch)
+        for reward in rewards:
+            await close(reward)
+    assert [type(result) for result in results] == [SettingsError] * 2
+    assert "HTTP 404" in str(results[0]) == str(results[1])
+
+
+async def test_a_batch_that_holds_a_part_of_a_group_is_refused_by_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    rewards = [judge_reward("http://127.0.0.1:1", group_size=4) for _ in range(2)]
+    results = await in_processes(rewards, [(["Q"] * 2, ["a", "b"]), (["Q"], ["c"])], monkeypatch)
+    assert [str(result) for result in results] == [str(results[0])] * 2
+    assert "a batch of 2 processes of 3 completions cannot be split into groups of 4" in str(results[0])
+
+
+async def test_a_cell_that_cannot_be_sent_leaves_its_group_without_scores() -> None:
+    async with running("--judge=choice", judge=best) as server:
+        reward = judge_reward(server.url, group_size=2)
+        scores = await reward(["P", "P", "Q", "Q"], ["a", "b", "good", "d"], context=[b"?", b"?", "C", "C"])
+        await close(reward)
+    assert scores == [None, None, 1.0, 0.0]
