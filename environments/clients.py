@@ -12,6 +12,7 @@ from environments.settings import EnvSettings
 from judges.llm.cache import JudgmentCache
 from judges.llm.client import ChatClient
 from judges.llm.types import ChatSettings
+from judges.llm.usage import Usage
 
 
 class Clients:
@@ -62,9 +63,9 @@ class Clients:
         return self._judges[-1]
 
     @property
-    def judge_cost(self) -> float:
-        """Return the cost of the judges so far, in US dollars."""
-        return sum(client.meter.usage.cost for client in self._judges)
+    def judge_cost(self) -> float | None:
+        """Return the cost of the judges so far, in US dollars; `None` if it is not known."""
+        return sum((client.meter.usage for client in self._judges), Usage()).cost
 
     def close(self) -> None:
         """Close the judgment cache."""

@@ -23,10 +23,12 @@ class Metrics:
     Attributes:
         values: finite numbers by full name.
         left_out: full names without a value, and why.
+        unknown: full names of quantities that exist but are not known, and why: `null` in files, "unknown" in tables.
     """
 
     values: dict[str, float | int]
     left_out: dict[str, str]
+    unknown: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -53,6 +55,7 @@ class MetricAggregator:
         self._numbers: dict[str, float | int] = {}
         self._intervals: set[str] = set()
         self._left_out: dict[str, str] = {}
+        self._unknown: dict[str, str] = {}
 
     def ratio(self, name: str, numerator: float, denominator: float, *, interval: bool = False) -> None:
         """Add one row's numerator and denominator (> 0) to a ratio."""
@@ -84,6 +87,13 @@ class MetricAggregator:
             self._order.append(name)
         self._numbers[name] = value
 
+    def cost(self, name: str, value: float | None) -> None:
+        """Set a cost in US dollars; `None` is reported as unknown."""
+        if value is None:
+            self._unknown[name] = "no price is set, or the endpoint counts no tokens"
+        else:
+            self.number(name, value)
+
     def take(self, agreement: Agreement, suffix: str = "") -> None:
         """Set the statistics of an agreement, and leave out those without a value."""
         for name, value in agreement.values.items():
@@ -114,7 +124,7 @@ class MetricAggregator:
                     values[full] = value
                 else:
                     left_out[full] = f"not a finite number ({value})"
-        return Metrics(values, left_out)
+        return Metrics(values, left_out, {f"{self.prefix}/{name}": reason for name, reason in self._unknown.items()})
 
     def _values(self, name: str) -> list[tuple[str, float | int]]:
         full = f"{self.prefix}/{name}"

@@ -76,8 +76,9 @@ class RunFiles:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """The metrics without their prefix."""
-        return {name.removeprefix("eval/"): value for name, value in self.report["results"]["all"].items()}
+        """The metrics that are known, without their prefix."""
+        found = self.report["results"]["all"]
+        return {name.removeprefix("eval/"): value for name, value in found.items() if value is not None}
 
     def without_run(self) -> list[bytes]:
         """The samples' lines, byte for byte, without what may differ between two runs."""

@@ -178,8 +178,9 @@ class Evaluation(Generic[TaskT, DetailT]):
             "seed": config.seed,
             "notices": list(notices),
             "left_out": dict(metrics.left_out),
+            "unknown": dict(metrics.unknown),
         }
-        values: dict[str, JSON] = dict(metrics.values)
+        values: dict[str, JSON] = {**metrics.values, **dict.fromkeys(metrics.unknown)}
         return {"config_general": general, "results": {f"atropos|{self.env.name}_eval|0": values, "all": values}}
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from environments.metrics import MetricAggregator, Metrics
 from environments.records import Sample
 from judges.core.judgment import CallRun, Judgment, Status
+from judges.llm.usage import Usage
 
 POLICY_FAILED = "policy_failed"
 MISSING_CELLS = "missing_cell_rate"
@@ -67,7 +68,7 @@ def _calls(metrics: MetricAggregator, role: str, runs: Sequence[CallRun]) -> Non
     metrics.number(f"{role}_cached_calls", sum(run.cached for run in runs))
     metrics.number(f"{role}_prompt_tokens", sum(run.usage.prompt_tokens for run in runs))
     metrics.number(f"{role}_completion_tokens", sum(run.usage.completion_tokens for run in runs))
-    metrics.number(f"{role}_cost_usd", sum(run.usage.cost for run in runs))
+    metrics.cost(f"{role}_cost_usd", sum((run.usage for run in runs), Usage()).cost)
     latencies = [run.latency_s for run in runs if run.latency_s and not run.cached]
     if latencies:
         import numpy as np  # late: --help needs none

@@ -72,6 +72,8 @@ def show_metrics(title: str, metrics: Metrics, notices: Sequence[str]) -> None:
     drawn.add_column("value", justify="right")
     for name, value in metrics.values.items():
         drawn.add_row(name, f"{value:.4f}" if isinstance(value, float) else str(value))
+    for name in metrics.unknown:
+        drawn.add_row(name, "unknown")
     out.print(drawn)
     for name, reason in metrics.left_out.items():
         say(f"{name} is left out: {reason}")
@@ -114,14 +116,14 @@ class EvaluationProgress:
         words: the label of the headline metric.
         headline: its value so far, if it has one.
         failures: rows that failed so far.
-        judge_cost: US dollars so far.
+        judge_cost: US dollars so far; `None` if the cost is not known.
     """
 
     rows: int
     words: str
     headline: float | None
     failures: int
-    judge_cost: float
+    judge_cost: float | None
 
 
 class ProgressDisplay:

@@ -98,14 +98,16 @@ class RowRunner(Generic[TaskT, DetailT]):
             replies = await asyncio.gather(
                 *asking, return_exceptions=True
             )  # wait for all, so that no call is left running
+            failures = [reply for reply in replies if isinstance(reply, EndpointError)]
             for reply in replies:
-                if isinstance(reply, EndpointError):
-                    run = SampleRun(time.monotonic() - started)
-                    return replace(sample, run=run, policy_error=f"the policy at {reply}")
-                if isinstance(reply, BaseException):
+                if isinstance(reply, BaseException) and reply not in failures:
                     raise reply
             answers = [reply for reply in replies if not isinstance(reply, BaseException)]
             completions, policy_calls = tuple(text for text, _ in answers), tuple(run for _, run in answers)
+            if failures:
+                failed = (CallRun(attempts=error.attempts, usage=error.usage) for error in failures)
+                run = SampleRun(time.monotonic() - started, (*policy_calls, *failed))
+                return replace(sample, run=run, policy_error=f"the policy at {failures[0]}")
             run = SampleRun(time.monotonic() - started, policy_calls)
             answered(replace(sample, completions=completions, run=run))
         judgment = await judge_completions(env.judge, task, completions, policy_is_judge=env.policy_is_judge)

@@ -26,6 +26,7 @@ from environments.runs.failure_guard import FailureGuard, is_retryable, why_unsa
 from environments.settings import EnvConfig
 from judges.core.judgment import Judgment, Status
 from judges.llm.errors import EndpointError
+from judges.llm.usage import Usage
 from judges.llm.wire import JSON
 
 logger = logging.getLogger(__name__)
@@ -43,6 +44,9 @@ class Recorder(Protocol):
 
     def record_group(self, group: JudgedGroup[Any], scores: GroupScores | None, record_rollout: RecordRollout) -> None:
         """Record a judged group, before it is sent or dropped."""
+
+    def record_unsampled(self, usage: Usage) -> None:
+        """Record what a request to the policy cost that brought no group."""
 
     def record_sent(self, sequences: int) -> None:
         """Record that the sink took a group with this many sequences."""
@@ -169,6 +173,8 @@ class GroupPipeline(Generic[TaskT, DetailT]):
 
     def _policy_failed(self, task: TaskT, error: EndpointError | NoTokens) -> GroupOutcome:
         """Retry the row if the reason may pass, up to the limit; otherwise drop it."""
+        if isinstance(error, EndpointError):
+            self._recorder.record_unsampled(error.usage)
         self._guard.record_unsampled(error)
         self._tries[task.uid] += 1
         if is_retryable(error) and self._tries[task.uid] < self._tries_for_each_row:

@@ -21,6 +21,7 @@ from judges.core.judgment import CallRun
 from judges.llm.errors import EndpointError, FailureKind
 from judges.llm.replicas import Replica
 from judges.llm.retry import classify_exception, classify_status
+from judges.llm.usage import Usage
 from judges.llm.wire import Choice
 
 
@@ -73,7 +74,7 @@ class TokenServer:
             problem = f"{len(answer.choices)} completions where {n} were asked for"
             raise EndpointError(FailureKind.MALFORMED, endpoint=self._endpoint, answer=problem)
         rollouts = [self._rollout(choice, node) for choice, node in zip(answer.choices, nodes, strict=True)]
-        return rollouts, CallRun(time.monotonic() - started, attempts=1)
+        return rollouts, CallRun(time.monotonic() - started, attempts=1, usage=Usage(cost=None))
 
     def _failure(self, error: BaseException) -> EndpointError:
         """Convert a failure of Atropos' client."""

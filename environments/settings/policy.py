@@ -80,11 +80,17 @@ class PolicySettings(BaseModel):
     extra_body: dict[str, JsonValue] = setting(
         {}, 'Add these fields to each request to the policy, such as {"top_p": 0.95}.'
     )
-    price_input: float = operational(
-        0.0, "Report the policy's cost with this price in US dollars for a million prompt tokens.", ge=0
+    price_input: float | None = operational(
+        None,
+        "Report the policy's cost with this price in US dollars for a million prompt tokens; if unset, the cost is "
+        "unknown.",
+        ge=0,
     )
-    price_output: float = operational(
-        0.0, "Report the policy's cost with this price in US dollars for a million completion tokens.", ge=0
+    price_output: float | None = operational(
+        None,
+        "Report the policy's cost with this price in US dollars for a million completion tokens; if unset, the cost is "
+        "unknown.",
+        ge=0,
     )
     server_type: Literal["openai", "trl", "sglang", "vllm"] = operational(
         "openai",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from environments.evaluate.metrics import record_critique
@@ -14,6 +14,7 @@ from environments.rollouts.groups import RecordRollout
 from environments.rollouts.judged_group import GroupScores, JudgedGroup
 from environments.rollouts.rollout import lengths
 from judges.core.judgment import Status
+from judges.llm.usage import Usage
 
 _LEAST_FOR_CORRELATION = 3
 
@@ -31,9 +32,9 @@ class _Window:
     lengths: list[int] = field(default_factory=list)
     statuses: Counter[Status] = field(default_factory=Counter)
     judge_latencies: list[float] = field(default_factory=list)
-    judge_cost: float = 0.0
+    judge_usage: Usage = Usage()
     policy_latencies: list[float] = field(default_factory=list)
-    policy_cost: float = 0.0
+    policy_usage: Usage = Usage()
 
 
 class TrainingMetrics:
@@ -59,13 +60,13 @@ class TrainingMetrics:
         window = self._window
         window.groups += 1
         window.policy_latencies.append(group.policy_run.latency_s)
-        window.policy_cost += group.policy_run.usage.cost
+        window.policy_usage += group.policy_run.usage
         self._total_judgments += sum(judgment.status is Status.OK for judgment in group.judgments)
         for number, judgment in enumerate(group.judgments):
             window.statuses[judgment.status] += 1
             asked = [call.run for call in judgment.calls if not call.failed and not call.run.cached]
             window.judge_latencies += [run.latency_s for run in asked]
-            window.judge_cost += sum(call.run.usage.cost for call in judgment.calls)
+            window.judge_usage = sum((call.run.usage for call in judgment.calls), window.judge_usage)
             if not judgment.status.is_failure:
                 record_rollout(self._own, number)
             if judgment.critique is not None:
@@ -77,6 +78,10 @@ class TrainingMetrics:
                 window.rewarded_lengths.append(length)
         if scores is not None and scores.equal:
             window.no_signal += 1
+
+    def record_unsampled(self, usage: Usage) -> None:
+        """Record what a request to the policy cost that brought no group."""
+        self._window.policy_usage += usage
 
     def record_sent(self, sequences: int) -> None:
         """Record that the sink took a group with this many sequences."""
@@ -99,7 +104,8 @@ class TrainingMetrics:
         for reason, count in self.total_dropped.items():
             own.number(f"groups_dropped_{reason}", count)
         result = own.result()
-        return Metrics({**result.values, **{f"config/{k}": v for k, v in self._config.items()}}, result.left_out)
+        config = {f"config/{name}": value for name, value in self._config.items()}
+        return replace(result, values={**result.values, **config})
 
 
 def _diagnose(metrics: MetricAggregator, window: _Window, max_token_len: int) -> None:
@@ -109,8 +115,8 @@ def _diagnose(metrics: MetricAggregator, window: _Window, max_token_len: int) ->
     metrics.number("groups_judged", window.groups)
     metrics.number("sequences_per_second", window.sequences / seconds)
     metrics.number("groups_without_signal_rate", _share(window.no_signal, window.groups))
-    metrics.number("judge_cost_usd", window.judge_cost)
-    metrics.number("policy_cost_usd", window.policy_cost)
+    metrics.cost("judge_cost_usd", window.judge_usage.cost)
+    metrics.cost("policy_cost_usd", window.policy_usage.cost)
     if window.policy_latencies:
         metrics.number("policy_latency_mean_s", float(np.mean(window.policy_latencies)))
     if window.judge_latencies:

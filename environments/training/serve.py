@@ -236,7 +236,7 @@ class ServeRun:
             metrics = await self._evaluate(step)
             # Log under the current step: Weights & Biases drops what is logged under a past one.
             values = {**metrics.values, "eval/step": step}
-            await self._log.log(max(step, self._step), Metrics(values, metrics.left_out))
+            await self._log.log(max(step, self._step), Metrics(values, metrics.left_out, metrics.unknown))
         except JudgeGymError as error:
             logger.error("the evaluation of step %d failed: %s", step, error)
 

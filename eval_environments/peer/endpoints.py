@@ -49,11 +49,15 @@ class ModelSettings(BaseModel):
     )
     extra_body: dict[str, JsonValue] = setting({}, "Add these fields to each request.")
     max_concurrency: int = operational(64, "Send at most this many requests at once.", ge=1)
-    price_input: float = operational(
-        0.0, "Report the cost with this price in US dollars for a million prompt tokens.", ge=0
+    price_input: float | None = operational(
+        None,
+        "Report the cost with this price in US dollars for a million prompt tokens; if unset, the cost is unknown.",
+        ge=0,
     )
-    price_output: float = operational(
-        0.0, "Report the cost with this price in US dollars for a million completion tokens.", ge=0
+    price_output: float | None = operational(
+        None,
+        "Report the cost with this price in US dollars for a million completion tokens; if unset, the cost is unknown.",
+        ge=0,
     )
 
     @field_validator("base_url")
@@ -70,6 +74,11 @@ class ModelSettings(BaseModel):
     def at(self, url: str | None) -> Self:
         """A copy of these settings with another base URL."""
         return self.model_copy(update={"base_url": url})
+
+    @property
+    def prices(self) -> Prices:
+        """What its tokens cost."""
+        return Prices(self.price_input, self.price_output)
 
     @property
     def identity(self) -> str:
@@ -104,7 +113,7 @@ class ModelSettings(BaseModel):
             max_retries=config.judge_max_retries,
             retry_delay_s=config.retry_delay,
             max_concurrency=self.max_concurrency,
-            prices=Prices(self.price_input, self.price_output),
+            prices=self.prices,
         )
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from eval_environments.peer.endpoints import ModelSettings
+from judges.llm.usage import Usage
 
 _ANSWER_TOKENS, _JUDGMENT_TOKENS = 500, 150
 """The assumed lengths of an answer and of a judgment."""
@@ -29,21 +30,31 @@ def calls_and_price(
         include_self: whether models judge themselves.
     """
     answers = judgments = 0
-    cost = 0.0
+    usages: dict[str, Usage] = {}  # by model
     for query, rubric in queries:
-        asked = len(query) / _CHARACTERS_A_TOKEN
-        shown = asked + len(rubric) / _CHARACTERS_A_TOKEN + _ANSWER_TOKENS
+        asked = len(query) // _CHARACTERS_A_TOKEN
+        shown = asked + len(rubric) // _CHARACTERS_A_TOKEN + _ANSWER_TOKENS
         for candidate in candidates:
             if candidate.base_url is not None:
                 answers += 1
-                cost += asked * candidate.price_input + _ANSWER_TOKENS * candidate.price_output
+                _add(usages, candidate, asked, _ANSWER_TOKENS)
             for judge in judges:
                 if include_self or judge.name != candidate.name:
                     judgments += 1
-                    once = shown * judge.price_input + _JUDGMENT_TOKENS * judge.price_output
-                    cost += once * (1 + rounds)
+                    _add(usages, judge, shown * (1 + rounds), _JUDGMENT_TOKENS * (1 + rounds))
     total = answers + judgments * (1 + rounds)
-    price = f"about ${cost / 1e6:.2f}" if cost else "no price is known (price_input, price_output of the models)"
     critiques = f" and up to {judgments * rounds} critiques: up to {total} calls" if rounds else f": {total} calls"
-    lengths = f" at {_ANSWER_TOKENS} tokens an answer and {_JUDGMENT_TOKENS} a judgment" if cost else ""
-    return f"{answers} answers, {judgments} judgments{critiques}; {price}{lengths}"
+    return f"{answers} answers, {judgments} judgments{critiques}; {_price(usages)}"
+
+
+def _add(usages: dict[str, Usage], model: ModelSettings, prompt_tokens: int, completion_tokens: int) -> None:
+    usages[model.name] = usages.get(model.name, Usage()) + model.prices.usage(prompt_tokens, completion_tokens)
+
+
+def _price(usages: Mapping[str, Usage]) -> str:
+    """The price of all models; unknown if one of them has none."""
+    cost = sum(usages.values(), Usage()).cost
+    if cost is None:
+        unknown = ", ".join(name for name, usage in usages.items() if usage.cost is None)
+        return f"the cost is unknown (price_input and price_output of {unknown})"
+    return f"about ${cost:.2f} at {_ANSWER_TOKENS} tokens an answer and {_JUDGMENT_TOKENS} a judgment"

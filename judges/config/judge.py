@@ -76,11 +76,17 @@ class JudgeSettings(BaseModel, extra="forbid"):
     judge_extra_body: dict[str, JsonValue] = setting(
         {}, 'Add these fields to each request to the judge, such as {"reasoning_effort": "low"}.'
     )
-    judge_price_input: float = operational(
-        0.0, "Report the judge's cost with this price in US dollars for a million prompt tokens.", ge=0
+    judge_price_input: float | None = operational(
+        None,
+        "Report the judge's cost with this price in US dollars for a million prompt tokens; if unset, the cost is "
+        "unknown.",
+        ge=0,
     )
-    judge_price_output: float = operational(
-        0.0, "Report the judge's cost with this price in US dollars for a million completion tokens.", ge=0
+    judge_price_output: float | None = operational(
+        None,
+        "Report the judge's cost with this price in US dollars for a million completion tokens; if unset, the cost is "
+        "unknown.",
+        ge=0,
     )
     judge_critique_rounds: int = setting(
         0, "Let the judge critique and revise its own judgment in this many rounds, one call each.", ge=0

@@ -81,7 +81,8 @@ class PrometheusTelemetry(Telemetry):
         """Count a judged response."""
         self._responses.labels(judge, result.status).inc()
         self._calls.labels(judge).inc(result.judge_calls)
-        self._cost.labels(judge).inc(result.usage.cost)
+        if result.usage.cost is not None:  # a cost that is not known has no series, rather than one of 0
+            self._cost.labels(judge).inc(result.usage.cost)
         if result.failed:
             self._failures.labels(judge).inc()
         if result.cached:

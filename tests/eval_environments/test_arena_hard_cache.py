@@ -26,7 +26,9 @@ def twice(arena: Arena, *flags: str, second: tuple[str, ...] = ()) -> tuple[RunF
 
 @pytest.mark.parametrize("temperature", ["0.2", "0"])
 def test_the_second_run_costs_no_judge_request(arena: Arena, temperature: str) -> None:
-    one, two, first, second = twice(arena, f"--env.judge_temperature={temperature}", "--env.judge_price_output=1000")
+    one, two, first, second = twice(
+        arena, f"--env.judge_temperature={temperature}", "--env.judge_price_input=0", "--env.judge_price_output=1000"
+    )
     assert (first, second) == (12, 0)
     assert two.without_run() == one.without_run()
     for run in two.runs():

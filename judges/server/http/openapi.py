@@ -27,7 +27,10 @@ _RESULT: JSON = {
         "components": {"type": "object", "additionalProperties": _NUMBER},
         "usage": {
             "type": "object",
-            "properties": dict.fromkeys(("prompt_tokens", "completion_tokens", "cost_usd", "judge_calls"), _NUMBER),
+            "properties": {
+                **dict.fromkeys(("prompt_tokens", "completion_tokens", "judge_calls"), _NUMBER),
+                "cost_usd": {"type": ["number", "null"], "description": "null if no price is set"},
+            },
         },
         "cached": {"type": "boolean"},
     },

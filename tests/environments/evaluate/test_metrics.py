@@ -76,6 +76,14 @@ def test_calls_usage_and_latency() -> None:
     assert (found["policy_calls"], found["policy_requests"], found["policy_cost_usd"]) == (1, 3, 0.5)
 
 
+def test_cost_is_unknown_if_that_of_one_call_is() -> None:
+    known, unknown = CallRun(1.0, 1, False, Usage(10, 2, 0.25)), CallRun(1.0, 1, False, Usage(10, 2, None))
+    metrics = observed([sample(run=SampleRun(1.0, (known,), {"game_1": known, "game_2": unknown}))])
+    assert metrics.values["eval/policy_cost_usd"] == 0.25
+    assert "eval/judge_cost_usd" not in metrics.values
+    assert [*metrics.unknown] == ["eval/judge_cost_usd"]
+
+
 def test_without_calls_there_is_nothing_to_say_of_them() -> None:
     found = values([sample()])
     assert not any(name.startswith(("judge_calls", "policy_calls", "policy_latency")) for name in found)

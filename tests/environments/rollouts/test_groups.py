@@ -17,6 +17,7 @@ from environments.rollouts.rollout import NoTokens, Rollout
 from environments.runs.failure_guard import HOPELESS_AFTER, NothingSucceeds
 from judges.core.judgment import CallRun, Judgment, Status
 from judges.llm.errors import EndpointError, FailureKind
+from judges.llm.usage import Usage
 from tests.environments.rollouts_of import judgment, rollout
 from tests.environments.words import Said, Word, WordsEnv, opened, speaking
 from tests.scripted import Meeting
@@ -50,6 +51,10 @@ class Records:
     judged: int = 0
     sent: list[int] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
+    unsampled: list[Usage] = field(default_factory=list)
+
+    def record_unsampled(self, usage: Usage) -> None:
+        self.unsampled.append(usage)
 
     def record_group(self, group: JudgedGroup[Any], scores: GroupScores | None, record_rollout: RecordRollout) -> None:
         self.judged += 1
@@ -141,6 +146,15 @@ async def test_group_that_the_sink_refuses_is_dropped(caplog: pytest.LogCaptureF
         assert await GroupPipeline(env, Fixed("w", "x"), records).run(WORD, refuse) == "dropped"
     assert (records.sent, records.dropped) == ([], ["refused"])
     assert "2 scores are too many" in caplog.text
+
+
+async def test_what_a_policy_cost_that_failed_is_recorded() -> None:
+    error = EndpointError(FailureKind.REJECTED, endpoint="http://x/v1", answer="no such key", status=401)
+    error.usage = Usage(10, 5, 0.25)
+    async with opened(speaking, verb="serve") as (env, _):
+        records = Records()
+        assert await GroupPipeline(env, Fixed(error=error), records).run(WORD, taken) == "failed"
+    assert records.unsampled == [error.usage]
 
 
 async def test_row_is_retried_while_the_reason_may_pass_and_as_often_as_allowed() -> None:

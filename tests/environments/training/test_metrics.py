@@ -15,6 +15,7 @@ from environments.metrics import MetricAggregator, Metrics
 from environments.rollouts.judged_group import JudgedGroup
 from environments.training.metrics import TrainingMetrics
 from judges.core.judgment import Status
+from judges.llm.usage import Usage
 from tests.environments.rollouts_of import group, judgment
 
 Observed = list[int]
@@ -100,6 +101,17 @@ def test_what_the_judge_failed_at_is_an_error_and_no_observation() -> None:
     assert found["train/judge_error_rate"] == 0.5
     assert found["train/total_judgments"] == 1
     assert found["train/observed"] == 2, "an answer in the wrong format is an answer"
+
+
+def test_costs_include_requests_that_brought_no_group_and_are_unknown_if_one_is() -> None:
+    metrics = collected([group([1.0, -1.0], [10, 20], cost=1.0)])
+    metrics.record_unsampled(Usage(10, 5, 0.25))
+    assert metrics.flush(max_token_len=-1).values["train/policy_cost_usd"] == 0.25
+    metrics.record_unsampled(Usage(10, 5, 0.25))
+    metrics.record_unsampled(Usage(10, 5, None))
+    flushed = metrics.flush(max_token_len=-1)
+    assert "train/policy_cost_usd" not in flushed.values
+    assert [*flushed.unknown] == ["train/policy_cost_usd"]
 
 
 def test_groups_that_were_dropped_are_counted_for_good() -> None:

@@ -52,7 +52,7 @@ async def test_a_call_that_never_succeeded_is_a_value(connect: Connect) -> None:
 async def test_a_call_that_failed_may_have_cost_something(connect: Connect) -> None:
     async with ScriptedEndpoint(Reply(body=completion("", prompt_tokens=100, completion_tokens=20))) as endpoint:
         call = await ask(connect(endpoint, max_retries=1), ASK, number_in, name="count")
-    assert (call.failed, call.run.usage) == (True, Usage(200, 40))
+    assert (call.failed, call.run.usage) == (True, Usage(200, 40, None))
 
 
 async def test_only_an_answer_with_a_verdict_is_kept(connect: Connect, tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ async def test_answers_that_were_never_whole_were_paid_for(connect: Connect) -> 
         client = connect(endpoint, max_retries=2)
         with pytest.raises(EndpointError):
             await client.chat(ASK)
-    assert client.meter.usage == Usage(300, 150)
+    assert client.meter.usage == Usage(300, 150, None)
     assert client.meter.answered == 0
 
 
@@ -142,7 +142,7 @@ async def test_only_requests_that_were_answered_are_counted_as_such(connect: Con
 async def test_an_endpoint_that_counts_no_tokens(connect: Connect) -> None:
     async with ScriptedEndpoint(Reply(body={"choices": [{"message": {"content": "yes"}}]})) as endpoint:
         answer = await connect(endpoint, prices=Prices(3.0, 15.0)).chat(ASK)
-    assert answer.usage == Usage()
+    assert answer.usage == Usage(cost=None)
 
 
 def refusal(message: Any, status: int = 400) -> Reply:

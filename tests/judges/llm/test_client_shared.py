@@ -27,7 +27,7 @@ async def test_n_that_is_honoured_is_one_request(connect: Connect) -> None:
         answer = await connect(endpoint, temperature=1.0).chat(ASK, n=3)
     assert texts(answer) == ["a", "b", "c"]
     assert [body["n"] for body in endpoint.bodies] == [3]
-    assert (answer.usage, answer.attempts) == (Usage(10, 5), 1)
+    assert (answer.usage, answer.attempts) == (Usage(10, 5, None), 1)
 
 
 async def test_n_that_is_ignored_is_made_up_for_and_remembered(connect: Connect) -> None:
@@ -37,7 +37,7 @@ async def test_n_that_is_ignored_is_made_up_for_and_remembered(connect: Connect)
     assert sorted(texts(first)) == ["text 1", "text 2", "text 3"]
     assert sorted(texts(second)) == ["text 4", "text 5", "text 6"]
     assert [body.get("n") for body in endpoint.bodies] == [3, None, None, None, None, None]
-    assert (first.usage, first.attempts) == (Usage(30, 15), 3)
+    assert (first.usage, first.attempts) == (Usage(30, 15, None), 3)
 
 
 async def test_n_that_is_answered_in_part_is_made_up_for_and_asked_again(connect: Connect) -> None:
@@ -76,7 +76,7 @@ async def test_a_completion_that_fails_fails_the_call(connect: Connect) -> None:
         client = connect(endpoint)
         with pytest.raises(EndpointError, match="wrong"):
             await client.chat(ASK, n=3)
-    assert client.meter.usage == Usage(10, 5)
+    assert client.meter.usage == Usage(10, 5, None)
 
 
 async def test_completions_of_a_greedy_policy_are_not_shared(connect: Connect) -> None:
@@ -96,7 +96,7 @@ async def test_identical_greedy_calls_at_once_are_one_request(connect: Connect, 
     assert len(endpoint.requests) == 1
     assert [texts(answer) for answer in answers] == [["fine"]] * 10
     assert sorted((answer.cached, answer.usage.prompt_tokens) for answer in answers) == [(False, 10)] + [(True, 0)] * 9
-    assert client.meter.usage == Usage(10, 5)
+    assert client.meter.usage == Usage(10, 5, None)
 
 
 @pytest.mark.parametrize("temperature", [0.2, None])

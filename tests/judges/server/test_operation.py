@@ -206,7 +206,7 @@ async def test_metrics_and_the_last_judgments() -> None:
         shown = request["messages"][-1]["content"]
         return next(answer for name, answer in answers.items() if f"Evaluate\n\n{name}" in shown)
 
-    async with running("--judge_price_input=1000000", judge=judge) as server:
+    async with running("--judge_price_input=1000000", "--judge_price_output=0", judge=judge) as server:
         await server.post("/v1/score", {"prompt": "Q", "responses": ["A", "B"]})
         metrics = (await server.get("/metrics")).text
         recent = (await server.get("/v1/recent")).json["judgments"]
@@ -221,6 +221,15 @@ async def test_metrics_and_the_last_judgments() -> None:
     ):
         assert line in metrics
     assert [(each["response"], each["result"]["score"]) for each in recent] == [("B", None), ("A", 1.0)]
+
+
+async def test_cost_without_a_price_has_no_series_and_is_null() -> None:
+    async with running(judge=VERDICT) as server:
+        answer = await server.post("/v1/score", {"prompt": "Q", "responses": ["A"]})
+        metrics = (await server.get("/metrics")).text
+    assert [result["usage"]["cost_usd"] for result in answer.json["results"]] == [None]
+    assert "judgegym_judge_calls_total" in metrics
+    assert "judgegym_cost_usd_total{" not in metrics
 
 
 async def test_a_judge_that_raises_is_one_failure() -> None:
