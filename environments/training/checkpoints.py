@@ -29,16 +29,28 @@ class Checkpoints:
         self._all = Path(directory) / "env_checkpoints" if directory else None
         self._folder = self._all / registration.name if self._all is not None else None
         self._name = desired_name
+        self._unsaved: tuple[int, Mapping[str, JSON]] | None = None
+        self._is_refused = False
 
     def save(self, step: int, state: Mapping[str, JSON]) -> None:
-        """Save the state of a step. Warn if the directory cannot be written to; training goes on."""
-        if self._folder is None:
+        """Save the state of a step. If the disk refuses it, training goes on, and `retry` writes it later."""
+        self._unsaved = (step, state)
+        self.retry()
+
+    def retry(self) -> None:
+        """Write the latest state, if it is not written yet; warn once if the disk refuses it."""
+        if self._folder is None or self._unsaved is None:
             return
+        step, state = self._unsaved
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             write_atomic(self._folder / f"step-{step}.json", wire.dumps_readable(state))
         except OSError as error:
-            logger.warning("no checkpoint in %s: %s", self._folder, error.strerror)
+            if not self._is_refused:
+                logger.warning("no checkpoint in %s (it is tried again): %s", self._folder, error.strerror)
+            self._is_refused = True
+        else:
+            self._unsaved, self._is_refused = None, False
 
     def load(self, step: int) -> Mapping[str, JSON] | None:
         """Return the state of the latest readable checkpoint at or before `step`, or `None`.

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from environments.rollouts.scored_group import ZERO_ADVANTAGE
+from environments.runs.atomic import write_atomic
 from judges.llm import wire
 from judges.llm.wire import JSON
 
@@ -42,9 +43,7 @@ def write_page(groups_file: Path) -> Path:
     groups = [_group(wire.loads(line)) for line in groups_file.read_bytes().splitlines()]
     templates = Environment(loader=FileSystemLoader(_TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True)
     page = groups_file.with_suffix(".html")
-    page.write_text(
-        templates.get_template("groups.html").render(title=groups_file.stem, groups=groups), encoding="utf-8"
-    )
+    write_atomic(page, templates.get_template("groups.html").render(title=groups_file.stem, groups=groups).encode())
     return page
 
 

@@ -15,6 +15,7 @@ from environments.metrics import Metrics
 from environments.rollouts.groups import GroupPipeline, ScoredGroup
 from environments.rollouts.retokenize import Retokenizer
 from environments.rollouts.sources import open_source
+from environments.runs.disk import Disk
 from environments.training.group_file import GroupFile
 from environments.training.metrics import TrainingMetrics
 from environments.training.page import write_page
@@ -69,13 +70,15 @@ class ProcessRun:
         tasks = select(env.tasks("train"), limit=settings.limit, seed=config.seed)
         self._rows = len(tasks)
         self._sampler: EpochSampler[Any] = EpochSampler(tasks, config.seed)
-        self._file = GroupFile(Path(config.data_path_to_save_groups or f"data/{env.name}.jsonl"))
+        self._disk = Disk(config.disk_full_deadline)
+        self._file = GroupFile(Path(config.data_path_to_save_groups or f"data/{env.name}.jsonl"), self._disk)
 
     async def run(self) -> ProcessResult:
         """Write `total_steps` groups, as many at once as there are workers.
 
         Raises:
             NothingSucceeds: an endpoint refused the first ten groups, so it would refuse the next.
+            DiskFull: the file could not be written to for too long.
         """
         logger.info("writing %d groups (env.total_steps) of %d rows to %s", self._wanted, self._rows, self._file.path)
         numbers = iter(range(self._wanted))
@@ -91,12 +94,14 @@ class ProcessRun:
         workers = [asyncio.create_task(worker()) for _ in range(min(self._workers, self._wanted))]
         try:
             await asyncio.gather(*workers)
+            await self._file.finish()
         finally:
             for task in workers:
                 task.cancel()
             await asyncio.gather(*workers, return_exceptions=True)
             self._file.close()
-        page = await asyncio.to_thread(write_page, self._file.path)
+            self._disk.close()
+        page = await self._disk.retried(self._file.path, lambda: write_page(self._file.path))
         metrics = self._metrics.flush(max_token_len=-1)
         return ProcessResult(self._file.path, page, written, self._metrics.total_dropped, metrics)
 
@@ -107,6 +112,7 @@ class ProcessRun:
             self._file.write(number, group.data)
 
         for _ in range(_ROWS_FOR_EACH_GROUP):
+            await self._disk.ready()
             task = self._sampler.next()
             outcome = await self._pipeline.run(task, to_file)
             self._sampler.ack(task)

@@ -20,6 +20,7 @@ from environments.metrics import Metrics
 from environments.rollouts.groups import GroupPipeline, ScoredGroup
 from environments.rollouts.retokenize import Retokenizer
 from environments.rollouts.sources import open_source
+from environments.runs.disk import Disk
 from environments.training.checkpoints import Checkpoints
 from environments.training.connection import TrainerConnection
 from environments.training.group_file import GroupFile
@@ -71,7 +72,8 @@ class ServeRun:
         headlines = dict.fromkeys((env.training_headline or env.headline[0], env.headline[0]))
         self._log = TrainingLog(config, retokenizer, headlines=tuple(headlines))
         path = config.data_path_to_save_groups
-        self._file = GroupFile(Path(path)) if path is not None else None
+        self._disk = Disk(config.disk_full_deadline)
+        self._file = GroupFile(Path(path), self._disk) if path is not None else None
         self._workers: set[asyncio.Task[None]] = set()
         self._evaluation: asyncio.Task[None] | None = None
         self._crashed: BaseException | None = None
@@ -88,6 +90,7 @@ class ServeRun:
         Raises:
             SettingsError: the group size does not fit the trainer's batch.
             NothingSucceeds: an endpoint refused the first ten groups, so it would refuse the next.
+            DiskFull: the file of groups could not be written to for too long.
         """
         connection = self.connection
         await connection.join()
@@ -161,6 +164,7 @@ class ServeRun:
 
     async def _work(self, task: Any) -> None:
         """Make the group of a row, and tell the sampler what became of it."""
+        await self._disk.ready()
         self._pipeline.max_token_len = self.connection.trainer.max_token_len
         outcome = await self._pipeline.run(task, self._hand_over)
         if outcome == "retry":
@@ -200,6 +204,7 @@ class ServeRun:
         before, now = self._step, self.connection.status.step
         if time.monotonic() - self._logged_at > _LONGEST_WITHOUT_LOG_S:
             await self._flush()  # so that a run that sends nothing shows why
+        checkpoints.retry()
         if now == before:
             return
         self._step = now
@@ -250,6 +255,7 @@ class ServeRun:
         checkpoints.save(self._step, state)
         if self._file is not None:
             self._file.close()
+        self._disk.close()
         with suppress(JudgeGymError, asyncio.TimeoutError):
             await asyncio.wait_for(self.connection.api.leave(self.connection.registration.env_id), _GOODBYE_S)
         await self._log.close()

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
 
 from environments.runs.writer import DiskFile
 
@@ -32,6 +35,33 @@ class RefusingDisk:
     truncates: bool = True
     opens: bool = True
 
+    def everywhere(self, patch: pytest.MonkeyPatch) -> None:
+        """Be the disk of all appended files in this process, and of those that are replaced while there is no room."""
+        write, truncate, fsync = DiskFile.write, DiskFile.truncate, os.fsync
+
+        def sync(descriptor: int) -> None:
+            if self.room <= 0:
+                raise self.failure()
+            fsync(descriptor)
+
+        patch.setattr(DiskFile, "write", lambda file, data: write(file, data[: self.take(len(data))]))
+        patch.setattr(DiskFile, "truncate", lambda file, size: self.give_back(lambda: truncate(file, size)))
+        patch.setattr(os, "fsync", sync)
+
+    def take(self, wanted: int) -> int:
+        """Use up room; return how many bytes fit, at least one."""
+        part = min(wanted, self.room, self.most)
+        if part <= 0:
+            raise self.failure()
+        self.room -= part
+        return part
+
+    def give_back(self, truncate: Callable[[], None]) -> None:
+        """Cut a file; the room stays used up, as it does where another program fills it at once."""
+        if not self.truncates:
+            raise self.failure()
+        truncate()
+
     def open(self, path: Path) -> RefusingFile:
         """What `Disk` and `LineWriter` take as `open_file`."""
         if not self.opens:
@@ -50,18 +80,7 @@ class RefusingFile(DiskFile):
         self._disk = disk
 
     def write(self, data: bytes) -> int:
-        part = data[: min(self._disk.room, self._disk.most)]
-        if not part:
-            raise self._disk.failure()
-        self._disk.room -= len(part)
-        return super().write(part)
+        return super().write(data[: self._disk.take(len(data))])
 
     def truncate(self, size: int) -> None:
-        if not self._disk.truncates:
-            raise self._disk.failure()
-        before = self.size_on_disk()
-        super().truncate(size)
-        self._disk.room += before - size
-
-    def size_on_disk(self) -> int:
-        return os.fstat(self._descriptor).st_size
+        self._disk.give_back(lambda: super(RefusingFile, self).truncate(size))

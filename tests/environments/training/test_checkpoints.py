@@ -109,3 +109,19 @@ def test_a_name_with_wildcards_is_a_name(tmp_path: Path) -> None:
     assert checkpoints(tmp_path, 1, "a*").load(5) is None
     checkpoints(tmp_path, 0, "a*[x]").save(1, {"epoch": 2})
     assert checkpoints(tmp_path, 1, "a*[x]").load(5) == {"epoch": 2}
+
+
+def test_state_that_a_full_disk_refused_is_written_later(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "env_checkpoints").write_text("in the way, as a full disk is")
+    kept = checkpoints(tmp_path)
+    kept.save(1, {"epoch": 1})
+    kept.save(2, {"epoch": 2})
+    kept.retry()
+    assert len(caplog.records) == 1, "it is said once"
+    (tmp_path / "env_checkpoints").unlink()
+    kept.retry()
+    assert kept.load(9) == {"epoch": 2}
+    assert [path.name for path in folder(tmp_path).iterdir()] == ["step-2.json"], "the latest state is enough"
+    (folder(tmp_path) / "step-2.json").unlink()
+    kept.retry()
+    assert not list(folder(tmp_path).iterdir()), "what is written is not written again"

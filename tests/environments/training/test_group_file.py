@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from environments.runs.disk import Disk
 from environments.training.group_file import GroupFile, free_path
 from judges.llm.errors import SettingsError
+from tests.environments.runs.full_disk import RefusingDisk
 
 
 def lines(path: Path) -> list[Any]:
@@ -19,7 +22,7 @@ def lines(path: Path) -> list[Any]:
 
 
 def test_each_group_is_there_before_the_next_and_in_order_once_closed(tmp_path: Path) -> None:
-    file = GroupFile(tmp_path / "deep" / "groups.jsonl")
+    file = GroupFile(tmp_path / "deep" / "groups.jsonl", Disk())
     for count, number in enumerate([2, 0, 1], start=1):
         file.write(number, {"number": number})
         assert len(lines(file.path)) == count
@@ -30,7 +33,7 @@ def test_each_group_is_there_before_the_next_and_in_order_once_closed(tmp_path: 
 
 @given(numbers=st.permutations(range(6)), text=st.text(st.characters(codec="utf-8")))
 def test_any_text_stays_on_its_line(tmp_path_factory: pytest.TempPathFactory, numbers: list[int], text: str) -> None:
-    file = GroupFile(tmp_path_factory.mktemp("groups") / "groups.jsonl")
+    file = GroupFile(tmp_path_factory.mktemp("groups") / "groups.jsonl", Disk())
     for number in numbers:
         file.write(number, {"number": number, "text": text + "\u2028\x0b\r"})
     file.close()
@@ -50,7 +53,7 @@ def test_a_file_that_is_there_is_not_touched(tmp_path: Path, there: list[str], e
     for name in there:
         (tmp_path / name).write_text("mine")
     assert free_path(tmp_path / "groups.jsonl").name == expected
-    file = GroupFile(tmp_path / "groups.jsonl")
+    file = GroupFile(tmp_path / "groups.jsonl", Disk())
     file.close()
     assert file.path == tmp_path / expected
     assert all((tmp_path / name).read_text() == "mine" for name in there)
@@ -59,5 +62,28 @@ def test_a_file_that_is_there_is_not_touched(tmp_path: Path, there: list[str], e
 def test_a_file_that_cannot_be_created(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(SettingsError, match=r"--env\.data_path_to_save_groups") as caught:
-        GroupFile(tmp_path / "file" / "groups.jsonl")
+        GroupFile(tmp_path / "file" / "groups.jsonl", Disk())
     assert str(tmp_path / "file" / "groups.jsonl") in str(caught.value)
+
+
+async def test_groups_that_wait_for_a_full_disk_are_sorted_in_with_the_others(tmp_path: Path) -> None:
+    refusing = RefusingDisk(room=30)
+    file = GroupFile(tmp_path / "groups.jsonl", Disk(retry_s=0.01, open_file=refusing.open))
+    for number in (2, 0, 3, 1):
+        file.write(number, {"number": number})
+    assert lines(file.path) == [{"number": 2}, {"number": 0}]
+    finishing = asyncio.create_task(file.finish())
+    await asyncio.sleep(0.05)
+    assert not finishing.done()
+    refusing.room = 1 << 20
+    await asyncio.wait_for(finishing, 60)
+    assert lines(file.path) == [{"number": number} for number in range(4)]
+
+
+@pytest.mark.parametrize("room", [0, 10, 30, 59])
+def test_groups_that_are_on_a_full_disk_are_whole_and_sorted_at_the_end(tmp_path: Path, room: int) -> None:
+    file = GroupFile(tmp_path / "groups.jsonl", Disk(open_file=RefusingDisk(room=room).open))
+    for number in (2, 0, 3, 1):
+        file.write(number, {"number": number})
+    file.close()
+    assert [line["number"] for line in lines(file.path)] == sorted([2, 0, 3, 1][: room // 13])
