@@ -17,6 +17,7 @@ _RESPONSE = ("orig_response", "response")
 _REFERENCE = ("orig_reference_answer", "reference_answer", "reference")
 _GOLD = ("score", "orig_score", "gpt4_scores")
 _LEVEL = re.compile(r"(?:orig_)?score(-?\d+)_description")
+_LONGEST_LEVEL = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +87,11 @@ def _levels(fields: Mapping[str, JSON], row: Row, scale: Scale) -> dict[int, str
     levels: dict[int, str] = {}
     for name, text in fields.items():
         match = _LEVEL.fullmatch(name)
-        if match is not None and isinstance(text, str) and text:
-            levels[int(match[1])] = text
+        if match is None or not isinstance(text, str) or not text:
+            continue
+        if not match[1].isascii() or len(match[1]) > _LONGEST_LEVEL:  # other scripts have digits, too
+            raise row.lacks(f"descriptions named score1_description, score2_description …, found {name[:80]!r}")
+        levels[int(match[1])] = text
     beyond = [level for level in levels if level not in scale.levels]
     if beyond:
         raise row.lacks(f"descriptions of scores from {scale.low} to {scale.high} alone, found one of {beyond[0]}")

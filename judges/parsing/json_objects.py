@@ -1,6 +1,7 @@
 """Finds the JSON objects in a judge's text, among prose, code fences and stray braces and quotation marks.
 
-Guarantees: never raises; reads only the end of a long text, so that the time is bounded.
+Guarantees: never raises; bounded work on any text: reads only the end of a long one, decodes only what begins at a
+brace that is closed, and finds no object at all in a text that would need more decoding than `MOST_DECODED`.
 """
 
 from __future__ import annotations
@@ -9,32 +10,55 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 from typing import cast
 
 from judges.llm.wire import JSON
 
 LOOKED_AT = 20_000
 """Characters at the end of a text that are read: a verdict is at the end, and shorter."""
+MOST_DECODED = 20 * LOOKED_AT
+"""Characters that are decoded at most, also those behind braces at which no object begins."""
+FAILED_ATTEMPT = 200
+"""A brace at which no object begins costs as much as decoding this many characters."""
 
 _QUOTES = "\"'\u2018\u2019\u201c\u201d"
-_DECODER = json.JSONDecoder(strict=False)  # accepts line breaks within strings, which judges do not escape
+_DECODER = json.JSONDecoder(strict=False)  # accepts line breaks within strings, which judges do not escape; orjson not
+_SIGN = re.compile(r'\\.|["{}]', re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: cached properties need a dictionary
 class ObjectMatch:
     """A JSON object in a text.
 
     Attributes:
         fields: its fields, with names in lower case.
-        before: the text before it, as far as it is read.
-        gap: the part of `before` that follows the previous object.
-        prose: the text after it that is in no other object.
+        text: the text, as far as it is read.
+        spans: the places of all its outermost objects, in order.
+        number: which of them this is.
     """
 
     fields: Mapping[str, JSON]
-    before: str
-    gap: str
-    prose: str
+    text: str
+    spans: tuple[tuple[int, int], ...]
+    number: int
+
+    @property
+    def before(self) -> str:
+        """The text before it, as far as it is read."""
+        return self.text[: self.spans[self.number][0]]
+
+    @property
+    def gap(self) -> str:
+        """The part of `before` that follows the previous object."""
+        return self.text[self.spans[self.number - 1][1] if self.number else 0 : self.spans[self.number][0]]
+
+    @cached_property
+    def prose(self) -> str:
+        """The text after it that is in no other object."""
+        following = [*self.spans[self.number :], (len(self.text), len(self.text))]
+        return "".join(self.text[end:start] for (_, end), (start, _) in pairwise(following))
 
     def is_contested(self, name: str) -> bool:
         """Whether the object may be a quotation, and the verdict a malformed object after it.
@@ -46,10 +70,10 @@ class ObjectMatch:
         bare = rf"\{{[^{{}}]*\b{re.escape(name)}\s*:\s*\S"
         if re.search(f"{quoted}|{bare}", self.prose, re.IGNORECASE) is not None:
             return True
-        gap, prose = self.gap.rstrip(), self.prose.lstrip()
-        while gap.endswith("{") and prose.startswith("}"):  # doubled braces, which some models write
-            gap, prose = gap[:-1].rstrip(), prose[1:].lstrip()
-        return _closes_more_than_it_opens(prose)
+        # Doubled braces, which some models write, are of the object.
+        opened, closed = re.sub(r"\s", "", self.gap), re.sub(r"\s", "", self.prose)
+        doubled = min(len(opened) - len(opened.rstrip("{")), len(closed) - len(closed.lstrip("}")))
+        return _closes_more_than_it_opens(closed[doubled:])
 
 
 def _closes_more_than_it_opens(text: str) -> bool:
@@ -62,29 +86,69 @@ def _closes_more_than_it_opens(text: str) -> bool:
 
 
 def last_first(text: str) -> Iterator[ObjectMatch]:
-    """The outermost JSON objects of a text, the last one first."""
+    """The outermost JSON objects of a text, the last one first; none if they cannot be found with bounded work."""
     looked_at = text[-LOOKED_AT:]
-    spans: list[tuple[dict[str, JSON], int, int]] = []
-    position = looked_at.find("{")
-    while position >= 0:
+    closed, position, decoded = _closed_braces(looked_at), 0, 0
+    found: list[dict[str, JSON]] = []
+    spans: list[tuple[int, int]] = []
+    for start in closed:
+        if start < position:
+            continue
+        if decoded > MOST_DECODED:
+            return
         try:
-            value, end = _DECODER.raw_decode(looked_at, position)
-        except (ValueError, RecursionError):  # no object begins here; a number of thousands of digits is a ValueError
-            end = position + 1
+            value, position = _DECODER.raw_decode(looked_at, start)
+        except json.JSONDecodeError as error:
+            decoded += error.pos - start + FAILED_ATTEMPT
+        except (ValueError, RecursionError):  # a number of thousands of digits; brackets in brackets in …
+            decoded += len(looked_at) - start
         else:
-            spans.append((cast("dict[str, JSON]", value), position, end))
-        position = looked_at.find("{", end)
-    prose, until = "", len(looked_at)
-    ends = [0, *(end for _, _, end in spans)]
-    for number in range(len(spans) - 1, -1, -1):
-        fields, start, end = spans[number]
-        prose = looked_at[end:until] + prose
-        until = start
-        lowered = {name.lower(): value for name, value in fields.items()}
-        yield ObjectMatch(lowered, looked_at[:start], looked_at[ends[number] : start], prose)
+            decoded += position - start
+            found.append(cast("dict[str, JSON]", value))
+            spans.append((start, position))
+    places = tuple(spans)
+    for number in range(len(places) - 1, -1, -1):
+        lowered = {name.lower(): value for name, value in found[number].items()}
+        yield ObjectMatch(lowered, looked_at, places, number)
+
+
+def _closed_braces(text: str) -> list[int]:
+    """The opening braces, in order, that a JSON decoder which begins at them would find closed.
+
+    What is a string depends on where one begins to read, but from any place on there are only two possibilities: it is
+    within quotation marks, or not. So all beginnings are followed at once: those for which the place is outside of
+    strings, and those for which it is inside. Both are stacks of braces that are still open, the last one on top;
+    beginnings that agree from some place on share a level.
+    """
+    closed: list[int] = []
+    outside: list[list[int]] = []
+    inside: list[list[int]] = []
+    for match in _SIGN.finditer(text):
+        sign = match[0]
+        if sign == '"':
+            outside, inside = inside, outside
+        elif sign == '\\"':  # outside of a string the backslash means nothing, and a string begins
+            outside, inside = [], _joined(outside, inside)
+        elif sign[-1] == "{":
+            outside.append([match.end() - 1])
+        elif sign[-1] == "}" and outside:
+            closed += outside.pop()
+    return sorted(closed)
+
+
+def _joined(one: list[list[int]], other: list[list[int]]) -> list[list[int]]:
+    """Two stacks as one: levels at the same distance from the top become one level. Takes time in the smaller one."""
+    longer, shorter = (one, other) if len(one) >= len(other) else (other, one)
+    for distance in range(1, len(shorter) + 1):
+        here, there = longer[-distance], shorter[-distance]
+        if len(here) < len(there):
+            here, there = there, here
+        here += there
+        longer[-distance] = here
+    return longer
 
 
 def prose_before(text: str, name: str) -> str:
     """The text before the last object with a field `name`, without its code fence; the whole text if there is none."""
     match = next((match for match in last_first(text) if name in match.fields), None)
-    return re.sub(r"```\w*\s*$", "", text if match is None else match.before).strip()
+    return re.sub(r"```\w*\s*\Z", "", text if match is None else match.before).strip()

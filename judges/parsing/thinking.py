@@ -1,11 +1,14 @@
 """What surrounds the answer in a model's text: thinking in `<think>…</think>`, and template tokens at the end.
 
-A policy's completion is split strictly, a judge's text is read leniently: its own text is what follows its thinking,
-without the chat-template tokens that some endpoints and trainers leave at the end.
+The rule of valid thinking, for a policy's completion in thinking mode: exactly one `<think>` and one `</think>`, in
+that order, and behind them an answer that is not empty. Text before `<think>` is allowed, and is no part of the answer.
+Tags are matched in lower case: `<Think>` is text. Where the chat template has opened the thinking, `</think>` alone is
+valid, too. A completion that breaks the rule has a reason that can be counted.
 
-Guarantees: linear time on any text. `split` strips nothing from the answer but the white space around it; a completion
-is either valid, or invalid with a reason that can be counted; tags are matched as written in the specification, in
-lower case: `<Think>` is text.
+A judge's text is read leniently: its own text is what follows its thinking, without the chat-template tokens that some
+endpoints and trainers leave at the end.
+
+Guarantees: linear time on any text. `split` strips nothing from the answer but the white space around it.
 """
 
 from __future__ import annotations
@@ -15,17 +18,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
+from judges.llm.template_tokens import without_trailing_tokens
+
 T = TypeVar("T")
 
 OPEN = "<think>"
 CLOSE = "</think>"
 
-# ChatML, Llama 3, Mistral, Gemma, DeepSeek (whose bars are full-width and whose blanks are U+2581), …
-TEMPLATE_TOKEN = re.compile(
-    r"<\|[a-z_0-9]{1,40}\|>|<｜[A-Za-z▁]{1,40}｜>|</?s>|<(?:bos|eos|pad)>|<(?:start|end)_of_turn>|\[/?INST\]"
-)
-_LAST_TOKEN = re.compile(rf"(?:{TEMPLATE_TOKEN.pattern})\Z")
-_LONGEST_TOKEN = 44
+# ASCII alone, so that no other letter is taken for one of these in another case.
+_TO_LAST_CLOSE = re.compile(f"(?s:.*){CLOSE}", re.IGNORECASE | re.ASCII)
+_OPENED = re.compile(OPEN, re.IGNORECASE | re.ASCII)
 
 ThinkingFault = Literal[
     "no_open_tag",
@@ -33,7 +35,6 @@ ThinkingFault = Literal[
     "several_open_tags",
     "several_close_tags",
     "close_before_open",
-    "text_before_open_tag",
     "empty_answer",
 ]
 
@@ -58,9 +59,6 @@ class Thinking:
 def split(text: str, *, opened_by_template: bool = False) -> Thinking:
     """Split a completion into thinking and answer.
 
-    Valid is exactly one `<think>` and one `</think>`, in that order, with nothing but white space before, and an answer
-    that is not empty.
-
     Args:
         text: the completion as the policy wrote it.
         opened_by_template: the chat template ends the prompt with `<think>` (as those of Qwen3 and DeepSeek-R1 do), so
@@ -70,7 +68,7 @@ def split(text: str, *, opened_by_template: bool = False) -> Thinking:
         The parts; never raises.
     """
     opens, closes = text.count(OPEN), text.count(CLOSE)
-    fault = _fault(text, opens, closes, opened_by_template)
+    fault = _fault(text, opens, closes, opened_by_template=opened_by_template)
     if fault is not None:
         return Thinking(valid=False, thinking="", answer=text.strip(), reason=fault)
     head, _, tail = text.partition(CLOSE)
@@ -80,7 +78,7 @@ def split(text: str, *, opened_by_template: bool = False) -> Thinking:
     return Thinking(valid=True, thinking=head.partition(OPEN)[2 if opens else 0].strip(), answer=answer)
 
 
-def _fault(text: str, opens: int, closes: int, opened_by_template: bool) -> ThinkingFault | None:
+def _fault(text: str, opens: int, closes: int, *, opened_by_template: bool) -> ThinkingFault | None:
     if opens > 1:
         return "several_open_tags"
     if closes > 1:
@@ -89,11 +87,7 @@ def _fault(text: str, opens: int, closes: int, opened_by_template: bool) -> Thin
         return "no_open_tag"
     if closes == 0:
         return "no_close_tag"
-    if opens == 0:
-        return None
-    if text.index(CLOSE) < text.index(OPEN):
-        return "close_before_open"
-    return None if text.lstrip().startswith(OPEN) else "text_before_open_tag"
+    return "close_before_open" if opens and text.index(CLOSE) < text.index(OPEN) else None
 
 
 def after_thinking(text: str) -> str:
@@ -103,11 +97,10 @@ def after_thinking(text: str) -> str:
     with thinking that never ends; otherwise all of it. Tags match in any case. Template tokens at the very end are
     removed.
     """
-    folded = _ascii_lower(text)
-    end = folded.rfind(CLOSE)
-    if end < 0 and folded.lstrip().startswith(OPEN):
+    thinking = _TO_LAST_CLOSE.match(text)
+    if thinking is None and _OPENED.match(text.lstrip()):
         return ""
-    return without_trailing_tokens(text if end < 0 else text[end + len(CLOSE) :])
+    return without_trailing_tokens(text if thinking is None else text[thinking.end() :])
 
 
 def last_verdict(text: str, parse: Callable[[str], T | None]) -> T | None:
@@ -118,29 +111,7 @@ def last_verdict(text: str, parse: Callable[[str], T | None]) -> T | None:
     """
     own = after_thinking(text)
     verdict = parse(own)
-    opened = _ascii_lower(own).find(OPEN)
-    if verdict is None or opened < 0:
+    opened = None if verdict is None else _OPENED.search(own)
+    if opened is None:
         return verdict
-    return verdict if parse(without_trailing_tokens(own[:opened])) in (None, verdict) else None
-
-
-def without_trailing_tokens(text: str) -> str:
-    """`text` without the template tokens at its end and the white space around them; as it is if it ends with none.
-
-    Takes linear time: one expression for all tokens would go back at every run of white space.
-    """
-    end = len(text.rstrip())
-    cut = False
-    while (token := _LAST_TOKEN.search(text, max(0, end - _LONGEST_TOKEN), end)) is not None:
-        cut, end = True, token.start()
-        while end > 0 and text[end - 1].isspace():
-            end -= 1
-    return text[:end] if cut else text
-
-
-_ASCII_UPPER_TO_LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
-
-
-def _ascii_lower(text: str) -> str:
-    """Lower-case ASCII only, so that no character changes its length and offsets keep their meaning."""
-    return text.lower() if text.isascii() else text.translate(_ASCII_UPPER_TO_LOWER)
+    return verdict if parse(without_trailing_tokens(own[: opened.start()])) in (None, verdict) else None

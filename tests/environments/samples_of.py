@@ -15,7 +15,7 @@ from judges.llm.usage import Usage
 from judges.parsing.verdicts import ARENA_LABELS
 
 FAULTS = ("no_open_tag", "no_close_tag", "several_open_tags", "several_close_tags", "close_before_open",
-          "text_before_open_tag", "empty_answer")  # fmt: skip
+          "empty_answer")  # fmt: skip
 
 # Everything that UTF-8 can say; lone surrogates never come this far.
 TEXTS = st.text(st.characters(codec="utf-8"))

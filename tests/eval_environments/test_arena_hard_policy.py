@@ -77,7 +77,6 @@ MALFORMED = {
     "twice": ("<think>a</think><think>b</think> ANSWER of the model", "several_open_tags"),
     "closed twice": ("<think>a</think> ANSWER </think> of the model", "several_close_tags"),
     "the wrong way round": ("</think>a<think> ANSWER of the model", "close_before_open"),
-    "something before": ("Well. <think>a</think> ANSWER of the model", "text_before_open_tag"),
     "nothing after": ("<think>a long thought about this</think>\n ", "empty_answer"),
 }
 

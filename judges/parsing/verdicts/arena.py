@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Literal, cast, get_args
 
+from judges.parsing.last_match import last_of
 from judges.parsing.thinking import last_verdict
 
 ArenaLabel = Literal["A>>B", "A>B", "A=B", "B>A", "B>>A"]
@@ -13,8 +14,8 @@ ArenaLabel = Literal["A>>B", "A>B", "A=B", "B>A", "B>>A"]
 ARENA_LABELS: tuple[ArenaLabel, ...] = get_args(ArenaLabel)
 _MIRRORED: dict[str, ArenaLabel] = {"B<<A": "A>>B", "B<A": "A>B", "B=A": "A=B", "A<B": "B>A", "A<<B": "B>>A"}
 # Arena-Hard-Auto's two patterns, in the order in which they are tried.
-_DOUBLE_BRACKETS = re.compile(r"\[\[([AB<>=]+)\]\]")
-_SINGLE_BRACKETS = re.compile(r"\[([AB<>=]+)\]")
+_DOUBLE_BRACKETS = last_of(r"\[\[([AB<>=]+)\]\]", re.IGNORECASE | re.ASCII)
+_SINGLE_BRACKETS = last_of(r"\[([AB<>=]+)\]", re.IGNORECASE | re.ASCII)
 
 
 def arena_label(text: str) -> ArenaLabel | None:
@@ -34,9 +35,8 @@ def arena_label(text: str) -> ArenaLabel | None:
 
 
 def _label(own: str) -> ArenaLabel | None:
-    upper = own.upper()
-    matches = _DOUBLE_BRACKETS.findall(upper) or _SINGLE_BRACKETS.findall(upper)
-    if not matches:
+    match = _DOUBLE_BRACKETS.match(own) or _SINGLE_BRACKETS.match(own)
+    if match is None:
         return None
-    last = matches[-1]
+    last = match[1].upper()
     return cast(ArenaLabel, last) if last in ARENA_LABELS else _MIRRORED.get(last)

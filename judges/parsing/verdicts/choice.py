@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
+from judges.parsing.last_match import last_of
 from judges.parsing.thinking import last_verdict
 
-_CHOICE = re.compile(r"\[\[([A-Z])\]\]")
 _OFFICIAL_LETTERS = "ABCD"
 
 
@@ -21,12 +22,19 @@ def choice_letter(text: str, letters: Sequence[str]) -> str | None:
     Returns:
         One of `letters`, or `None`.
     """
+    choice = _last_choice("".join(letters))
 
     def last_letter(own: str) -> str | None:
-        chosen = [letter for letter in _CHOICE.findall(own) if letter in letters]
-        return chosen[-1] if chosen else None
+        match = choice.match(own)
+        return None if match is None else match[1]
 
     return last_verdict(text, last_letter)
+
+
+@lru_cache
+def _last_choice(letters: str) -> re.Pattern[str]:
+    """The last letter in double brackets among some letters."""
+    return last_of(rf"\[\[([{re.escape(letters)}])\]\]" if letters else r"(?!)")
 
 
 def choice_letter_official(text: str) -> str | None:

@@ -15,7 +15,7 @@ _RATING = re.compile(
     rf"[*_`(\[]{{0,4}}([0-9]{{1,2}})[*_`)\]]{{0,3}}(?: ?[{_SLASHES}] ?10| out of 10)?[*_`)\]]{{0,4}}\.?[*_`]{{0,3}}\Z"
 )
 _NOT_ALONE = re.compile(rf"(?:[0-9] ?[{_DASHES}]|[0-9] (?:to|or|and)|[{_SLASHES}]|\b(?:of|scale))[ (\[*_`]*\Z")
-_OFFICIAL_RATING = re.compile(r"\b([1-9]|10)\b\s*\Z")
+_OFFICIAL_RATING = re.compile(r"\b([1-9]|10)\b\Z")
 _LOOKED_AT = 1000  # characters at the end that are read
 
 
@@ -45,5 +45,6 @@ def rating_official(text: str) -> int | None:
     Source:
         allenai/reward-bench, its ratings of the Ties subset.
     """
-    match = _OFFICIAL_RATING.search(text.strip())
+    ending = text.rstrip()
+    match = _OFFICIAL_RATING.search(ending, max(0, len(ending) - 2))
     return int(match.group(1)) if match else None

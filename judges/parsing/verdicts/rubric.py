@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from typing import Literal
 
+from judges.parsing.last_match import last_of
 from judges.parsing.thinking import after_thinking, last_verdict
 
 RubricFormat = Literal["feedback_score", "result"]
 """How a rubric's judge answers: `[FEEDBACK] … [SCORE] n`, or `Feedback: … [RESULT] n`."""
 
 _LONGEST_SCORE_LINE = 100
+_LONGEST_DECORATED = 1000  # the same with its markdown and white space
 
 
 def feedback_score(text: str, scale: tuple[int, int] = (1, 5)) -> int | None:
@@ -35,10 +37,14 @@ def prometheus_result(text: str, scale: tuple[int, int] = (1, 5)) -> int | None:
     return last_verdict(text, lambda own: _behind_tag("RESULT", own, scale))
 
 
+_LAST_TAG = {tag: last_of(rf"\[{tag}\]([^\r\n]*)", re.IGNORECASE) for tag in ("SCORE", "RESULT")}
+
+
 def _behind_tag(tag: str, own: str, scale: tuple[int, int]) -> int | None:
-    _, *behind = re.split(rf"\[{tag}\]", own, flags=re.IGNORECASE)
-    line = re.sub(r"[*_`\s]+", " ", re.split(r"[\r\n]", behind[-1], maxsplit=1)[0]).strip() if behind else ""
-    if not line or len(line) > _LONGEST_SCORE_LINE:
+    match = _LAST_TAG[tag].match(own)
+    decorated = "" if match is None else match[1].strip()
+    line = re.sub(r"[*_`\s]+", " ", decorated[: _LONGEST_DECORATED + 1]).strip()
+    if not line or len(line) > _LONGEST_SCORE_LINE or len(decorated) > _LONGEST_DECORATED:
         return None
     low, high = scale
     of_highest = rf"(?: ?(?:/|out of) ?{high})?"
@@ -51,9 +57,10 @@ def _behind_tag(tag: str, own: str, scale: tuple[int, int]) -> int | None:
     return value if low <= value <= high else None
 
 
-# The asterisks of a tag in bold belong to the tag.
-_FEEDBACK = re.compile(r"(\*\*)?(?:\[FEEDBACK\]|^[ \t]*Feedback:)(?(1)(?:\*\*)?)", re.IGNORECASE | re.MULTILINE)
-_SCORE_TAGS = re.compile(r"(?:\*\*)?\[(?:SCORE|RESULT)\]", re.IGNORECASE)
+_LAST_SCORE = last_of(r"\[(?:SCORE|RESULT)\]", re.IGNORECASE)
+_LAST_FEEDBACK = last_of(r"\[FEEDBACK\]", re.IGNORECASE)
+_LAST_FEEDBACK_LINE = re.compile(r"(?s:.*\n)?([ \t]*Feedback:)", re.IGNORECASE)
+_BOLD = "**"
 
 
 def feedback_text(text: str) -> str | None:
@@ -74,12 +81,16 @@ def before_feedback(text: str) -> str:
 
 def _feedback_span(own: str) -> tuple[str, str] | None:
     """The text before the feedback's tag, and the text from there to the score's tag."""
-    scores = list(_SCORE_TAGS.finditer(own))
-    until = own[: scores[-1].start()] if scores else own
-    begins = list(_FEEDBACK.finditer(until))
-    if begins:
-        return until[: begins[-1].start()], until[begins[-1].end() :]
-    return ("", until) if scores else None
+    score = _LAST_SCORE.match(own)
+    until = own if score is None else own[: score.start(1)].removesuffix(_BOLD)
+    tag, line = _LAST_FEEDBACK.match(until), _LAST_FEEDBACK_LINE.match(until)
+    if tag is not None and (line is None or tag.start(1) > line.start(1)):
+        before, words = until[: tag.start(1)], until[tag.end() :]
+        # The asterisks of a tag in bold belong to the tag.
+        return (before[:-2], words.removeprefix(_BOLD)) if before.endswith(_BOLD) else (before, words)
+    if line is not None:
+        return until[: line.start(1)], until[line.end() :]
+    return None if score is None else ("", until)
 
 
 def is_strict_feedback(text: str, output_format: RubricFormat, scale: tuple[int, int] = (1, 5)) -> bool:

@@ -67,7 +67,7 @@ def rubric_of(value: str | Mapping[str, str] | None) -> tuple[str | None, tuple[
         level = name.removeprefix("score").removesuffix("_description")
         if name == "criteria":
             continue
-        is_score = level.removeprefix("-").isdecimal() and len(level) <= _LONGEST_SCORE
+        is_score = level.isascii() and level.removeprefix("-").isdecimal() and len(level) <= _LONGEST_SCORE
         if f"score{level}_description" != name or not is_score:
             raise ValueError(f"rubric.{name}: expected criteria and score1_description, score2_description …")
         levels.append((int(level), text))

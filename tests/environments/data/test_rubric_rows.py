@@ -166,6 +166,12 @@ def test_levels_beyond_the_scale_are_refused() -> None:
     assert read(Scale(-1, 1), rubric=negative).rubric.levels == {-1: "bad", 0: "so so", 1: "good"}
 
 
+@pytest.mark.parametrize("level", ["٣", "３", "9" * 5000])
+def test_a_level_in_other_digits_or_too_many_is_refused(level: str) -> None:
+    said = error({**GOOD, "rubric": {"criteria": "?", f"score{level}_description": "good"}})
+    assert said.startswith("data.jsonl, row 1: ") and f"score{level}"[:20] in said and len(said) < 400
+
+
 def test_rubrics_have_the_runs_scale() -> None:
     assert read(Scale(0, 10)).rubric.scale == Scale(0, 10)
     assert read(Scale(0, 10), "Is it kind?", rubric="").rubric.scale == Scale(0, 10)

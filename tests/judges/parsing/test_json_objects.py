@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from judges.parsing import json_objects
 from judges.parsing.json_objects import LOOKED_AT, ObjectMatch, last_first, prose_before
 
 PIECES = st.sampled_from(
@@ -148,3 +149,73 @@ def test_the_text_ahead_of_each_object(
 )
 def test_the_prose_ahead_of_the_last_object_with_a_field(text: str, prose: str) -> None:
     assert prose_before(text, "score") == prose
+
+
+def spans_one_by_one(text: str) -> list[tuple[int, int]]:
+    """The outermost objects of a short text, by trying every brace: slow, and plainly right."""
+    decoder, spans, position = json.JSONDecoder(strict=False), [], text.find("{")
+    while position >= 0:
+        try:
+            _, end = decoder.raw_decode(text, position)
+        except ValueError:
+            end = position + 1
+        else:
+            spans.append((position, end))
+        position = text.find("{", end)
+    return spans
+
+
+BRACES_AND_QUOTES = st.lists(
+    st.sampled_from(['"', '\\"', "\\", "{", "}", ":", ",", '{"a":', '"b":{', '{"c":1}', "1", "\n", '"{\\"d\\":"']),
+    max_size=25,
+).map("".join)
+
+
+@given(BRACES_AND_QUOTES)
+def test_the_objects_are_those_that_trying_every_brace_finds(text: str) -> None:
+    assert [match.spans[match.number] for match in last_first(text)] == spans_one_by_one(text)[::-1]
+
+
+class CountingDecoder(json.JSONDecoder):
+    """Counts the characters that it has read."""
+
+    read = 0
+
+    def raw_decode(self, text: str, start: int = 0) -> tuple[Any, int]:
+        try:
+            value, end = super().raw_decode(text, start)
+        except json.JSONDecodeError as error:
+            self.read += error.pos - start + json_objects.FAILED_ATTEMPT
+            raise
+        except RecursionError:
+            self.read += len(text) - start
+            raise
+        self.read += end - start
+        return value, end
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{" * LOOKED_AT,
+        "}" * LOOKED_AT,
+        '{"a":' * LOOKED_AT,
+        '{"a":' * 3000 + "1" + "}" * 3000,
+        '{"a":1,' * 1000 + "x" + "}" * 1000,
+        "{" * 9000 + '{"a":1}' + "}" * 9000,
+        '\\"{' * LOOKED_AT,
+        '{"a":"' * 2000 + '"}' * 2000,
+        '{"a":' + "[" * 9000 + "]" * 9000 + "}",
+    ],
+    ids=lambda text: text[:12],
+)
+def test_hostile_braces_cost_a_bounded_amount_of_decoding(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    decoder = CountingDecoder(strict=False)
+    monkeypatch.setattr(json_objects, "_DECODER", decoder)
+    assert list(last_first(text)) == []
+    assert decoder.read <= json_objects.MOST_DECODED + LOOKED_AT
+
+
+def test_an_object_among_some_broken_ones_is_found() -> None:
+    code = "if (x) { return f({y: 1}); }\n" * 100
+    assert found(f"{code}{{'a': 1}}{{\"a\": 2}}")[0] == ({"a": 2}, "")

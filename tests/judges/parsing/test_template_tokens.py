@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.parsing.thinking import without_trailing_tokens
+from judges.llm.template_tokens import without_trailing_tokens
 from judges.parsing.verdicts import (
     ScoreObject,
     arena_label,

@@ -19,7 +19,6 @@ from judges.parsing.verdicts import (
 # Text in which tags, their look-alikes and characters that change their length in lower case are frequent.
 PIECES = st.sampled_from([OPEN, CLOSE, "<Think>", "</THINK>", "<think", "think>", " ", "\n", "x", "İ", "\ud800"])
 HOSTILE = st.lists(PIECES | st.text(max_size=4), max_size=8).map("".join)
-SPACE = st.text(alphabet=" \t\r\n", max_size=4)
 
 
 @pytest.mark.parametrize(
@@ -31,6 +30,8 @@ SPACE = st.text(alphabet=" \t\r\n", max_size=4)
         ("<think></think>b", "", "b"),
         ("<think>a <Think> c</think>b </Think>", "a <Think> c", "b </Think>"),
         ("<think>a</think>[[A>B]] `code` {x}", "a", "[[A>B]] `code` {x}"),
+        ("first <think>a</think>b", "a", "b"),
+        ("Sure. <Think>\n<think>a</think>b", "a", "b"),
     ],
 )
 @pytest.mark.parametrize("opened_by_template", [False, True])
@@ -55,7 +56,7 @@ def test_split_of_a_valid_completion_gives_thinking_and_answer(
         ("<think>a</think>b<think>c</think>d", "several_open_tags"),
         ("<think>a</think>b</think>c", "several_close_tags"),
         ("</think>a<think>b", "close_before_open"),
-        ("first <think>a</think>b", "text_before_open_tag"),
+        ("first <think>a</think> ", "empty_answer"),
         ("<think>a</think>", "empty_answer"),
         ("<think>a</think> \n\t ", "empty_answer"),
     ],
@@ -75,7 +76,7 @@ def test_a_lone_closing_tag_is_valid_where_the_template_opened() -> None:
     [
         ("a</think>b</think>c", "several_close_tags"),
         ("a</think>", "empty_answer"),
-        ("a<think>b</think>c", "text_before_open_tag"),
+        ("a</think>b<think>c", "close_before_open"),
         ("<think>a", "no_close_tag"),
     ],
 )
@@ -87,7 +88,7 @@ def test_neither_tag_is_invalid_where_the_template_opened() -> None:
     assert not split("a and no end", opened_by_template=True).valid
 
 
-_VALID = re.compile(r"\s*<think>(?:(?!</?think>).)*</think>(?P<answer>(?:(?!</?think>).)*)", re.DOTALL)
+_VALID = re.compile(r"(?:(?!</?think>).)*<think>(?:(?!</?think>).)*</think>(?P<answer>(?:(?!</?think>).)*)", re.DOTALL)
 
 
 @given(HOSTILE, st.booleans())
@@ -100,9 +101,9 @@ def test_any_text_is_split_and_the_answer_stands_in_it(text: str, opened_by_temp
         assert found.valid == (match is not None and match["answer"].strip() != "")
 
 
-@given(SPACE, st.text(), st.text(), st.booleans())
+@given(st.text(), st.text(), st.text(), st.booleans())
 def test_a_valid_composition_gives_its_parts_back(before: str, thinking: str, answer: str, opened: bool) -> None:
-    assume(answer.strip() and not any(tag in part for tag in (OPEN, CLOSE) for part in (thinking, answer)))
+    assume(answer.strip() and not any(tag in part for tag in (OPEN, CLOSE) for part in (before, thinking, answer)))
     text = f"{'' if opened else before + OPEN}{thinking}{CLOSE}{answer}"
     found = split(text, opened_by_template=opened)
     assert (found.valid, found.thinking, found.answer) == (True, thinking.strip(), answer.strip())
@@ -114,7 +115,7 @@ def test_a_valid_composition_gives_its_parts_back(before: str, thinking: str, an
         (OPEN * 700_000, "several_open_tags"),
         (OPEN + CLOSE[:-1] * 700_000, "no_close_tag"),
         (OPEN[:-1] * 800_000, "no_open_tag"),
-        (" " * 5_000_000 + "x" + OPEN + CLOSE, "text_before_open_tag"),
+        (" " * 5_000_000 + "x" + OPEN + CLOSE, "empty_answer"),
         (OPEN + CLOSE + "\n" * 5_000_000, "empty_answer"),
     ],
 )

@@ -141,6 +141,7 @@ async def test_every_request_has_an_id() -> None:
         ('{"prompt": 5, "response": "A"}', 422, "prompt"),
         ('{"prompt": "Q", "response": "A", "responses": ["B"]}', 422, "either"),
         ('{"prompt": "Q", "response": "A", "rubric": {"score1_description": "bad"}}', 422, "criteria"),
+        ('{"prompt": "Q", "response": "A", "rubric": {"criteria": "?", "score٣_description": "bad"}}', 422, "score٣"),
         ('{"prompt": "Q", "response": "A", "rubric": {"criteria": "C", "score9_description": "x"}}', 422, "score 9"),
         ("x" * (2 * 1024 * 1024), 413, "larger"),
     ],

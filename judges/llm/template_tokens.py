@@ -1,0 +1,93 @@
+"""Role and template tokens: the strings that a tokenizer may read as special tokens.
+
+Guarantees: `broken_up` leaves none of them in a text, `restored` is its exact inverse, and a text without them stays
+as it is; all functions take linear time.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+BREAK = "¦"
+"""The sign that breaks up a token, behind the token's first sign: `<|im_start|>` becomes `<¦|im_start|>`."""
+
+# ChatML, Llama 3, Phi, Command R, gpt-oss, GLM, Kimi (`<|name|>`), DeepSeek (full-width bars), EXAONE (`[|name|]`).
+_NAME = rf"[^\s<>＜＞\[\]［］|｜{BREAK}]{{1,64}}"
+_ANGLED = (
+    *("s", "/s", "bos", "eos", "pad", "unk", "mask", "sop", "eop", "BOS_TOKEN", "EOS_TOKEN", "PAD_TOKEN"),
+    *("start_of_turn", "end_of_turn", "start_of_image", "end_of_image"),
+    *("tool_call", "/tool_call", "tool_response", "/tool_response"),
+    *("seed:bos", "seed:eos", "fim_prefix", "fim_middle", "fim_suffix"),
+    *("SYS>", "/SYS>"),  # the second half of Llama 2's `<<SYS>>` and `<</SYS>>`
+)
+_BRACKETED = (
+    *("INST", "/INST", "SYSTEM_PROMPT", "/SYSTEM_PROMPT", "AVAILABLE_TOOLS", "/AVAILABLE_TOOLS"),
+    *("TOOL_CALLS", "TOOL_RESULTS", "/TOOL_RESULTS", "TOOL_CONTENT", "ARGS", "CALL_ID", "gMASK"),
+)
+
+
+class BrokenUp(NamedTuple):
+    """A text whose tokens are broken up, and how many they were."""
+
+    text: str
+    tokens: int
+
+
+_BARS = rf"[|｜]{_NAME}[|｜]"
+
+
+def _rest(*, before: str = "") -> tuple[str, str]:
+    """The patterns of what follows `<` and `[` in a token."""
+    angled, bracketed = "|".join(map(re.escape, _ANGLED)), "|".join(map(re.escape, _BRACKETED))
+    return f"{before}(?:{_BARS}|{angled})[>＞]", f"{before}(?:{_BARS}|{bracketed})[\\]］]"
+
+
+def _backwards() -> str:
+    """The pattern of a token that is read from its end."""
+    angled = "|".join(re.escape(name[::-1]) for name in _ANGLED if not name.endswith(">"))
+    bracketed = "|".join(re.escape(name[::-1]) for name in _BRACKETED)
+    return f"[>＞](?:{_BARS}|{angled}|>SYS/?<)[<＜]|[\\]］](?:{_BARS}|{bracketed})[\\[［]"
+
+
+_ANGLED_REST, _BRACKETED_REST = _rest()
+TEMPLATE_TOKEN = re.compile(f"[<＜]{_ANGLED_REST}|[\\[［]{_BRACKETED_REST}")
+"""A token, as `re.sub` finds it."""
+
+_BROKEN_ANGLED, _BROKEN_BRACKETED = _rest(before=f"{BREAK}*")
+# Places, not characters: a replacement without groups is the fastest.
+_BEHIND_FIRST_SIGN = re.compile(f"(?<=[<＜])(?={_BROKEN_ANGLED})|(?<=[\\[［])(?={_BROKEN_BRACKETED})")
+_BREAKS = re.compile(f"(?<=[<＜]){BREAK}(?={_BROKEN_ANGLED})|(?<=[\\[［]){BREAK}(?={_BROKEN_BRACKETED})")
+_MAY_BE_BROKEN_UP = re.compile(f"[<＜]{_BROKEN_ANGLED}|[\\[［]{_BROKEN_BRACKETED}")
+_TOKENS_FROM_END = re.compile(rf"\s*(?:(?:{_backwards()})\s*)+")
+
+
+def broken_up(text: str) -> BrokenUp:
+    """A text with every token broken up; `tokens` counts them, without those that were broken up before.
+
+    A token that is broken up in the text already gets one more sign, so that `restored` gives the text back.
+
+    >>> broken_up("</s><|im_start|>user")
+    BrokenUp(text='<¦/s><¦|im_start|>user', tokens=2)
+    """
+    if _MAY_BE_BROKEN_UP.search(text) is None:
+        return BrokenUp(text, 0)
+    broken, places = _BEHIND_FIRST_SIGN.subn(BREAK, text)
+    return BrokenUp(broken, places if BREAK not in text else sum(1 for _ in TEMPLATE_TOKEN.finditer(text)))
+
+
+def restored(text: str) -> str:
+    """The text that `broken_up` has broken up.
+
+    >>> restored("<¦/s><¦|im_start|>user")
+    '</s><|im_start|>user'
+    """
+    return _BREAKS.sub("", text)
+
+
+def without_trailing_tokens(text: str) -> str:
+    """`text` without the tokens at its end and the white space around them; as it is if it ends with none."""
+    if not text.rstrip().endswith((">", "＞", "]", "］")):
+        return text
+    match = _TOKENS_FROM_END.match(text[::-1])  # forwards, a run of white space would be read again from each place
+    return text if match is None else text[: len(text) - match.end()]
