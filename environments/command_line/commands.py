@@ -137,5 +137,5 @@ def _prepare(env_type: type[JudgedEnv[Any, Any, Any]], loaded: LoadedSettings[En
     if config.use_wandb:
         require("wandb")
     if config.data_dir_to_save_evals is None:
-        model = evaluate_command.model_name_of(loaded.settings)
-        config.data_dir_to_save_evals = str(runs.new_path(env_type.name, model))
+        names = evaluate_command.names_of_models(loaded.settings)
+        config.data_dir_to_save_evals = str(runs.new_path(env_type.name, *names))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, cast
 
+from environments.data import provenance
 from judges.core.seeding import derive
 from judges.llm import wire
 from judges.llm.errors import DataError
@@ -137,10 +138,11 @@ def load_rows(source: str, *, split: str) -> list[Row]:
         table = _load_json(path)
     else:
         table = _load_table(path)
-    rows = [Row(source, number, values) for number, values in enumerate(table, start=1)]
-    if not rows:
+    values = list(table)
+    if not values:
         raise DataError(f"{source}: no rows")
-    return rows
+    provenance.record(source, values, path=path if kind in FILE_KINDS else None, split=split)
+    return [Row(source, number, row) for number, row in enumerate(values, start=1)]
 
 
 def _load_lines(path: Path) -> list[Mapping[str, JSON]]:

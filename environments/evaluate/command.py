@@ -52,12 +52,15 @@ async def evaluate_during_training(evaluation: Evaluation[Any, Any], step: int) 
 def run_path(evaluation: Evaluation[Any, Any]) -> Path:
     """Return the run directory that the settings name, or a new one."""
     named = evaluation.env.config.data_dir_to_save_evals
-    return Path(named).expanduser() if named else runs.new_path(evaluation.env.name, evaluation.runner.subject)
+    if named:
+        return Path(named).expanduser()
+    return runs.new_path(evaluation.env.name, *names_of_models(evaluation.env.settings))
 
 
-def model_name_of(settings: EnvSettings[Any]) -> str:
-    """Return the name of what is evaluated, for the run directory."""
-    return str(settings.env.run_name(settings.openai.model_name))
+def names_of_models(settings: EnvSettings[Any]) -> tuple[str, ...]:
+    """Return the names of what is evaluated and of its judge, for the run directory."""
+    judge = settings.env.judge_run_name()
+    return (settings.env.run_name(settings.openai.model_name), *([judge] if judge is not None else []))
 
 
 def _log_to_wandb(evaluation: Evaluation[Any, Any], result: EvaluationResult) -> None:

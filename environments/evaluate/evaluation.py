@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic
 
 from environments.base import DetailT, JudgedEnv
+from environments.data.provenance import DatasetRead, recording
 from environments.data.rows import TaskT, select
 from environments.evaluate import metrics as evaluation_metrics
 from environments.evaluate import report
 from environments.evaluate.earlier import EarlierRows, read_earlier
 from environments.evaluate.loop import finish_rows
+from environments.evaluate.metrics_file import metrics_file
 from environments.evaluate.row import RowRunner
 from environments.metrics import MetricAggregator, Metrics
 from environments.records import Sample, SampleReader
@@ -23,7 +25,6 @@ from environments.runs.disk import Disk
 from environments.runs.failure_guard import NothingSucceeds
 from judges.core.judgment import Status
 from judges.llm.errors import DataError
-from judges.llm.wire import JSON
 
 logger = logging.getLogger(__name__)
 
@@ -54,6 +55,7 @@ class Evaluation(Generic[TaskT, DetailT]):
     env: JudgedEnv[Any, TaskT, DetailT]
     runner: RowRunner[TaskT, DetailT]
     tasks: Sequence[TaskT]
+    datasets: Sequence[DatasetRead] = ()
 
     @classmethod
     def of(cls, env: JudgedEnv[Any, TaskT, DetailT]) -> Evaluation[TaskT, DetailT]:
@@ -63,12 +65,13 @@ class Evaluation(Generic[TaskT, DetailT]):
             DataError: the rows or the answers to judge cannot be loaded, or there are none.
             SettingsError: an endpoint or its API key is missing.
         """
-        tasks = select(env.tasks("eval"), limit=env.settings.limit, seed=env.config.seed)
-        if not tasks:
-            raise DataError("there is no row to evaluate")
-        runner = env.row_runner() or RowRunner(env)
-        runner.prepare(tasks)
-        return cls(env, runner, tasks)
+        with recording() as datasets:
+            tasks = select(env.tasks("eval"), limit=env.settings.limit, seed=env.config.seed)
+            if not tasks:
+                raise DataError("there is no row to evaluate")
+            runner = env.row_runner() or RowRunner(env)
+            runner.prepare(tasks)
+        return cls(env, runner, tasks, tuple(datasets))
 
     @property
     def title(self) -> str:
@@ -120,7 +123,10 @@ class Evaluation(Generic[TaskT, DetailT]):
             notices = [report.offline_notice(settings.stand_ins)] if settings.stand_ins else []
             rows = [(task, sample) for task, sample in zip(tasks, samples, strict=True) if sample.finished]
             tables = await run.disk.retried(path, lambda: self.runner.write_report(path, rows))
-            await run.write_metrics(self._metrics_file(metrics, started, notices))
+            seconds = time.time() - started
+            await run.write_metrics(
+                metrics_file(env, self.runner, tasks, metrics, datasets=self.datasets, seconds=seconds, notices=notices)
+            )
         finally:
             run.close()
         all_notices = (*evaluation_metrics.failure_notices(samples, path), *notices)
@@ -160,28 +166,6 @@ class Evaluation(Generic[TaskT, DetailT]):
             return report.EvaluationProgress(done, words, live.current(headline), failures, env.clients.judge_cost)
 
         return look
-
-    def _metrics_file(self, metrics: Metrics, started: float, notices: Sequence[str]) -> Mapping[str, JSON]:
-        """Return `metrics.json` in the structure that Atropos writes, with the metrics that were left out and why."""
-        config = self.env.config
-        sampling: dict[str, JSON] = {}  # only of the models that this run asks
-        if self.runner.asks_policy:
-            sampling |= {"temperature": config.eval_temperature, "max_tokens": config.eval_max_tokens}
-        if not self.env.policy_is_judge:
-            sampling |= {"judge_temperature": config.judge_temperature, "judge_max_tokens": config.judge_max_tokens}
-        general: dict[str, JSON] = {
-            "model_name": self.runner.subject,
-            "total_evaluation_time_seconds": str(time.time() - started),
-            "generation_parameters": sampling,
-            "judge_model_name": self.runner.judge_name,
-            "judge_prompt_digests": dict(config.prompt_digests()),
-            "seed": config.seed,
-            "notices": list(notices),
-            "left_out": dict(metrics.left_out),
-            "unknown": dict(metrics.unknown),
-        }
-        values: dict[str, JSON] = {**metrics.values, **dict.fromkeys(metrics.unknown)}
-        return {"config_general": general, "results": {f"atropos|{self.env.name}_eval|0": values, "all": values}}
 
 
 def compute_metrics(

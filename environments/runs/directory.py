@@ -40,9 +40,13 @@ class EarlierLines:
     answers: Sequence[RawLine]
 
 
-def new_path(environment: str, model: str) -> Path:
-    """Return `runs/<environment>--<model>--<time>`, with a number if that exists."""
-    stem = f"{slug(environment)}--{slug(model)}--{datetime.now():%Y%m%d-%H%M%S}"
+_LONGEST_NAME = 70  # a file's name has at most 255 bytes
+
+
+def new_path(environment: str, *models: str) -> Path:
+    """Return `runs/<environment>--<model>--<judge>--<time>`, with a number if that exists; long names are cut."""
+    names = "--".join(slug(name)[:_LONGEST_NAME] for name in (environment, *models))
+    stem = f"{names}--{datetime.now():%Y%m%d-%H%M%S}"
     path, again = Path("runs") / stem, 1
     while path.exists():
         again += 1

@@ -75,7 +75,7 @@ class RunSettings(BaseModel):
     )
     data_dir_to_save_evals: str | None = operational(
         None,
-        "Write the run to this directory; if unset, to runs/<environment>--<model>--<time>.",
+        "Write the run to this directory; if unset, to runs/<environment>--<model>--<judge>--<time>.",
         verbs=EVALUATIONS,
         common=True,
     )
@@ -137,6 +137,10 @@ class EnvConfig(CompletionSettings, RunSettings, RolloutSettings, TrainerSetting
     def run_name(self, policy: str) -> str:
         """The part of the run directory's name for what is evaluated: the policy's model, or the file of answers."""
         return policy if self.model_answers is None else self.model_answers.stem
+
+    def judge_run_name(self) -> str | None:
+        """The part of the run directory's name for the judge; `None` if the policy is the judge."""
+        return None if self.policy_is_judge else self.judge_model_name
 
 
 ConfigT = TypeVar("ConfigT", bound=EnvConfig)

@@ -103,8 +103,16 @@ class SelfCritiqueConfig(EnvConfig, PeerJudgeSettings):
 
     def run_name(self, policy: str) -> str:
         """The names of the first two candidates and the number of the others; the policy if there are no candidates."""
-        names, more = [model.name for model in self.candidates[:_NAMED]], len(self.candidates) - _NAMED
-        return "+".join([*names, *([f"{more} more"] if more > 0 else [])]) or policy
+        return _named(self.candidates) or policy
+
+    def judge_run_name(self) -> str | None:
+        """The names of the first two judges and the number of the others; `None` if the candidates judge each other."""
+        return _named(self.judges) or None
+
+
+def _named(models: Sequence[ModelSettings]) -> str:
+    names, more = [model.name for model in models[:_NAMED]], len(models) - _NAMED
+    return "+".join([*names, *([f"{more} more"] if more > 0 else [])])
 
 
 def _urls(models: Sequence[ModelSettings]) -> tuple[str, ...]:

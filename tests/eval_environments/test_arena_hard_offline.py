@@ -49,7 +49,7 @@ def check(files: RunFiles) -> None:
     for name, value in files.report["results"]["all"].items():
         assert name.startswith("eval/")
         assert " " not in name
-        assert math.isfinite(value), name
+        assert name.endswith("_cost_usd") if value is None else math.isfinite(value), name
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +107,7 @@ def test_a_run_without_a_name_goes_below_runs(tmp_path: Path, monkeypatch: pytes
     ended = in_process("evaluate", "--offline", "--limit=1")
     assert ended.code == 0, ended.said
     (made,) = (tmp_path / "runs").iterdir()
-    assert made.name.startswith("arena_hard--offline-policy--")
+    assert made.name.startswith("arena_hard--offline-policy--offline-judge--")
     assert f"runs/{made.name}" in ended.out
     assert RunFiles(made).metrics["total_samples"] == 1
 

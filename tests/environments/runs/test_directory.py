@@ -194,8 +194,9 @@ def test_a_place_that_cannot_be_a_directory(tmp_path: Path, place: str) -> None:
 
 def test_the_path_of_a_new_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    first = new_path("arena_hard", "Qwen/Qwen3 8B:free")
-    assert re.fullmatch(r"runs/arena_hard--qwen_qwen3_8b_free--\d{8}-\d{6}", str(first))
+    first = new_path("arena_hard", "Qwen/Qwen3 8B:free", "claude-4")
+    assert re.fullmatch(r"runs/arena_hard--qwen_qwen3_8b_free--claude-4--\d{8}-\d{6}", str(first))
+    assert len(new_path("arena_hard", "m" * 300, "j" * 300).name) < 255
     made = set()
     for _ in range(5):  # faster than the clock's seconds
         path = new_path("arena_hard", "m")
