@@ -13,8 +13,6 @@ import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from aiohttp import web
-
 from judges.config.broken_pipe import quiet_at_broken_pipe
 from judges.config.help import help_page, help_requested
 from judges.config.sources import LoadedSettings, load
@@ -23,7 +21,8 @@ from judges.offline import StandIn
 from judges.server import workers
 from judges.server.core import Core
 from judges.server.http.access import Access
-from judges.server.http.app import Service, application
+from judges.server.http.app import Service
+from judges.server.http.listening import listening
 from judges.server.settings import JudgeMount, RewardServerSettings
 from judges.server.telemetry import JsonLines, telemetry
 
@@ -32,7 +31,6 @@ logger = logging.getLogger(__name__)
 PROGRAM = "python -m judges.server"
 BAD_INPUT = 2
 _GROUPS = {"judge": "judge", "server": "server", "run": "random choices"}
-_BACKLOG = 4096
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -124,14 +122,10 @@ async def _serve(loaded: LoadedSettings[RewardServerSettings]) -> None:
         stopped = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-        runner = web.AppRunner(application(service), access_log=None, shutdown_timeout=settings.drain_timeout)
-        await runner.setup()
-        try:
-            site = web.TCPSite(
-                runner, settings.host, settings.port, backlog=_BACKLOG, reuse_port=workers.is_worker() or None
-            )
-            await site.start()
-            host, port = runner.addresses[0][:2]
+        reuse_port = workers.is_worker()
+        async with listening(
+            service, settings.host, settings.port, shutdown_timeout=settings.drain_timeout, reuse_port=reuse_port
+        ) as (host, port):
             gc.collect()
             gc.freeze()  # exclude the imported libraries' objects from collections: they live until the end
             sys.stdout.write(f"judges.server listens at http://{f'[{host}]' if ':' in host else host}:{port}\n")
@@ -139,8 +133,6 @@ async def _serve(loaded: LoadedSettings[RewardServerSettings]) -> None:
             await stopped.wait()
             service.draining = True
             logger.info("stopping", extra={"fields": {"pending": service.core.pending}})
-        finally:
-            await runner.cleanup()
 
 
 def _log() -> None:

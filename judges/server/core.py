@@ -2,7 +2,8 @@
 
 Guarantees: a result within the deadline, which is a failure if the judge has not answered; equal items in flight are
 judged once; a limit on pending judgments; a judgment that outlives its request goes on, so that a repeated request
-finds its result (or, in the cache, its verdicts).
+finds its result (or, in the cache, its verdicts); an empty response costs no call: it is an invalid completion, and the
+others are judged without it.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 
 import aiohttp
 
+from judges.core.judgment import Status
 from judges.llm.cache import JudgmentCache
 from judges.llm.client import ChatClient
 from judges.llm.errors import SettingsError
@@ -32,6 +34,8 @@ __all__ = ["Core", "ItemError", "OverloadError", "RecentJudgment"]
 
 REMEMBERED = 100
 _SHOWN = 4000
+_EMPTY = failure("the completion is empty: there is nothing to judge", Status.INVALID_COMPLETION.value)
+_LATE = "the judge did not answer within the server's deadline"
 
 
 class OverloadError(Exception):
@@ -143,15 +147,33 @@ class Core:
         """
         scorer = self._scorers[mount]
         for item in items:
-            scorer.check(item)
-        keys = [item.key(mount) for item in items]
+            if item.fault is None:
+                scorer.check(item)
+        parts = [_part(scorer, item) for item in items]
+        judged = [part.item for part in parts if part.item is not None]
+        keys = [item.key(mount) for item in judged]
         fresh = {key for key in keys if key not in self._in_flight}
         if fresh and self.pending + len(fresh) > self._max_pending:
             raise OverloadError
-        tasks = [self._task(key, mount, item) for key, item in zip(keys, items, strict=True)]
+        for part, item in zip(parts, items, strict=True):
+            self._told(mount, item, part)
+        tasks = [self._task(key, mount, item) for key, item in zip(keys, judged, strict=True)]
         if tasks:
             await asyncio.wait(tasks, timeout=max(0.0, self._deadline_s - spent_s))
-        return [_result(task, item) for task, item in zip(tasks, items, strict=True)]
+        finished = iter([_result(task, item) for task, item in zip(tasks, judged, strict=True)])
+        return [part.together([] if part.item is None else next(finished)) for part in parts]
+
+    def _told(self, mount: str, item: Item, part: _Part) -> None:
+        """Count and remember the responses that no judge is asked about."""
+        for response, result in zip(item.responses, part.known, strict=True):
+            if result is not None:
+                self._remember(mount, item.prompt, response, result, 0.0)
+
+    def _remember(self, mount: str, prompt: str, response: str, result: ResponseScore, seconds: float) -> None:
+        self._on_result(mount, result)
+        self.recent.append(
+            RecentJudgment(time.time(), mount, prompt[:_SHOWN], response[:_SHOWN], result, round(seconds, 3))
+        )
 
     def _task(self, key: str, mount: str, item: Item) -> asyncio.Task[list[ResponseScore]]:
         if key not in self._in_flight:
@@ -174,14 +196,43 @@ class Core:
             results = [failure(f"{type(error).__name__}: {error}")] * len(item.responses)
         seconds = time.monotonic() - started
         for response, result in zip(item.responses, results, strict=True):
-            self._on_result(mount, result)
-            self.recent.append(
-                RecentJudgment(time.time(), mount, item.prompt[:_SHOWN], response[:_SHOWN], result, round(seconds, 3))
-            )
+            self._remember(mount, item.prompt, response, result, seconds)
         return results
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What is to be judged of an item (`None`: nothing), and the results that are known without a judge."""
+
+    item: Item | None
+    known: tuple[ResponseScore | None, ...]
+
+    def together(self, judged: Sequence[ResponseScore]) -> list[ResponseScore]:
+        """All results, in the order of the responses."""
+        rest = iter(judged)
+        return [next(rest) if result is None else result for result in self.known]
+
+
+def _part(scorer: Scorer, item: Item) -> _Part:
+    """The item without its empty responses."""
+    if item.fault is not None:
+        return _Part(None, (failure(item.fault),) * len(item.responses))
+    known = tuple(None if response.strip() else _EMPTY for response in item.responses)
+    filled = tuple(place for place, result in enumerate(known) if result is None)
+    if len(filled) == len(known):
+        return _Part(item, known)
+    if not filled:
+        return _Part(None, known)
+    rest = replace(item, responses=tuple(item.responses[place] for place in filled), places=filled)
+    try:
+        scorer.check(rest)
+    except ItemError as error:
+        alone = failure(f"{len(known) - len(filled)} of {len(known)} responses are empty; of the others: {error}")
+        return _Part(None, tuple(alone if result is None else result for result in known))
+    return _Part(rest, known)
 
 
 def _result(task: asyncio.Task[list[ResponseScore]], item: Item) -> list[ResponseScore]:
     if task.done() and not task.cancelled():
         return task.result()
-    return [failure("the judge did not answer within the server's deadline")] * len(item.responses)
+    return [failure(_LATE)] * len(item.responses)

@@ -29,6 +29,8 @@ def error_response(code: int, kind: str, message: str, request_id: str) -> web.R
     response = json_response({"error": {"type": kind, "message": message, "request_id": request_id}}, code)
     if code == 503:
         response.headers["Retry-After"] = _RETRY_AFTER_S
+    if code == 415:
+        response.headers["Accept-Encoding"] = "gzip, deflate"
     if code == 401:
         response.headers["WWW-Authenticate"] = "Bearer"
     return response

@@ -26,6 +26,8 @@ class Item:
         aspects: yes/no questions that replace the judge's own.
         baseline: the response to compare with.
         context: the text that the response should be based on.
+        places: where the responses are in the request, from 0, if empty ones were left out.
+        fault: why there is nothing to judge; no judge is called, and the responses fail with these words.
     """
 
     prompt: str
@@ -36,12 +38,15 @@ class Item:
     aspects: tuple[Aspect, ...] | None = None
     baseline: str | None = None
     context: str | None = None
+    places: tuple[int, ...] | None = None
+    fault: str | None = None
 
     def key(self, mount: str) -> str:
         """A digest, the same for equal items at the same judge."""
         aspects = None if self.aspects is None else [aspect.model_dump() for aspect in self.aspects]
         parts = [mount, self.prompt, self.responses, self.reference, self.rubric, self.levels, aspects]
-        shape = orjson.dumps([*parts, self.baseline, self.context])
+        places = [] if self.places is None else [self.places]
+        shape = orjson.dumps([*parts, self.baseline, self.context, *places])
         return hashlib.sha256(shape).hexdigest()
 
 

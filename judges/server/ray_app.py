@@ -29,11 +29,11 @@ def app(arguments: dict[str, str]) -> Any:
     Raises:
         SettingsError: a setting is wrong.
     """
-    import aiohttp.web
+    import aiohttp
     from ray import serve  # late: the extra `ray`
 
     from judges.server.command import service_of
-    from judges.server.http.app import application
+    from judges.server.http.listening import listening
 
     most = int(arguments.pop("max_replicas", _MOST_REPLICAS))
     argv = [f"--{name}={value}" for name, value in arguments.items()]
@@ -49,11 +49,11 @@ def app(arguments: dict[str, str]) -> Any:
         async def _open(self) -> None:
             loaded = load(RewardServerSettings, argv, prog="serve run")
             self._service = service_of(loaded)
-            runner = aiohttp.web.AppRunner(application(await self._service.__aenter__()), access_log=None)
-            await runner.setup()
-            site = aiohttp.web.TCPSite(runner, "127.0.0.1", 0)
-            await site.start()
-            self._url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+            service = await self._service.__aenter__()
+            drain_s = service.settings.drain_timeout
+            self._listening = listening(service, "127.0.0.1", 0, shutdown_timeout=drain_s)
+            _, port = await self._listening.__aenter__()
+            self._url = f"http://127.0.0.1:{port}"
             self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
 
         async def __call__(self, request: Any) -> Any:

@@ -17,7 +17,7 @@ from judges.core.judgment import Judgment
 from judges.core.seeding import generator
 from judges.llm.client import ChatClient
 from judges.pairwise.judge import ChoiceCase, choice_judge
-from judges.pairwise.prompt import FEWEST_CHOICES, MOST_CHOICES
+from judges.pairwise.prompt import FEWEST_CHOICES, LETTERS, MOST_CHOICES
 from judges.peers.judge import DEFAULT_RUBRIC, SCALE, PeerCase, peer_judge
 from judges.rubrics.judge import RubricCase, rubric_judge
 from judges.rubrics.prompt import Rubric
@@ -199,7 +199,11 @@ class ChoiceScorer:
             raise ItemError(f"responses: expected {FEWEST_CHOICES} to {MOST_CHOICES}, found {len(item.responses)}")
 
     async def score(self, item: Item) -> list[ResponseScore]:
-        """Judge the responses, in an order that depends on the seed and the item only."""
+        """Judge the responses, in an order that depends on the seed and the item only.
+
+        The judge's letters are those of its order: the explanation begins with what they stand for, and each result has
+        the `position` (from 1) at which the judge saw its response.
+        """
         order = list(range(len(item.responses)))
         generator(self._seed, item.key("choice"), "order").shuffle(order)
         case = ChoiceCase(item.prompt, tuple(item.responses[number] for number in order))
@@ -207,11 +211,27 @@ class ChoiceScorer:
         if judgment.score is None or judgment.detail is None or judgment.detail.best is None:
             return [response_score([judgment], None, {}) for _ in order]
         best = order[judgment.detail.best]
+        explanation = f"{_letters(item, order)}\n\n{judgment.explanation}"
         judgments = [
-            replace(judgment, score=float(number == best), label="best" if number == best else "not the best")
+            replace(
+                judgment,
+                score=float(number == best),
+                label="best" if number == best else "not the best",
+                explanation=explanation,
+            )
             for number in range(len(order))
         ]
-        return [response_score([of_response], of_response.score, {}) for of_response in judgments]
+        return [
+            response_score([of_response], of_response.score, {"position": float(order.index(number) + 1)})
+            for number, of_response in enumerate(judgments)
+        ]
+
+
+def _letters(item: Item, order: Sequence[int]) -> str:
+    """What the judge's letters stand for, in the order of the caller."""
+    places = range(len(order)) if item.places is None else item.places
+    named = (f"{letter} is responses[{places[number]}]" for letter, number in zip(LETTERS, order, strict=False))
+    return f"In the judge's order {', '.join(named)}."
 
 
 _SCORERS: Mapping[JudgeKind, Callable[[ChatClient, JudgeMount], Scorer]] = {

@@ -22,6 +22,7 @@ from judges.llm.urls import is_loopback
 from judges.pairwise.settings import ChoiceJudgeSettings
 from judges.peers.settings import PeerJudgeSettings
 from judges.rubrics.settings import RubricJudgeSettings
+from judges.server.answers import FailureAnswers, OnFailure
 
 JudgeKind = Literal["rubric", "aspect", "peer", "arena_hard", "choice"]
 _NAME = r"^[a-z0-9][a-z0-9_-]{0,63}$"
@@ -131,14 +132,36 @@ class RewardServerSettings(SourcedSettings, JudgeMount):
         "Send this score if the judge fails, in protocols that need a number (OpenRLHF, slime).",
         allow_inf_nan=False,
     )
+    invalid_completion_score: float = setting(
+        0.0,
+        "Send this score for an empty completion, in protocols that need a number (OpenRLHF, slime, NeMo Gym); no "
+        "judge is asked about it.",
+        allow_inf_nan=False,
+    )
+    on_failure: OnFailure = setting(
+        "sidecar",
+        "Tell NeMo Gym of a failed judge in this form. sidecar: HTTP 200 with mask_sample and _ng_failure_class, which "
+        "its collector and its trainers leave out. http: HTTP 503 without a reward, for clients that know no other.",
+    )
     max_pending: int = setting(
         10_000, "Refuse requests with 503 while this many judgments are in flight or queued.", ge=1
     )
     max_body_mb: float = setting(8.0, "Refuse request bodies larger than this many megabytes, with 413.", gt=0)
+    max_aggregate_mb: float = setting(
+        256.0, "Take bodies of /aggregate_metrics, which hold a whole run, up to this many megabytes.", gt=0
+    )
+    max_connections: int = setting(4096, "Keep at most this many connections open; further ones get 503.", ge=1)
+    header_timeout: float = setting(
+        10.0, "Close a new connection whose first request's head takes longer than this many seconds, with 408.", gt=0
+    )
     body_timeout: float = setting(
         30.0, "Refuse a request whose body takes longer than this many seconds to arrive, with 408.", gt=0
     )
     drain_timeout: float = setting(110.0, "On SIGTERM, wait up to this many seconds for requests in flight.", ge=0)
+
+    def failure_answers(self) -> FailureAnswers:
+        """What is sent where there is no score."""
+        return FailureAnswers(self.fallback_score, self.invalid_completion_score, self.on_failure)
 
     def check_access(self) -> None:
         """Check that a server which other machines can reach has tokens, or is meant to have none.

@@ -11,15 +11,17 @@ from typing import Any
 from aiohttp import web
 
 from judges.llm.wire import JSON
+from judges.server.answers import FailureAnswers
 from judges.server.core import Core, ItemError, OverloadError
 from judges.server.errors import RequestError, json_response
 from judges.server.http import openapi, page
 from judges.server.http.access import Access
 from judges.server.http.bodies import read_object, validated
-from judges.server.http.middleware import Handler, around
-from judges.server.protocols.base import Adapter
+from judges.server.http.middleware import NOTE, Handler, around
+from judges.server.protocols.base import Adapter, ProtocolReply
 from judges.server.protocols.native import Native, result_json
-from judges.server.protocols.nemo_gym import AggregateBody, NemoGym, aggregate
+from judges.server.protocols.nemo_gym import NemoGym
+from judges.server.protocols.nemo_gym_metrics import AggregateBody, aggregate
 from judges.server.protocols.openrlhf import OpenRLHF
 from judges.server.protocols.slime import Slime
 from judges.server.settings import JudgeMount, RewardServerSettings
@@ -43,8 +45,7 @@ class Service:
 
 def application(service: Service) -> web.Application:
     """The application with its routes."""
-    limit = int(service.settings.max_body_mb * 1024 * 1024)
-    app = web.Application(middlewares=[around(service.access)], client_max_size=limit)
+    app = web.Application(middlewares=[around(service.access)])
     app.router.add_get("/", page.handler)
     app.router.add_get("/healthz", _health)
     app.router.add_get("/readyz", _ready(service))
@@ -63,25 +64,18 @@ def application(service: Service) -> web.Application:
 
 def _scoring(service: Service, mount: str, adapter: Adapter[Any]) -> Handler:
     """The handler of one protocol for one judge."""
+    answers = service.settings.failure_answers()
 
     async def score(request: web.Request) -> web.StreamResponse:
-        started, code = time.monotonic(), 500
+        started, code, judge = time.monotonic(), 500, mount
         try:
-            if service.draining:
-                raise RequestError(503, "draining", "the server is about to stop")
             raw = await read_object(request, service.settings)
-            body = validated(adapter.body, raw)
             try:
-                items = adapter.items(body, raw)
-            except ValueError as error:
-                raise RequestError(422, "invalid", str(error)) from error
-            try:
-                results = await service.core.score(mount, items, spent_s=time.monotonic() - started)
-            except ItemError as error:
-                raise RequestError(422, "unusable", str(error)) from error
-            except OverloadError as error:
-                raise RequestError(503, "overloaded", "too many judgments are under way; try again") from error
-            reply = adapter.reply(body, raw, results, fallback=service.settings.fallback_score)
+                judge = _named(service, adapter.mount_of(raw), mount)
+                reply = await _reply(service, judge, adapter, raw, answers, started)
+            except RequestError as refused:
+                reply = adapter.refused(raw, refused, answers)
+            NOTE.set(reply.failed)
             response = json_response(reply.body)
             response.headers.update(reply.headers)
             code = 200
@@ -93,9 +87,50 @@ def _scoring(service: Service, mount: str, adapter: Adapter[Any]) -> Handler:
             code = _CALLER_LEFT
             raise
         finally:
-            service.telemetry.requested(mount, adapter.name, code, time.monotonic() - started)
+            service.telemetry.requested(judge, adapter.name, code, time.monotonic() - started)
 
     return score
+
+
+async def _reply(
+    service: Service,
+    mount: str,
+    adapter: Adapter[Any],
+    raw: Mapping[str, JSON],
+    answers: FailureAnswers,
+    started: float,
+) -> ProtocolReply:
+    """The answer to a body.
+
+    Raises:
+        RequestError: it cannot be judged, or the protocol tells of a failed judge by an HTTP status.
+    """
+    if service.draining:
+        raise RequestError(503, "draining", "the server is about to stop")
+    body = validated(adapter.body, raw)
+    try:
+        items = adapter.items(body, raw)
+    except ValueError as error:
+        raise RequestError(422, "invalid", str(error)) from error
+    try:
+        results = await service.core.score(mount, items, spent_s=time.monotonic() - started)
+    except ItemError as error:
+        raise RequestError(422, "unusable", str(error)) from error
+    except OverloadError as error:
+        raise RequestError(503, "overloaded", "too many judgments are under way; try again") from error
+    return adapter.reply(body, raw, results, answers)
+
+
+def _named(service: Service, named: str | None, default: str) -> str:
+    """The judge that a body names, or the one of the path.
+
+    Raises:
+        RequestError: there is no such judge.
+    """
+    if named is None or named in service.mounts:
+        return default if named is None else named
+    known = ", ".join(name for name in service.mounts if name) or "none"
+    raise RequestError(422, "invalid", f"judge_mount: there is no judge {named!r}; mounted are: {known}")
 
 
 async def _health(request: web.Request) -> web.StreamResponse:
@@ -154,8 +189,9 @@ def _seed_session(service: Service) -> Handler:
 
 def _aggregate(service: Service) -> Handler:
     async def aggregated(request: web.Request) -> web.StreamResponse:
-        raw = await read_object(request, service.settings)
-        return json_response(aggregate(validated(AggregateBody, raw)))
+        raw = await read_object(request, service.settings, max_mb=service.settings.max_aggregate_mb)
+        body = validated(AggregateBody, raw)
+        return json_response(await asyncio.to_thread(aggregate, body))
 
     return aggregated
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import zlib
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from aiohttp import web
@@ -18,23 +19,40 @@ from judges.server.settings import RewardServerSettings
 BodyT = TypeVar("BodyT", bound=BaseModel)
 
 _SHOWN_ERRORS = 5
+_ENCODINGS: Mapping[str, int] = {"identity": 0, "gzip": 31, "deflate": 15}
+"""The known encodings of bodies, with zlib's name for each (window bits)."""
 
 
-async def read_object(request: web.Request, settings: RewardServerSettings) -> Mapping[str, JSON]:
+async def read_object(
+    request: web.Request, settings: RewardServerSettings, *, max_mb: float | None = None
+) -> Mapping[str, JSON]:
     """The body as a JSON object.
 
+    Args:
+        request: the request, whose body aiohttp has not decompressed.
+        settings: with the limits of time and size.
+        max_mb: the largest body in megabytes, compressed or not; by default, that of the settings.
+
     Raises:
-        RequestError: it is late, too large, incomplete, or no JSON object.
+        RequestError: it is late, too large, incomplete, encoded in an unknown way, or no JSON object.
     """
+    encoding = request.headers.get("Content-Encoding", "identity").strip().lower()
+    if encoding not in _ENCODINGS:
+        reason = f"Content-Encoding {encoding[:40]!r} is not known; expected {', '.join(_ENCODINGS)}"
+        raise RequestError(415, "unsupported", reason, is_unread=True)
+    limit_mb = settings.max_body_mb if max_mb is None else max_mb
+    limit = int(limit_mb * 1024 * 1024)
     try:
-        data = await asyncio.wait_for(request.read(), settings.body_timeout)
+        data = await asyncio.wait_for(_read(request, limit), settings.body_timeout)
+        data = _decompressed(data, encoding, limit)
     except asyncio.TimeoutError:
         reason = f"the body did not come within {settings.body_timeout:g} seconds"
         raise RequestError(408, "timeout", reason, is_unread=True) from None
-    except web.HTTPRequestEntityTooLarge:
-        reason = f"the body is larger than {settings.max_body_mb:g} MB (--max_body_mb)"
+    except _TooLargeError:
+        setting = "--max_body_mb" if max_mb is None else "--max_aggregate_mb"
+        reason = f"the body is larger than {limit_mb:g} MB ({setting})"
         raise RequestError(413, "too_large", reason, is_unread=True) from None
-    except web.RequestPayloadError as error:
+    except (web.RequestPayloadError, zlib.error) as error:
         reason = "the body could not be read: it ends early, or is not compressed as its Content-Encoding says"
         raise RequestError(400, "malformed", reason, is_unread=True) from error
     try:
@@ -46,6 +64,39 @@ async def read_object(request: web.Request, settings: RewardServerSettings) -> M
     return value
 
 
+class _TooLargeError(Exception):
+    """The body is larger than allowed."""
+
+
+async def _read(request: web.Request, limit: int) -> bytes:
+    if (request.content_length or 0) > limit:
+        raise _TooLargeError
+    data = bytearray()
+    while chunk := await request.content.readany():
+        data += chunk
+        if len(data) > limit:
+            raise _TooLargeError
+    return bytes(data)
+
+
+def _decompressed(data: bytes, encoding: str, limit: int) -> bytes:
+    """The body without its encoding.
+
+    Raises:
+        zlib.error: it is not compressed so.
+        _TooLargeError: it is larger than `limit`.
+    """
+    if encoding == "identity":
+        return data
+    reader = zlib.decompressobj(_ENCODINGS[encoding])
+    plain = reader.decompress(data, limit + 1)
+    if len(plain) > limit:
+        raise _TooLargeError
+    if not reader.eof:
+        raise zlib.error("the compressed body ends early")
+    return plain
+
+
 def validated(model: type[BodyT], raw: Mapping[str, JSON]) -> BodyT:
     """The object as an instance of `model`.
 
@@ -55,13 +106,42 @@ def validated(model: type[BodyT], raw: Mapping[str, JSON]) -> BodyT:
     try:
         return model.model_validate(raw)
     except ValidationError as error:
-        reasons = [_explained(wrong, model) for wrong in error.errors()[:_SHOWN_ERRORS]]
-        raise RequestError(422, "invalid", "; ".join(reasons)) from error
+        raise RequestError(422, "invalid", "; ".join(_explained(error.errors(), model, raw))) from error
 
 
-def _explained(wrong: ErrorDetails, model: type[BaseModel]) -> str:
-    """One validation error: field and reason; for an unknown field, the known ones."""
-    place = ".".join(map(str, wrong["loc"])) or "body"
-    if wrong["type"] == "extra_forbidden" and len(wrong["loc"]) == 1:
-        return f"{place}: unknown field; expected {', '.join(model.model_fields)}"
-    return f"{place}: {wrong['msg']}"
+def _explained(errors: Sequence[ErrorDetails], model: type[BaseModel], raw: JSON) -> list[str]:
+    """The errors by place. Where a field may be of several kinds, those of the kind that fits best are told."""
+    reasons: dict[tuple[str | int, ...], list[str]] = {}
+    for wrong in errors:
+        known = reasons.setdefault(_place(wrong, raw), [])
+        if wrong["msg"] not in known:
+            known.append(wrong["msg"])
+    deepest = [place for place in reasons if not any(_is_within(other, place) for other in reasons)]
+    explained = []
+    for place in deepest[:_SHOWN_ERRORS]:
+        name = ".".join(map(str, place)) or "body"
+        if len(place) == 1 and any(wrong["type"] == "extra_forbidden" and wrong["loc"] == place for wrong in errors):
+            explained.append(f"{name}: unknown field; expected {', '.join(model.model_fields)}")
+        else:
+            explained.append(f"{name}: {' or '.join(reasons[place])}")
+    return explained
+
+
+def _place(wrong: ErrorDetails, raw: JSON) -> tuple[str | int, ...]:
+    """Where in the body the error is: pydantic's place without the names of the kinds that it has tried."""
+    place: list[str | int] = []
+    at: JSON = raw
+    last = len(wrong["loc"]) - 1
+    for number, part in enumerate(wrong["loc"]):
+        if isinstance(at, Mapping) and part in at:
+            at = at[str(part)]
+        elif isinstance(at, list) and isinstance(part, int) and part < len(at):
+            at = at[part]
+        elif not (number == last and wrong["type"] == "missing"):
+            continue
+        place.append(part)
+    return tuple(place)
+
+
+def _is_within(inner: tuple[str | int, ...], outer: tuple[str | int, ...]) -> bool:
+    return len(inner) > len(outer) > 0 and inner[: len(outer)] == outer

@@ -7,6 +7,7 @@ import logging
 import time
 import uuid
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 
 from aiohttp import web
 from aiohttp.typedefs import Middleware
@@ -18,6 +19,8 @@ logger = logging.getLogger(__name__)
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
+NOTE: ContextVar[str | None] = ContextVar("note", default=None)
+"""Why an answer with status 200 holds no score; for the log."""
 REQUEST_ID = "X-Request-Id"
 _LONGEST_REQUEST_ID = 64
 _OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/openapi.json"})
@@ -29,6 +32,7 @@ def around(access: Access) -> Middleware:
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
         started = time.monotonic()
+        NOTE.set(None)
         request_id = _request_id(request)
         caller: str | None = None
         try:
@@ -48,7 +52,7 @@ def around(access: Access) -> Middleware:
             logger.exception("a request failed", extra={"fields": {"request_id": request_id, "path": request.path}})
             response = error_response(500, "internal", "the server failed; its log has the request id", request_id)
         response.headers[REQUEST_ID] = request_id
-        fields = {
+        fields: dict[str, object] = {
             "request_id": request_id,
             "caller": caller,
             "method": request.method,
@@ -56,6 +60,8 @@ def around(access: Access) -> Middleware:
             "code": response.status,
             "ms": round(1000 * (time.monotonic() - started), 1),
         }
+        if (failed := NOTE.get()) is not None:
+            fields["failed"] = failed
         logger.info("request", extra={"fields": fields})
         return response
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from judges.llm.wire import JSON
 from judges.server.protocols.base import Adapter
-from judges.server.protocols.nemo_gym import AggregateBody
+from judges.server.protocols.nemo_gym_metrics import AggregateBody
 from judges.server.settings import JudgeMount
 
 _REF = "#/components/schemas/{model}"
@@ -131,7 +131,7 @@ def _operation(
     errors = {
         *codes,
         *(() if open_to_all else ("401",)),
-        *(("400", "408", "413", "422", "503") if body is not None else ()),
+        *(("400", "408", "413", "415", "422", "503") if body is not None else ()),
     }
     error: JSON = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
     operation: dict[str, JSON] = {

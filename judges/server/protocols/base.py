@@ -1,14 +1,17 @@
-"""The interface of an adapter, and the types that several adapters share."""
+"""The base class of adapters, and the types that several adapters share."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias, TypeVar
+from typing import Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
 from judges.llm.wire import JSON
+from judges.server.answers import FailureAnswers
+from judges.server.errors import RequestError
 from judges.server.items import Item, ResponseScore
 
 
@@ -20,53 +23,24 @@ class RequestBody(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class ProtocolReply:
-    """A response: JSON body and additional headers."""
+    """A response: JSON body and additional headers; `failed` says in the log why it holds no score."""
 
     body: JSON
     headers: Mapping[str, str] = field(default_factory=dict)
-
-
-class ChatTurn(BaseModel):
-    """A message of a conversation, of which only the text is used."""
-
-    model_config = ConfigDict(extra="ignore", strict=True)
-
-    role: str
-    content: str | list[dict[str, object]] | None = None
-
-    @property
-    def text(self) -> str:
-        """The text; of several parts, their texts joined."""
-        if isinstance(self.content, list):
-            parts = (part.get("text") for part in self.content)
-            return "".join(part for part in parts if isinstance(part, str))
-        return self.content or ""
-
-
-TextOrMessages: TypeAlias = str | list[ChatTurn]
-
-
-def text_of(conversation: TextOrMessages) -> str:
-    """A conversation as one text: the only user turn, or all turns with their roles."""
-    if isinstance(conversation, str):
-        return conversation
-    filled = [turn for turn in conversation if turn.text]
-    asked = [turn for turn in filled if turn.role == "user"]
-    if len(asked) == 1 and all(turn.role in ("user", "system", "developer") for turn in filled):
-        return asked[0].text
-    return "\n\n".join(f"{turn.role}: {turn.text}" for turn in filled)
+    failed: str | None = None
 
 
 BodyT = TypeVar("BodyT", bound=BaseModel)
 
 
-class Adapter(Protocol[BodyT]):
+class Adapter(ABC, Generic[BodyT]):
     """One protocol: name, path, body model, and both conversions."""
 
     name: str
     path: str
     body: type[BodyT]
 
+    @abstractmethod
     def items(self, body: BodyT, raw: Mapping[str, JSON]) -> list[Item]:
         """The items to score.
 
@@ -74,7 +48,28 @@ class Adapter(Protocol[BodyT]):
             ValueError: the body is not usable; the message says why.
         """
 
+    @abstractmethod
     def reply(
-        self, body: BodyT, raw: Mapping[str, JSON], results: Sequence[Sequence[ResponseScore]], *, fallback: float
+        self,
+        body: BodyT,
+        raw: Mapping[str, JSON],
+        results: Sequence[Sequence[ResponseScore]],
+        answers: FailureAnswers,
     ) -> ProtocolReply:
-        """The response body for the results: one for each response of each item."""
+        """The response body for the results: one for each response of each item.
+
+        Raises:
+            RequestError: the protocol tells of a failure by an HTTP status.
+        """
+
+    def mount_of(self, raw: Mapping[str, JSON]) -> str | None:
+        """The judge that the body itself names, for callers that cannot choose a path; `None` for the path's."""
+        return None
+
+    def refused(self, raw: Mapping[str, JSON], error: RequestError, answers: FailureAnswers) -> ProtocolReply:
+        """The answer to a request that is not judged: its error, unless the caller needs another form.
+
+        Raises:
+            RequestError: the error.
+        """
+        raise error

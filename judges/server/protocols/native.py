@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from typing_extensions import Self
 
 from judges.aspects.prompt import Aspect, aspects_of
 from judges.llm.wire import JSON
+from judges.server.answers import FailureAnswers
 from judges.server.items import Item, ResponseScore
-from judges.server.protocols.base import ProtocolReply, TextOrMessages, text_of
+from judges.server.protocols.base import Adapter, ProtocolReply
+from judges.server.protocols.turns import TextOrMessages, answer_of, text_of
 
 _LONGEST_SCORE = 9
+
+RubricField: TypeAlias = str | dict[str, object] | None
+"""A rubric in a request: text, or an object of `criteria` and `score1_description`, …; see `rubric_of`."""
 
 
 class ScoreBody(BaseModel):
@@ -35,7 +41,7 @@ class ScoreBody(BaseModel):
     response: TextOrMessages | None = None
     responses: list[TextOrMessages] | None = Field(default=None, max_length=256)
     reference: str | None = None
-    rubric: str | dict[str, str] | None = None
+    rubric: RubricField = None
     aspects: list[Aspect] | None = Field(default=None, min_length=1)
     baseline: str | None = None
     context: str | list[str] | None = None
@@ -52,29 +58,34 @@ class ScoreBody(BaseModel):
         return self
 
 
-def rubric_of(value: str | Mapping[str, str] | None) -> tuple[str | None, tuple[tuple[int, str], ...]]:
+def rubric_of(value: str | Mapping[str, object] | None) -> tuple[str | None, tuple[tuple[int, str], ...]]:
     """The criteria and levels of a rubric, from text or from an object.
 
     Raises:
-        ValueError: the object has no criteria, or a level that is no number.
+        ValueError: the object has no criteria, a field that is neither these nor a level, or one that is not text.
     """
     if value is None or isinstance(value, str):
         return value or None, ()
-    if "criteria" not in value:
-        raise ValueError("rubric: expected text, or an object with criteria")
     levels: list[tuple[int, str]] = []
     for name, text in value.items():
         level = name.removeprefix("score").removesuffix("_description")
-        if name == "criteria":
-            continue
-        is_score = level.isascii() and level.removeprefix("-").isdecimal() and len(level) <= _LONGEST_SCORE
-        if f"score{level}_description" != name or not is_score:
-            raise ValueError(f"rubric.{name}: expected criteria and score1_description, score2_description …")
-        levels.append((int(level), text))
-    return value["criteria"], tuple(levels)
+        is_score = level.removeprefix("-").isascii() and level.removeprefix("-").isdigit()
+        if name != "criteria" and (f"score{level}_description" != name or not is_score or len(level) > _LONGEST_SCORE):
+            raise ValueError(
+                f"rubric.{name}: unknown field; expected criteria and score1_description, score2_description … "
+                "(the scale is a setting of the server: --scale_min, --scale_max)"
+            )
+        if not isinstance(text, str):
+            raise ValueError(f"rubric.{name}: expected text, found {type(text).__name__}")
+        if name != "criteria":
+            levels.append((int(level), text))
+    criteria = value.get("criteria")
+    if not isinstance(criteria, str):
+        raise ValueError("rubric: expected text, or an object with criteria")
+    return criteria, tuple(levels)
 
 
-class Native:
+class Native(Adapter[ScoreBody]):
     """`POST /v1/score`."""
 
     name = "native"
@@ -88,7 +99,7 @@ class Native:
         context = "\n".join(body.context) if isinstance(body.context, list) else body.context
         item = Item(
             prompt=text_of(body.prompt),
-            responses=tuple(text_of(response) for response in responses),
+            responses=tuple(answer_of(response) for response in responses),
             reference=body.reference or None,
             rubric=rubric,
             levels=levels,
@@ -99,7 +110,11 @@ class Native:
         return [item] if item.responses else []
 
     def reply(
-        self, body: ScoreBody, raw: Mapping[str, JSON], results: Sequence[Sequence[ResponseScore]], *, fallback: float
+        self,
+        body: ScoreBody,
+        raw: Mapping[str, JSON],
+        results: Sequence[Sequence[ResponseScore]],
+        answers: FailureAnswers,
     ) -> ProtocolReply:
         """The result of one response, or `results` of several."""
         if body.responses is not None:

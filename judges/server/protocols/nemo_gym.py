@@ -1,25 +1,41 @@
 """NeMo Gym's resources server: `/seed_session`, `/verify`, `/aggregate_metrics`, `/reverify_mode`.
 
-A failed judge is reported by `_ng_failure_class`: the collector leaves such a row out and tries it again.
+A failed judge is reported in the row (`on_failure=sidecar`): `_ng_failure_class`, by which the collector leaves the
+row out and tries it again, and `mask_sample`, by which trainers leave it out of the loss. Clients that know neither
+take `on_failure=http`: HTTP 503 without a reward. An HTTP error ends NeMo Gym's whole collection; therefore in the
+first form a row that cannot be judged is a failed row, too, and not an error.
 
 Source: NeMo Gym 0.5.
 """
 
 from __future__ import annotations
 
-import math
-import statistics
 from collections.abc import Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict
 
 from judges.llm import wire
 from judges.llm.wire import JSON
+from judges.server.answers import FailureAnswers, is_failed, is_invalid
+from judges.server.errors import RequestError
 from judges.server.items import Item, ResponseScore
-from judges.server.protocols.base import ChatTurn, ProtocolReply, RequestBody, TextOrMessages, text_of
-from judges.server.protocols.native import rubric_of
+from judges.server.protocols.base import Adapter, ProtocolReply, RequestBody
+from judges.server.protocols.native import RubricField, rubric_of
+from judges.server.protocols.turns import transcript, turn_of_item
 
 FAILURE = "_ng_failure_class"
+JUDGE_FAILED = "judge_failed"
+"""The class that `gym eval reverify --judge-failed-only` takes."""
+INVALID_ROW = "invalid_row"
+"""The class of a row that no judge can score: another rollout of it would fail the same way."""
+MOUNT = "judge_mount"
+"""The field of a row that names the judge, since a resources server's address has no path."""
+
+_OF_AN_EARLIER_ANSWER = frozenset(
+    {"reward", "reward_components", "mask_sample", "failure_kind", "failure_reason", "invalid_completion"}
+)
+_EARLIER_FAILURE = "_ng_failure_"
+_DATA_FAULTS = frozenset({"invalid", "unusable"})
 
 
 class CreateParams(BaseModel):
@@ -27,25 +43,15 @@ class CreateParams(BaseModel):
 
     model_config = ConfigDict(extra="ignore", strict=True)
 
-    input: TextOrMessages
-
-
-class OutputItem(BaseModel):
-    """An item of a response: a message, or reasoning or a tool call, which are not judged."""
-
-    model_config = ConfigDict(extra="ignore", strict=True)
-
-    type: str = "message"
-    role: str = "assistant"
-    content: str | list[dict[str, object]] | None = None
+    input: str | list[dict[str, object]]
 
 
 class PolicyResponse(BaseModel):
-    """The response of the policy."""
+    """The response of the policy: messages, reasoning, tool calls and their outputs."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
 
-    output: list[OutputItem]
+    output: list[dict[str, object]]
 
 
 class VerifyBody(RequestBody):
@@ -55,10 +61,11 @@ class VerifyBody(RequestBody):
     response: PolicyResponse
     question: str | None = None
     reference_answer: str | None = None
-    rubric: str | dict[str, str] | None = None
+    rubric: RubricField = None
+    judge_mount: str | None = None
 
 
-class NemoGym:
+class NemoGym(Adapter[VerifyBody]):
     """`POST /verify`."""
 
     name = "nemo_gym"
@@ -66,7 +73,7 @@ class NemoGym:
     body = VerifyBody
 
     def items(self, body: VerifyBody, raw: Mapping[str, JSON]) -> list[Item]:
-        """The last message's text as the response; the row's question, else the input, as the prompt.
+        """The text of the last message as the response; the row's question, else the input, as the prompt.
 
         Raises:
             ValueError: the row cannot be echoed as JSON.
@@ -75,57 +82,96 @@ class NemoGym:
             wire.dumps(raw)
         except (TypeError, RecursionError) as error:
             raise ValueError(f"the row cannot be echoed: {type(error).__name__}: {error}") from error
-        messages = [item for item in body.response.output if item.type == "message" and item.role == "assistant"]
-        answer = ChatTurn(role="assistant", content=messages[-1].content).text if messages else ""
         rubric, levels = rubric_of(body.rubric)
-        prompt = body.question if body.question is not None else text_of(body.responses_create_params.input)
-        return [Item(prompt, (answer,), reference=body.reference_answer or None, rubric=rubric, levels=levels)]
+        asked = body.responses_create_params.input
+        prompt = asked if isinstance(asked, str) else transcript([turn_of_item(item) for item in asked])
+        return [
+            Item(
+                prompt if body.question is None else body.question,
+                (_final_answer(body.response.output),),
+                reference=body.reference_answer or None,
+                rubric=rubric,
+                levels=levels,
+            )
+        ]
 
     def reply(
-        self, body: VerifyBody, raw: Mapping[str, JSON], results: Sequence[Sequence[ResponseScore]], *, fallback: float
+        self,
+        body: VerifyBody,
+        raw: Mapping[str, JSON],
+        results: Sequence[Sequence[ResponseScore]],
+        answers: FailureAnswers,
     ) -> ProtocolReply:
-        """The request's fields with the reward and its components, or with the failure's class."""
+        """The row with the reward and its components, or with what says that there is none.
+
+        Raises:
+            RequestError: the judge failed, and that is to be told by HTTP.
+        """
         result = results[0][0]
-        echo = dict(raw)
-        if result.score is None:
-            echo |= {"reward": 0.0, FAILURE: result.status, "_ng_failure_judge_error": result.explanation}
-            return ProtocolReply(echo)
+        if is_failed(result):
+            if answers.on_failure == "http":
+                raise RequestError(503, JUDGE_FAILED, f"{result.status}: {result.explanation}")
+            return _failed_row(raw, JUDGE_FAILED, kind=result.status, reason=result.explanation)
+        row = _without_earlier_answer(raw)
+        if is_invalid(result):
+            reward = answers.invalid_completion_score
+            row |= {"reward": reward, "reward_components": {}, "invalid_completion": True}
+            return ProtocolReply(row, failed=result.status)
         components: dict[str, JSON] = {**result.components} or {"score": result.score}
-        return ProtocolReply({**echo, "reward": result.score, "reward_components": components})
+        # Metrics are taken from numbers at the top level only; a field of the row keeps its name.
+        numbers = {(f"judge_{name}" if name in row else name): value for name, value in components.items()}
+        return ProtocolReply({**row, **numbers, "reward": result.score, "reward_components": components})
+
+    def mount_of(self, raw: Mapping[str, JSON]) -> str | None:
+        """The row's `judge_mount`."""
+        named = raw.get(MOUNT)
+        return named if isinstance(named, str) else None
+
+    def refused(self, raw: Mapping[str, JSON], error: RequestError, answers: FailureAnswers) -> ProtocolReply:
+        """A failed row, unless failures are told by HTTP.
+
+        Raises:
+            RequestError: the error, with `on_failure=http`.
+        """
+        if answers.on_failure == "http":
+            raise error
+        cause = INVALID_ROW if error.kind in _DATA_FAULTS else JUDGE_FAILED
+        kind = INVALID_ROW if cause == INVALID_ROW else error.kind
+        return _failed_row(raw, cause, kind=kind, reason=error.message)
 
 
-class AggregateBody(RequestBody):
-    """Verified rollouts, to be aggregated."""
+def _final_answer(output: Sequence[Mapping[str, object]]) -> str:
+    """The text of the last message; empty without one, or if it has no text (a refusal)."""
+    turns = [turn_of_item(item) for item in output if item.get("type", "message") == "message"]
+    own = [turn.text for turn in turns if turn.role == "assistant"]
+    return own[-1] if own else ""
 
-    verify_responses: list[dict[str, object]]
+
+def _without_earlier_answer(raw: Mapping[str, JSON]) -> dict[str, JSON]:
+    """The request's fields without those of an earlier answer, which a row that is verified again still has."""
+    earlier = raw.get("reward_components")
+    stale = _OF_AN_EARLIER_ANSWER | set(earlier if isinstance(earlier, Mapping) else ())
+    return {name: value for name, value in raw.items() if name not in stale and not name.startswith(_EARLIER_FAILURE)}
 
 
-def aggregate(body: AggregateBody) -> dict[str, JSON]:
-    """Means of the reward and of each component over the judged rollouts, and the number of failed ones."""
-    judged = [rollout for rollout in body.verify_responses if FAILURE not in rollout]
-    rewards = [reward for rollout in judged if (reward := _number(rollout.get("reward"))) is not None]
-    metrics: dict[str, JSON] = {
-        "num_responses": len(body.verify_responses),
-        "num_failed": len(body.verify_responses) - len(judged),
+def _failed_row(raw: Mapping[str, JSON], cause: str, *, kind: str, reason: str) -> ProtocolReply:
+    row: dict[str, JSON] = {name: value for name, value in _without_earlier_answer(raw).items() if _is_json(value)}
+    row |= {
+        "reward": 0.0,
+        "mask_sample": True,
+        "failure_kind": kind,
+        "failure_reason": reason,
+        FAILURE: cause,
+        "_ng_failure_judge_error": reason,
     }
-    if rewards:
-        metrics["mean_reward"] = statistics.mean(rewards)
-    by_name: dict[str, list[float]] = {}
-    for rollout in judged:
-        components = rollout.get("reward_components")
-        for name, value in components.items() if isinstance(components, Mapping) else ():
-            if (number := _number(value)) is not None:
-                by_name.setdefault(str(name), []).append(number)
-    for name, values in by_name.items():
-        metrics[f"mean_{name}"] = statistics.mean(values)
-    return metrics
+    if cause == INVALID_ROW:
+        row["_ng_failure_terminal"] = True
+    return ProtocolReply(row, failed=kind)
 
 
-def _number(value: object) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
+def _is_json(value: JSON) -> bool:
     try:
-        number = float(value)
-    except OverflowError:
-        return None
-    return number if math.isfinite(number) else None
+        wire.dumps(value)
+    except (TypeError, RecursionError):
+        return False
+    return True

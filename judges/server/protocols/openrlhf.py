@@ -1,14 +1,14 @@
 """OpenRLHF's remote reward: `POST /get_reward`.
 
 A missing reward would end its training run: for a failed judge the fallback is sent, flagged in
-`extra_logs.judge_failed`.
+`extra_logs.judge_failed`. So is a query in which the response cannot be told from the prompt. An empty response gets
+`invalid_completion_score`, flagged in `extra_logs.invalid_completion`, and costs no call.
 
 Source: OpenRLHF 0.11, its remote reward model client.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 
 from pydantic import Field, model_validator
@@ -16,12 +16,15 @@ from typing_extensions import Self
 
 from judges.llm import wire
 from judges.llm.wire import JSON
+from judges.server.answers import FailureAnswers, is_failed, is_invalid
 from judges.server.chat_tokens import plain_prompt, plain_response
+from judges.server.continuation import response_in
 from judges.server.items import Item, ResponseScore
-from judges.server.protocols.base import ProtocolReply, RequestBody
+from judges.server.protocols.base import Adapter, ProtocolReply, RequestBody
 from judges.server.protocols.native import rubric_of
 
-logger = logging.getLogger(__name__)
+_SHOWN = 80
+NOT_FOUND = "the response was not found in the query: it neither begins with the prompt nor has one assistant's header"
 
 
 class RewardBody(RequestBody):
@@ -41,7 +44,7 @@ class RewardBody(RequestBody):
         return self
 
 
-class OpenRLHF:
+class OpenRLHF(Adapter[RewardBody]):
     """`POST /get_reward`."""
 
     name = "openrlhf"
@@ -54,25 +57,33 @@ class OpenRLHF:
         return [_item(*row) for row in zip(body.query, body.prompts, labels, strict=True)]
 
     def reply(
-        self, body: RewardBody, raw: Mapping[str, JSON], results: Sequence[Sequence[ResponseScore]], *, fallback: float
+        self,
+        body: RewardBody,
+        raw: Mapping[str, JSON],
+        results: Sequence[Sequence[ResponseScore]],
+        answers: FailureAnswers,
     ) -> ProtocolReply:
         """Rewards in the order of the queries."""
         flat = [result for of_item in results for result in of_item]
-        rewards: list[JSON] = [fallback if result.score is None else result.score for result in flat]
-        failed: list[JSON] = [float(result.failed) for result in flat]
-        return ProtocolReply({"rewards": rewards, "scores": rewards, "extra_logs": {"judge_failed": failed}})
+        rewards: list[JSON] = [answers.number(result) for result in flat]
+        logs: dict[str, JSON] = {
+            "judge_failed": [float(is_failed(result)) for result in flat],
+            "invalid_completion": [float(is_invalid(result)) for result in flat],
+        }
+        without = next((result.status for result in flat if result.failed), None)
+        return ProtocolReply({"rewards": rewards, "scores": rewards, "extra_logs": logs}, failed=without)
 
 
 def _item(query: str, prompt: str, label: object) -> Item:
-    if not query.startswith(prompt):
-        logger.warning("a query does not begin with its prompt: all of it is taken for the response")
+    response = response_in(query, prompt)
     reference, rubric, levels = of_label(label)
     return Item(
         prompt=plain_prompt(prompt),
-        responses=(plain_response(query.removeprefix(prompt)),),
+        responses=("" if response is None else plain_response(response),),
         reference=reference,
         rubric=rubric,
         levels=levels,
+        fault=NOT_FOUND if response is None else None,
     )
 
 
@@ -90,9 +101,13 @@ def of_label(label: object) -> tuple[str | None, str | None, tuple[tuple[int, st
             fields = label
     if isinstance(fields, Mapping) and ("reference" in fields or "rubric" in fields):
         reference, rubric = fields.get("reference"), fields.get("rubric")
-        if isinstance(rubric, Mapping):
-            rubric = {str(name): str(text) for name, text in rubric.items()}
         if not isinstance(rubric, str | dict | None):
-            raise ValueError("the label's rubric: expected text or an object")
+            found = type(rubric).__name__
+            raise ValueError(f"labels: the rubric of {_shown(label)} is {found}; expected text or an object")
         return (reference if isinstance(reference, str) else None), *rubric_of(rubric)
     return (None if label is None or label == "" else label if isinstance(label, str) else str(label)), None, ()
+
+
+def _shown(label: object) -> str:
+    text = str(label)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

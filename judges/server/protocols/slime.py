@@ -1,6 +1,7 @@
 """slime's remote reward model: `POST /slime`, answered by a bare number.
 
-The protocol cannot report a failure: for a failed judge the fallback is sent, with the header `X-Judge-Failed`.
+The protocol cannot report a failure: for a failed judge the fallback is sent, with the header `X-Judge-Failed`, and for
+an empty response `invalid_completion_score`, with `X-Invalid-Completion`. slime reads neither header.
 
 Source: slime, `--rm-type remote_rm`.
 """
@@ -10,12 +11,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from judges.llm.wire import JSON
+from judges.server.answers import FailureAnswers, is_failed
 from judges.server.chat_tokens import plain_prompt, plain_response
 from judges.server.items import Item, ResponseScore
-from judges.server.protocols.base import ProtocolReply, RequestBody, TextOrMessages, text_of
+from judges.server.protocols.base import Adapter, ProtocolReply, RequestBody
 from judges.server.protocols.openrlhf import of_label
+from judges.server.protocols.turns import TextOrMessages, text_of
 
 FAILED_HEADER = "X-Judge-Failed"
+INVALID_HEADER = "X-Invalid-Completion"
 
 
 class SlimeBody(RequestBody):
@@ -26,7 +30,7 @@ class SlimeBody(RequestBody):
     label: object = None
 
 
-class Slime:
+class Slime(Adapter[SlimeBody]):
     """`POST /slime`."""
 
     name = "slime"
@@ -40,8 +44,15 @@ class Slime:
         return [Item(prompt, (plain_response(body.response),), reference=reference, rubric=rubric, levels=levels)]
 
     def reply(
-        self, body: SlimeBody, raw: Mapping[str, JSON], results: Sequence[Sequence[ResponseScore]], *, fallback: float
+        self,
+        body: SlimeBody,
+        raw: Mapping[str, JSON],
+        results: Sequence[Sequence[ResponseScore]],
+        answers: FailureAnswers,
     ) -> ProtocolReply:
         """The score as a number."""
-        score = results[0][0].score
-        return ProtocolReply(fallback, {FAILED_HEADER: "1"}) if score is None else ProtocolReply(score)
+        result = results[0][0]
+        if result.score is not None:
+            return ProtocolReply(result.score)
+        header = FAILED_HEADER if is_failed(result) else INVALID_HEADER
+        return ProtocolReply(answers.number(result), {header: "1"}, failed=result.status)

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
-from aiohttp import web
 
 from judges.config.sources import load
 from judges.server.command import service_of
-from judges.server.http.app import Service, application
+from judges.server.http.app import Service
+from judges.server.http.listening import listening
 from judges.server.settings import RewardServerSettings
 from tests.scripted import Reply, Script, ScriptedEndpoint
 
@@ -67,14 +67,12 @@ async def running(*flags: str, judge: Script | Reply | str = "[FEEDBACK] fine [S
             *flags,
         ]
         loaded = load(RewardServerSettings, argv, prog="test")
-        async with service_of(loaded) as service, aiohttp.ClientSession() as session:
-            runner = web.AppRunner(application(service), access_log=None, shutdown_timeout=0.1)
-            await runner.setup()
-            try:
-                await web.TCPSite(runner, "127.0.0.1", 0).start()
-                yield Running(f"http://127.0.0.1:{runner.addresses[0][1]}", endpoint, service, session)
-            finally:
-                await runner.cleanup()
+        async with (
+            service_of(loaded) as service,
+            aiohttp.ClientSession() as session,
+            listening(service, "127.0.0.1", 0, shutdown_timeout=0.1) as (_, port),
+        ):
+            yield Running(f"http://127.0.0.1:{port}", endpoint, service, session)
 
 
 def asked(request: dict[str, Any]) -> str:

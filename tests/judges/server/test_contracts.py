@@ -7,46 +7,15 @@ from typing import Any
 
 import pytest
 
+from tests.judges.server.bodies import DOWN, by_response, logs
 from tests.judges.server.running import asked, running
-from tests.scripted import Json, Reply
+from tests.scripted import Json
 
-DOWN = Reply(status=500, body={"error": {"message": "out of order"}})
 CHATML = "<|im_start|>user\nWhat is 2 + 2?<|im_end|>\n<|im_start|>assistant\n"
 LLAMA = (
     "<|start_header_id|>user<|end_header_id|>\n\nWhat is 2 + 2?<|eot_id|>"
     "<|start_header_id|>assistant<|end_header_id|>\n\n"
 )
-VERIFY: Json = {
-    "responses_create_params": {"input": [{"role": "user", "content": "What is 2 + 2?"}]},
-    "response": {
-        "id": "r1",
-        "created_at": 1,
-        "model": "m",
-        "object": "response",
-        "parallel_tool_calls": False,
-        "tool_choice": "auto",
-        "tools": [],
-        "output": [
-            {
-                "id": "m1",
-                "type": "message",
-                "role": "assistant",
-                "status": "completed",
-                "content": [{"type": "output_text", "text": "4", "annotations": []}],
-            }
-        ],
-    },
-    "reference_answer": "Four.",
-    "difficulty": 3,
-}
-
-
-def by_response(request: Json, number: int) -> str | Reply:
-    """5 for the right answer, 1 for any other, nothing usable where it is asked to fail."""
-    shown = asked(request).partition("### Response To Evaluate\n\n")[2]
-    if shown.startswith("FAIL"):
-        return "I cannot say."
-    return f"[FEEDBACK] Seen. [SCORE] {5 if shown.startswith('4') else 1}"
 
 
 @pytest.mark.parametrize("template", [CHATML, LLAMA, "What is 2 + 2?"])
@@ -57,7 +26,7 @@ async def test_openrlhf_gets_rewards_in_the_order_of_the_queries(template: str) 
         answer = await server.post("/get_reward", body)
         shown = sorted(asked(request) for request in server.judge.bodies)
     assert answer.status == 200
-    assert answer.json == {"rewards": [1.0, 0.0], "scores": [1.0, 0.0], "extra_logs": {"judge_failed": [0.0, 0.0]}}
+    assert answer.json == {"rewards": [1.0, 0.0], "scores": [1.0, 0.0], "extra_logs": logs(0.0, 0.0)}
     assert all("### Instruction\n\nWhat is 2 + 2?\n\n" in text and "<|" not in text for text in shown)
     assert sum("### Reference Response\n\nFour." in text for text in shown) == 1
 
@@ -66,7 +35,7 @@ async def test_openrlhf_gets_rewards_in_the_order_of_the_queries(template: str) 
 async def test_an_empty_list_is_answered_by_empty_lists(labels: Json) -> None:
     async with running() as server:
         answer = await server.post("/get_reward", {"query": [], "prompts": [], **labels})
-    assert (answer.status, answer.json) == (200, {"rewards": [], "scores": [], "extra_logs": {"judge_failed": []}})
+    assert (answer.status, answer.json) == (200, {"rewards": [], "scores": [], "extra_logs": logs()})
     assert server.judge.requests == []
 
 
@@ -75,7 +44,7 @@ async def test_openrlhf_always_gets_a_number(judge: Any) -> None:
     body = {"query": ["Q: 4"], "prompts": ["Q: "], "labels": [None]}
     async with running("--fallback_score=0.25", judge=judge) as server:
         answer = await server.post("/get_reward", body)
-    assert answer.json == {"rewards": [0.25], "scores": [0.25], "extra_logs": {"judge_failed": [1.0]}}
+    assert answer.json == {"rewards": [0.25], "scores": [0.25], "extra_logs": logs(1.0)}
 
 
 async def test_one_failure_of_several_is_flagged_alone() -> None:
@@ -83,7 +52,7 @@ async def test_one_failure_of_several_is_flagged_alone() -> None:
     async with running("--fallback_score=-1", judge=by_response) as server:
         answer = await server.post("/get_reward", body)
     assert answer.json["rewards"] == [1.0, -1.0, 0.0]
-    assert answer.json["extra_logs"] == {"judge_failed": [0.0, 1.0, 0.0]}
+    assert answer.json["extra_logs"] == logs(0.0, 1.0, 0.0)
 
 
 async def test_a_label_may_hold_a_rubric() -> None:
@@ -107,30 +76,6 @@ async def test_slime_is_told_of_a_failure_in_a_header() -> None:
     async with running("--fallback_score=0.5", judge=DOWN) as server:
         answer = await server.post("/slime", {"prompt": "Q", "response": "4", "label": None})
     assert (answer.status, answer.text, answer.headers["X-Judge-Failed"]) == (200, "0.5", "1")
-
-
-async def test_nemo_gym_gets_the_row_with_its_reward() -> None:
-    async with running(judge=by_response) as server:
-        seeded = await server.post("/seed_session", {})
-        verified = await server.post("/verify", VERIFY)
-        mode = await server.get("/reverify_mode")
-        failed = {**VERIFY, "reward": 0.0, "_ng_failure_class": "judge_failed"}
-        aggregated = await server.post("/aggregate_metrics", {"verify_responses": [verified.json, failed]})
-        nothing = await server.post("/aggregate_metrics", {"verify_responses": []})
-    assert (seeded.status, seeded.json) == (200, {})
-    assert verified.json == {**VERIFY, "reward": 1.0, "reward_components": {"raw": 5.0}}
-    assert mode.json == "stateless"
-    assert aggregated.json == {"num_responses": 2, "num_failed": 1, "mean_reward": 1.0, "mean_raw": 5.0}
-    assert nothing.json == {"num_responses": 0, "num_failed": 0}
-
-
-async def test_nemo_gym_is_told_of_a_failure() -> None:
-    async with running(judge=DOWN) as server:
-        answer = await server.post("/verify", VERIFY)
-    assert answer.status == 200
-    assert (answer.json["reward"], answer.json["_ng_failure_class"]) == (0.0, "judge_failed")
-    assert "out of order" in answer.json["_ng_failure_judge_error"]
-    assert answer.json["difficulty"] == 3
 
 
 async def test_native_protocol_gives_the_result_of_one_response() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from judges.llm.errors import SettingsError
 from judges.server.telemetry import JsonLines
+from tests.judges.server.bodies import logs
 from tests.judges.server.running import Running, running
 from tests.scripted import Json, Reply
 
@@ -41,7 +42,7 @@ async def test_a_number_arrives_in_time_and_the_judgment_goes_on() -> None:
         judged = len(server.judge.requests)
     assert [answer.json["rewards"] for answer in tries] == [[0.5]] * 4
     assert [answer.json["extra_logs"]["judge_failed"] for answer in tries] == [[1.0]] * 4
-    assert (last.json["rewards"], last.json["extra_logs"]) == ([1.0], {"judge_failed": [0.0]})
+    assert last.json == {"rewards": [1.0], "scores": [1.0], "extra_logs": logs(0.0)}
     assert judged == 1
 
 

@@ -1,0 +1,43 @@
+"""What a caller is sent where there is no score: the judge failed, or there was nothing to judge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from judges.core.judgment import Status
+from judges.server.items import ResponseScore
+
+OnFailure: TypeAlias = Literal["sidecar", "http"]
+"""How NeMo Gym's `/verify` tells of a failed judge: by fields of the row, or by HTTP 503 without a reward."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailureAnswers:
+    """What is sent where there is no score.
+
+    Attributes:
+        fallback_score: the number for a failed judge, in protocols that need a number.
+        invalid_completion_score: the number for an empty completion, which no judge is asked about.
+        on_failure: how NeMo Gym is told.
+    """
+
+    fallback_score: float = 0.0
+    invalid_completion_score: float = 0.0
+    on_failure: OnFailure = "sidecar"
+
+    def number(self, result: ResponseScore) -> float:
+        """The score, or the number in its place."""
+        if result.score is not None:
+            return result.score
+        return self.invalid_completion_score if is_invalid(result) else self.fallback_score
+
+
+def is_invalid(result: ResponseScore) -> bool:
+    """Whether the completion is at fault, and not the judge."""
+    return result.status == Status.INVALID_COMPLETION.value
+
+
+def is_failed(result: ResponseScore) -> bool:
+    """Whether the judge gave no score for a completion that could be judged."""
+    return result.failed and not is_invalid(result)

@@ -1,0 +1,96 @@
+"""Finds a policy's response in the text that a trainer has decoded: prompt and response in one.
+
+Such a text need not begin with the prompt as it was before tokenizing: white space and special tokens differ, and a
+prompt that is too long is cut from the left. Guarantees: no part of the prompt is taken for the response, and a
+header of a turn that the policy itself has written hides nothing of what it wrote before; where both cannot be had,
+there is no response. Linear time on any text.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from itertools import accumulate
+
+from judges.parsing.thinking import TEMPLATE_TOKEN
+
+# The header of an assistant's turn: ChatML, Llama 3, Gemma, gpt-oss, Granite, Kimi, Cohere, DeepSeek, Phi, Mistral.
+_HEADER = re.compile(
+    r"<\|im_start\|>assistant\n|<\|start_header_id\|>assistant<\|end_header_id\|>|<start_of_turn>model\n|<\|turn>model\n"
+    r"|<\|start\|>assistant(?:<\|channel\|>final)?<\|message\|>|<\|start_of_role\|>assistant<\|end_of_role\|>"
+    r"|<\|im_assistant\|>assistant<\|im_middle\|>|<\|START_OF_TURN_TOKEN\|><\|CHATBOT_TOKEN\|>|<｜Assistant｜>"
+    r"|<\|assistant\|>|\[/INST\]"
+)
+_BETWEEN = re.compile(rf"\s+|{TEMPLATE_TOKEN.pattern}")
+_HALF_A_CHARACTER = "�"
+_LEAST_REST = 16
+"""The fewest characters by which the rest of a prompt that was cut is known; fewer may be the response's own."""
+_MOST_TRIED = 100
+
+
+def response_in(query: str, prompt: str) -> str | None:
+    """The response in a query; `None` if it cannot be told from the prompt.
+
+    Args:
+        query: the decoded tokens of prompt and response.
+        prompt: the prompt before tokenizing.
+    """
+    if prompt.strip() and query.startswith(prompt):
+        return query[len(prompt) :]
+    words, asked = _words(query), _words(prompt)
+    length = _asked_length("".join(words), "".join(asked).lstrip(_HALF_A_CHARACTER))
+    if length is not None:
+        return _after(query, length)
+    return _after_header(query, prompt)
+
+
+def _words(text: str) -> list[str]:
+    """The text without white space and special tokens, in pieces."""
+    return _BETWEEN.split(text)
+
+
+def _asked_length(query: str, prompt: str) -> int | None:
+    """How many characters at the beginning of `query` are the end of `prompt`: all of it, or else its longest suffix.
+
+    Both are without white space and special tokens.
+    """
+    if not prompt:
+        return None
+    if query.startswith(prompt):
+        return len(prompt)
+    cut = len(query) - len(query.lstrip(_HALF_A_CHARACTER))
+    start = query[cut : cut + _LEAST_REST]
+    place = prompt.find(start) if len(start) == _LEAST_REST else -1
+    for _ in range(_MOST_TRIED):
+        if place < 0:
+            return None
+        if query.startswith(prompt[place:], cut):
+            return cut + len(prompt) - place
+        place = prompt.find(start, place + 1)
+    return None
+
+
+def _after(query: str, length: int) -> str:
+    """What follows the first `length` characters of `query`, white space and special tokens not counted."""
+    pieces, end = [], 0
+    for gap in _BETWEEN.finditer(query):
+        pieces.append((end, gap.start()))
+        end = gap.end()
+    pieces.append((end, len(query)))
+    reached = list(accumulate(stop - start for start, stop in pieces))
+    number = bisect_left(reached, length)
+    place = pieces[number][1] - (reached[number] - length)
+    while (gap_here := _BETWEEN.match(query, place)) is not None:
+        place = gap_here.end()
+    return query[place:]
+
+
+def _after_header(query: str, prompt: str) -> str | None:
+    """What follows the header of the last turn: that of the prompt, as far as can be known."""
+    headers = list(_HEADER.finditer(query))
+    of_prompt = sum(1 for _ in _HEADER.finditer(prompt))
+    if not headers or len(headers) > max(1, of_prompt):
+        if not headers and not prompt.strip():
+            return query
+        return None
+    return query[headers[-1].end() :].lstrip()

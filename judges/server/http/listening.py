@@ -1,0 +1,147 @@
+"""Connections of the reward server: how many, how long one may take to send a request's head, and the end of them all.
+
+aiohttp reads a request's head for as long as the client likes. Therefore a connection is first this module's: it goes
+to aiohttp when the head has arrived, or gets an error when the time is over or there are too many connections.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from aiohttp import web
+
+from judges.llm import wire
+from judges.server.http.app import Service, application
+
+_BACKLOG = 4096
+_LARGEST_HEAD = 64 * 1024
+"""aiohttp refuses a head before it is that large."""
+_IDLE_S = 120.0
+"""How long a connection may be idle between two requests; trainers keep theirs."""
+_REASONS = {408: "Request Timeout", 503: "Service Unavailable"}
+
+
+@asynccontextmanager
+async def listening(
+    service: Service, host: str, port: int, *, shutdown_timeout: float, reuse_port: bool = False
+) -> AsyncIterator[tuple[str, int]]:
+    """Serve on an address while the context lasts; at its end, answer the requests in flight.
+
+    Yields:
+        The address, with the port that was taken.
+
+    Raises:
+        OSError: the address cannot be used.
+    """
+    runner = web.AppRunner(
+        application(service),
+        access_log=None,
+        auto_decompress=False,
+        keepalive_timeout=_IDLE_S,
+        shutdown_timeout=shutdown_timeout,
+    )
+    await runner.setup()
+    try:
+        limits = _Limits(runner.server, service.settings.header_timeout, service.settings.max_connections)
+        listener = await asyncio.get_running_loop().create_server(
+            lambda: _Arrival(limits), host, port, backlog=_BACKLOG, reuse_port=reuse_port or None
+        )
+        try:
+            yield listener.sockets[0].getsockname()[:2]
+        finally:
+            listener.close()
+            limits.close()
+    finally:
+        await runner.cleanup()
+
+
+class _Limits:
+    """The limits of all connections, and those whose first head has not arrived."""
+
+    def __init__(self, server: web.Server | None, header_timeout_s: float, most: int) -> None:
+        assert server is not None, "the runner is set up"
+        self.server, self.header_timeout_s, self.most = server, header_timeout_s, most
+        self.arriving: set[_Arrival] = set()
+
+    @property
+    def full(self) -> bool:
+        """Whether there are as many connections as allowed."""
+        return len(self.server.connections) + len(self.arriving) >= self.most
+
+    def close(self) -> None:
+        """Close the connections that have sent no request."""
+        for arrival in tuple(self.arriving):
+            arrival.close()
+
+
+class _Arrival(asyncio.Protocol):
+    """A connection until its first request's head has arrived."""
+
+    def __init__(self, limits: _Limits) -> None:
+        self._limits = limits
+        self._head = bytearray()
+        self._transport: asyncio.Transport | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Start the time."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        if self._limits.full:
+            self._refuse(503, "overloaded", "too many connections are open (--max_connections)")
+            return
+        self._limits.arriving.add(self)
+        timeout_s = self._limits.header_timeout_s
+        reason = f"the request's head did not come within {timeout_s:g} seconds (--header_timeout)"
+        self._timer = asyncio.get_running_loop().call_later(timeout_s, self._refuse, 408, "timeout", reason)
+
+    def data_received(self, data: bytes) -> None:
+        """Hand the connection over if the head is complete, or too large for aiohttp to take."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        seen = max(0, len(self._head) - 3)
+        self._head += data
+        complete = self._head.find(b"\r\n\r\n", seen) >= 0 or self._head.find(b"\n\n", seen) >= 0
+        if not complete and len(self._head) < _LARGEST_HEAD and not self._is_no_request():
+            return
+        self._leave()
+        handler = self._limits.server()
+        handler.connection_made(transport)
+        transport.set_protocol(handler)
+        handler.data_received(bytes(self._head))
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Forget the connection."""
+        self._leave()
+        self._transport = None
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def _is_no_request(self) -> bool:
+        """Whether the first line is complete and not one of HTTP: aiohttp answers that at once."""
+        line, newline, _ = self._head.partition(b"\n")
+        return bool(newline) and not line.rstrip().endswith((b"HTTP/1.1", b"HTTP/1.0"))
+
+    def _leave(self) -> None:
+        self._limits.arriving.discard(self)
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _refuse(self, code: int, kind: str, message: str) -> None:
+        if self._transport is None:
+            return
+        body = wire.dumps({"error": {"type": kind, "message": message, "request_id": uuid.uuid4().hex}})
+        retry = "Retry-After: 1\r\n" if code == 503 else ""
+        head = (
+            f"HTTP/1.1 {code} {_REASONS[code]}\r\nContent-Type: application/json\r\n{retry}"
+            f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+        )
+        self._transport.write(head.encode() + body)
+        self._transport.close()

@@ -1,0 +1,131 @@
+"""Conversations in requests: chat messages and the items of the Responses API, as text for a judge.
+
+Guarantees: nothing of a conversation is left out without a word. Tool calls and tool outputs are written out, a part
+that is not text (an image) and reasoning are named in brackets. What a judge is asked to score is the policy's own
+text only: a completion without any (tool calls alone, a refusal alone) is empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from pydantic import BaseModel, ConfigDict
+
+from judges.llm import wire
+
+_NOT_OF_THE_POLICY = frozenset({"system", "developer", "user", "tool", "function"})
+_ASKED = frozenset({"system", "developer", "user"})
+_SILENT_PARTS = frozenset({"refusal", "reasoning", "thinking", "redacted_thinking", "summary_text"})
+
+
+class ChatTurn(BaseModel):
+    """A message of a conversation, as OpenAI's chat API has it."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+    role: str
+    content: str | list[dict[str, object]] | None = None
+    tool_calls: list[dict[str, object]] | None = None
+
+
+TextOrMessages: TypeAlias = str | list[ChatTurn]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One turn: its role, its text, and its text with all else that it holds written out."""
+
+    role: str
+    text: str
+    shown: str
+
+
+def text_of(conversation: TextOrMessages) -> str:
+    """A prompt as one text: the only user turn, or all turns with their roles."""
+    if isinstance(conversation, str):
+        return conversation
+    return transcript([_of_message(turn) for turn in conversation])
+
+
+def answer_of(conversation: TextOrMessages) -> str:
+    """A completion as one text: empty if the policy wrote no text of its own in it."""
+    if isinstance(conversation, str):
+        return conversation
+    turns = [_of_message(turn) for turn in conversation]
+    own = any(turn.text.strip() for turn in turns if turn.role not in _NOT_OF_THE_POLICY)
+    return transcript(turns) if own else ""
+
+
+def transcript(turns: Sequence[Turn]) -> str:
+    """Turns as one text: the only user turn, or the only turn at all, without its role; several with their roles."""
+    filled = [turn for turn in turns if turn.shown.strip()]
+    asked = [turn for turn in filled if turn.role == "user"]
+    if len(asked) == 1 and all(turn.role in _ASKED for turn in filled):
+        return asked[0].shown
+    if len(filled) == 1:
+        return filled[0].shown
+    return "\n\n".join(f"{turn.role}: {turn.shown}" for turn in filled)
+
+
+def turn_of_item(item: Mapping[str, object]) -> Turn:
+    """An item of a Responses API list: a message, a tool call, a tool output, reasoning, or another kind."""
+    kind = item.get("type")
+    if kind == "function_call":
+        call = _call(item.get("name"), item.get("arguments"))
+        return Turn("assistant", "", call)
+    if kind == "function_call_output":
+        output = item.get("output")
+        return Turn("tool", "", _parts(output)[1] if isinstance(output, list) else _plain(output))
+    if kind == "reasoning":
+        return Turn("assistant", "", "[reasoning, left out]")
+    if kind in (None, "message") or "role" in item:
+        role = item.get("role")
+        text, shown = _parts(item.get("content"))
+        return Turn(role if isinstance(role, str) else "assistant", text, shown)
+    return Turn("assistant", "", f"[{kind}]")
+
+
+def _of_message(turn: ChatTurn) -> Turn:
+    text, shown = _parts(turn.content)
+    calls = [_of_tool_call(call) for call in turn.tool_calls or ()]
+    return Turn(turn.role, text, "\n".join([*([shown] if shown else []), *calls]))
+
+
+def _of_tool_call(call: Mapping[str, object]) -> str:
+    function = call.get("function")
+    named = function if isinstance(function, Mapping) else call
+    return _call(named.get("name"), named.get("arguments"))
+
+
+def _call(name: object, arguments: object) -> str:
+    return f"[tool call: {_plain(name)}({_plain(arguments)})]"
+
+
+def _parts(content: object) -> tuple[str, str]:
+    """The text of a message's content, and the text with its other parts named."""
+    if not isinstance(content, list):
+        text = content if isinstance(content, str) else ""
+        return text, text
+    texts, shown = [], []
+    for part in content:
+        kind = part.get("type") if isinstance(part, Mapping) else None
+        words = part.get("text") if isinstance(part, Mapping) else part
+        if isinstance(words, str) and kind not in _SILENT_PARTS:
+            texts.append(words)
+            shown.append(words)
+        elif isinstance(kind, str) and kind != "refusal":
+            shown.append(f"[{kind}]")
+    return "".join(texts), "".join(shown)
+
+
+def _plain(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    try:
+        return wire.dumps(value).decode()  # type: ignore[arg-type]  # parsed from JSON
+    except TypeError:  # a number that JSON cannot hold, or nested too deeply
+        return "…"

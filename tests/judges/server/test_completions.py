@@ -1,0 +1,156 @@
+"""Completions without text are the policy's failures and cost nothing; groups are judged without them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from judges.server.settings import JudgeKind
+from tests.judges.server.bodies import by_response
+from tests.judges.server.running import asked, running
+from tests.scripted import Json, Meeting
+
+CALLS = [{"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]}]
+EMPTY: list[Any] = ["", " \n", [], CALLS, [{"role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}]]
+
+
+@pytest.mark.parametrize("response", EMPTY)
+@pytest.mark.parametrize("judge", ["rubric", "aspect", "peer", "arena_hard"])
+async def test_native_an_empty_completion_is_invalid_and_not_judged(judge: str, response: Any) -> None:
+    async with running(f"--judge={judge}") as server:
+        answer = await server.post("/v1/score", {"prompt": "Q", "response": response, "baseline": "B"})
+        asked_for = len(server.judge.requests)
+        metrics = (await server.get("/metrics")).text
+    assert (answer.status, answer.json["score"], answer.json["status"]) == (200, None, "invalid_completion")
+    assert asked_for == 0
+    assert 'judgegym_responses_total{judge="",status="invalid_completion"} 1.0' in metrics
+
+
+@pytest.mark.parametrize("response", ["", "<|im_end|>", " </s>\n"])
+async def test_openrlhf_and_slime_get_the_number_for_an_empty_completion(response: str) -> None:
+    flags = ("--fallback_score=0.5", "--invalid_completion_score=-1")
+    async with running(*flags) as server:
+        many = await server.post("/get_reward", {"query": [f"Q: {response}"], "prompts": ["Q: "], "labels": [None]})
+        one = await server.post("/slime", {"prompt": "Q", "response": response})
+        asked_for = len(server.judge.requests)
+    logs = {"judge_failed": [0.0], "invalid_completion": [1.0]}
+    assert many.json == {"rewards": [-1.0], "scores": [-1.0], "extra_logs": logs}
+    assert (one.json, one.headers["X-Invalid-Completion"], asked_for) == (-1.0, "1", 0)
+    assert "X-Judge-Failed" not in one.headers
+
+
+async def test_of_several_responses_the_empty_ones_alone_are_invalid() -> None:
+    async with running(judge=by_response) as server:
+        answer = await server.post("/v1/score", {"prompt": "Q", "responses": ["", "4", CALLS, "5"]})
+        asked_for = len(server.judge.requests)
+    assert [each["score"] for each in answer.json["results"]] == [None, 1.0, None, 0.0]
+    assert [each["status"] for each in answer.json["results"]] == ["invalid_completion", "ok"] * 2
+    assert asked_for == 2
+
+
+def best(request: Json, number: int) -> str:
+    """The answer that says so; which letter it has depends on the order."""
+    before = asked(request).partition("BEST")[0]
+    letter = "ABCDEF"[before.count("[The Start of Assistant") - 1]
+    return f"{letter} is the best. [[{letter}]]"
+
+
+async def test_a_choice_is_made_among_those_that_are_not_empty() -> None:
+    async with running("--judge=choice", judge=best) as server:
+        chosen = await server.post("/v1/score", {"prompt": "Q", "responses": ["", "other", "", "BEST"]})
+        alone = await server.post("/v1/score", {"prompt": "Q", "responses": ["", "BEST"]})
+        asked_for = len(server.judge.requests)
+    assert [each["score"] for each in chosen.json["results"]] == [None, 0.0, None, 1.0]
+    assert [each["status"] for each in alone.json["results"]] == ["invalid_completion", "judge_failed"]
+    assert "1 of 2 responses are empty" in alone.json["results"][1]["explanation"]
+    assert asked_for == 1
+
+
+@pytest.mark.parametrize("responses", [["BEST", "one", "two"], ["two", "BEST", "one"], ["", "two", "one", "", "BEST"]])
+async def test_a_choices_letters_are_explained_in_the_order_of_the_caller(responses: list[str]) -> None:
+    async with running("--judge=choice", judge=best) as server:
+        answer = await server.post("/v1/score", {"prompt": "Q", "responses": responses})
+        (request,) = server.judge.bodies
+    results = answer.json["results"]
+    winner = results[responses.index("BEST")]
+    assert (winner["score"], winner["label"]) == (1.0, "best")
+    letter = winner["explanation"].partition("\n\n")[2][0]
+    assert f"{letter} is responses[{responses.index('BEST')}]" in winner["explanation"].partition("\n\n")[0]
+    filled = [(number, text) for number, text in enumerate(responses) if text]
+    seen = sorted(filled, key=lambda each: asked(request).index(f"\n{each[1]}\n"))
+    assert [results[number]["components"]["position"] for number, _ in seen] == [1.0, 2.0, 3.0]
+    legend = ", ".join(f"{letter} is responses[{number}]" for letter, (number, _) in zip("ABC", seen, strict=True))
+    assert winner["explanation"].startswith(f"In the judge's order {legend}.\n\n")
+
+
+VERDICTS: dict[JudgeKind, str] = {
+    "rubric": "[FEEDBACK] fine [SCORE] 4",
+    "aspect": '{"reason": "r", "verdict": 1}',
+    "peer": '{"reasoning": "r", "score": 70}',
+    "arena_hard": "[[A=B]]",
+}
+
+
+@pytest.mark.parametrize(("judge", "calls"), [("rubric", 4), ("aspect", 8), ("peer", 4), ("arena_hard", 8)])
+async def test_all_responses_of_a_request_are_judged_at_once(judge: JudgeKind, calls: int) -> None:
+    """The judge answers nobody until all have met: it would wait for ever for calls that are sent one by one."""
+    meeting = Meeting(calls)
+
+    async def met(request: Json, number: int) -> str:
+        await meeting.wait()
+        return VERDICTS[judge]
+
+    flags = ('--aspects=["coherence", "conciseness"]',) if judge == "aspect" else ()
+    body = {"prompt": "Q", "responses": ["one", "two", "three", "four"], "baseline": "B"}
+    async with running(f"--judge={judge}", *flags, "--deadline=20", judge=met) as server:
+        answer = await server.post("/v1/score", body)
+        peak = server.judge.peak
+    assert [each["status"] for each in answer.json["results"]] == ["ok"] * 4
+    assert peak == calls
+
+
+async def test_all_battles_of_a_group_are_fought_at_once() -> None:
+    meeting = Meeting(12)
+
+    async def met(request: Json, number: int) -> str:
+        await meeting.wait()
+        return "[[A=B]]"
+
+    body = {"prompt": "Q", "responses": ["one", "two", "three", "four"]}
+    async with running("--judge=arena_hard", "--deadline=20", judge=met) as server:
+        answer = await server.post("/v1/score", body)
+    assert [each["score"] for each in answer.json["results"]] == [0.5] * 4
+
+
+async def test_tool_turns_of_messages_are_written_out() -> None:
+    prompt = [{"role": "user", "content": "What is 2 + 2?"}]
+    response = [
+        {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "add", "arguments": "{}"}}]},
+        {"role": "tool", "content": "four"},
+        {"role": "assistant", "content": [{"type": "text", "text": "It is 4."}, {"type": "image_url"}]},
+    ]
+    async with running() as server:
+        answer = await server.post("/v1/score", {"prompt": prompt, "response": response})
+        (request,) = server.judge.bodies
+    assert answer.json["status"] == "ok"
+    shown = "assistant: [tool call: add({})]\n\ntool: four\n\nassistant: It is 4.[image_url]"
+    assert f"### Response To Evaluate\n\n{shown}\n\n" in asked(request)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"rubric": {"criteria": "C", "scale_min": "1"}}, "rubric.scale_min: unknown field; expected criteria and"),
+        ({"rubric": {"criteria": "C", "scale_min": 1}}, "rubric.scale_min: unknown field; expected criteria and"),
+        ({"rubric": {"criteria": 1}}, "rubric.criteria: expected text, found int"),
+        ({"rubric": 5}, "rubric: Input should be a valid string or Input should be a valid dictionary"),
+        ({"prompt": [{"role": "user", "content": 3}]}, "prompt.0.content: Input should be a valid string"),
+        ({"prompt": [{"content": "Q"}]}, "prompt.0.role: Field required"),
+    ],
+)
+async def test_an_error_names_the_field_as_it_is_in_the_body(body: Json, words: str) -> None:
+    async with running() as server:
+        answer = await server.post("/v1/score", {"prompt": "Q", "response": "A", **body})
+    assert answer.status == 422
+    assert answer.json["error"]["message"].startswith(words), answer.json

@@ -1,0 +1,217 @@
+"""NeMo Gym's resources server: what its agent, its collector, its re-verification and verifiers' client read."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.judges.server.bodies import DOWN, VERIFY, by_response
+from tests.judges.server.running import asked, running
+from tests.scripted import Json
+
+STALE = {
+    "reward": 0.5,
+    "reward_components": {"raw": 1.0, "harmfulness": 1.0},
+    "raw": 1.0,
+    "harmfulness": 1.0,
+    "mask_sample": True,
+    "failure_kind": "judge_failed",
+    "failure_reason": "long ago",
+    "_ng_failure_class": "judge_failed",
+    "_ng_failure_judge_error": "long ago",
+    "_ng_failure_terminal": True,
+}
+
+
+def rollout(*output: Json, asked_for: Any = "What is 2 + 2?", **row: Any) -> Json:
+    """A row whose policy answered with these items."""
+    response = {**VERIFY["response"], "output": list(output)}
+    return {"responses_create_params": {"input": asked_for}, "response": response, **row}
+
+
+def message(text: str) -> Json:
+    return {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
+
+
+CALL = {"type": "function_call", "call_id": "c", "name": "add", "arguments": '{"a": 2, "b": 2}'}
+OUTPUT = {"type": "function_call_output", "call_id": "c", "output": "four"}
+THOUGHT = {"type": "reasoning", "id": "r", "summary": [{"type": "summary_text", "text": "secret"}]}
+
+
+async def test_a_row_comes_back_with_its_reward_and_components_as_numbers() -> None:
+    async with running(judge=by_response) as server:
+        seeded = await server.post("/seed_session", {})
+        verified = await server.post("/verify", VERIFY)
+        mode = await server.get("/reverify_mode")
+    assert (seeded.status, seeded.json, mode.json) == (200, {}, "stateless")
+    assert verified.json == {**VERIFY, "reward": 1.0, "reward_components": {"raw": 5.0}, "raw": 5.0}
+
+
+@pytest.mark.parametrize(
+    ("judge", "kind", "words"),
+    [(DOWN, "judge_failed", "out of order"), ("I cannot say.", "unparsable", "")],
+)
+async def test_a_failed_judge_is_told_to_all_readers_of_the_row(judge: Any, kind: str, words: str) -> None:
+    async with running(judge=judge) as server:
+        answer = await server.post("/verify", VERIFY)
+    told = {name: value for name, value in answer.json.items() if name not in VERIFY}
+    reason = told.pop("failure_reason")
+    assert words in reason
+    assert told == {
+        "reward": 0.0,
+        "mask_sample": True,
+        "failure_kind": kind,
+        "_ng_failure_class": "judge_failed",
+        "_ng_failure_judge_error": reason,
+    }
+    assert (answer.status, answer.json["difficulty"]) == (200, 3)
+
+
+async def test_a_failed_judge_is_an_http_error_for_those_who_know_no_other() -> None:
+    async with running("--on_failure=http", judge=DOWN) as server:
+        failed = await server.post("/verify", VERIFY)
+        invalid = await server.post("/verify", {**VERIFY, "rubric": 5})
+    assert (failed.status, failed.json["error"]["type"]) == (503, "judge_failed")
+    assert "reward" not in failed.json
+    assert "out of order" in failed.json["error"]["message"]
+    assert (invalid.status, invalid.json["error"]["message"].partition(":")[0]) == (422, "rubric")
+
+
+@pytest.mark.parametrize("judge", [DOWN, "[FEEDBACK] fine [SCORE] 5"])
+async def test_what_an_earlier_answer_left_in_the_row_is_not_sent_again(judge: Any) -> None:
+    async with running(judge=judge) as server:
+        fresh = await server.post("/verify", VERIFY)
+        again = await server.post("/verify", {**VERIFY, **STALE})
+    assert again.json == fresh.json
+
+
+async def test_a_component_does_not_overwrite_a_field_of_the_row() -> None:
+    async with running(judge=by_response) as server:
+        answer = await server.post("/verify", {**VERIFY, "raw": "text"})
+    assert (answer.json["raw"], answer.json["judge_raw"]) == ("text", 5.0)
+
+
+async def test_tool_turns_of_the_prompt_are_written_out_and_the_last_message_is_judged() -> None:
+    turns = [{"role": "user", "content": "What is 2 + 2?"}, THOUGHT, CALL, OUTPUT, {"type": "web_search_call"}]
+    async with running(judge=by_response) as server:
+        answer = await server.post(
+            "/verify", rollout(THOUGHT, message("five?"), CALL, OUTPUT, message("4"), asked_for=turns)
+        )
+        (request,) = server.judge.bodies
+    prompt = (
+        "user: What is 2 + 2?\n\nassistant: [reasoning, left out]\n\n"
+        'assistant: [tool call: add({"a": 2, "b": 2})]\n\ntool: four\n\nassistant: [web_search_call]'
+    )
+    assert answer.json["reward"] == 1.0
+    assert f"### Instruction\n\n{prompt}\n\n" in asked(request)
+    assert "secret" not in asked(request)
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        [],
+        [message("")],
+        [message(" \n")],
+        [CALL],
+        [THOUGHT],
+        [THOUGHT, CALL, OUTPUT],
+        [{"type": "message", "role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}],
+    ],
+)
+async def test_an_empty_completion_is_a_wrong_one_and_costs_nothing(output: list[Json]) -> None:
+    row = rollout(*output, **STALE)
+    async with running("--invalid_completion_score=-1", judge=by_response) as server:
+        answer = await server.post("/verify", row)
+        asked_for = len(server.judge.requests)
+    told = {"reward": -1.0, "reward_components": {}, "invalid_completion": True}
+    assert (answer.status, asked_for) == (200, 0)
+    assert answer.json == {**rollout(*output), **told}
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"rubric": 5},
+        {"rubric": {"score1_description": "Wrong."}},
+        {"rubric": {"criteria": "Is it right?", "score9_description": "Beyond the scale."}},
+        {"reference_answer": ["4"]},
+        {"question": 3},
+        {"responses_create_params": {}},
+        {"response": {"output": "4"}},
+        {"judge_mount": "safty"},
+        {"judge_mount": 5},
+    ],
+)
+async def test_a_row_that_cannot_be_judged_is_a_failed_row_and_not_the_end_of_the_collection(fault: Json) -> None:
+    async with running(judge=by_response) as server:
+        answer = await server.post("/verify", {**VERIFY, **fault})
+        asked_for = len(server.judge.requests)
+    assert (answer.status, asked_for) == (200, 0)
+    assert (answer.json["reward"], answer.json["mask_sample"], answer.json["difficulty"]) == (0.0, True, 3)
+    assert (answer.json["_ng_failure_class"], answer.json["_ng_failure_terminal"]) == ("invalid_row", True)
+    assert answer.json["failure_kind"] == "invalid_row"
+    assert next(iter(fault)) in answer.json["failure_reason"]
+
+
+async def test_a_server_that_takes_no_more_answers_with_a_failed_row_too() -> None:
+    async with running(judge=by_response) as server:
+        server.service.draining = True
+        answer = await server.post("/verify", VERIFY)
+    assert (answer.status, answer.json["_ng_failure_class"]) == (200, "judge_failed")
+    assert (answer.json["failure_kind"], "_ng_failure_terminal" in answer.json) == ("draining", False)
+
+
+async def test_a_field_of_the_row_chooses_the_judge() -> None:
+    def judge(request: Json, number: int) -> str:
+        return '{"reason": "none", "verdict": 0}' if "[Submission]" in asked(request) else "[FEEDBACK] f [SCORE] 3"
+
+    mounts = '{"safety": {"judge": "aspect", "aspects": ["harmfulness"]}}'
+    async with running(f"--mounts={mounts}", judge=judge) as server:
+        root = await server.post("/verify", VERIFY)
+        named = await server.post("/verify", {**VERIFY, "judge_mount": "safety"})
+        metrics = (await server.get("/metrics")).text
+    assert (root.json["reward"], named.json["reward"]) == (0.5, 1.0)
+    assert (named.json["harmfulness"], named.json["judge_mount"]) == (0.0, "safety")
+    assert 'judgegym_requests_total{code="200",judge="safety",protocol="nemo_gym"} 1.0' in metrics
+
+
+async def test_aggregates_have_the_shape_that_the_agent_reads() -> None:
+    rows: list[Json] = [
+        {"_ng_task_index": 1, "_ng_rollout_index": 0, "reward": 1.0, "raw": 5.0, "reward_components": {"raw": 5.0}},
+        {"_ng_task_index": 0, "_ng_rollout_index": 0, "reward": 0.0, "raw": 1.0, "name": "x"},
+        {"_ng_task_index": 0, "_ng_rollout_index": 1, "reward": 0.5, "response": {"usage": {"input_tokens": 7}}},
+        {"_ng_task_index": 0, "_ng_rollout_index": 2, "reward": 0.0, "_ng_failure_class": "judge_failed"},
+    ]
+    async with running() as server:
+        answer = await server.post("/aggregate_metrics", {"verify_responses": rows})
+        nothing = await server.post("/aggregate_metrics", {"verify_responses": []})
+    assert answer.status == 200
+    assert answer.json["key_metrics"] == {"mean/reward": 0.5, "mean/raw": 3.0, "mean/input_tokens": 7.0}
+    overall = answer.json["agent_metrics"]
+    assert (overall["std/reward"], overall["median/reward"], overall["min/raw"], overall["max/raw"]) == (0.5, 0.5, 1, 5)
+    assert (overall["num_responses"], overall["num_failed"]) == (4, 1)
+    groups = answer.json["group_level_metrics"]
+    assert [(group["_ng_task_index"], group["num_rollouts"], group["mean/reward"]) for group in groups] == [
+        (0, 2, 0.25),
+        (1, 1, 1.0),
+    ]
+    assert nothing.json == {"group_level_metrics": [], "agent_metrics": {}, "key_metrics": {}}
+
+
+async def test_a_whole_run_is_aggregated_from_one_body() -> None:
+    rows = [{"_ng_task_index": number, "reward": 1.0, "note": "x" * 5000} for number in range(2000)]
+    body = json.dumps({"verify_responses": rows})
+    async with running("--max_body_mb=0.1") as server:
+        answer = await server.post("/aggregate_metrics", body)
+        refused = await server.post("/verify", body)
+    assert (len(body) > 10_000_000, answer.status, refused.status) == (True, 200, 413)
+    assert answer.json["agent_metrics"]["num_responses"] == 2000
+
+
+async def test_aggregates_beyond_their_own_limit_are_refused() -> None:
+    async with running("--max_aggregate_mb=0.1") as server:
+        answer = await server.post("/aggregate_metrics", " " * 200_000)
+    assert (answer.status, "--max_aggregate_mb" in answer.json["error"]["message"]) == (413, True)
