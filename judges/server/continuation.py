@@ -12,7 +12,7 @@ import re
 from bisect import bisect_left
 from itertools import accumulate
 
-from judges.parsing.thinking import TEMPLATE_TOKEN
+from judges.llm.template_tokens import TEMPLATE_TOKEN
 
 # The header of an assistant's turn: ChatML, Llama 3, Gemma, gpt-oss, Granite, Kimi, Cohere, DeepSeek, Phi, Mistral.
 _HEADER = re.compile(
@@ -40,7 +40,7 @@ def response_in(query: str, prompt: str) -> str | None:
     words, asked = _words(query), _words(prompt)
     length = _asked_length("".join(words), "".join(asked).lstrip(_HALF_A_CHARACTER))
     if length is not None:
-        return _after(query, length)
+        return _after(query, length, ending=TEMPLATE_TOKEN.findall(prompt, _end_of_words(prompt)))
     return _after_header(query, prompt)
 
 
@@ -70,8 +70,24 @@ def _asked_length(query: str, prompt: str) -> int | None:
     return None
 
 
-def _after(query: str, length: int) -> str:
-    """What follows the first `length` characters of `query`, white space and special tokens not counted."""
+def _end_of_words(text: str) -> int:
+    """Where the white space and special tokens at the end of a text begin."""
+    end_of_words = end = 0
+    for gap in _BETWEEN.finditer(text):
+        if gap.start() > end:
+            end_of_words = gap.start()
+        end = gap.end()
+    return end_of_words if end == len(text) else len(text)
+
+
+def _after(query: str, length: int, *, ending: list[str]) -> str:
+    """What follows the first `length` characters of `query`, white space and special tokens not counted.
+
+    Args:
+        query: the text.
+        length: the number of characters.
+        ending: the special tokens with which the prompt ends; others are the response's own.
+    """
     pieces, end = [], 0
     for gap in _BETWEEN.finditer(query):
         pieces.append((end, gap.start()))
@@ -80,8 +96,12 @@ def _after(query: str, length: int) -> str:
     reached = list(accumulate(stop - start for start, stop in pieces))
     number = bisect_left(reached, length)
     place = pieces[number][1] - (reached[number] - length)
-    while (gap_here := _BETWEEN.match(query, place)) is not None:
-        place = gap_here.end()
+    while (gap := _BETWEEN.match(query, place)) is not None:
+        if gap[0] in ending:
+            ending.remove(gap[0])
+        elif not gap[0].isspace():
+            break
+        place = gap.end()
     return query[place:]
 
 

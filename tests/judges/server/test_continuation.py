@@ -49,6 +49,11 @@ def test_a_prompt_that_was_cut_from_the_left_is_known_by_its_rest(prompt: str, c
     assert response_in(f"{prompt[cut:]}It is 4.", prompt) == "It is 4."
 
 
+def test_special_tokens_with_which_a_response_begins_are_its_own() -> None:
+    assert response_in(CHATML.replace("\n", " ") + "<tool_call>f()", CHATML) == "<tool_call>f()"
+    assert response_in(LLAMA.replace("\n", "") + "<|python_tag|>f()", LLAMA) == "<|python_tag|>f()"
+
+
 def test_half_a_character_before_the_rest_of_a_prompt_is_not_compared() -> None:
     prompt = "Straße und Häuser: " + QUESTION
     assert response_in(f"\ufffd\ufffd{prompt[13:]} It is 4.", prompt) == "It is 4."
