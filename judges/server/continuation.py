@@ -96,12 +96,12 @@ def _after(query: str, length: int, *, ending: list[str]) -> str:
     reached = list(accumulate(stop - start for start, stop in pieces))
     number = bisect_left(reached, length)
     place = pieces[number][1] - (reached[number] - length)
-    while (gap := _BETWEEN.match(query, place)) is not None:
-        if gap[0] in ending:
-            ending.remove(gap[0])
-        elif not gap[0].isspace():
+    while (found := _BETWEEN.match(query, place)) is not None:
+        if found[0] in ending:
+            ending.remove(found[0])
+        elif not found[0].isspace():
             break
-        place = gap.end()
+        place = found.end()
     return query[place:]
 
 
