@@ -112,9 +112,8 @@ class Policy:
                     conversation,
                     temperature=config.eval_temperature,
                     max_tokens=config.eval_max_tokens,
-                    keep=lambda choice: (
-                        False
-                    ),  # never cached: every answer is a new sample, also from a client that judges with a cache
+                    fresh=True,  # every answer is a new sample, also from a client that judges with a cache
+                    name="policy",
                 )
             except EndpointError as error:
                 runs.append(CallRun(attempts=error.attempts, usage=error.usage))

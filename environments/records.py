@@ -41,12 +41,11 @@ class Sample(Generic[DetailT]):
         category: the row's category, for metrics by category.
         question: what the policy was asked, as a person reads it.
         completions: the policy's completions, one for each conversation; empty if the policy never answered.
-        judgment: the judgment of the completions; `None` if the policy never answered, or before they are judged.
+        judgment: the judgment of the completions; `None` if the policy never answered.
         score: the row's score in the evaluation; `None` if the judgment failed.
         run: what may differ between runs.
         policy_error: why the policy never answered.
         task_digest: a digest of everything that the judge sees of the row.
-        prompt_digest: a digest of what the completions depend on.
     """
 
     uid: str
@@ -58,14 +57,11 @@ class Sample(Generic[DetailT]):
     run: SampleRun = SampleRun(0.0)
     policy_error: str | None = None
     task_digest: str = ""
-    prompt_digest: str = ""
 
     @property
     def status(self) -> str:
-        """Return the judgment's status, `policy_failed`, or (during the run) `not_judged`."""
-        if self.judgment is None:
-            return "not_judged" if self.policy_error is None else "policy_failed"
-        return self.judgment.status.value
+        """Return the judgment's status, or `policy_failed`."""
+        return "policy_failed" if self.judgment is None else self.judgment.status.value
 
     @property
     def finished(self) -> bool:
@@ -96,7 +92,6 @@ class Sample(Generic[DetailT]):
             "category": self.category,
             "question": self.question,
             "task_digest": self.task_digest,
-            "prompt_digest": self.prompt_digest,
         }
         completions = [
             {
@@ -115,7 +110,7 @@ class Sample(Generic[DetailT]):
             line |= {"label": judgment.label, "detail": judgment.detail}
             if judgment.critique is not None:
                 line["critique"] = judgment.critique
-        if not self.finished and self.status != "not_judged":
+        if not self.finished:
             line["error"] = self.error
         line["run"] = self.run
         return orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
@@ -162,10 +157,9 @@ class _SampleLine(BaseModel):
     category: str | None
     question: str
     task_digest: str
-    prompt_digest: str
     completions: list[_CompletionLine] | None = None
     score: float | None
-    status: Status | Literal["policy_failed", "not_judged"]
+    status: Status | Literal["policy_failed"]
     error: str | None = None
     run: SampleRun
 
@@ -223,7 +217,6 @@ class SampleReader(Generic[DetailT]):
             run=fields.run,
             policy_error=fields.error if judgment is None else None,
             task_digest=fields.task_digest,
-            prompt_digest=fields.prompt_digest,
         )
 
 

@@ -1,7 +1,7 @@
-"""Read the rows of an earlier run, for `--resume`: those that are finished, and answers that were paid for.
+"""Read the finished rows of an earlier run, for `--resume`.
 
-Guarantees: a row counts as finished only if everything that its judge sees is unchanged (`task_digest`); the policy's
-answers are reused only if its prompt is unchanged (`prompt_digest`).
+Guarantees: a row counts as finished only if everything that its judge sees is unchanged (`task_digest`). All other rows
+run again; what was paid for them comes from the ledger of calls.
 """
 
 from __future__ import annotations
@@ -24,12 +24,10 @@ class EarlierRows(Generic[DetailT]):
 
     Attributes:
         finished: rows of which nothing is missing.
-        failed: the other rows, with the answers that were paid for.
         changed: uids of rows that have changed since; they are judged again.
     """
 
     finished: Mapping[str, Sample[DetailT]]
-    failed: Mapping[str, Sample[DetailT]]
     changed: frozenset[str] = frozenset()
 
 
@@ -45,13 +43,12 @@ def read_earlier(
         before: the lines; of several lines of a row, the last one counts.
         reader: reads a line.
         tasks: the rows of this run.
-        runner: gives the digests of a row, and says what of a sample is missing or can be reused.
+        runner: gives the digest of a row, and says whether anything of a sample is missing.
 
     Raises:
         RunDirectoryError: a line cannot be read, or its row is not among `tasks`.
     """
     by_uid = {task.uid: task for task in tasks}
-    changed: set[str] = set()
 
     def read(lines: Sequence[RawLine]) -> dict[str, Sample[DetailT]]:
         samples: dict[str, Sample[DetailT]] = {}
@@ -63,21 +60,11 @@ def read_earlier(
             if sample.uid not in by_uid:
                 raise line.error(f"the row {sample.uid!r} is not in the dataset")
             samples[sample.uid] = sample
-        for uid, sample in samples.items():
-            task_digest, prompt_digest = runner.digests(by_uid[uid])
-            if sample.task_digest != task_digest:
-                changed.add(uid)
-                samples[uid] = runner.answers_alone(sample, are_usable=sample.prompt_digest == prompt_digest)
         return samples
 
-    samples = read(before.samples)
-    finished = {uid: sample for uid, sample in samples.items() if sample.finished and runner.is_complete(sample)}
-    failed = {uid: sample for uid, sample in samples.items() if uid not in finished}
-    for lines in (before.failures, before.answers):
-        for uid, sample in read(lines).items():
-            # The line with more answers counts: a resumed run that was interrupted has fewer.
-            if uid not in finished and (
-                uid not in failed or runner.answers_held(sample) > runner.answers_held(failed[uid])
-            ):
-                failed[uid] = sample
-    return EarlierRows(finished, failed, frozenset(changed - finished.keys()))
+    samples, failures = read(before.samples), read(before.failures)
+    changed = {
+        uid for uid, sample in {**failures, **samples}.items() if sample.task_digest != runner.digest(by_uid[uid])
+    }
+    finished = {uid: sample for uid, sample in samples.items() if uid not in changed and runner.is_complete(sample)}
+    return EarlierRows(finished, frozenset(changed))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic
@@ -23,6 +25,7 @@ from environments.records import Sample, SampleReader
 from environments.runs.directory import RunDirectory
 from environments.runs.disk import Disk
 from environments.runs.failure_guard import NothingSucceeds
+from environments.runs.ledger import CallLedger, pack
 from judges.core.judgment import Status
 from judges.llm.errors import DataError
 
@@ -101,12 +104,8 @@ class Evaluation(Generic[TaskT, DetailT]):
         )
         try:
             earlier = read_earlier(before, SampleReader[DetailT](env.detail_type), tasks, self.runner)
-            if earlier.finished or earlier.failed:
-                logger.info("resuming %s: %d rows are finished", run.path, len(earlier.finished))
             if earlier.changed:
                 logger.warning("rows that have changed since, and are judged again: %d", len(earlier.changed))
-            if len(earlier.finished) < len(tasks):
-                run.drop_metrics()
             try:
                 samples = await self._finish(earlier, run, in_flight, display)
             except NothingSucceeds as error:
@@ -127,6 +126,8 @@ class Evaluation(Generic[TaskT, DetailT]):
             await run.write_metrics(
                 metrics_file(env, self.runner, tasks, metrics, datasets=self.datasets, seconds=seconds, notices=notices)
             )
+            if settings.keep_calls or len(rows) == len(tasks):  # failed rows still need the answers that they have
+                await asyncio.to_thread(pack, path, keep=settings.keep_calls)
         finally:
             run.close()
         all_notices = (*evaluation_metrics.failure_notices(samples, path), *notices)
@@ -135,15 +136,30 @@ class Evaluation(Generic[TaskT, DetailT]):
     async def _finish(
         self, earlier: EarlierRows[DetailT], run: RunDirectory, in_flight: int, display: report.ProgressDisplay | None
     ) -> list[Sample[DetailT]]:
+        """Run the rows that are missing, and return the samples of all."""
+        finished = earlier.finished
+        if len(finished) == len(self.tasks):
+            return [finished[task.uid] for task in self.tasks]
+        run.drop_metrics()
         arrived: list[tuple[TaskT, Sample[DetailT]]] = []
-        finishing = finish_rows(
-            self.tasks, self.runner.finish, earlier=earlier, run=run, in_flight=in_flight, arrived=arrived
-        )
-        if display is None:
-            return await finishing
-        display.begin_with(len(earlier.finished))
-        with display.following(self._progress(earlier, arrived)):
-            return await finishing
+        with closing(CallLedger(run, finished=finished.keys(), keep_texts=self.env.settings.keep_calls)) as ledger:
+            if finished or ledger.is_resumed:
+                logger.info("resuming %s: %d rows are finished; %s", run.path, len(finished), ledger.loss)
+            finishing = finish_rows(
+                self.tasks,
+                self.runner.finish,
+                is_complete=self.runner.is_complete,
+                finished=finished,
+                run=run,
+                ledger=ledger,
+                in_flight=in_flight,
+                arrived=arrived,
+            )
+            if display is None:
+                return await finishing
+            display.begin_with(len(finished))
+            with display.following(self._progress(earlier, arrived)):
+                return await finishing
 
     def _progress(
         self, earlier: EarlierRows[DetailT], arrived: Sequence[tuple[TaskT, Sample[DetailT]]]

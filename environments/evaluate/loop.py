@@ -7,28 +7,28 @@ nothing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from environments.base import DetailT
 from environments.data.rows import TaskT
-from environments.evaluate.earlier import EarlierRows
 from environments.records import Sample
-from environments.runs.directory import ANSWERS, FAILURES, SAMPLES, RunDirectory
+from environments.runs.directory import FAILURES, SAMPLES, RunDirectory
 from environments.runs.failure_guard import HOPELESS_AFTER, NothingSucceeds
+from environments.runs.ledger import CallLedger
+from judges.llm.ledger import recorded_in
 
-Finish: TypeAlias = Callable[
-    [TaskT, "Sample[DetailT] | None", Callable[[Sample[DetailT]], None]], Awaitable[Sample[DetailT]]
-]
-"""Finishes a row, given its sample of an earlier run, and a callback for the policy's answers."""
+Finish: TypeAlias = Callable[[TaskT], Awaitable[Sample[DetailT]]]
 
 
 async def finish_rows(
     tasks: Sequence[TaskT],
     finish: Finish[TaskT, DetailT],
     *,
-    earlier: EarlierRows[DetailT],
+    is_complete: Callable[[Sample[DetailT]], bool],
+    finished: Mapping[str, Sample[DetailT]],
     run: RunDirectory,
+    ledger: CallLedger,
     in_flight: int,
     arrived: list[tuple[TaskT, Sample[DetailT]]],
 ) -> list[Sample[DetailT]]:
@@ -37,8 +37,10 @@ async def finish_rows(
     Args:
         tasks: all rows.
         finish: finishes a row, as `RowRunner.finish` does; a failure is a sample, not an exception.
-        earlier: the rows of an earlier run.
+        is_complete: whether a resumed run has nothing to add to a row.
+        finished: the rows that an earlier run has finished, by uid.
         run: the run directory.
+        ledger: the calls of this run and of the earlier one.
         in_flight: rows in progress at once; the endpoints have limits of their own.
         arrived: each row with its new sample is appended here once its line is written; the progress display reads it.
 
@@ -50,22 +52,23 @@ async def finish_rows(
             samples are on disk.
         DiskFull: the run directory could not be written to for too long.
     """
-    missing = [task for task in tasks if task.uid not in earlier.finished]
+    missing = [task for task in tasks if task.uid not in finished]
     failures, is_hopeless = 0, False
     rows = iter(missing)
-
-    def answered(sample: Sample[DetailT]) -> None:
-        run.append(ANSWERS, sample.to_line())
 
     async def worker() -> None:
         nonlocal failures, is_hopeless
         for task in rows:
             await run.disk.ready()
-            sample = await finish(task, earlier.failed.get(task.uid), answered)
+            calls = ledger.row(task.uid)
+            with recorded_in(calls):
+                sample = await finish(task)
+            if not is_complete(sample):
+                calls.failed()
             run.append(SAMPLES if sample.finished else FAILURES, sample.to_line())
             arrived.append((task, sample))
             failures += not sample.finished
-            is_hopeless = not earlier.finished and failures == len(arrived) >= min(HOPELESS_AFTER, len(missing))
+            is_hopeless = not finished and failures == len(arrived) >= min(HOPELESS_AFTER, len(missing))
             if is_hopeless:
                 return  # begin no further rows; one that is in progress may still succeed
 
@@ -73,7 +76,7 @@ async def finish_rows(
         await _all_of(worker() for _ in range(min(in_flight, len(missing) - len(arrived))))
         if is_hopeless:
             raise NothingSucceeds(arrived[-1][1].error or "no row has a score")
-    samples = {**{task.uid: sample for task, sample in arrived}, **earlier.finished}
+    samples = {**{task.uid: sample for task, sample in arrived}, **finished}
     return [samples[task.uid] for task in tasks]
 
 

@@ -62,7 +62,7 @@ def metrics_file(
         "judge_model_name": runner.judge_name,
         "judge_prompt_digests": dict(config.prompt_digests()),
         "datasets": [dataset.to_json() for dataset in datasets],
-        "rows": {"selected": len(tasks), "digest": digest([runner.digests(task) for task in tasks])},
+        "rows": {"selected": len(tasks), "digest": digest([runner.digest(task) for task in tasks])},
         "protocol": protocol(env),
         "seed": config.seed,
         "notices": list(notices),

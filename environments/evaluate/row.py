@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import is_dataclass, replace
 from pathlib import Path
 from typing import Any, Generic
 
 from environments.base import DetailT, JudgedEnv
-from environments.completions import Completion, judge_completions, read_completion
+from environments.completions import Completion, Conversation, judge_completions, read_completion
 from environments.data.rows import TaskT, load_answers
 from environments.evaluate.report import Table
 from environments.records import Sample, SampleRun, digest
 from judges.core.judgment import CallRun
 from judges.llm.errors import EndpointError
+from judges.llm.ledger import component
 from judges.llm.wire import Choice
 
 
@@ -73,28 +74,15 @@ class RowRunner(Generic[TaskT, DetailT]):
         """Return the number of calls and their cost, to be shown before the first call; by default nothing."""
         return None
 
-    async def finish(
-        self, task: TaskT, earlier: Sample[DetailT] | None, answered: Callable[[Sample[DetailT]], None]
-    ) -> Sample[DetailT]:
-        """Evaluate a row.
-
-        Args:
-            task: the row.
-            earlier: its sample of an earlier run, whose completions are reused.
-            answered: called with the new completions before they are judged, so that they are not lost.
-        """
+    async def finish(self, task: TaskT) -> Sample[DetailT]:
+        """Evaluate a row. What an earlier run has paid for comes from the ledger of calls that the loop has set."""
         env, started = self._env, time.monotonic()
-        task_digest, prompt_digest = self.digests(task)
-        sample = Sample[DetailT](
-            task.uid, task.category, task.question, task_digest=task_digest, prompt_digest=prompt_digest
-        )
+        sample = Sample[DetailT](task.uid, task.category, task.question, task_digest=self.digest(task))
         policy_calls: tuple[CallRun, ...] = ()
-        if earlier is not None and earlier.completions:
-            completions, policy_calls = earlier.completions, earlier.run.policy_calls
-        elif task.uid in self._existing:
-            completions = (self._existing[task.uid],)
+        if task.uid in self._existing:
+            completions: tuple[Completion, ...] = (self._existing[task.uid],)
         else:
-            asking = (env.clients.policy.complete(conversation) for conversation in env.conversations(task))
+            asking = (self._ask(number, each) for number, each in enumerate(env.conversations(task)))
             replies = await asyncio.gather(
                 *asking, return_exceptions=True
             )  # wait for all, so that no call is left running
@@ -108,32 +96,24 @@ class RowRunner(Generic[TaskT, DetailT]):
                 failed = (CallRun(attempts=error.attempts, usage=error.usage) for error in failures)
                 run = SampleRun(time.monotonic() - started, (*policy_calls, *failed))
                 return replace(sample, run=run, policy_error=f"the policy at {failures[0]}")
-            run = SampleRun(time.monotonic() - started, policy_calls)
-            answered(replace(sample, completions=completions, run=run))
         judgment = await judge_completions(env.judge, task, completions, policy_is_judge=env.policy_is_judge)
         judge_calls = {call.name: call.run for call in judgment.calls}
         run = SampleRun(time.monotonic() - started, policy_calls, judge_calls)
         sample = replace(sample, completions=completions, run=run)
         return sample.with_judgment(judgment, invalid_score=env.invalid_completion_score)
 
-    def digests(self, task: TaskT) -> tuple[str, str]:
-        """Return a digest of everything that the judge sees of a row, and one of what its completions depend on."""
-        existing = self._existing.get(task.uid)
+    async def _ask(self, number: int, conversation: Conversation) -> tuple[Completion, CallRun]:
+        with component(f"conversation_{number}"):  # a row may have the same one several times
+            return await self._env.clients.policy.complete(conversation)
+
+    def digest(self, task: TaskT) -> str:
+        """Return a digest of everything that the judge sees of a row."""
         shown_to_judge = task if is_dataclass(task) else (task.uid, task.category, task.question)
-        return digest(shown_to_judge, existing), digest(self._env.conversations(task) if existing is None else existing)
+        return digest(shown_to_judge, self._existing.get(task.uid))
 
     def is_complete(self, sample: Sample[DetailT]) -> bool:
-        """Return whether a resumed run has nothing to add to a finished row."""
-        return True
-
-    def answers_held(self, sample: Sample[DetailT]) -> int:
-        """Return how many answers that were paid for the sample of an unfinished row holds."""
-        return len(sample.completions)
-
-    def answers_alone(self, sample: Sample[DetailT], *, are_usable: bool) -> Sample[DetailT]:
-        """Return the sample of a row that has changed: without judgment, and with its answers if they are usable."""
-        completions = sample.completions if are_usable else ()
-        return replace(sample, completions=completions, judgment=None, score=None, policy_error=None)
+        """Return whether a resumed run has nothing to add to a row."""
+        return sample.finished
 
     def write_report(self, path: Path, rows: Sequence[tuple[TaskT, Sample[DetailT]]]) -> Sequence[Table]:
         """Write further files into the run directory, and return tables to show.

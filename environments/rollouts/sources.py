@@ -27,6 +27,7 @@ from judges.llm.wire import JSON, Choice
 logger = logging.getLogger(__name__)
 
 _WITH_TOKENS: Mapping[str, JSON] = {"return_token_ids": True, "logprobs": True}
+_NAME = "policy"
 
 
 def open_source(settings: EnvSettings[Any], session: aiohttp.ClientSession, retokenizer: Retokenizer) -> RolloutSource:
@@ -99,16 +100,16 @@ class ChatSource:
         config = self._config
         temperature, longest = config.rollout_temperature, config.train_max_tokens
         if self._settled == "retokenize":
-            return await self._client.chat(conversation, n=n, temperature=temperature, max_tokens=longest)
+            return await self._client.chat(conversation, n=n, temperature=temperature, max_tokens=longest, name=_NAME)
         try:
             return await self._client.chat(
-                conversation, n=n, temperature=temperature, max_tokens=longest, extra=_WITH_TOKENS
+                conversation, n=n, temperature=temperature, max_tokens=longest, extra=_WITH_TOKENS, name=_NAME
             )
         except EndpointError as error:
             if error.kind is not FailureKind.REJECTED or self._settled == "chat":
                 raise
             # An endpoint that does not know the two fields refuses the request; a second refusal has another reason.
-            answer = await self._client.chat(conversation, n=n, temperature=temperature, max_tokens=longest)
+            answer = await self._client.chat(conversation, n=n, temperature=temperature, max_tokens=longest, name=_NAME)
             self._settle("retokenize", f"the endpoint refuses return_token_ids and logprobs ({error.answer})")
             return answer
 

@@ -27,17 +27,14 @@ from judges.llm.errors import RunDirectoryError
 from judges.llm.wire import JSON
 
 CONFIG, SAMPLES, FAILURES, METRICS = "config.yaml", "samples.jsonl", "failures.jsonl", "metrics.json"
-ANSWERS = "answers.jsonl"
-"""The policy's answers that are not judged yet; removed when the run is finished."""
 
 
 @dataclass(frozen=True, slots=True)
 class EarlierLines:
-    """The lines of an earlier run: finished rows, failed rows, and answers that were not judged."""
+    """The lines of an earlier run: finished rows and failed rows."""
 
     samples: Sequence[RawLine]
     failures: Sequence[RawLine]
-    answers: Sequence[RawLine]
 
 
 _LONGEST_NAME = 70  # a file's name has at most 255 bytes
@@ -104,7 +101,7 @@ class RunDirectory:
                 )
             if (path / CONFIG).exists():
                 cls._compare(path / CONFIG, matters)
-            before = EarlierLines(*(read_lines(path / name) for name in (SAMPLES, FAILURES, ANSWERS)))
+            before = EarlierLines(*(read_lines(path / name) for name in (SAMPLES, FAILURES)))
             write_atomic(path / CONFIG, yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True).encode())
         except OSError as error:
             lock.release()
@@ -152,7 +149,6 @@ class RunDirectory:
             writer.close()  # the next line, if there is one, goes to the new file
         await self.disk.write(self.path / SAMPLES, samples)
         await self.disk.write(self.path / FAILURES, failures)
-        (self.path / ANSWERS).unlink(missing_ok=True)
 
     async def write_metrics(self, metrics: Mapping[str, JSON]) -> None:
         """Write `metrics.json`.

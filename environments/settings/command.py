@@ -43,6 +43,11 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
         verbs=EVALUATE,
         common=True,
     )
+    keep_calls: bool = setting(
+        True,
+        "Keep what policy and judge were asked and what they answered, in calls.jsonl.gz of the run. False: record no "
+        "prompts, and the answers only until the run is complete.",
+    )
     offline: CliImplicitFlag[bool] = setting(
         False,
         "Use local stand-ins for all endpoints that the command line itself does not name (those of files and "
@@ -96,6 +101,7 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
         sections: dict[str, JSON] = {"env": env, "openai": openai}
         if uses(self._verb, type(self), "limit"):
             sections["limit"] = self.limit
+        sections["keep_calls"] = self.keep_calls
         if self.offline:
             sections |= {"offline": True, "latency_ms": self.latency_ms, "faults": dict(self.faults)}
         return sections

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 
 from environments.base import JudgedEnv
@@ -19,10 +18,11 @@ from eval_environments.peer.price import calls_and_price
 from eval_environments.peer.report import PeerResults
 from eval_environments.peer.scoring import Column, combined, score_all
 from eval_environments.peer.settings import PeerTask, SelfCritiqueConfig
-from eval_environments.peer.table import PeerAnswer, PeerTable, answers_of, cells_of
-from judges.core.judgment import Judgment, Status
+from eval_environments.peer.table import PeerTable, cells_of
+from judges.core.judgment import CallRun
 from judges.llm import wire
 from judges.llm.errors import SettingsError
+from judges.llm.ledger import component
 
 
 class PeerRowRunner(RowRunner[PeerTask, PeerTable]):
@@ -80,65 +80,44 @@ class PeerRowRunner(RowRunner[PeerTask, PeerTable]):
             include_self=config.include_self,
         )
 
-    async def finish(
-        self, task: PeerTask, earlier: Sample[PeerTable] | None, answered: Callable[[Sample[PeerTable]], None]
-    ) -> Sample[PeerTable]:
+    async def finish(self, task: PeerTask) -> Sample[PeerTable]:
         """Ask all candidates at once, and have each answer scored by all judges as soon as it arrives."""
         started, models = time.monotonic(), self._models
-        task_digest, prompt_digest = self.digests(task)
-        sample = Sample[PeerTable](
-            task.uid, task.category, task.question, task_digest=task_digest, prompt_digest=prompt_digest
-        )
-        judgment = None if earlier is None else earlier.judgment
-        known, known_cells = answers_of(judgment), cells_of(judgment)
         (conversation,) = self._env.conversations(task)
-        answers: list[PeerAnswer] = list(known.values())
-        calls = [] if earlier is None else list(earlier.run.policy_calls)  # so that their usage stays in the metrics
 
-        async def column(candidate: Candidate) -> Column:
-            answer = known.get(candidate.name)
-            if answer is None:
+        async def column(candidate: Candidate) -> tuple[Column, CallRun | None]:
+            with component(f"candidate_{candidate.name}"):
                 answer, run = await candidate.answer(task.uid, conversation)
-                answers.append(answer)
-                if run is not None:
-                    calls.append(run)
-                so_far = Judgment(None, Status.JUDGE_FAILED, detail=PeerTable(tuple(answers), ()))
-                answered(replace(sample, judgment=so_far, run=SampleRun(time.monotonic() - started, tuple(calls))))
-            return await score_all(
-                models.judges,
-                answer,
-                query=task.question,
-                rubric=task.rubric,
-                include_self=self._config.include_self,
-                known=known_cells,
-            )
+                scoring = score_all(
+                    models.judges,
+                    answer,
+                    query=task.question,
+                    rubric=task.rubric,
+                    include_self=self._config.include_self,
+                )
+                return await scoring, run
 
         columns = await asyncio.gather(*(column(candidate) for candidate in models.candidates))
-        found = combined(columns, models.judges)
+        found = combined([scored for scored, _ in columns], models.judges)
         judge_calls = {call.name: call.run for call in found.calls} or None
-        run = SampleRun(time.monotonic() - started, tuple(calls), judge_calls)
-        return replace(sample, judgment=found, score=found.score, run=run)
+        policy_calls = tuple(run for _, run in columns if run is not None)
+        return Sample[PeerTable](
+            task.uid,
+            task.category,
+            task.question,
+            judgment=found,
+            score=found.score,
+            run=SampleRun(time.monotonic() - started, policy_calls, judge_calls),
+            task_digest=self.digest(task),
+        )
 
-    def digests(self, task: PeerTask) -> tuple[str, str]:
-        """Return a digest of the query, its rubric and the answers in files, and one of the candidates' prompt."""
-        answers = {candidate.name: candidate.held_answer(task.uid) for candidate in self._models.candidates}
-        return digest(task, answers), digest(self._env.conversations(task))
+    def digest(self, task: PeerTask) -> str:
+        """Return a digest of the query, its rubric and the answers in files."""
+        return digest(task, {candidate.name: candidate.held_answer(task.uid) for candidate in self._models.candidates})
 
     def is_complete(self, sample: Sample[PeerTable]) -> bool:
         """Return whether no cell is missing."""
-        return all(cell.score is not None for cell in cells_of(sample.judgment))
-
-    def answers_held(self, sample: Sample[PeerTable]) -> int:
-        """Return the number of answers and of scores."""
-        scores = sum(cell.score is not None for cell in cells_of(sample.judgment))
-        return len(answers_of(sample.judgment)) + scores
-
-    def answers_alone(self, sample: Sample[PeerTable], *, are_usable: bool) -> Sample[PeerTable]:
-        """Keep the answers of candidates with an endpoint, if they are usable, and no scores."""
-        asked = {model.name for model in self._models.candidate_settings if model.base_url is not None}
-        answers = tuple(answer for answer in answers_of(sample.judgment).values() if answer.candidate in asked)
-        table = PeerTable(answers if are_usable else (), ())
-        return replace(sample, judgment=Judgment(None, Status.JUDGE_FAILED, detail=table), score=None)
+        return sample.finished and all(cell.score is not None for cell in cells_of(sample.judgment))
 
     def write_report(self, path: Path, rows: Sequence[tuple[PeerTask, Sample[PeerTable]]]) -> Sequence[Table]:
         """Write `scores_round_<n>.csv`, `critique_history.jsonl` and `report.md`, and return the tables to show."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from eval_environments.peer.models import PeerModel
 from eval_environments.peer.table import PeerAnswer, PeerCell, PeerTable, cell_of
 from judges.core.judgment import JudgeCall, Judgment, Status
+from judges.llm.ledger import component
 from judges.peers.judge import PeerCase
 
 
@@ -39,7 +40,7 @@ async def score_all(
         query: the query that it answers.
         rubric: the rubric to score it by.
         include_self: whether the candidate is among its judges.
-        known: scores of an earlier run, which are kept.
+        known: scores of an earlier judgment, which are kept.
     """
     judges = [judge for judge in peers if include_self or judge.name != answer.candidate]
     if answer.answer is None:
@@ -51,7 +52,8 @@ async def score_all(
     async def score(peer: PeerModel) -> tuple[PeerCell, tuple[JudgeCall[object], ...]]:
         if peer.name in scores:
             return scores[peer.name], ()
-        judgment = await peer.judge.judge(case)
+        with component(f"judge_{peer.name}"):
+            judgment = await peer.judge.judge(case)
         return cell_of(peer.name, answer.candidate, judgment), judgment.calls
 
     results = await asyncio.gather(*(score(judge) for judge in judges))

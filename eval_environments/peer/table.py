@@ -77,9 +77,3 @@ def cell_of(judge: str, candidate: str, judgment: Judgment[PeerDetail]) -> PeerC
 def cells_of(judgment: Judgment[PeerTable] | None) -> Sequence[PeerCell]:
     """Return the cells of a query's judgment; none without a judgment."""
     return () if judgment is None or judgment.detail is None else judgment.detail.cells
-
-
-def answers_of(judgment: Judgment[PeerTable] | None) -> dict[str, PeerAnswer]:
-    """Return the answers in a query's judgment by candidate."""
-    answers = () if judgment is None or judgment.detail is None else judgment.detail.answers
-    return {answer.candidate: answer for answer in answers if answer.answer is not None}

@@ -98,6 +98,7 @@ async def ask_choice(
             seed=vote.seed,
             extra=extra,
             keep=lambda choice: not isinstance(verdict(choice), NoVerdict),
+            name=name,
         )
     except EndpointError as error:
         run = CallRun(attempts=error.attempts, usage=error.usage)

@@ -17,6 +17,7 @@ import aiohttp
 
 from judges.llm.cache import JudgmentCache, request_key
 from judges.llm.errors import EndpointError, FailureKind
+from judges.llm.ledger import OpenCall
 from judges.llm.single_flight import SingleFlight
 from judges.llm.transport import Transport, open_session
 from judges.llm.types import ChatAnswer, ChatSettings
@@ -92,6 +93,8 @@ class ChatClient:
         seed: int | None = None,
         extra: Mapping[str, JSON] | None = None,
         keep: Callable[[Choice], bool] | None = None,
+        fresh: bool = False,
+        name: str = "",
     ) -> ChatAnswer:
         """Ask the model.
 
@@ -103,10 +106,13 @@ class ChatClient:
             vote: index of this answer among several independent ones; calls with different votes never share an answer.
             seed: sampling seed; left out once the endpoint has refused it.
             extra: further fields of the body; they override the settings' `extra_body`.
-            keep: whether the cache may store a choice; by default all that are whole.
+            keep: whether the cache may store a choice, and whether a resumed run may take it from its ledger although
+                its row failed; by default all that are whole.
+            fresh: neither take the answer from the cache nor store it: it is a sample.
+            name: the component of the call in the run's ledger.
 
         Returns:
-            The answer, with exactly `n` choices.
+            The answer, with exactly `n` choices; as recorded, if the ledger of the row's run has it.
 
         Raises:
             EndpointError: no attempt succeeded.
@@ -114,10 +120,14 @@ class ChatClient:
         parameters = self._parameters(temperature, max_tokens, extra)
         if seed is not None:
             parameters["seed"] = seed
-        if n == 1:
-            answer = await self._one(messages, parameters, vote, keep)
-        else:
-            answer = await self._many(messages, parameters, n)
+        call = OpenCall.begin(name, vote, self.settings.endpoints[0].model, messages, parameters)
+        missing = n - call.choices
+        if missing > 0 and n == 1:
+            asking = self._one(messages, parameters, vote, keep, fresh=fresh)
+            await call.ask(asking, has_verdict=lambda answer: keep is None or keep(answer.first))
+        elif missing > 0:
+            await self._many(call, messages, parameters, missing)
+        answer = _one_answer(call.answers, n)
         if logger.isEnabledFor(logging.DEBUG):
             endpoint = self.settings.endpoints[0]
             logger.debug("%s at %s was asked %r and answered %r", endpoint.model, endpoint.shown, messages, answer)
@@ -144,41 +154,50 @@ class ChatClient:
         parameters: dict[str, JSON],
         vote: int,
         keep: Callable[[Choice], bool] | None,
+        *,
+        fresh: bool,
     ) -> ChatAnswer:
+        cache = None if fresh else self._cache
         greedy = parameters.get("temperature") == 0
-        if self._cache is None and not greedy:
+        if cache is None and not greedy:
             return _one_answer([await self._request(messages, parameters)], 1)
         key = request_key(self._identity, messages, parameters, vote)
         if not greedy:
-            return await self._cached_or_asked(key, messages, parameters, keep)
+            return await self._cached_or_asked(cache, key, messages, parameters, keep)
         # Read the cache within the flight: another flight may end between reading it and starting one.
-        answer, shared = await self._flights.run(key, lambda: self._cached_or_asked(key, messages, parameters, keep))
+        answer, shared = await self._flights.run(
+            key, lambda: self._cached_or_asked(cache, key, messages, parameters, keep)
+        )
         return ChatAnswer(answer.choices, latency_s=answer.latency_s, cached=True) if shared else answer
 
     async def _cached_or_asked(
         self,
+        cache: JudgmentCache | None,
         key: str,
         messages: Sequence[Message],
         parameters: dict[str, JSON],
         keep: Callable[[Choice], bool] | None,
     ) -> ChatAnswer:
         """The answer from the cache, or else from the model; then it is stored if `keep` allows."""
-        if self._cache is not None and (kept := await self._cache.get(key)) is not None:
+        if cache is not None and (kept := await cache.get(key)) is not None:
             return ChatAnswer((kept,), cached=True)
         answer = _one_answer([await self._request(messages, parameters)], 1)
-        if self._cache is not None and answer.first.state == "ok" and (keep is None or keep(answer.first)):
-            await self._cache.put(key, answer.first)
+        if cache is not None and answer.first.state == "ok" and (keep is None or keep(answer.first)):
+            await cache.put(key, answer.first)
         return answer
 
-    async def _many(self, messages: Sequence[Message], parameters: dict[str, JSON], n: int) -> ChatAnswer:
-        if self._n_is_ignored:
-            return _one_answer(await self._fan_out(messages, parameters, n), n)
-        reply = await self._request(messages, {**parameters, "n": n})
-        missing = n - len(reply.choices)
-        if missing <= 0:
-            return _one_answer([reply], n)
-        self._n_is_ignored = len(reply.choices) == 1
-        return _one_answer([reply, *await self._fan_out(messages, parameters, missing, first=n - missing)], n)
+    async def _many(
+        self, call: OpenCall, messages: Sequence[Message], parameters: dict[str, JSON], missing: int
+    ) -> None:
+        """Ask for the completions that a call lacks."""
+        if not self._n_is_ignored:
+            reply = await call.ask(self._request(messages, {**parameters, "n": missing}))
+            is_one_of_several = len(reply.choices) == 1 < missing
+            missing -= len(reply.choices)
+            if missing <= 0:
+                return
+            self._n_is_ignored = is_one_of_several
+        await self._fan_out(call, messages, parameters, missing)
 
     async def _request(self, messages: Sequence[Message], parameters: Mapping[str, JSON]) -> ChatAnswer:
         """Send one request. After an endpoint has refused a seed, send this and all later ones without it."""
@@ -199,21 +218,20 @@ class ChatClient:
         return dataclasses.replace(reply, attempts=reply.attempts + refused.attempts)
 
     async def _fan_out(
-        self, messages: Sequence[Message], parameters: Mapping[str, JSON], count: int, *, first: int = 0
-    ) -> Sequence[ChatAnswer]:
+        self, call: OpenCall, messages: Sequence[Message], parameters: Mapping[str, JSON], count: int
+    ) -> None:
         """Send `count` requests at once; raise the first error of those that fail after their retries.
 
         Each has a seed of its own: the same request with the same seed is the same completion.
         """
-        requests = [self._request(messages, _with_seed(parameters, first + number)) for number in range(count)]
+        first = call.choices
+        requests = [
+            call.ask(self._request(messages, _with_seed(parameters, first + number))) for number in range(count)
+        ]
         # Wait for all, so that none is in flight after the call has failed.
-        outcomes = await asyncio.gather(*requests, return_exceptions=True)
-        replies: list[ChatAnswer] = []
-        for outcome in outcomes:
+        for outcome in await asyncio.gather(*requests, return_exceptions=True):
             if isinstance(outcome, BaseException):
                 raise outcome
-            replies.append(outcome)
-        return replies
 
 
 def _with_seed(parameters: Mapping[str, JSON], number: int) -> Mapping[str, JSON]:

@@ -14,6 +14,7 @@ import aiohttp
 
 from judges.llm import completion, retry, wire
 from judges.llm.errors import EndpointError, FailureKind
+from judges.llm.ledger import note_sent
 from judges.llm.limits import AdaptiveLimit, RateBudget
 from judges.llm.replicas import Replica, ReplicaSet
 from judges.llm.retry import RetryPolicy
@@ -130,6 +131,7 @@ class Transport:
             call.started = admitted
         replica = self._replicas.pick()
         replica.in_flight += 1
+        note_sent()
         try:
             parsed = await self._post(replica, call.body, max(0.001, timeout_s))  # aiohttp reads 0 as no time-out
         except EndpointError as error:

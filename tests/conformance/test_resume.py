@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import shlex
 import signal
+from collections import Counter
 from operator import itemgetter
 
 import pytest
 
+from environments.runs.recorded_calls import read_calls
 from eval_environments.self_critique_environment import SelfCritiqueEnv
 from tests.command import Ended, RunFiles
 from tests.conformance.lab import DOWN, HANG, Lab, Undisturbed, row_of_sample
@@ -17,16 +19,18 @@ from tests.conformance.subjects import JUDGED_BY_MORE_THAN_THE_QUESTION, uids
 FINISHED = {"row-0", "row-2", "row-5"}
 ANSWERED = FINISHED | {"row-1", "row-4"}
 """Rows that the policy answers ahead of the interruption, where a judge is to judge them."""
+HALF_JUDGED = "row-1"
 
 
 def interrupted(lab: Lab, undisturbed: Undisturbed, number: signal.Signals) -> Ended:
     """Evaluate as a process until exactly the rows of `FINISHED` are on disk; then a signal.
 
-    All that the policy has answered is on disk by then: in a sample, or ahead of the judge that is shown it.
+    Of several requests about `HALF_JUDGED` the judge has answered one. All that was answered is in the ledger by then.
     """
+    halves = iter([None] if undisturbed.judge[HALF_JUDGED] > 1 else [])
     if lab.subject.has_judge:
         lab.policy.disturb(lambda uid: None if uid in ANSWERED else HANG)
-        lab.judge.disturb(lambda uid: None if uid in FINISHED else HANG)
+        lab.judge.disturb(lambda uid: None if uid in FINISHED else next(halves, HANG) if uid == HALF_JUDGED else HANG)
     else:
         lab.policy.disturb(lambda uid: None if uid in FINISHED else HANG)
     samples = undisturbed.files.samples
@@ -36,6 +40,8 @@ def interrupted(lab: Lab, undisturbed: Undisturbed, number: signal.Signals) -> E
         started.until(lambda: lab.policy.asked == set(uids()), "further rows under way")
         if lab.subject.has_judge:
             started.until(lambda: all_are_shown(lab, undisturbed), "further answers before the judge")
+        answered = sum((lab.policy.answered + lab.judge.answered).values())
+        started.until(lambda: len(list(read_calls(lab.files().path))) == answered, "all answers in the ledger")
         started.send(number)
         return lab.checked(started.ended())
 
@@ -59,7 +65,9 @@ def test_interrupted_run_resumes_to_what_an_undisturbed_run_gives(
 ) -> None:
     ended = interrupted(lab, undisturbed, number)
     kept = sorted(lab.files().samples, key=itemgetter("uid"))
-    policy_answered = lab.policy.answered
+    policy_answered, judge_answered = lab.policy.answered, lab.judge.answered
+    requests = len(lab.policy.endpoint.requests) + len(lab.judge.endpoint.requests)
+    in_flight = requests - sum((policy_answered + judge_answered).values())
     assert {row_of_sample(sample) for sample in kept} == FINISHED
     assert not (lab.files().path / "metrics.json").exists()
     if number == signal.SIGKILL:
@@ -81,8 +89,12 @@ def test_interrupted_run_resumes_to_what_an_undisturbed_run_gives(
     samples = sorted(lab.files().samples, key=itemgetter("uid"))
     assert [sample for sample in samples if sample["uid"] in finished] == kept, "down to their timings"
     assert policy_answered + lab.policy.answered == undisturbed.policy, "no answer was asked for twice"
-    missing = {uid: count for uid, count in undisturbed.judge.items() if uid not in FINISHED}
-    assert lab.judge.answered == missing, "no finished row was judged again"
+    assert judge_answered[HALF_JUDGED] == (1 if undisturbed.judge[HALF_JUDGED] > 1 else 0)
+    assert judge_answered + lab.judge.answered == undisturbed.judge, "no answer was asked for twice"
+    assert f"sent again: at most {in_flight}" in again.err
+    assert not (lab.files().path / "calls.jsonl").exists()
+    names = Counter((call.row, call.component, call.vote) for call in read_calls(lab.files().path))
+    assert names == Counter((call.row, call.component, call.vote) for call in read_calls(undisturbed.files.path))
 
 
 def test_finished_run_resumes_without_a_request(lab: Lab) -> None:
@@ -104,7 +116,7 @@ def test_failed_rows_are_asked_again_and_no_others(lab: Lab, undisturbed: Undist
     first = lab.evaluate()
     assert first.code == 1
     assert {row_of_sample(failure) for failure in lab.files().failures} == failed
-    answered = lab.policy.answered
+    answered, judged = lab.policy.answered, lab.judge.answered
 
     lab.policy.restore()
     lab.judge.restore()
@@ -113,6 +125,7 @@ def test_failed_rows_are_asked_again_and_no_others(lab: Lab, undisturbed: Undist
     # Of several models, a failed call is a cell's and stays in the count.
     undisturbed.same_results(lab.files(), ignoring=["policy_"] if lab.subject.env_type is SelfCritiqueEnv else [])
     assert answered + lab.policy.answered == undisturbed.policy
+    assert judged + lab.judge.answered == undisturbed.judge
     assert lab.judge.asked == (failed if lab.subject.has_judge else set())
 
 

@@ -82,7 +82,6 @@ JUDGED = st.builds(
     score=st.none(),
     run=SAMPLE_RUNS,
     task_digest=TEXTS,
-    prompt_digest=TEXTS,
 ).map(lambda sample: replace(sample, score=score_of(sample.judgment)))
 POLICY_FAILED = st.builds(
     Sample,
@@ -94,8 +93,7 @@ POLICY_FAILED = st.builds(
     score=st.none(),
     run=SAMPLE_RUNS,
     task_digest=TEXTS,
-    prompt_digest=TEXTS,
-    policy_error=OPTIONAL,
+    policy_error=TEXTS,
 )
 SAMPLES = JUDGED | POLICY_FAILED
 

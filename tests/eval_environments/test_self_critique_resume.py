@@ -44,27 +44,6 @@ def test_a_candidate_that_failed_is_asked_again_with_its_query(tmp_path: Path) -
     assert models.counts() == {"answer": 1, "judgment": 6, "critique": 6}
 
 
-def test_what_an_interrupted_run_had_answered_counts(tmp_path: Path) -> None:
-    """The run was taken up twice, and the second time ended before it was finished."""
-    mind = Moody(
-        answer=lambda it: REFUSED if it.model == "bob" else answer_of(it.model, it.query), judgment=lambda it: REFUSED
-    )
-    with bench(tmp_path, mind) as models:
-        first = models.evaluate()
-        assert first.code == 1
-        (failure,) = first.files.failures
-        failure["detail"]["answers"] = [
-            {"candidate": name, "answer": answer_of(name, "Question 0?"), "error": None}
-            for name in ("cid", "ann", "bob")
-        ]
-        (first.files.path / "answers.jsonl").write_text(json.dumps(failure) + "\n")
-        forget(models)
-        mind.minds = Minds()
-        again = models.evaluate(RESUME)
-    assert again.code == 0, again.said
-    assert models.counts() == {"judgment": 6, "critique": 6}
-
-
 def test_what_it_offers_to_try_again_is_tried_again(tmp_path: Path) -> None:
     """Too many cells are missing; the command that it prints asks for those, and for no others."""
     mind = Moody(judgment=lambda it: REFUSED if (it.model, it.candidate) == ("ann", "cid") else 50)
@@ -102,7 +81,7 @@ def test_queries_whose_rubric_changed_are_judged_again_and_not_answered_again(tm
     assert "judged again: 1" in again.said
 
 
-def test_answers_of_a_candidates_file_that_changed_are_judged_and_no_others_asked(tmp_path: Path) -> None:
+def test_answers_of_a_candidates_file_that_changed_are_judged_and_no_others(tmp_path: Path) -> None:
     with bench(tmp_path) as models:
         path = tmp_path / "dan.jsonl"
         candidates = json.dumps([models.model("ann"), models.model("bob"), {"name": "dan", "answers": str(path)}])
@@ -112,7 +91,7 @@ def test_answers_of_a_candidates_file_that_changed_are_judged_and_no_others_aske
         write_lines(path, [{"uid": "q0", "answer": answer_of("dan", "another question")}])
         again = models.evaluate("--env.critique_rounds=0", RESUME, candidates=candidates)
     assert again.code == 0, again.said
-    assert models.counts() == {"judgment": 4}, "ann and bob judge each other and dan again, and answer nothing"
+    assert models.counts() == {"judgment": 2}, "ann and bob judge dan again; what they said of each other is paid for"
     assert answer_of("dan", "another question") in {it.response for it in models.asked()}
 
 

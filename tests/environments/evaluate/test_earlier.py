@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from environments.completions import Completion
 from environments.evaluate.earlier import EarlierRows, read_earlier
 from environments.evaluate.row import RowRunner
 from environments.records import Sample, SampleReader
@@ -41,8 +40,7 @@ RUNNER = RowRunner[Row, ArenaDetail](
 
 
 def sample(uid: str, status: str = "ok", **fields: Any) -> Sample[ArenaDetail]:
-    task_digest, prompt_digest = RUNNER.digests(Row(uid))
-    return samples_of.sample(uid, status, **{"task_digest": task_digest, "prompt_digest": prompt_digest, **fields})
+    return samples_of.sample(uid, status, **{"task_digest": RUNNER.digest(Row(uid)), **fields})
 
 
 def lines(*samples: Sample[Any], name: str = "samples.jsonl") -> list[RawLine]:
@@ -56,24 +54,21 @@ def raw(*data: bytes, name: str = "samples.jsonl") -> list[RawLine]:
 def earlier(
     finished: Sequence[Any] = (),
     failed: Sequence[Any] = (),
-    answered: Sequence[Any] = (),
     rows: Sequence[Row] = ROWS,
 ) -> EarlierRows[ArenaDetail]:
-    return read_earlier(EarlierLines(lines(*finished), lines(*failed), lines(*answered)), READER, rows, RUNNER)
+    return read_earlier(EarlierLines(lines(*finished), lines(*failed)), READER, rows, RUNNER)
 
 
-def test_rows_of_an_earlier_run_are_finished_or_failed() -> None:
+def test_finished_rows_of_an_earlier_run_are_kept_and_failed_ones_run_again() -> None:
     good, bad = sample("row-1"), sample("row-2", "judge_failed")
     found = earlier([good], [bad])
-    assert (set(found.finished), set(found.failed), found.changed) == ({"row-1"}, {"row-2"}, frozenset())
+    assert (set(found.finished), found.changed) == ({"row-1"}, frozenset())
     assert found.finished["row-1"].to_line() == good.to_line()
-    assert found.failed["row-2"].completions == bad.completions
-    assert earlier() == EarlierRows({}, {})
+    assert earlier() == EarlierRows({})
 
 
 def test_row_that_failed_and_was_finished_later_is_finished() -> None:
-    found = earlier([sample("row-1")], [sample("row-1", "judge_failed")])
-    assert (set(found.finished), set(found.failed)) == ({"row-1"}, set())
+    assert set(earlier([sample("row-1")], [sample("row-1", "judge_failed")]).finished) == {"row-1"}
 
 
 def test_last_of_several_lines_of_a_row_counts() -> None:
@@ -81,28 +76,11 @@ def test_last_of_several_lines_of_a_row_counts() -> None:
     assert found.finished["row-1"].category == "b"
 
 
-def test_line_with_more_answers_counts_among_those_of_a_failed_row() -> None:
-    two = (Completion("one"), Completion("two"))
-    for answered, failed in ((two, two[:1]), (two[:1], two)):
-        found = earlier(
-            failed=[sample("row-1", "judge_failed", completions=failed)],
-            answered=[sample("row-1", "judge_failed", completions=answered)],
-        )
-        assert found.failed["row-1"].completions == two
-
-
 @pytest.mark.parametrize("status", ["ok", "judge_failed", "invalid_completion"])
-def test_row_that_changed_is_judged_again_with_the_answers_that_are_paid_for(status: str) -> None:
+def test_row_that_changed_runs_again(status: str) -> None:
     rows = [Row("row-1", baseline="another one to beat"), Row("row-2")]
     found = earlier([sample("row-1", status), sample("row-2")], rows=rows)
-    assert (set(found.finished), set(found.failed), found.changed) == ({"row-2"}, {"row-1"}, {"row-1"})
-    assert found.failed["row-1"].completions == (Completion("answer to row-1"),)
-    assert found.failed["row-1"].judgment is None
-
-
-def test_answers_to_something_else_are_not_used_again() -> None:
-    found = earlier([sample("row-1", prompt_digest="another", task_digest="another")])
-    assert (found.failed["row-1"].completions, found.changed) == ((), {"row-1"})
+    assert (set(found.finished), found.changed) == ({"row-2"}, {"row-1"})
 
 
 def test_row_that_changed_and_was_judged_since_is_finished() -> None:
@@ -112,28 +90,27 @@ def test_row_that_changed_and_was_judged_since_is_finished() -> None:
     assert (set(failed_first.finished), failed_first.changed) == ({"row-1"}, frozenset())
 
 
-def test_digests_of_a_row_tell_what_its_judge_sees_and_what_its_policy_does() -> None:
-    first, other = RUNNER.digests(Row("row-1")), RUNNER.digests(Row("row-1", baseline="another"))
-    assert first[0] != other[0]
-    assert first[1] == other[1] != RUNNER.digests(Row("row-2"))[1]
+def test_digest_of_a_row_tells_what_its_judge_sees() -> None:
+    digests = {RUNNER.digest(row) for row in (Row("row-1"), Row("row-1", baseline="another"), Row("row-2"))}
+    assert len(digests) == 3
 
 
 @pytest.mark.parametrize(
     ("before", "words"),
     [
         (
-            EarlierLines(lines(sample("row-1"), sample("row-99")), [], []),
+            EarlierLines(lines(sample("row-1"), sample("row-99")), []),
             r"samples\.jsonl, line 2: the row 'row-99' is not",
         ),
         (
-            EarlierLines([], lines(sample("row-99"), name="failures.jsonl"), []),
+            EarlierLines([], lines(sample("row-99"), name="failures.jsonl")),
             r"failures\.jsonl, line 1: the row 'row-99' is not",
         ),
         (
-            EarlierLines(raw(sample("row-1").to_line(), b'{"uid": "row-2"}\n'), [], []),
+            EarlierLines(raw(sample("row-1").to_line(), b'{"uid": "row-2"}\n'), []),
             r"samples\.jsonl, line 2: not a sample",
         ),
-        (EarlierLines(raw(b"{}\n"), [], []), r"samples\.jsonl, line 1: not a sample"),
+        (EarlierLines(raw(b"{}\n"), []), r"samples\.jsonl, line 1: not a sample"),
     ],
 )
 def test_lines_of_other_rows_or_of_something_else_are_refused(before: EarlierLines, words: str) -> None:
@@ -141,7 +118,6 @@ def test_lines_of_other_rows_or_of_something_else_are_refused(before: EarlierLin
         read_earlier(before, READER, ROWS, RUNNER)
 
 
-def test_incomplete_row_is_taken_up_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_incomplete_row_runs_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RUNNER, "is_complete", lambda sample: False)
-    found = earlier([replace(sample("row-1"), category="kept")])
-    assert (found.finished, found.failed["row-1"].category) == ({}, "kept")
+    assert earlier([sample("row-1")]).finished == {}

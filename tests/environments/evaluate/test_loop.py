@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from environments.evaluate.earlier import EarlierRows
 from environments.evaluate.loop import finish_rows
 from environments.records import Sample
 from environments.runs.directory import RunDirectory
 from environments.runs.failure_guard import NothingSucceeds
+from environments.runs.ledger import CallLedger
 from tests.environments.samples_of import sample
 
 
@@ -48,14 +48,13 @@ async def finish_all(
     """The samples, and the ids in the order of their arrival."""
     arrived: list[tuple[Any, Sample[Any]]] = []
 
-    async def finish_row(task: Row, earlier: Sample[Any] | None, answered: object) -> Sample[Any]:
-        return await finish(task)
-
     samples = await finish_rows(
         [EARLIER, *rows] if before else rows,
-        finish_row,
-        earlier=EarlierRows({EARLIER.uid: sample(EARLIER.uid)} if before else {}, {}),
+        finish,
+        is_complete=lambda sample: sample.finished,
+        finished={EARLIER.uid: sample(EARLIER.uid)} if before else {},
         run=run,
+        ledger=CallLedger(run, finished=(), keep_texts=True),
         in_flight=in_flight,
         arrived=arrived,
     )
@@ -104,15 +103,21 @@ async def test_as_many_rows_as_allowed_are_under_way_and_never_more(run: RunDire
 async def test_a_sample_is_on_disk_before_it_has_arrived(run: RunDirectory) -> None:
     seen: list[bool] = []
 
-    async def finish(task: Row, earlier: Sample[Any] | None, answered: object) -> Sample[Any]:
-        return sample(task.uid)
-
     class Arrived(list[tuple[Row, Sample[Any]]]):
         def append(self, row: tuple[Row, Sample[Any]]) -> None:
             super().append(row)
             seen.append(on_disk(run)[-1] == row[1].uid)
 
-    await finish_rows(ROWS, finish, earlier=EarlierRows({}, {}), run=run, in_flight=4, arrived=Arrived())
+    await finish_rows(
+        ROWS,
+        at_once,
+        is_complete=lambda sample: sample.finished,
+        finished={},
+        run=run,
+        ledger=CallLedger(run, finished=(), keep_texts=True),
+        in_flight=4,
+        arrived=Arrived(),
+    )
     assert seen == [True] * 30
 
 

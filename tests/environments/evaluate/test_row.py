@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from environments.completions import Completion
+from environments.completions import Completion, Conversation
 from environments.evaluate.evaluation import Evaluation
 from environments.evaluate.row import RowRunner
-from environments.records import Sample, SampleRun
+from environments.records import Sample
 from judges.core.judgment import CallRun, Judgment, Status
 from tests.environments.words import Word, opened, speaking
 from tests.scripted import Json, Meeting, Reply
 
 
-async def finish(env: Any, word: Word, earlier: Sample[Any] | None = None) -> Sample[Any]:
-    return await RowRunner(env).finish(word, earlier, lambda sample: None)
+async def finish(env: Any, word: Word) -> Sample[Any]:
+    return await RowRunner(env).finish(word)
 
 
 async def test_a_row_goes_from_its_conversations_to_its_sample() -> None:
@@ -42,34 +42,6 @@ async def test_all_conversations_of_a_row_run_at_once() -> None:
         assert (await finish(env, Word("abc"))).score == 1.0
 
 
-async def test_new_answers_are_told_of_before_they_are_judged() -> None:
-    told: list[Sample[Any]] = []
-    async with opened(speaking) as (env, _):
-        judged = await RowRunner(env).finish(Word("abc"), None, told.append)
-        await RowRunner(env).finish(Word("abc"), judged, told.append)
-    (answered,) = told
-    assert (answered.completions, answered.judgment, answered.status) == (judged.completions, None, "not_judged")
-
-
-async def test_completions_that_an_earlier_run_paid_for_are_used_again() -> None:
-    runs = (CallRun(1.0, 3), CallRun(2.0, 1))
-    completions = (Completion("ab"), Completion("ba"))
-    failed = Judgment[Any](None, Status.JUDGE_FAILED)
-    earlier = Sample("abc", None, "?", completions, failed, None, SampleRun(9.0, runs))
-    async with opened(Reply(status=500)) as (env, endpoint):
-        sample = await finish(env, Word("abc"), earlier)
-    assert endpoint.requests == []
-    assert (sample.completions, sample.run.policy_calls, sample.score) == (completions, runs, 1.0)
-
-
-async def test_a_row_whose_policy_failed_before_is_asked_again() -> None:
-    earlier = Sample[Any]("abc", None, "?", (), None, None, SampleRun(9.0), policy_error="down")
-    async with opened(speaking) as (env, endpoint):
-        sample = await finish(env, Word("abc"), earlier)
-    assert len(endpoint.requests) == 2
-    assert sample.score == 1.0
-
-
 async def test_a_policy_that_never_answers_is_a_failed_row() -> None:
     async with opened(Reply(status=400, body={"error": {"message": "no such model"}})) as (env, endpoint):
         sample = await finish(env, Word("abc"))
@@ -92,10 +64,15 @@ async def test_where_the_policy_is_the_judge_no_verdict_is_read_in_a_broken_comp
     fault: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     completions = (Completion("ab"), replace(Completion("ba"), **fault))
-    earlier = Sample[Any]("abc", None, "?", completions, None, None, SampleRun(9.0))
+    said = iter(completions)
+
+    async def complete(conversation: Conversation) -> tuple[Completion, CallRun]:
+        return next(said), CallRun()
+
     async with opened(speaking) as (env, _):
         monkeypatch.setattr(env, "policy_is_judge", True)
-        sample = await finish(env, Word("abc"), earlier)
+        monkeypatch.setattr(env.clients.policy, "complete", complete)
+        sample = await finish(env, Word("abc"))
     assert sample.judgment is not None
     assert (sample.judgment.detail.forwards, sample.judgment.detail.backwards) == ("ab", "")
     assert sample.completions == completions, "the sample has what the policy wrote"

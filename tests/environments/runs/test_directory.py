@@ -35,7 +35,7 @@ def begin(path: Path, *, resume: bool = False, **changed: Any) -> tuple[RunDirec
 
 async def test_a_run_from_its_beginning(tmp_path: Path) -> None:
     run, before = begin(tmp_path / "deep" / "run")
-    assert before == EarlierLines([], [], [])
+    assert before == EarlierLines([], [])
     run.append("samples.jsonl", b'{"uid":"a"}\n')
     assert (run.path / "samples.jsonl").read_bytes() == b'{"uid":"a"}\n', "on disk at once"
     run.append("failures.jsonl", b'{"uid":"b"}\n')
@@ -60,7 +60,6 @@ def test_what_is_there_is_given_back_when_it_is_taken_up(tmp_path: Path) -> None
     run, before = begin(tmp_path, resume=True)
     assert [line.fields() for line in before.samples] == [{"uid": "a", "text": "\u2028\u0085 é"}]
     assert [line.fields() for line in before.failures] == [{"uid": "b"}]
-    assert before.answers == []
     run.close()
 
 

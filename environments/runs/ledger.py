@@ -1,0 +1,255 @@
+"""The ledger of calls of a run: `calls.jsonl` in its directory, from which an interrupted run is resumed.
+
+Guarantees: an answer is on disk before its caller has it, so that whatever stops a run, no more is paid for twice than
+was in flight; a resumed row gets the same answers in the same order, and its endpoint is asked only for what is
+missing; of the answers, only places in the file are kept in memory, and none of finished rows.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import logging
+import zlib
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any, TypeAlias, cast
+
+from environments.runs.atomic import write_atomic
+from environments.runs.directory import RunDirectory
+from environments.runs.lines import whole_lines
+from environments.runs.recorded_calls import CALLS, PACKED_CALLS, Texts, call_line, read_answer
+from judges.llm import wire
+from judges.llm.errors import EndpointError, RunDirectoryError
+from judges.llm.ledger import Asked, CallRecord
+from judges.llm.types import ChatAnswer
+from judges.llm.wire import JSON
+
+logger = logging.getLogger(__name__)
+
+_COMPRESSION = 3
+_GZIP = 31  # zlib's number for that format
+_PART = 1 << 20
+
+RowKey: TypeAlias = "tuple[str, int | None]"
+Place: TypeAlias = "tuple[int, bool]"
+"""Where an answer's line begins in the file, and whether the answer has a verdict."""
+
+
+class CallLedger:
+    """The ledger of a run in progress.
+
+    Attributes:
+        is_resumed: there is a ledger of an earlier run.
+        lost: how many requests were in flight when that stopped; their answers never arrived.
+    """
+
+    def __init__(self, run: RunDirectory, *, finished: Collection[str], keep_texts: bool) -> None:
+        """Open the ledger of a run, and find the answers of an earlier one.
+
+        Args:
+            run: the run directory.
+            finished: uids of rows that are not run again.
+            keep_texts: record the messages, too.
+
+        Raises:
+            RunDirectoryError: a line other than the last one is damaged.
+        """
+        self._run = run
+        self._path = run.path / CALLS
+        self._texts = Texts(keep=False) if keep_texts else None
+        self._places: dict[RowKey, dict[str, list[Place]]] = defaultdict(dict)
+        self._last_number = 0
+        self.lost = 0
+        _unpack(run.path)
+        self.is_resumed = self._path.exists()
+        if self.is_resumed:
+            self._index(frozenset(finished))
+            self.append({"resumed": self.lost})
+        self._reader: IO[bytes] | None = None
+
+    def _index(self, finished: frozenset[str]) -> None:
+        in_flight: set[int] = set()
+        for line in whole_lines(self._path):
+            try:
+                self._note(line.fields(), line.offset, in_flight, finished)
+            except (KeyError, TypeError) as error:
+                raise line.error(f"not of a ledger of calls: {error!r}") from error
+        self.lost = len(in_flight)
+
+    def _note(self, line: Mapping[str, Any], place: int, in_flight: set[int], finished: frozenset[str]) -> None:
+        """Note one line of the earlier run."""
+        if "sent" in line:
+            self._last_number = max(self._last_number, line["sent"])
+            in_flight.add(line["sent"])
+        elif "failed" in line:
+            in_flight.discard(line["failed"])
+        elif "resumed" in line:
+            in_flight.clear()
+        elif "row_failed" in line:
+            self._drop_without_verdict((line["row_failed"], line["group"]))
+        else:
+            call = line["call"]
+            in_flight.discard(call["id"])
+            if call["row"] not in finished:
+                places = self._places[call["row"], call["group"]]
+                places.setdefault(call["key"], []).append((place, call["has_verdict"]))
+
+    def _drop_without_verdict(self, row: RowKey) -> None:
+        places = self._places.get(row, {})
+        for key, found in list(places.items()):
+            places[key] = [place for place in found if place[1]]
+
+    @property
+    def loss(self) -> str:
+        """How many requests the earlier run has lost, in words."""
+        return f"requests in flight when it stopped, which are sent again: at most {self.lost}"
+
+    def row(self, uid: str, group: int | None = None) -> LedgerOfRow:
+        """The calls of a row; `group` tells apart the groups of a row that is run more than once."""
+        return LedgerOfRow(self, uid, group, self._places.pop((uid, group), {}))
+
+    def append(self, line: Mapping[str, JSON] | bytes) -> None:
+        """Append a line."""
+        self._run.append(CALLS, line if isinstance(line, bytes) else wire.dumps(line) + b"\n")
+
+    def next_number(self) -> int:
+        """The number of a request that leaves now."""
+        self._last_number += 1
+        return self._last_number
+
+    def answer(self, facts: Mapping[str, JSON], asked: Asked, answer: ChatAnswer) -> None:
+        """Append an answer."""
+        self.append(call_line(facts, asked, answer, self._texts))
+
+    def read(self, place: int) -> tuple[int, ChatAnswer]:
+        """The answer whose line begins at a place in the file, and which part of its call it is.
+
+        Raises:
+            RunDirectoryError: it cannot be read.
+        """
+        if self._reader is None:
+            self._reader = self._path.open("rb")
+        self._reader.seek(place)
+        try:
+            call = cast("Mapping[str, Any]", wire.loads(self._reader.readline()))["call"]
+            return call["part"], read_answer(call)
+        except (KeyError, TypeError, ValueError) as error:
+            raise RunDirectoryError(f"{self._path}, at byte {place}: not a recorded call: {error}") from error
+
+    def close(self) -> None:
+        """Close the file that answers are read from."""
+        if self._reader is not None:
+            self._reader.close()
+
+
+class LedgerOfRow:
+    """The calls of one row; implements `judges.llm.ledger.RowLedger`."""
+
+    def __init__(self, ledger: CallLedger, uid: str, group: int | None, places: Mapping[str, list[Place]]) -> None:
+        """Use `CallLedger.row`."""
+        self.ledger = ledger
+        self.facts: Mapping[str, JSON] = {"row": uid, "group": group}
+        self.places = places
+        self._times: Counter[str] = Counter()
+
+    def record(self, asked: Asked) -> CallRecord:
+        """See `RowLedger`."""
+        request = _digest(asked)
+        self._times[request] += 1
+        return LedgerCall(self, asked, f"{request}.{self._times[request]}")
+
+    def failed(self) -> None:
+        """Note that the row has failed: when the run is resumed, calls without a verdict are made again."""
+        self.ledger.append({"row_failed": self.facts["row"], "group": self.facts["group"]})
+
+
+class LedgerCall:
+    """One call of a row; implements `judges.llm.ledger.CallRecord`."""
+
+    def __init__(self, row: LedgerOfRow, asked: Asked, key: str) -> None:
+        """Use `LedgerOfRow.record`."""
+        self._row = row
+        self._asked = asked
+        self._key = key
+
+    def held(self) -> Mapping[int, ChatAnswer]:
+        """See `CallRecord`."""
+        places = self._row.places.get(self._key, ())
+        return dict(self._row.ledger.read(place) for place, _ in places)
+
+    def sent(self) -> int:
+        """See `CallRecord`."""
+        number = self._row.ledger.next_number()
+        self._row.ledger.append({"sent": number})
+        return number
+
+    def answered(self, part: int, number: int | None, answer: ChatAnswer, *, has_verdict: bool) -> None:
+        """See `CallRecord`."""
+        facts = {"id": number, **self._row.facts, "key": self._key, "part": part, "has_verdict": has_verdict}
+        self._row.ledger.answer(facts, self._asked, answer)
+
+    def failed(self, number: int, error: EndpointError) -> None:
+        """See `CallRecord`."""
+        self._row.ledger.append(
+            {"failed": number, **self._row.facts, "component": self._asked.component, "error": str(error)}
+        )
+
+
+def _digest(asked: Asked) -> str:
+    """A digest of everything that is asked."""
+    shape: JSON = [
+        asked.component,
+        asked.vote,
+        asked.model,
+        [wire.message_json(message) for message in asked.messages],
+        dict(sorted(asked.parameters.items())),
+    ]
+    return hashlib.blake2b(wire.dumps(shape), digest_size=16).hexdigest()
+
+
+def pack(run_path: Path, *, keep: bool) -> None:
+    """Compress the ledger of a run that is complete; remove it if texts are not kept.
+
+    Without room for that, the ledger stays as it is.
+    """
+    plain = run_path / CALLS
+    try:
+        if keep and plain.exists():
+            write_atomic(run_path / PACKED_CALLS, lambda: _compressed(plain))
+        plain.unlink(missing_ok=True)
+    except OSError as error:
+        logger.warning("%s is not compressed: %s", plain, error.strerror)
+
+
+def _unpack(run_path: Path) -> None:
+    """Make the ledger a plain file again. Where both are there, the plain file is whole: it is removed last."""
+    plain, packed = run_path / CALLS, run_path / PACKED_CALLS
+    if not packed.exists():
+        return
+    if not plain.exists():
+        try:
+            write_atomic(plain, lambda: _uncompressed(packed))
+        except (EOFError, OSError, zlib.error) as error:
+            raise RunDirectoryError(f"{packed} cannot be unpacked: {error}") from error
+    packed.unlink()
+
+
+def _compressed(path: Path) -> Iterator[bytes]:
+    packer = zlib.compressobj(_COMPRESSION, wbits=_GZIP)
+    for part in _parts(path):
+        yield packer.compress(part)
+    yield packer.flush()
+
+
+def _uncompressed(path: Path) -> Iterator[bytes]:
+    with gzip.open(path) as file:
+        while part := file.read(_PART):
+            yield part
+
+
+def _parts(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while part := file.read(_PART):
+            yield part

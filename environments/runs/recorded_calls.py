@@ -1,0 +1,167 @@
+"""The lines of a run's ledger of calls: how a call is written, and how it is read back.
+
+A line is the beginning of a request (`sent`), an answer (`call`), a request that failed (`failed`), the mark that a row
+has failed (`row_failed`), or that a run was resumed (`resumed`). A long text is written at its first use and named by
+its digest after that, as long as it is among the texts that were used last.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import math
+import zlib
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import orjson
+from pydantic import TypeAdapter, ValidationError
+
+from environments.runs.lines import RawLine, whole_lines
+from judges.llm import wire
+from judges.llm.errors import RunDirectoryError
+from judges.llm.ledger import Asked
+from judges.llm.types import ChatAnswer
+from judges.llm.wire import JSON, Message
+
+CALLS, PACKED_CALLS = "calls.jsonl", "calls.jsonl.gz"
+
+_LONG = 200
+_TEXTS_KEPT = 4096
+_ANSWER = TypeAdapter(ChatAnswer)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedCall:
+    """An answered request of a run.
+
+    Attributes:
+        row: the uid of the row that it was made for.
+        group: the number of the row's group in `process`; `None` in an evaluation.
+        component: which call of the row, such as `policy`, `game_1` or `rollout_2/score`.
+        vote: which of several independent answers to one question.
+        model: the model's name.
+        messages: what the model was asked; `None` if the run did not keep texts.
+        parameters: the other fields of the request, but for the number of completions.
+        answer: the answer as it was received, with usage, seconds and attempts.
+        has_verdict: whether it had what it was asked for.
+    """
+
+    row: str
+    group: int | None
+    component: str
+    vote: int
+    model: str
+    messages: tuple[Message, ...] | None
+    parameters: Mapping[str, JSON]
+    answer: ChatAnswer
+    has_verdict: bool
+
+
+class Texts:
+    """The long texts that were used last. Writer and reader of a ledger see the same uses, so they know the same."""
+
+    def __init__(self, *, keep: bool) -> None:
+        """Know no text; `keep` the texts themselves (to read) or only their digests (to write)."""
+        self._keep = keep
+        self._texts: OrderedDict[str, str] = OrderedDict()
+
+    def written(self, message: Message) -> dict[str, JSON]:
+        """A message as it is written."""
+        content = message["content"]
+        if len(content) < _LONG:
+            return {"role": message["role"], "content": content}
+        name = hashlib.blake2b(content.encode("utf-8", "replace"), digest_size=12).hexdigest()
+        is_known = name in self._texts
+        self._use(name, content)
+        if is_known:
+            return {"role": message["role"], "text": name}
+        return {"role": message["role"], "text": name, "content": content}
+
+    def read(self, line: Mapping[str, Any]) -> Message:
+        """A message that was written; raises `KeyError` for a text that was never written."""
+        name = line.get("text")
+        content = line["content"] if "content" in line else self._texts[line["text"]]
+        if name is not None:
+            self._use(name, content)
+        return Message(role=line["role"], content=content)
+
+    def _use(self, name: str, content: str) -> None:
+        self._texts[name] = content if self._keep else ""
+        self._texts.move_to_end(name)
+        if len(self._texts) > _TEXTS_KEPT:
+            self._texts.popitem(last=False)
+
+
+def call_line(facts: Mapping[str, JSON], asked: Asked, answer: ChatAnswer, texts: Texts | None) -> bytes:
+    """An answer as a line; without `texts` the messages are left out."""
+    line: dict[str, Any] = {**facts, "component": asked.component, "vote": asked.vote, "model": asked.model}
+    if texts is not None:
+        line["messages"] = [texts.written(message) for message in asked.messages]
+    line |= {"parameters": asked.parameters, "answer": answer}
+    try:
+        return orjson.dumps({"call": line}, option=orjson.OPT_APPEND_NEWLINE)
+    except TypeError:  # a lone surrogate in a message
+        plain = {**line, "answer": _ANSWER.dump_python(answer, mode="json")}
+        return wire.dumps({"call": plain}) + b"\n"
+
+
+def read_answer(line: Mapping[str, Any]) -> ChatAnswer:
+    """The answer of a call's line.
+
+    Raises:
+        ValueError: it is none.
+    """
+    answer = line["answer"]
+    for choice in answer["choices"]:
+        for token in choice["tokens"] or ():  # JSON has no infinity; only an alternative's logprob may be one
+            token["top"] = [(text, -math.inf if logprob is None else logprob) for text, logprob in token["top"]]
+    return _ANSWER.validate_python(answer)
+
+
+def read_calls(run_path: Path) -> Iterator[RecordedCall]:
+    """All calls in the ledger of a run, in the order of their answers; none if the run has no ledger.
+
+    Raises:
+        RunDirectoryError: a line is damaged.
+    """
+    plain, packed = run_path / CALLS, run_path / PACKED_CALLS
+    path = plain if plain.exists() else packed
+    if not path.exists():
+        return
+    texts = Texts(keep=True)
+    for line in whole_lines(path) if path == plain else _unpacked_lines(path):
+        call = line.fields().get("call")
+        if call is None:
+            continue
+        try:
+            yield _recorded(cast("Mapping[str, Any]", call), texts)
+        except (KeyError, TypeError, ValidationError) as error:
+            raise line.error(f"not a recorded call: {error!r}") from error
+
+
+def _unpacked_lines(path: Path) -> Iterator[RawLine]:
+    try:
+        with gzip.open(path) as file:
+            for number, data in enumerate(file, start=1):
+                yield RawLine(path, number, 0, data)
+    except (OSError, EOFError, zlib.error) as error:
+        raise RunDirectoryError(f"{path} cannot be read: {error}") from error
+
+
+def _recorded(line: Mapping[str, Any], texts: Texts) -> RecordedCall:
+    messages: Sequence[Mapping[str, Any]] | None = line.get("messages")
+    return RecordedCall(
+        row=line["row"],
+        group=line["group"],
+        component=line["component"],
+        vote=line["vote"],
+        model=line["model"],
+        messages=None if messages is None else tuple(texts.read(message) for message in messages),
+        parameters=line["parameters"],
+        answer=read_answer(line),
+        has_verdict=line["has_verdict"],
+    )

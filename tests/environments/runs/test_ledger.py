@@ -1,0 +1,368 @@
+"""The ledger of calls: what is in it is not asked again, in whatever order and however the run before it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from environments.runs.directory import RunDirectory
+from environments.runs.ledger import CallLedger, pack
+from environments.runs.recorded_calls import RecordedCall, read_calls
+from judges.llm.cache import JudgmentCache
+from judges.llm.client import ChatClient
+from judges.llm.errors import EndpointError, RunDirectoryError
+from judges.llm.ledger import Asked, OpenCall, component, recorded_in
+from judges.llm.replicas import Endpoint
+from judges.llm.types import ChatAnswer, ChatSettings
+from judges.llm.usage import Prices, Usage
+from judges.llm.wire import Choice, Message, Token
+from tests.scripted import Json, Reply, Script, ScriptedEndpoint, completion
+
+LONG = "A long text of many words. " * 20
+ASK = [Message(role="system", content=LONG), Message(role="user", content="Say it.")]
+
+
+@asynccontextmanager
+async def connected(
+    script: Script | Reply | str, **settings: Any
+) -> AsyncIterator[tuple[ChatClient, ScriptedEndpoint]]:
+    cache = settings.pop("cache", None)
+    async with ScriptedEndpoint(script) as endpoint:
+        values = {"temperature": 1.0, "max_retries": 0, "prices": Prices(1.0, 2.0), **settings}
+        async with ChatClient(ChatSettings((Endpoint(endpoint.base_url, "judge"),), **values), cache=cache) as client:
+            yield client, endpoint
+
+
+class Session:
+    """One run, from the moment it opens its directory."""
+
+    def __init__(self, path: Path, *, finished: Sequence[str] = (), keep_texts: bool = True) -> None:
+        self.run, _ = RunDirectory.open(path, config={}, matters={}, resume=True)
+        self.ledger = CallLedger(self.run, finished=finished, keep_texts=keep_texts)
+
+    def __enter__(self) -> CallLedger:
+        return self.ledger
+
+    def __exit__(self, *exception: object) -> None:
+        self.ledger.close()
+        self.run.close()
+
+
+def counting(request: Json, number: int) -> Reply:
+    """An answer that no other request has."""
+    return Reply(body=completion(*(f"{number}.{place}" for place in range(request.get("n", 1)))))
+
+
+def names(path: Path) -> list[str]:
+    """The files of a ledger, temporary ones included."""
+    return [each.name for each in path.iterdir() if "calls" in each.name]
+
+
+def texts(answers: Sequence[ChatAnswer]) -> list[list[str]]:
+    return [[choice.text for choice in answer.choices] for answer in answers]
+
+
+async def test_what_is_in_the_ledger_is_not_asked_again(tmp_path: Path) -> None:
+    async with connected(counting) as (client, endpoint):
+        with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
+            first = [await client.chat(ASK, name="game_1"), await client.chat(ASK, n=3, name="policy")]
+        with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
+            again = [await client.chat(ASK, name="game_1"), await client.chat(ASK, n=3, name="policy")]
+        assert again == first, "down to usage, attempts and seconds"
+        assert len(endpoint.requests) == 2
+        assert first[0].usage == Usage(10, 5, pytest.approx(20e-6))
+
+
+async def test_equal_calls_of_a_row_keep_their_order(tmp_path: Path) -> None:
+    """Samples of one conversation are independent, whichever is answered first."""
+    second_answered = asyncio.Event()
+
+    async def script(request: Json, number: int) -> str:
+        if number == 1:
+            await second_answered.wait()
+        else:
+            second_answered.set()
+        return f"answer {number}"
+
+    async with connected(script) as (client, endpoint):
+        with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
+            first = await asyncio.gather(client.chat(ASK), client.chat(ASK))
+        with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
+            again = await asyncio.gather(client.chat(ASK), client.chat(ASK))
+            third = await client.chat(ASK)
+        assert texts(first) == texts(again) == [["answer 1"], ["answer 2"]]
+        assert third.first.text == "answer 3"
+        assert len(endpoint.requests) == 3
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"row": "row-2"},
+        {"group": 1},
+        {"name": "game_2"},
+        {"vote": 1},
+        {"temperature": 0.5},
+        {"extra": {"top_p": 0.9}},
+        {"seed": 3},
+        {"messages": [*ASK, Message(role="user", content="Again.")]},
+    ],
+    ids=lambda other: next(iter(other)),
+)
+async def test_another_call_is_asked(tmp_path: Path, other: dict[str, Any]) -> None:
+    async with connected(counting) as (client, endpoint):
+        with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
+            await client.chat(ASK, name="game_1")
+        row = other.pop("row", "row-1"), other.pop("group", None)
+        with Session(tmp_path) as ledger, recorded_in(ledger.row(*row)):
+            await client.chat(**{"messages": ASK, "name": "game_1", **other})
+        assert len(endpoint.requests) == 2
+
+
+async def test_calls_of_two_components_are_told_apart(tmp_path: Path) -> None:
+    async def ask(client: ChatClient, part: str) -> str:
+        with component(part):
+            return (await client.chat(ASK, name="score")).first.text
+
+    async with connected(counting) as (client, endpoint):
+        with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
+            first = [await ask(client, "rollout_0"), await ask(client, "rollout_1")]
+        with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
+            assert [await ask(client, "rollout_1"), await ask(client, "rollout_0")] == first[::-1]
+        assert len(endpoint.requests) == 2
+    assert [call.component for call in read_calls(tmp_path)] == ["rollout_0/score", "rollout_1/score"]
+
+
+async def test_only_the_completions_that_are_missing_are_asked_for(tmp_path: Path) -> None:
+    """An endpoint that ignores `n` fails the third of four requests; the three paid answers stay, in their places."""
+    down = True
+
+    def script(request: Json, number: int) -> Reply:
+        if down and request.get("seed") == 2:
+            return Reply(status=400)
+        return Reply(body=completion(f"seed {request.get('seed')}"))
+
+    async with connected(script, n_is_ignored=True) as (client, endpoint):
+        with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")), pytest.raises(EndpointError):
+            await client.chat(ASK, n=4, seed=0)
+        down = False
+        with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
+            answer = await client.chat(ASK, n=4, seed=0)
+        assert [choice.text for choice in answer.choices][:2] == ["seed 0", "seed 1"]
+        assert (len(answer.choices), len(endpoint.requests)) == (4, 5)
+
+
+async def test_a_failed_row_asks_again_for_verdicts_that_are_missing(tmp_path: Path) -> None:
+    async def row(client: ChatClient, ledger: CallLedger) -> list[str]:
+        calls = ledger.row("row-1")
+        with recorded_in(calls):
+            answers = [
+                await client.chat(ASK, name="game_1", keep=lambda choice: True),
+                await client.chat(ASK, name="game_2", keep=lambda choice: choice.text > "2"),
+                await client.chat(ASK, name="policy", fresh=True),
+            ]
+        if answers[1].first.text < "3":
+            calls.failed()
+        return [answer.first.text for answer in answers]
+
+    async with connected(lambda request, number: str(number)) as (client, endpoint):
+        for expected in (["1", "2", "3"], ["1", "4", "3"], ["1", "4", "3"]):
+            with Session(tmp_path) as ledger:
+                assert await row(client, ledger) == expected
+        assert len(endpoint.requests) == 4
+
+
+async def test_a_row_that_was_interrupted_asks_for_nothing_again(tmp_path: Path) -> None:
+    async with connected(counting) as (client, endpoint):
+        for _ in range(2):
+            with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
+                answer = await client.chat(ASK, name="game_1", keep=lambda choice: False)
+        assert (answer.first.text, len(endpoint.requests)) == ("1.0", 1)
+
+
+async def test_what_was_in_flight_is_counted_once(tmp_path: Path) -> None:
+    async def hangs(request: Json, number: int) -> Reply:
+        if number == 2:
+            return Reply(status=400)
+        return Reply(text="fine", hang=number > 2)
+
+    async with connected(hangs) as (client, endpoint):
+        with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
+            assert (ledger.is_resumed, ledger.lost) == (False, 0)
+            await client.chat(ASK)
+            with pytest.raises(EndpointError):
+                await client.chat(ASK, vote=1)
+            hanging = [asyncio.create_task(client.chat(ASK, vote=vote)) for vote in (2, 3)]
+            await endpoint.arrived(4)
+            for task in hanging:
+                task.cancel()
+            await asyncio.gather(*hanging, return_exceptions=True)
+    for lost in (2, 0):
+        with Session(tmp_path) as ledger:
+            assert (ledger.is_resumed, ledger.lost) == (True, lost)
+
+
+async def test_a_request_that_waits_for_its_turn_is_not_in_flight(tmp_path: Path) -> None:
+    async with connected(Reply(hang=True), max_concurrency=1) as (client, endpoint):
+        with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
+            tasks = [asyncio.create_task(client.chat(ASK, vote=vote)) for vote in range(5)]
+            await endpoint.arrived(1)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+    with Session(tmp_path) as ledger:
+        assert ledger.lost == 1
+
+
+@pytest.mark.parametrize("cut", range(1, 60, 7))
+async def test_a_torn_last_line_is_cut_off(tmp_path: Path, cut: int) -> None:
+    async with connected(counting) as (client, endpoint):
+        with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
+            for vote in range(2):
+                await client.chat(ASK, vote=vote)
+        path = tmp_path / "calls.jsonl"
+        path.write_bytes(path.read_bytes()[:-cut])
+        assert len(list(read_calls(tmp_path))) == 1
+        with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
+            assert ledger.lost == 1
+            for vote in range(2):
+                await client.chat(ASK, vote=vote)
+        assert len(endpoint.requests) == 3
+        assert len(list(read_calls(tmp_path))) == 2
+
+
+@pytest.mark.parametrize("line", ["no JSON", "[]", "{}", '{"call": {}}', '{"row_failed": "a"}'])
+def test_a_damaged_line_is_named(tmp_path: Path, line: str) -> None:
+    (tmp_path / "config.yaml").write_text("{}")
+    (tmp_path / "calls.jsonl").write_text(f'{{"sent": 1}}\n{line}\n{{"sent": 2}}\n')
+    with pytest.raises(RunDirectoryError, match=r"calls\.jsonl, line 2: "):
+        Session(tmp_path)
+
+
+async def test_answers_of_the_cache_are_recorded_as_such(tmp_path: Path) -> None:
+    cache = JudgmentCache(tmp_path / "cache.sqlite")
+    async with connected(counting, cache=cache) as (client, endpoint):
+        await client.chat(ASK)
+        with Session(tmp_path / "run") as ledger, recorded_in(ledger.row("row-1")):
+            await client.chat(ASK)
+        assert len(endpoint.requests) == 1
+    cache.close()
+    (call,) = read_calls(tmp_path / "run")
+    assert (call.answer.cached, call.answer.usage, call.answer.first.text) == (True, Usage(), "1.0")
+
+
+async def test_answers_are_read_back_as_they_were(tmp_path: Path) -> None:
+    odd = ChatAnswer(
+        (
+            Choice("\u2028 é \x00", "because", "stop", None, (1, 2, 3), (-0.1, -1e-30, 0.0), None),
+            Choice("7", tokens=(Token("7", (("7", -0.25), ("8", -math.inf))), Token("."))),
+        ),
+        Usage(7, 8, 0.1 + 0.2),
+        latency_s=1 / 3,
+        attempts=4,
+        cached=True,
+        prompt_token_ids=(5, 6),
+    )
+
+    async def asking() -> ChatAnswer:
+        return odd
+
+    with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
+        await OpenCall.begin("x", 0, "judge", ASK, {}).ask(asking())
+    with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
+        assert OpenCall.begin("x", 0, "judge", ASK, {}).answers == [odd]
+    assert [call.answer for call in read_calls(tmp_path)] == [odd]
+
+
+async def test_the_reader_gives_what_was_asked_and_a_long_text_is_written_once(tmp_path: Path) -> None:
+    async with connected(counting) as (client, _):
+        with Session(tmp_path) as ledger:
+            for uid in ("row-1", "row-2", "row-3"):
+                with recorded_in(ledger.row(uid)):
+                    await client.chat(ASK, name="game_1", vote=2, extra={"top_p": 0.5})
+    calls = list(read_calls(tmp_path))
+    assert [call.row for call in calls] == ["row-1", "row-2", "row-3"]
+    assert calls[2] == RecordedCall(
+        "row-3", None, "game_1", 2, "judge", tuple(ASK), {"temperature": 1.0, "top_p": 0.5}, calls[2].answer, True
+    )
+    assert (tmp_path / "calls.jsonl").read_text().count(LONG) == 1
+
+
+async def test_texts_are_found_again_however_many_there_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Writer and reader forget the same texts, also after the run was resumed."""
+    monkeypatch.setattr("environments.runs.recorded_calls._TEXTS_KEPT", 3)
+    asked = [[Message(role="user", content=f"{number} {LONG}")] for number in (0, 1, 2, 0, 3, 4, 0, 1, 5, 1, 0)]
+    async with connected(counting) as (client, _):
+        for part in (asked[:6], asked[6:]):
+            with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1", len(part))):
+                for messages in part:
+                    await client.chat(messages)
+    assert [list(call.messages or ()) for call in read_calls(tmp_path)] == asked
+
+
+async def test_no_prompt_is_written_where_texts_are_not_kept(tmp_path: Path) -> None:
+    async with connected(counting) as (client, endpoint):
+        for _ in range(2):
+            with Session(tmp_path, keep_texts=False) as ledger, recorded_in(ledger.row("row-1")):
+                await client.chat(ASK)
+        assert len(endpoint.requests) == 1
+    assert "Say it." not in (tmp_path / "calls.jsonl").read_text()
+    assert [call.messages for call in read_calls(tmp_path)] == [None]
+    pack(tmp_path, keep=False)
+    assert names(tmp_path) == []
+
+
+async def test_a_packed_ledger_is_read_and_resumed(tmp_path: Path) -> None:
+    async with connected(counting) as (client, endpoint):
+        with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
+            await client.chat(ASK)
+        plain = (tmp_path / "calls.jsonl").read_bytes()
+        pack(tmp_path, keep=True)
+        assert names(tmp_path) == ["calls.jsonl.gz"]
+        assert len(list(read_calls(tmp_path))) == 1
+        with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
+            await client.chat(ASK)
+        assert len(endpoint.requests) == 1
+    assert (tmp_path / "calls.jsonl").read_bytes().startswith(plain)
+    assert not (tmp_path / "calls.jsonl.gz").exists()
+
+
+async def test_nothing_is_kept_in_memory_of_finished_rows(tmp_path: Path) -> None:
+    async with connected(counting) as (client, _):
+        with Session(tmp_path) as ledger:
+            for uid in ("row-1", "row-2"):
+                with recorded_in(ledger.row(uid)):
+                    await client.chat(ASK)
+        with Session(tmp_path, finished=["row-1"]) as ledger:
+            assert set(ledger._places) == {("row-2", None)}
+            ledger.row("row-2")
+            assert not ledger._places
+
+
+async def test_a_lone_surrogate_in_a_prompt_is_no_obstacle(tmp_path: Path) -> None:
+    asked = [Message(role="user", content="broken \ud800")]
+    async with connected(counting) as (client, endpoint):
+        for _ in range(2):
+            with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
+                await client.chat(asked)
+        assert len(endpoint.requests) == 1
+    assert [call.messages for call in read_calls(tmp_path)] == [({"role": "user", "content": "broken �"},)]
+
+
+def test_a_row_without_a_ledger_records_nothing() -> None:
+    with recorded_in(None):
+        assert OpenCall.begin("x", 0, "judge", ASK, {}).answers == []
+
+
+def test_keys_do_not_change(tmp_path: Path) -> None:
+    """Else no run of an earlier version could be resumed; a change must be meant."""
+    with Session(tmp_path) as ledger:
+        call: Any = ledger.row("row-1").record(Asked("game_1", 1, "judge", ASK, {"b": 1, "a": [None]}))
+        same: Any = ledger.row("row-1").record(Asked("game_1", 1, "judge", ASK, {"a": [None], "b": 1}))
+    assert call._key == same._key == "f7550106fd1a79a77e4fb60cbb1dd848.1"
