@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import orjson
 
-from judges.offline import wire
+from judges.offline import tokens, wire
 from judges.offline.answers import noise
 from judges.offline.request import ChatRequest
 
@@ -146,9 +146,14 @@ def _cut(reason: str) -> Callable[[Json], None]:
 
     def change(choice: Json) -> None:
         text = choice["message"]["content"]
-        choice["message"]["content"] = text[: len(text) // 2]
+        half = text[: len(text) // 2]
+        choice["message"]["content"] = half
         choice["finish_reason"] = reason
-        choice.pop("token_ids", None)
+        count = len(tokens.completion_ids(half, stopped=False))
+        if "token_ids" in choice:
+            choice["token_ids"] = choice["token_ids"][:count]
+        if choice["logprobs"] is not None:
+            choice["logprobs"]["content"] = choice["logprobs"]["content"][:count]
 
     return _each(change)
 

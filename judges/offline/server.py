@@ -30,20 +30,27 @@ class StandInServer:
     """Answers chat completions, and counts requests and faults. One instance serves one event loop.
 
     Attributes:
-        answered: how often each request had its answer, by its digest.
+        asked: how often each request has arrived, by its digest.
+        answered: how often each request had its answer.
+        faults: how often each kind of fault was met.
     """
 
     def __init__(self, settings: StandInSettings) -> None:
         """Set up a server whose counts are zero."""
+        self.asked: Counter[str] = Counter()
         self.answered: Counter[str] = Counter()
+        self.faults: Counter[str] = Counter()
         self._settings = settings
         self._prompts = (*settings.prompts, *BUILT_IN)
         self._away = {away.request: away.seconds for away in settings.away}
-        self._attempts: Counter[str] = Counter()
         self._counts = {"requests": 0, "in_flight": 0, "peak_in_flight": 0, "answers": 0}
-        self._faults: Counter[str] = Counter()
         self._by_model: Counter[str] = Counter()
         self._listening = Listening(self._runner())
+
+    @property
+    def requests(self) -> int:
+        """All chat requests since the start."""
+        return self._counts["requests"]
 
     def serving(self, listener: socket.socket) -> AbstractAsyncContextManager[None]:
         """Serve on this socket while the block lasts; its end ends all requests."""
@@ -56,7 +63,7 @@ class StandInServer:
             app.router.add_post(f"{prefix}/chat/completions", self._complete)
         app.router.add_get("/v1/models", self._models)
         app.router.add_get("/stats", self._stats)
-        app.router.add_get("/answered", self._list_answered)
+        app.router.add_get("/requests", self._list_requests)
         return web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=_GRACE)
 
     async def _complete(self, http: web.Request) -> web.StreamResponse:
@@ -74,7 +81,7 @@ class StandInServer:
             fault = self._fault(request)
             response = self._respond(request, fault)
             await asyncio.sleep(due - asyncio.get_running_loop().time())
-            is_answer = fault is None or fault in HARMLESS
+            is_answer = fault is None or fault in HARMLESS or (fault == "duplicate_choices" and request.n == 1)
             counts["answers"] += is_answer
             self.answered[request.digest] += is_answer
             return response if isinstance(response, web.Response) else await self._misbehave(http, response)
@@ -85,12 +92,12 @@ class StandInServer:
 
     def _fault(self, request: ChatRequest) -> str | None:
         """Draw this attempt's fault, and count both."""
+        self.asked[request.digest] += 1
         if not self._settings.faults.rates:
             return None
-        self._attempts[request.digest] += 1
-        fault = self._settings.faults.draw(request.digest, self._attempts[request.digest])
+        fault = self._settings.faults.draw(request.digest, self.asked[request.digest])
         if fault is not None:
-            self._faults[fault] += 1
+            self.faults[fault] += 1
         return fault
 
     def _respond(self, request: ChatRequest, fault: str | None) -> web.Response | Effect:
@@ -98,7 +105,7 @@ class StandInServer:
         texts = partial(answers, request, self._prompts, judge_only=self._settings.judge_only)
         if fault is None:
             return _json(wire.completion(request, texts()))
-        done = effect(fault, request, texts, self._attempts[request.digest])
+        done = effect(fault, request, texts, self.asked[request.digest])
         if done.end != "response":
             return done
         response = web.Response(body=done.body, status=done.status, headers=done.headers)
@@ -136,11 +143,11 @@ class StandInServer:
 
     async def _stats(self, _: web.Request) -> web.Response:
         """The counts since the start: `requests` is all chat requests, `answers` those that met no fault."""
-        return _json(orjson.dumps({**self._counts, "faults": self._faults, "by_model": self._by_model}))
+        return _json(orjson.dumps({**self._counts, "faults": self.faults, "by_model": self._by_model}))
 
-    async def _list_answered(self, _: web.Request) -> web.Response:
-        """How often each request had its answer, by its digest."""
-        return _json(orjson.dumps(self.answered))
+    async def _list_requests(self, _: web.Request) -> web.Response:
+        """How often each request has arrived and was answered, by its digest."""
+        return _json(orjson.dumps({"asked": self.asked, "answered": self.answered}))
 
 
 async def _send_without_end(http: web.Request, body: bytes) -> web.StreamResponse:

@@ -219,8 +219,8 @@ async def test_harmless_kind_holds_the_right_texts(kind: str) -> None:
             if kind == "shuffled_choices":
                 choices = choices[::-1]
             assert [choice.text for choice in choices[:3]] == [each["message"]["content"] for each in right["choices"]]
-        async with session.get(root + "/answered") as response:
-            answered = await response.json()
+        async with session.get(root + "/requests") as response:
+            answered = (await response.json())["answered"]
     assert list(answered.values()) == [6 if kind == "absurd_usage" else 1]
 
 

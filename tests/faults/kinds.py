@@ -1,0 +1,26 @@
+"""What becomes of each kind of fault that an endpoint shows: the one table that the tests go by."""
+
+from __future__ import annotations
+
+from judges.offline.faults import BROKEN, BUSY, HARMLESS, NO_ANSWER, NO_COMPLETION, SAID
+
+PERMANENT = ("400", "401", "403", "404", "413", "422", "redirect")
+"""The endpoint refuses the request: it is not sent again, and its row is listed as failed."""
+
+_STATUSES = ("408", "409", "429", "500", "502", "503", "504", "520", "529")
+_WITH_A_GROUP = ("fewer_choices", "duplicate_choices", "shuffled_choices")
+
+_LATER = ("redirect", "finish_error", "finish_abort", "choice_error", "no_finish", "huge_body", *_WITH_A_GROUP)
+TRANSIENT = (*_STATUSES, *NO_ANSWER, *(kind for kind in (*NO_COMPLETION, *BUSY, *BROKEN) if kind not in _LATER))
+"""The request is sent again until it is answered: the results are those of an endpoint without faults."""
+
+UNTIL_THE_DEADLINE = tuple(kind for kind in TRANSIENT if kind not in BROKEN)
+"""Those that fail a request whenever they come; an endpoint that never gives a finish reason is taken at its word."""
+
+RIGHT = tuple(kind for kind in HARMLESS if kind not in _LATER)
+"""The answer is the right one: it is taken, and the request is not sent again."""
+
+LAST_WORD = tuple(SAID)
+"""A judge's answer without a verdict, and a policy's that is its answer all the same."""
+
+KINDS = (*PERMANENT, *TRANSIENT, *RIGHT, *LAST_WORD)

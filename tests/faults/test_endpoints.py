@@ -1,0 +1,109 @@
+"""Each kind of fault of an endpoint, in each verb: what it may cost, and what it may not."""
+
+from __future__ import annotations
+
+import pytest
+
+from judges.offline.misbehaviour import BROKEN_OFF
+from tests.conformance.subjects import Verb
+from tests.faults import kinds
+from tests.faults.bench import Bench, Outcome
+
+VERBS: tuple[Verb, ...] = ("evaluate", "serve", "process")
+QUICK = "--env.judge_timeout=0.2", "--openai.timeout=0.2"
+"""For kinds that end by a time-out alone."""
+
+each_verb = pytest.mark.parametrize("verb", VERBS)
+
+
+def nothing_is_lost(outcome: Outcome, undisturbed: Outcome) -> None:
+    """The results are those of endpoints without faults, and nothing that was answered was asked again."""
+    assert outcome.ended.code == 0, outcome.ended.said
+    assert outcome.failures == []
+    assert outcome.result == undisturbed.result
+    assert outcome.answered == undisturbed.answered
+
+
+@each_verb
+@pytest.mark.parametrize("kind", [*kinds.TRANSIENT, *kinds.RIGHT])
+def test_fault_that_passes_leaves_no_trace(bench: Bench, verb: Verb, kind: str, undisturbed: Outcome) -> None:
+    settings = {"faults": {kind: 0.2}, "slow_ms": 10}
+    flags = QUICK if kind == "timeout" else ()
+    outcome = bench.run(verb, *flags, policy=settings, judge=settings)
+    assert outcome.faults[kind] > 0
+    nothing_is_lost(outcome, undisturbed)
+
+
+@each_verb
+@pytest.mark.parametrize("side", ["policy", "judge"])
+@pytest.mark.parametrize("kind", kinds.PERMANENT)
+def test_refusal_of_all_requests_ends_with_one_message_and_is_not_repeated(
+    bench: Bench, verb: Verb, side: str, kind: str
+) -> None:
+    outcome = bench.run(verb, **{side: {"faults": {kind: 1}}})
+    assert outcome.ended.code == 1, outcome.ended.said
+    assert outcome.result == []
+    err = outcome.ended.err
+    status = "302" if kind == "redirect" else kind
+    (message,) = [line for line in err.splitlines() if line.startswith("nothing succeeded")]
+    assert f"the {side} at http" in message and f"HTTP {status} after 1 request" in message
+    if verb == "evaluate":
+        assert {failure["uid"] for failure in outcome.failures} == {f"row-{number}" for number in range(bench.rows)}
+        assert "--resume" in err
+
+
+@pytest.mark.parametrize("verb", ["evaluate"])
+@pytest.mark.parametrize("side", ["policy", "judge"])
+@pytest.mark.parametrize("kind", kinds.PERMANENT)
+def test_rows_whose_requests_are_refused_are_listed_and_no_others(
+    bench: Bench, verb: Verb, side: str, kind: str, undisturbed: Outcome
+) -> None:
+    outcome = bench.run(verb, "--env.max_judge_error_rate=1", **{side: {"faults": {kind: 0.6}}})
+    assert outcome.ended.code == 0, outcome.ended.said
+    failed = {failure["uid"]: failure for failure in outcome.failures}
+    assert 0 < len(failed) < bench.rows
+    assert all(failure["score"] is None and failure["error"] for failure in failed.values())
+    assert f"{len(failed)} of {bench.rows} rows have no score" in " ".join(outcome.ended.out.split())
+    named = {f'"uid":"{uid}"'.encode() for uid in failed}
+    others = [line for line in undisturbed.result if not any(name in line for name in named)]
+    assert len(outcome.result) == len(others)
+    if side == "policy":  # a judge is asked for another vote
+        assert outcome.result == others
+
+
+ONE_OF_EACH = ("reset", "timeout", "malformed", "empty", "429")
+NEVER_PASSING = [("evaluate", kind) for kind in kinds.UNTIL_THE_DEADLINE] + [("process", kind) for kind in ONE_OF_EACH]
+
+
+@pytest.mark.parametrize("side", ["policy", "judge"])
+@pytest.mark.parametrize(("verb", "kind"), NEVER_PASSING)
+def test_fault_that_never_passes_is_no_result(bench: Bench, verb: Verb, side: str, kind: str) -> None:
+    """The request is sent once more, and then its row is listed."""
+    once = "--env.judge_max_retries=1", "--env.max_retries=1", "--env.judge_deadline=0.6", "--openai.deadline=0.6"
+    flags = QUICK if kind == "timeout" else ()
+    outcome = bench.run(verb, *flags, *once, **{side: {"faults": {kind: 1}}})
+    assert outcome.ended.code == 1, outcome.ended.said
+    assert outcome.result == []
+    assert BROKEN_OFF not in outcome.ended.said
+    assert getattr(outcome, side).requests > bench.rows or kind == "retry_after_date", "which is after the deadline"
+    if verb == "evaluate":
+        assert len(outcome.failures) == bench.rows
+
+
+@pytest.mark.parametrize("verb", ["evaluate"])
+@pytest.mark.parametrize("kind", kinds.LAST_WORD)
+def test_judge_without_verdict_gives_no_score(bench: Bench, verb: Verb, kind: str) -> None:
+    outcome = bench.run(verb, judge={"faults": {kind: 1}})
+    assert outcome.ended.code == 1, outcome.ended.said
+    assert outcome.result == []
+    assert {failure["status"] for failure in outcome.failures} == {"unparsable"}
+    assert len(outcome.failures) == bench.rows
+
+
+@each_verb
+@pytest.mark.parametrize("kind", kinds.LAST_WORD)
+def test_judge_that_has_no_verdict_at_times_is_asked_again(bench: Bench, verb: Verb, kind: str) -> None:
+    outcome = bench.run(verb, judge={"faults": {kind: 0.2}})
+    assert outcome.faults[kind] > 0
+    assert outcome.ended.code == 0, outcome.ended.said
+    assert len(outcome.result) == bench.rows
