@@ -1,0 +1,79 @@
+"""Environments with the trainers' own packages, and their programs run against this project's reward server.
+
+`make test-integrations` builds an environment for each trainer under `.trainers/NAME` (slime: a checkout). Another
+place is named in TRAINER_ENVIRONMENTS. A trainer that is absent has its tests skipped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PLACE = Path(os.environ.get("TRAINER_ENVIRONMENTS", ROOT / ".trainers"))
+
+PATIENCE_S = 120.0
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a trainer's program ended; `result` is the JSON of the last line that it printed."""
+
+    code: int
+    result: Any
+    err: str
+
+
+def place_of(trainer: str) -> Path:
+    """The directory of a trainer's environment or checkout; skips the test if there is none."""
+    place = PLACE / trainer
+    if not place.is_dir():
+        pytest.skip(f"{trainer} is not installed in {PLACE}: make test-integrations")
+    return place
+
+
+async def run(
+    trainer: str, program: str | Path, *arguments: object, launcher: tuple[str, ...] = (), **env: str
+) -> Ended:
+    """Run a program with a trainer's Python.
+
+    Args:
+        trainer: its environment's name.
+        program: a file beside the tests of the trainer, or a path.
+        arguments: text as it is, anything else as JSON.
+        launcher: what comes before the program, such as `-m torch.distributed.run`.
+        env: further environment variables.
+    """
+    python = place_of(trainer) / "bin" / "python"
+    file = program if isinstance(program, Path) else Path(__file__).parent / trainer / program
+    given = [value if isinstance(value, str) else json.dumps(value) for value in arguments]
+    own = {"PYTHONPATH": str(ROOT), "PATH": f"{python.parent}:{os.environ['PATH']}", "HOME": os.environ["HOME"]}
+    offline = {
+        "HF_HUB_OFFLINE": "1",
+        "WANDB_MODE": "disabled",
+        "TOKENIZERS_PARALLELISM": "false",
+        "OMP_NUM_THREADS": "1",
+    }
+    child = await asyncio.create_subprocess_exec(
+        str(python),
+        *(*launcher, str(file), *given),
+        stdout=-1,
+        stderr=-1,
+        cwd=ROOT,
+        env={**own, **offline, **env},
+        start_new_session=True,  # so that the processes of a launcher can be ended with it
+    )
+    try:
+        out, err = await asyncio.wait_for(child.communicate(), PATIENCE_S)
+    finally:
+        if child.returncode is None:
+            os.killpg(child.pid, signal.SIGKILL)
+    lines = [line for line in out.decode().splitlines() if line.startswith(("{", "["))]
+    return Ended(child.returncode or 0, json.loads(lines[-1]) if lines else None, err.decode())

@@ -1,0 +1,99 @@
+"""TRL's `GRPOTrainer`, in one process and in two: groups, cells, failures and errors as the trainer sees them.
+
+The judge chooses one response of each request, so that the mean of the rewards tells how many were judged together.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.integrations import trainers
+from tests.judges.server.running import asked, running
+from tests.scripted import Json
+
+TWINS = [{"prompt": "Q", "baseline": "one"}, {"prompt": "Q", "baseline": "two"}]
+TWO = (
+    "-m",
+    "torch.distributed.run",
+    "--nproc_per_node=2",
+    "--rdzv-backend=c10d",
+    "--rdzv-endpoint=127.0.0.1:0",
+    "--local-addr=127.0.0.1",
+)
+
+
+def judge(request: Json, number: int) -> str:
+    text = asked(request)
+    if "Start of Assistant A" in text:
+        return "[[A]]"
+    if "submission" in text.lower() and "verdict" in text:
+        return f'{{"reason": "since", "verdict": {int("cause harm" in text)}}}'
+    return "I cannot say." if "FAIL" in text else "[FEEDBACK] Seen. [SCORE] 5"
+
+
+def mean(entry: Json, name: str = "judge") -> float:
+    return float(entry[f"rewards/{name}/mean"])
+
+
+@pytest.mark.timeout(150)
+async def test_one_process(tmp_path: Path) -> None:
+    mounts = '--mounts={"best": {"judge": "choice"}, "asked": {"judge": "aspect", "aspects": ["coherence"]}}'
+    async with running(mounts, judge=judge) as server:
+        best = {"url": server.url, "mount": "best", "group_size": 4}
+        runs = {
+            "twins": {"reward": {"judge": best}, "rows": TWINS, "per_device": 8, "generations": 4},
+            "aspects": {
+                "reward": {"judge": {"url": server.url, "mount": "asked"}},
+                "rows": [{"prompt": "Q", "aspects": ["harmfulness"]}],
+                "per_device": 2,
+                "generations": 2,
+            },
+            "cells": {
+                "reward": {"judge": {"url": server.url}},
+                "rows": [{"prompt": "Q", "reference": 1.5, "context": ["a"]}, {"prompt": "FAIL", "reference": 2.5}],
+                "per_device": 4,
+                "generations": 2,
+            },
+        }
+        ended = await trainers.run("trl", "program.py", str(tmp_path), runs)
+        bodies = [asked(request) for request in server.judge.bodies]
+    assert ended.code == 0, ended.err
+    assert mean(ended.result["twins"]) == 0.25  # formerly 0.125: one group of eight
+    assert mean(ended.result["aspects"]) == 0.0  # formerly the server's own aspect was asked
+    assert mean(ended.result["cells"]) == 1.0  # formerly a ValueError; the failed half is left out
+    assert float(ended.result["cells"]["judge_failed"]) == 0.5
+    assert sum("Start of Assistant A" in body for body in bodies) == 2
+    assert any("1.5" in body for body in bodies)
+    assert "Unclosed" not in ended.err
+
+
+@pytest.mark.timeout(150)
+async def test_two_processes_judge_a_spread_group_once(tmp_path: Path) -> None:
+    async with running("--judge=choice", judge=judge) as server:
+        reward = {name: {"url": server.url, "group_size": 4} for name in ("one", "other")}
+        runs = {
+            "spread": {"reward": reward, "rows": TWINS, "per_device": 2, "generations": 4},
+            "twins": {"reward": reward, "rows": TWINS, "per_device": 4, "generations": 4},
+        }
+        ended = await trainers.run("trl", "program.py", str(tmp_path), runs, launcher=TWO)
+        judged = len(server.judge.requests)
+    assert ended.code == 0, ended.err
+    for name in ("one", "other"):
+        assert mean(ended.result["spread"], name) == 0.25  # formerly 0.5: each process judged its half
+        assert mean(ended.result["twins"], name) == 0.25
+    assert judged == 6  # for each function one group, then two
+    assert "Unclosed" not in ended.err
+
+
+@pytest.mark.timeout(150)
+async def test_settings_that_cannot_work_end_the_training_with_one_line(tmp_path: Path) -> None:
+    async with running(judge=judge) as server:
+        reward = {"judge": {"url": server.url, "mount": "nobody"}}
+        runs = {"wrong": {"reward": reward, "rows": TWINS, "per_device": 4, "generations": 4}}
+        ended = await trainers.run("trl", "program.py", str(tmp_path), runs)
+    assert ended.code == 1
+    last = ended.err.strip().splitlines()[-1]
+    assert "SettingsError" in last and "HTTP 404" in last
+    assert server.judge.requests == []

@@ -1,0 +1,81 @@
+"""verl's reward managers, loaded as its trainer loads them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.integrations import trainers
+from tests.judges.server.running import asked, running
+from tests.scripted import Json
+
+PATH = str(trainers.ROOT / "judges/integrations/verl.py")
+MANAGERS = ["naive", "dapo", "gdpo", "rate_limited"]
+ROWS = [
+    {"response": "good", "truth": 72, "extra_info": {"question": "Why?"}},
+    {"response": "bad", "truth": ["a", "b"], "extra_info": {"prompt": [{"role": "user", "content": "Why not?"}]}},
+    {"response": "FAIL", "truth": "text", "extra_info": {"question": "Who?"}},
+]
+RIGHT = [
+    {"score": 1.0, "judge_failed": 0.0},
+    {"score": 0.0, "judge_failed": 0.0},
+    {"score": 0.0, "judge_failed": 1.0},
+]
+
+
+def judge(request: Json, number: int) -> str:
+    response = asked(request).partition("### Response To Evaluate\n\n")[2]
+    return "I cannot say." if response.startswith("FAIL") else f"[SCORE] {5 if response.startswith('good') else 1}"
+
+
+def case(manager: str, rows: Any = ROWS, name: str = "compute_score", path: str = PATH, **kwargs: Any) -> Json:
+    return {"manager": manager, "name": name, "path": path, "kwargs": kwargs, "rows": rows}
+
+
+async def test_all_managers_give_the_scores_and_the_same_keys() -> None:
+    async with running(judge=judge) as server:
+        cases = [
+            *(case(manager, url=server.url) for manager in MANAGERS),
+            case("naive", name="compute_score_sync", url=server.url),
+            {**case("naive", path="pkg://judges.integrations.verl", url=server.url), "router": True},
+        ]
+        ended = await trainers.run("verl", "program.py", cases)
+        shown = "".join(asked(request) for request in server.judge.bodies)
+    assert ended.code == 0, ended.err
+    assert ended.result == [RIGHT] * len(cases)
+    for text in ("Why?", "Why not?", "### Reference Response\n\n72", "### Reference Response\n\n['a', 'b']"):
+        assert text in shown
+    assert "Unclosed" not in ended.err
+
+
+async def test_settings_that_cannot_work_end_the_run() -> None:
+    async with running('--tokens={"trainer": "right"}', judge=judge) as server:
+        url, token = server.url, "right"
+        cases = [
+            case("naive", url=url, token="wrong"),
+            case("dapo", url=url, token=token, mount="nobody"),
+            case("gdpo", ulr=url),
+            case("naive", url=url, token=token, rows=[{"response": "good", "truth": "x", "extra_info": {}}]),
+            case("rate_limited", url=url, token="wrong"),
+        ]
+        ended = await trainers.run("verl", "program.py", cases)
+    assert ended.code == 0, ended.err
+    *raised, limited = ended.result
+    for said, result in zip(("HTTP 401", "HTTP 404", "did you mean url", "expected the question"), raised, strict=True):
+        assert result.startswith("SettingsError: ")
+        assert said in result
+    assert [each["score"] for each in limited] == [0.0] * 3  # verl's own: this manager catches every error
+    assert "HTTP 401" in limited[0]["error"]
+    assert server.judge.requests == []
+
+
+@pytest.mark.timeout(150)
+async def test_the_manager_remote_takes_the_synchronous_twin() -> None:
+    async with running(judge=judge) as server:
+        cases = [case("remote", name=name, url=server.url) for name in ("compute_score", "compute_score_sync")]
+        ended = await trainers.run("verl", "program.py", cases)
+    assert ended.code == 0, ended.err
+    refused, scored = ended.result
+    assert refused.startswith("AssertionError: Async reward score is not supported")
+    assert scored == RIGHT
