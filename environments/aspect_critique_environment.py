@@ -154,6 +154,19 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
                 metrics.rate(f"score_{slug(aspect.name)}", yes)
         record_votes(metrics, tuple(verdicts.values()))
 
+    def expect_metrics(self, metrics: MetricAggregator, tasks: Sequence[AspectTask]) -> None:
+        """Name the metrics of all aspects and of the votes."""
+        none = "no answer was judged"
+        for category in {task.category: None for task in tasks if task.category is not None}:
+            metrics.expect("no row of this category has a score", f"mean_reward_{slug(category)}")
+        for aspect in self.config.aspects:
+            metrics.expect("no verdict has a majority", f"agreement_{slug(aspect.name)}")
+            if self.config.role == "policy":
+                metrics.expect(none, f"pass_rate_{slug(aspect.name)}", f"score_{slug(aspect.name)}")
+        metrics.expect(
+            none, "votes_per_verdict", "redraw_rate", *(["veto_rate"] if self.config.role == "policy" else [])
+        )
+
     def summarise(self, metrics: MetricAggregator, rows: Sequence[tuple[AspectTask, Sample[PanelDetail]]]) -> None:
         """Record the agreement of the judge, which may be the policy, with gold."""
         compared = [verdict for task, sample in rows for verdict in self._compared(task, sample)]

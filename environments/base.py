@@ -144,6 +144,9 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
         """Return why a scored group must not be sent, as one word for `train/groups_dropped_{word}`, or `None`."""
         return None
 
+    def expect_metrics(self, metrics: MetricAggregator, tasks: Sequence[TaskT]) -> None:
+        """Name (`metrics.expect`) the documented metrics of these rows, with the reason why one may have no value."""
+
     def summarise(self, metrics: MetricAggregator, rows: Sequence[tuple[TaskT, Sample[DetailT]]]) -> None:
         """Record metrics that need all finished rows; none by default."""
 

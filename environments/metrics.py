@@ -56,6 +56,7 @@ class MetricAggregator:
         self._intervals: set[str] = set()
         self._left_out: dict[str, str] = {}
         self._unknown: dict[str, str] = {}
+        self._expected: dict[str, str] = {}
 
     def ratio(self, name: str, numerator: float, denominator: float, *, interval: bool = False) -> None:
         """Add one row's numerator and denominator (> 0) to a ratio."""
@@ -105,6 +106,11 @@ class MetricAggregator:
         """Report why a metric has no value."""
         self._left_out[name] = reason
 
+    def expect(self, reason: str, *names: str) -> None:
+        """Report `reason` for each of these metrics that gets neither a value nor a reason of its own."""
+        for name in names:
+            self._expected.setdefault(name, reason)
+
     def current(self, name: str) -> float | None:
         """Return a ratio's value so far, for the progress display."""
         ratio = self._ratios.get(name)
@@ -124,7 +130,12 @@ class MetricAggregator:
                     values[full] = value
                 else:
                     left_out[full] = f"not a finite number ({value})"
-        return Metrics(values, left_out, {f"{self.prefix}/{name}": reason for name, reason in self._unknown.items()})
+        unknown = {f"{self.prefix}/{name}": reason for name, reason in self._unknown.items()}
+        for name, reason in self._expected.items():
+            full = f"{self.prefix}/{name}"
+            if full not in values and full not in unknown:
+                left_out.setdefault(full, reason)
+        return Metrics(values, left_out, unknown)
 
     def _values(self, name: str) -> list[tuple[str, float | int]]:
         full = f"{self.prefix}/{name}"

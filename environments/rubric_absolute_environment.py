@@ -188,6 +188,20 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
             for level in config.scale.levels:
                 metrics.rate(f"score_freq_{level}", config.scale.nearest(pooled) == level)
 
+    def expect_metrics(self, metrics: MetricAggregator, tasks: Sequence[RubricTask]) -> None:
+        """Name the metrics of scores, formats and spread."""
+        config = self.config
+        for category in {task.category: None for task in tasks if task.category is not None}:
+            metrics.expect("no row of this category has a score", f"mean_reward_{slug(category)}")
+        metrics.expect("no response was judged", "strict_format_rate")
+        if config.samples_per_item > 1:
+            metrics.expect("no response has two scores", "spread_of_judgments")
+        levels = config.scale.levels
+        if len(levels) <= LISTED_LEVELS:
+            metrics.expect("no score could be read", *(f"score_freq_{level}" for level in levels))
+        else:
+            metrics.expect(f"a scale of {len(levels)} levels makes too long a list", "score_freq")
+
     def summarise(self, metrics: MetricAggregator, rows: Sequence[tuple[RubricTask, Sample[RubricDetail]]]) -> None:
         """Record the agreement of the judge, which may be the policy, with gold."""
         config = self.config
@@ -199,9 +213,13 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
         record_agreement(metrics, used, config.scale, rows=len(rows), with_critique=with_critique)
 
     def record_failure(self, metrics: MetricAggregator, task: RubricTask, sample: Sample[RubricDetail]) -> None:
-        """Count a missing score that would be compared with gold."""
+        """Count a missing score that would be compared with gold, and the formats of the judge's texts."""
         if self._scores_responses:
             metrics.count("n_failed")
+        detail = sample.judgment.detail if sample.judgment is not None else None
+        for judgment in detail.judgments if detail is not None else ():
+            if judgment.text:  # the judge answered, though without a score
+                metrics.rate("strict_format_rate", judgment.strict)
 
 
 if __name__ == "__main__":

@@ -138,6 +138,13 @@ class ArenaHardEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, ArenaDetail]):
         (completion,) = completions
         return await self.arena_judge.judge(ArenaCase(task.question, completion.answer, task.baseline))
 
+    def expect_metrics(self, metrics: MetricAggregator, tasks: Sequence[ArenaHardTask]) -> None:
+        """Name the win rates of the categories, and what needs verdicts in both orders."""
+        for category in {task.category: None for task in tasks if task.category is not None}:
+            metrics.expect("no row of this category has a score", f"winrate_{slug(category)}")
+        no_games = "no answer was judged in both orders"
+        metrics.expect(no_games, "position_agreement_rate", "first_position_advantage", "reask_rate")
+
     def summarise(self, metrics: MetricAggregator, rows: Sequence[tuple[ArenaHardTask, Sample[ArenaDetail]]]) -> None:
         """Record the prompts without a baseline, and the win rate at equal style."""
         metrics.number("prompts_without_baseline", self.prompts_without_baseline)

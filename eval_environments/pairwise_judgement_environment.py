@@ -26,7 +26,7 @@ from environments.data.rows import Split, load_rows
 from environments.metrics import MetricAggregator, slug
 from environments.records import Sample
 from environments.settings import SAMPLES
-from eval_environments.pairwise.metrics import SwapVotes, official_scores, record_choice, record_ties
+from eval_environments.pairwise.metrics import SwapVotes, expect, official_scores, record_choice, record_ties
 from eval_environments.pairwise.settings import PairwiseConfig
 from eval_environments.pairwise.verdicts import PairwiseDetail, read_choices, read_ratings
 from judges.core.judgment import Judgment
@@ -133,6 +133,10 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
             record_ties(metrics, detail)
         if task.category is not None:
             metrics.mean(f"percent_correct_{slug(task.category)}", score)
+
+    def expect_metrics(self, metrics: MetricAggregator, tasks: Sequence[PairTask]) -> None:
+        """Name the metrics of choices and of ratings, also where the rows have only one of the two."""
+        expect(metrics, tasks, swaps=self.config.swap_evaluate)
 
     @cached_property
     def _swaps(self) -> SwapVotes:

@@ -115,7 +115,7 @@ class Evaluation(Generic[TaskT, DetailT]):
                 lambda: (sample.to_line() for sample in samples if sample.finished),
                 lambda: (sample.to_line() for sample in samples if not sample.finished),
             )
-            metrics = compute_metrics(env, tasks, samples)
+            metrics = compute_metrics(env, tasks, samples, asks_policy=self.runner.asks_policy)
             problem = evaluation_metrics.too_many_failures(metrics, samples, env.config.max_judge_error_rate)
             if problem is not None and not any(sample.status == Status.OK.value for sample in samples):
                 return EvaluationResult(path, Metrics({}, {}), f"nothing succeeded: {problem}", ())
@@ -130,7 +130,10 @@ class Evaluation(Generic[TaskT, DetailT]):
                 await asyncio.to_thread(pack, path, keep=settings.keep_calls)
         finally:
             run.close()
-        all_notices = (*evaluation_metrics.failure_notices(samples, path), *notices)
+        all_notices = (
+            *evaluation_metrics.failure_notices(samples, path, policy_is_judge=env.policy_is_judge),
+            *notices,
+        )
         return EvaluationResult(path, metrics, problem, all_notices, tables)
 
     async def _finish(
@@ -176,7 +179,7 @@ class Evaluation(Generic[TaskT, DetailT]):
             for task, sample in arrived[seen:]:
                 seen += 1
                 failures += not sample.finished
-                if _counts(env, sample):
+                if evaluation_metrics.counts(sample, policy_is_judge=env.policy_is_judge):
                     env.record_metrics(live, task, sample)
             done = len(earlier.finished) + seen
             return report.EvaluationProgress(done, words, live.current(headline), failures, env.clients.judge_cost)
@@ -185,27 +188,28 @@ class Evaluation(Generic[TaskT, DetailT]):
 
 
 def compute_metrics(
-    env: JudgedEnv[Any, TaskT, DetailT], tasks: Sequence[TaskT], samples: Sequence[Sample[DetailT]]
+    env: JudgedEnv[Any, TaskT, DetailT],
+    tasks: Sequence[TaskT],
+    samples: Sequence[Sample[DetailT]],
+    *,
+    asks_policy: bool = True,
 ) -> Metrics:
     """Compute all metrics of an evaluation from its samples, in the order of the rows."""
     metrics = MetricAggregator("eval", seed=env.config.seed)
-    rows = [(task, sample) for task, sample in zip(tasks, samples, strict=True) if _counts(env, sample)]
+    env.expect_metrics(metrics, tasks)
+    roles = [role for role, is_asked in (("policy", asks_policy), ("judge", not env.policy_is_judge)) if is_asked]
+    evaluation_metrics.expect_shared(metrics, env.config, roles)
+    rows = [
+        (task, sample)
+        for task, sample in zip(tasks, samples, strict=True)
+        if evaluation_metrics.counts(sample, policy_is_judge=env.policy_is_judge)
+    ]
     for task, sample in rows:
         env.record_metrics(metrics, task, sample)
     for task, sample in zip(tasks, samples, strict=True):
-        if not _counts(env, sample):
+        if not evaluation_metrics.counts(sample, policy_is_judge=env.policy_is_judge):
             env.record_failure(metrics, task, sample)
     if rows:
         env.summarise(metrics, rows)
     evaluation_metrics.record_shared(metrics, samples, thinking_mode=env.config.thinking_mode)
     return metrics.result()
-
-
-def _counts(env: JudgedEnv[Any, Any, Any], sample: Sample[Any]) -> bool:
-    """Return whether a row is in the denominator of the environment's own metrics.
-
-    If the policy is the judge, a row that it never answered counts as wrong.
-    """
-    if sample.finished:
-        return True
-    return env.policy_is_judge and sample.status == evaluation_metrics.POLICY_FAILED

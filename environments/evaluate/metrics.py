@@ -9,12 +9,33 @@ from typing import Any
 
 from environments.metrics import MetricAggregator, Metrics
 from environments.records import Sample
+from environments.settings import EnvConfig
 from judges.core.judgment import CallRun, Judgment, Status
 from judges.llm.usage import Usage
 
 POLICY_FAILED = "policy_failed"
 MISSING_CELLS = "missing_cell_rate"
 """Of environments with several judges and candidates: scores that are not there, over those that should be."""
+
+
+_USAGE = ("calls", "requests", "cached_calls", "prompt_tokens", "completion_tokens", "cost_usd")
+_LATENCIES = ("latency_mean_s", "latency_p95_s")
+_CRITIQUE = ("changed_rate", "raised_rate", "lowered_rate", "mean_change", "rounds", "failed_round_rate")
+
+
+def expect_shared(metrics: MetricAggregator, config: EnvConfig, roles: Sequence[str]) -> None:
+    """Name the shared metrics, with the reason why one may have no value; `roles` are those that the run asks."""
+    no_answer = "there is no answer of a policy"
+    metrics.expect(no_answer, "short_response_rate", "truncated_response_rate", "response_length_chars")
+    if config.thinking_mode:
+        metrics.expect(no_answer, "thinking_valid_rate", "thinking_length_chars")
+    for role in roles:
+        metrics.expect(f"no call of the {role} was made", *(f"{role}_{name}" for name in _USAGE))
+        metrics.expect(
+            f"no call of the {role} was answered by its endpoint", *(f"{role}_{name}" for name in _LATENCIES)
+        )
+    if config.judge_critique_rounds:
+        metrics.expect("there was no verdict to critique", *(f"critique_{name}" for name in _CRITIQUE))
 
 
 def record_shared(metrics: MetricAggregator, samples: Sequence[Sample[Any]], *, thinking_mode: bool) -> None:
@@ -77,14 +98,29 @@ def _calls(metrics: MetricAggregator, role: str, runs: Sequence[CallRun]) -> Non
         metrics.number(f"{role}_latency_p95_s", float(np.quantile(latencies, 0.95)))
 
 
-def failure_notices(samples: Sequence[Sample[Any]], path: Path) -> list[str]:
-    """Return a notice of the rows that are not in the mean; none if all are."""
+def counts(sample: Sample[Any], *, policy_is_judge: bool) -> bool:
+    """Return whether a row is in the denominator of the environment's own metrics.
+
+    If the policy is the judge, a row that it never answered counts as wrong.
+    """
+    return sample.finished or (policy_is_judge and sample.status == POLICY_FAILED)
+
+
+def failure_notices(samples: Sequence[Sample[Any]], path: Path, *, policy_is_judge: bool = False) -> list[str]:
+    """Return a notice of the rows without a score, which says whether they are in the mean; none if all have one."""
     failures = [sample for sample in samples if not sample.finished]
     if not failures:
         return []
     kinds = ", ".join(f"{count} {status}" for status, count in Counter(sample.status for sample in failures).items())
+    wrong = sum(counts(sample, policy_is_judge=policy_is_judge) for sample in failures)
+    if not wrong:
+        what = "are left out of the mean"
+    elif wrong == len(failures):
+        what = "count as wrong"
+    else:
+        what = f"{wrong} of them count as wrong, the others are left out of the mean"
     return [
-        f"{len(failures)} of {len(samples)} rows have no score ({kinds}) and are left out of the mean; "
+        f"{len(failures)} of {len(samples)} rows have no score ({kinds}) and {what}; "
         f"they are listed in {path / 'failures.jsonl'}. The last error: {failures[-1].error}"
     ]
 

@@ -75,8 +75,11 @@ def show_metrics(title: str, metrics: Metrics, notices: Sequence[str]) -> None:
     for name in metrics.unknown:
         drawn.add_row(name, "unknown")
     out.print(drawn)
+    by_reason: dict[str, list[str]] = {}
     for name, reason in metrics.left_out.items():
-        say(f"{name} is left out: {reason}")
+        by_reason.setdefault(reason, []).append(name)
+    for reason, names in by_reason.items():
+        say(f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} left out: {reason}")
     for notice in notices:
         say(notice)
 

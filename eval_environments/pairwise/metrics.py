@@ -14,6 +14,26 @@ from judges.pairwise.rewardbench import SUBSETS, UNREADABLE_CHOICE, TiesRow, lea
 _RATINGS = range(1, 11)
 
 
+def expect(metrics: MetricAggregator, tasks: Sequence[PairTask], *, swaps: bool) -> None:
+    """Name the documented metrics of these rows, with the reason why one may have no value."""
+    for category in {task.category: None for task in tasks if task.category is not None}:
+        metrics.expect("no row of this category was judged", f"percent_correct_{slug(category)}")
+    choices = [task for task in tasks if task.mode == "choice"]
+    none = "there is no row with a choice" if not choices else "no choice was answered"
+    letters = dict.fromkeys(letter for task in choices for letter in task.letters)
+    metrics.expect(none, "choice_format_compliance_rate", *(f"gold_letter_freq_{letter}" for letter in letters))
+    metrics.expect(none if not choices else "no letter could be read", *(f"predicted_letter_freq_{x}" for x in letters))
+    metrics.expect(none if not choices else "no readable choice was wrong", "wrong_answer_a_bias_rate")
+    if swaps:
+        metrics.expect(none, "position_consistency_rate")
+    has_ties = len(choices) < len(tasks)
+    none = "no rating was answered" if has_ties else "there is no row of the Ties subset"
+    rates = ("format_compliance_rate", "error_rate", "ambiguous_rating_rate", "truncated_rate")
+    metrics.expect(none, *(f"ties_{name}" for name in rates))
+    frequencies = (f"ties_rating_freq_{rating}" for rating in _RATINGS)
+    metrics.expect("no rating could be read" if has_ties else none, "avg_ties_rating", *frequencies)
+
+
 def record_choice(metrics: MetricAggregator, detail: PairwiseDetail, letters: str) -> None:
     """Record formats, letters and A-bias of one choice; with both orders, whether they agree."""
     for gold, letter in zip(detail.gold, detail.letters, strict=True):
@@ -41,10 +61,10 @@ def _chosen(detail: PairwiseDetail, order: int, letters: str) -> int | None:
 
 def record_ties(metrics: MetricAggregator, detail: PairwiseDetail) -> None:
     """Record formats and distribution of the ratings of one row."""
-    for value, official in zip(detail.ratings, detail.official_ratings, strict=True):
+    for value, is_ambiguous in zip(detail.ratings, detail.ambiguous, strict=True):
         metrics.rate("ties_format_compliance_rate", value is not None)
         metrics.rate("ties_error_rate", value is None)
-        metrics.rate("ties_ambiguous_rating_rate", official is not None and official != value)
+        metrics.rate("ties_ambiguous_rating_rate", is_ambiguous)
         if value is not None:
             metrics.mean("avg_ties_rating", value)
             for rating in _RATINGS:
@@ -69,7 +89,8 @@ def official_scores(
     if any(detail.truncated for _, detail in known):
         incomplete = incomplete or "answers of the Ties subset were left out (env.max_ties_responses)"
     if incomplete is not None:
-        metrics.leave_out("rewardbench2/score", incomplete)
+        for name in ("score", *map(slug, SUBSETS)):
+            metrics.leave_out(f"rewardbench2/{name}", incomplete)
         return
     scores: dict[str, float] = {}
     for subset in SUBSETS:

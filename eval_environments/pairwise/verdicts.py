@@ -25,6 +25,7 @@ class PairwiseDetail:
         official_letters: the same as RewardBench-2's own code reads it.
         ratings: the rating of each answer, the correct ones first; `None` where none could be read; empty in choice.
         official_ratings: the same as RewardBench-2's own code reads it.
+        ambiguous: whether RewardBench-2's own code reads a rating that differs from ours, whichever counts.
         num_correct: how many of the ratings are of correct answers.
         truncated: answers were left out.
     """
@@ -35,6 +36,7 @@ class PairwiseDetail:
     official_letters: tuple[str | None, ...] = ()
     ratings: tuple[int | None, ...] = ()
     official_ratings: tuple[int | None, ...] = ()
+    ambiguous: tuple[bool, ...] = ()
     num_correct: int = 0
     truncated: bool = False
 
@@ -57,11 +59,13 @@ def read_choices(task: PairTask, texts: Sequence[str], mode: ParseMode) -> Judgm
 def read_ratings(task: PairTask, texts: Sequence[str], mode: ParseMode) -> Judgment[PairwiseDetail]:
     """Judge the ratings of a Ties row by the specification's rule; invalid if no rating can be read."""
     official = tuple(rating_official(text) for text in texts)
-    ratings = official if mode == "official" else tuple(rating(text) for text in texts)
+    ours = tuple(rating(text) for text in texts)
+    ratings = official if mode == "official" else ours
     detail = PairwiseDetail(
         "ties",
         ratings=ratings,
         official_ratings=official,
+        ambiguous=tuple(theirs is not None and theirs != own for theirs, own in zip(official, ours, strict=True)),
         num_correct=len(task.correct),
         truncated=task.truncated,
     )

@@ -188,9 +188,9 @@ def _add_scores(metrics: MetricAggregator, results: PeerResults) -> None:
         name = f"adjusted_score_{slug(candidate)}"
         _add(metrics, name, adjusted if isinstance(adjusted, str) else adjusted[number])
         interval = results.intervals[number] if results.intervals else None
-        if interval is not None:
-            metrics.number(f"{name}_ci_low", interval.low)
-            metrics.number(f"{name}_ci_high", interval.high)
+        no_interval = "no interval over these queries"
+        _add(metrics, f"{name}_ci_low", no_interval if interval is None else interval.low)
+        _add(metrics, f"{name}_ci_high", no_interval if interval is None else interval.high)
         if results.rounds:
             _add(metrics, f"{name}_before_critique", before if isinstance(before, str) else before[number])
 

@@ -10,6 +10,18 @@ from environments.metrics import MetricAggregator, slug
 from judges.statistics.bootstrap import ratio_interval
 
 
+def test_expected_metric_without_a_value_is_left_out_with_its_reason() -> None:
+    metrics = MetricAggregator("eval")
+    metrics.mean("there", 1.0)
+    metrics.leave_out("odd", "a reason of its own")
+    metrics.cost("cost_usd", None)
+    metrics.expect("nobody answered", "there", "odd", "cost_usd", "absent")
+    found = metrics.result()
+    assert found.values == {"eval/there": 1.0}
+    assert found.left_out == {"eval/odd": "a reason of its own", "eval/absent": "nobody answered"}
+    assert [*found.unknown] == ["eval/cost_usd"]
+
+
 def values(metrics: MetricAggregator) -> dict[str, float | int]:
     return metrics.result().values
 

@@ -190,6 +190,15 @@ def test_feedback_in_other_words_is_no_strict_format(tmp_path: Path) -> None:
     assert run.some("mean_score", "strict_format_rate") == {"mean_score": 4.0, "strict_format_rate": 0.25}
 
 
+def test_formats_of_rows_without_a_score_count_too(tmp_path: Path) -> None:
+    texts = {0: score(4), 1: "I would give it a four.", 2: score(4), 3: score(4)}
+    run = rubric(
+        tmp_path, "--env.max_judge_error_rate=1", rows=ROWS, judge=by_number(texts), policy="A response of mine."
+    )
+    assert run.scores("status")["r0"] == "ok" and "r1" not in run.scores()
+    assert run.metrics["strict_format_rate"] == 0.5, "three rows in one draw each, and three draws of the other"
+
+
 DESCRIBED = {"criteria": "Is it good?", **{f"score{level}_description": f"level {level}" for level in LEVELS}}
 
 

@@ -170,7 +170,8 @@ def test_nothing_readable_leaves_every_statistic_out(tmp_path: Path) -> None:
     run = rubric(tmp_path, JUDGE, rows=ROWS, policy="I cannot say.")
     assert run.code == 0, run.said
     assert run.some("mean_reward", "n_used", "n_failed") == {"mean_reward": 0.0, "n_used": 0, "n_failed": 6}
-    assert run.left_out == dict.fromkeys(SCORE_STATISTICS, "no item has both scores")
+    frequencies = dict.fromkeys((f"score_freq_{level}" for level in range(1, 6)), "no score could be read")
+    assert run.left_out == {**dict.fromkeys(SCORE_STATISTICS, "no item has both scores"), **frequencies}
     assert not [name for name in run.metrics if name.startswith("score_freq")]
 
 

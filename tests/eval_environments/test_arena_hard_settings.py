@@ -49,13 +49,15 @@ def test_show_config_names_each_value_and_its_source_and_starts_nothing(
     file = tmp_path / "my.yaml"
     file.write_text(yaml.safe_dump({"env": {"judge_temperature": 0.5, "seed": 3}, "openai": {"model_name": "mine"}}))
     env = {"JUDGEGYM_ENV__SEED": "4", "JUDGEGYM_OPENAI__TIMEOUT": "9"}
-    found = shown("--offline", f"--config={file}", "--env.eval_temperature=0.1", env=env)
+    found = shown(f"--config={file}", "--env.eval_temperature=0.1", env=env)
+    offline = shown("--offline", f"--config={file}", env=env)
     assert found["env.eval_temperature"] == ("0.1", "command line")
     assert found["env.seed"] == ("4", "environment variable JUDGEGYM_ENV__SEED")
     assert found["openai.timeout"] == ("9.0", "environment variable JUDGEGYM_OPENAI__TIMEOUT")
     assert found["env.judge_temperature"] == ("0.5", str(file))
     assert found["openai.model_name"] == ("mine", str(file))
-    assert found["env.judge_model_name"] == ("offline-judge", "--offline")
+    assert offline["openai.model_name"] == ("offline-policy", "--offline")
+    assert offline["env.judge_model_name"] == ("offline-judge", "--offline")
     assert found["env.judge_max_tokens"] == ("4096", "default")
     assert [path.name for path in tmp_path.iterdir()] == ["my.yaml"]
 

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from judges.config.text import prompt_digest
+from judges.core.naming import slug
 from judges.pairwise.prompt import choice_prompt
+from judges.pairwise.rewardbench import SUBSETS
 from tests.pairwise import (
     CHOICES,
     TIES,
@@ -38,7 +40,15 @@ def test_categories_as_a_flag_and_as_a_variable(tmp_path: Path, said: str) -> No
     for run in (by_flag, by_variable):
         assert run.code == 0, run.said
         assert [sample["category"] for sample in run.files.samples] == ["Math", "Safety"]
-        assert run.left_out == {"eval/rewardbench2/score": "env.eval_categories leaves subsets out"}
+        reasons = {name.removeprefix("eval/"): reason for name, reason in run.left_out.items()}
+        official = {name for name, reason in reasons.items() if reason == "env.eval_categories leaves subsets out"}
+        assert official == {f"rewardbench2/{slug(name)}" for name in ("score", *SUBSETS)}
+        assert {reason for name, reason in reasons.items() if "ties_" in name} == {"there is no row of the Ties subset"}
+        assert set(reasons.values()) <= {
+            reasons["rewardbench2/score"],
+            reasons["avg_ties_rating"],
+            "no readable choice was wrong",
+        }
 
 
 @pytest.mark.parametrize(

@@ -109,6 +109,14 @@ def test_notices() -> None:
     assert failure_notices(samples[:4], Path("runs/x")) == []
 
 
+def test_notice_where_the_policy_is_the_judge_says_which_rows_count_as_wrong() -> None:
+    samples = [sample(f"row-{n}", status) for n, status in enumerate(STATUSES)]
+    (all_wrong,) = failure_notices(samples[-1:], Path("runs/x"), policy_is_judge=True)
+    assert all_wrong.startswith("1 of 1 rows have no score (1 policy_failed) and count as wrong;")
+    (some_wrong,) = failure_notices(samples, Path("runs/x"), policy_is_judge=True)
+    assert "and 1 of them count as wrong, the others are left out of the mean;" in some_wrong
+
+
 @pytest.mark.parametrize(
     ("statuses", "highest", "words"),
     [

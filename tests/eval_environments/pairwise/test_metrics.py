@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from environments.data.pairs import PairTask
-from environments.metrics import MetricAggregator
+from environments.metrics import MetricAggregator, slug
 from environments.records import Sample, SampleRun
 from eval_environments.pairwise.metrics import SwapVotes, official_scores, record_choice, record_ties
 from eval_environments.pairwise.settings import PairwiseConfig
@@ -23,7 +24,9 @@ def choice(gold: str, letter: str | None, official: str | None = None) -> Pairwi
 
 
 def ratings(*read: int | None, official: tuple[int | None, ...] | None = None, correct: int = 1) -> PairwiseDetail:
-    return PairwiseDetail("ties", ratings=read, official_ratings=official or read, num_correct=correct)
+    official = official or read
+    ambiguous = tuple(theirs is not None and theirs != own for theirs, own in zip(official, read, strict=True))
+    return PairwiseDetail("ties", ratings=read, official_ratings=official, ambiguous=ambiguous, num_correct=correct)
 
 
 def observed(*details: PairwiseDetail, letters: str = "ABCD") -> dict[str, float]:
@@ -103,7 +106,7 @@ def test_a_rating_that_only_the_official_code_reads_is_ambiguous() -> None:
 
 
 def test_truncated_rows_are_counted() -> None:
-    truncated = PairwiseDetail("ties", ratings=(5, 5), official_ratings=(5, 5), num_correct=1, truncated=True)
+    truncated = replace(ratings(5, 5), truncated=True)
     assert observed(truncated, ratings(5, 5))["ties_truncated_rate"] == 0.5
 
 
@@ -168,7 +171,8 @@ def truncated() -> list[Row]:
 def test_they_are_left_out_unless_the_run_is_the_benchmark(
     rows: list[Row], incomplete: str | None, reason: str
 ) -> None:
-    assert official(rows, incomplete) == ({}, {"score": reason})
+    subsets = (*WHOLE, "Ties")
+    assert official(rows, incomplete) == ({}, {slug(name): reason for name in ("score", *subsets)})
 
 
 def test_a_subset_without_rows_has_no_score() -> None:
