@@ -26,7 +26,7 @@ from judges.server.answers import FailureAnswers, OnFailure
 
 JudgeKind = Literal["rubric", "aspect", "peer", "arena_hard", "choice"]
 _NAME = r"^[a-z0-9][a-z0-9_-]{0,63}$"
-RESERVED = frozenset({"v1", "get_reward", "slime", "verify", "metrics", "healthz", "readyz", "openapi"})
+RESERVED = frozenset({"v1", "get_reward", "slime", "verify", "metrics", "healthz", "readyz", "openapi", "token"})
 
 
 class JudgeMount(ArenaJudgeSettings, AspectJudgeSettings, ChoiceJudgeSettings, PeerJudgeSettings, RubricJudgeSettings):
@@ -169,7 +169,7 @@ class RewardServerSettings(SourcedSettings, JudgeMount):
         Raises:
             SettingsError: the address is not loopback, and neither tokens nor `insecure` are set; or a token is empty.
         """
-        if any(not token.get_secret_value() for token in self.tokens.values()):
+        if any(not token.get_secret_value().strip() for token in self.tokens.values()):
             raise SettingsError("--tokens: a token is empty")
         if self.tokens or self.insecure or is_loopback(f"http://{_bracketed(self.host)}"):
             return

@@ -1,13 +1,31 @@
-"""Bearer tokens: compared in constant time, each with a name for the log."""
+"""Tokens of callers: where they are read, compared in constant time, each with a name for the log.
+
+A token is a bearer token; or, for trainers that can set a URL and no header, the user or the password of the URL
+(`http://TOKEN@host:8400/…`, sent as Basic), or the beginning of its path (`http://host:8400/token/TOKEN/…`).
+`without_token` removes the last one from what is shown.
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import hmac
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 
 from pydantic import SecretStr
 
-_SCHEME = "bearer"
+PREFIX = "token"
+"""The first part of a path whose second part is a token."""
+PATTERN = f"/{PREFIX}/{{token}}"
+"""The beginning of such a path, as a route has it."""
+
+_IN_PATH = re.compile(rf"(?<=/{PREFIX}/)[^/]+")
+
+
+def without_token(path: str) -> str:
+    """A path as it may be shown."""
+    return _IN_PATH.sub("…", path)
 
 
 class Access:
@@ -22,15 +40,30 @@ class Access:
         """Whether requests need no token."""
         return not self._tokens
 
-    def caller(self, authorization: str | None) -> str | None:
-        """The name of the token in an `Authorization` header; `None` if it has no known token.
+    def caller(self, authorization: str | None, in_path: str | None = None) -> str | None:
+        """The name of the token in an `Authorization` header or in a path; `None` if neither has a known one.
 
         All tokens are compared, so that the time taken reveals nothing about them.
         """
-        scheme, _, given = (authorization or "").partition(" ")
-        presented = given.strip().encode("utf-8", "surrogateescape") if scheme.lower() == _SCHEME else b""
         known_name: str | None = None
-        for name, token in self._tokens.items():
-            if hmac.compare_digest(presented, token) and presented:
-                known_name = name
+        for presented in _presented(authorization, in_path):
+            for name, token in self._tokens.items():
+                if hmac.compare_digest(presented, token) and presented:
+                    known_name = name
         return known_name
+
+
+def _presented(authorization: str | None, in_path: str | None) -> Iterator[bytes]:
+    """What may be a token."""
+    if in_path is not None:
+        yield in_path.encode("utf-8", "surrogateescape")
+    scheme, _, given = (authorization or "").partition(" ")
+    if scheme.lower() == "bearer":
+        yield given.strip().encode("utf-8", "surrogateescape")
+    if scheme.lower() == "basic":
+        try:
+            user, _, password = base64.b64decode(given.strip(), validate=True).partition(b":")
+        except (binascii.Error, ValueError):
+            return
+        yield user
+        yield password

@@ -14,7 +14,7 @@ from judges.llm.wire import JSON
 from judges.server.answers import FailureAnswers
 from judges.server.core import Core, ItemError, OverloadError
 from judges.server.errors import RequestError, json_response
-from judges.server.http import openapi, page
+from judges.server.http import access, openapi, page
 from judges.server.http.access import Access
 from judges.server.http.bodies import read_object, validated
 from judges.server.http.middleware import NOTE, Handler, around
@@ -52,8 +52,8 @@ def application(service: Service) -> web.Application:
     app.router.add_get("/metrics", _metrics(service))
     app.router.add_get("/openapi.json", _document(service))
     app.router.add_get("/v1/recent", _recent(service))
-    for name in service.mounts:
-        prefix = f"/{name}" if name else ""
+    mounted = [(f"/{name}" if name else "", name) for name in service.mounts]
+    for prefix, name in [*mounted, *((f"{access.PATTERN}{prefix}", name) for prefix, name in mounted)]:
         for adapter in ADAPTERS:
             app.router.add_post(prefix + adapter.path, _scoring(service, name, adapter))
         app.router.add_post(f"{prefix}/seed_session", _seed_session(service))

@@ -13,7 +13,7 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from judges.server.errors import RequestError, error_response
-from judges.server.http.access import Access
+from judges.server.http.access import Access, without_token
 
 logger = logging.getLogger(__name__)
 
@@ -49,20 +49,21 @@ def around(access: Access) -> Middleware:
         except (ConnectionResetError, asyncio.CancelledError):
             raise
         except Exception:  # boundary of the application: the caller gets JSON, the log the traceback
-            logger.exception("a request failed", extra={"fields": {"request_id": request_id, "path": request.path}})
+            fields = {"request_id": request_id, "path": without_token(request.path)}
+            logger.exception("a request failed", extra={"fields": fields})
             response = error_response(500, "internal", "the server failed; its log has the request id", request_id)
         response.headers[REQUEST_ID] = request_id
-        fields: dict[str, object] = {
+        line: dict[str, object] = {
             "request_id": request_id,
             "caller": caller,
             "method": request.method,
-            "path": request.path,
+            "path": without_token(request.path),
             "code": response.status,
             "ms": round(1000 * (time.monotonic() - started), 1),
         }
         if (failed := NOTE.get()) is not None:
-            fields["failed"] = failed
-        logger.info("request", extra={"fields": fields})
+            line["failed"] = failed
+        logger.info("request", extra={"fields": line})
         return response
 
     return middleware
@@ -76,9 +77,10 @@ def _caller(access: Access, request: web.Request) -> str | None:
     """
     if access.is_open or request.path in _OPEN_PATHS:
         return None
-    caller = access.caller(request.headers.get("Authorization"))
+    caller = access.caller(request.headers.get("Authorization"), request.match_info.get("token"))
     if caller is None:
-        raise RequestError(401, "unauthorized", "expected a known token: Authorization: Bearer …")
+        expected = "Authorization: Bearer TOKEN, or http://TOKEN@host/… or /token/TOKEN/… in the URL"
+        raise RequestError(401, "unauthorized", f"expected a known token: {expected}")
     return caller
 
 

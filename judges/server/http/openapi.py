@@ -114,8 +114,11 @@ def document(mounts: Mapping[str, JudgeMount], adapters: Sequence[Adapter[Any]],
         "components": components,
     }
     if secured:
-        components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-        described["security"] = [{"token": []}]
+        components["securitySchemes"] = {
+            "token": {"type": "http", "scheme": "bearer"},
+            "url": {"type": "http", "scheme": "basic", "description": "the token as user or as password"},
+        }
+        described["security"] = [{"token": []}, {"url": []}]
     return described
 
 

@@ -1,0 +1,113 @@
+"""Who may call: tokens in a header, in the user part of the URL, in the path; and that no token is shown."""
+
+from __future__ import annotations
+
+import json
+import logging
+from base64 import b64encode
+from urllib.parse import quote
+
+import aiohttp
+import pytest
+
+from judges.server.telemetry import JsonLines
+from tests.judges.server.bodies import VERIFY
+from tests.judges.server.running import running
+
+ASK = {"prompt": "Q", "response": "A"}
+TOKEN = "open-sesame"
+TOKENS = f'--tokens={{"trainer-a": "{TOKEN}", "trainer-b": "swordfish"}}'
+OPENRLHF = {"query": ["QA"], "prompts": ["Q"], "labels": [None]}
+
+
+def basic(user: str, password: str = "") -> dict[str, str]:
+    return {"Authorization": f"Basic {b64encode(f'{user}:{password}'.encode()).decode()}"}
+
+
+async def test_the_token_of_a_urls_user_part() -> None:
+    headers = [
+        basic(TOKEN),
+        basic("trainer-a", TOKEN),
+        basic("anybody", "swordfish"),
+        basic("trainer-a"),
+        basic(""),
+        basic(TOKEN[:-1]),
+        {"Authorization": "Basic !"},
+        {"Authorization": f"Basic {TOKEN}"},
+    ]
+    async with running(TOKENS) as server:
+        statuses = [(await server.post("/v1/score", ASK, **each)).status for each in headers]
+        with_user = server.url.replace("://", f"://{TOKEN}@")
+        async with aiohttp.ClientSession() as session, session.post(f"{with_user}/get_reward", json=OPENRLHF) as answer:
+            sent = answer.status
+    assert statuses == [200, 200, 200, 401, 401, 401, 401, 401]
+    assert sent == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/score", ASK),
+        ("/get_reward", OPENRLHF),
+        ("/slime", ASK),
+        ("/verify", VERIFY),
+        ("/seed_session", {}),
+        ("/aggregate_metrics", {"verify_responses": []}),
+        ("/other/slime", ASK),
+    ],
+)
+async def test_the_token_of_a_path(path: str, body: object) -> None:
+    async with running(TOKENS, '--mounts={"other": {}}') as server:
+        known = await server.post(f"/token/{TOKEN}{path}", body)
+        unknown = await server.post(f"/token/{TOKEN}x{path}", body)
+        bare = await server.post(path, body)
+    assert [known.status, unknown.status, bare.status] == [200, 401, 401]
+
+
+async def test_a_token_in_a_path_is_not_needed_where_none_is() -> None:
+    async with running() as server:
+        answer = await server.post("/token/anything/v1/score", ASK)
+    assert answer.status == 200
+
+
+async def test_no_token_is_shown_anywhere(caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]) -> None:
+    odd = "päss word%41"
+    tokens = json.dumps({"a": TOKEN, "b": odd})
+    paths = [
+        f"/token/{TOKEN}/slime",
+        f"/token/{quote(odd)}/slime",
+        f"/token/{TOKEN}/nothing/here",
+        f"/token/{TOKEN}",
+        f"//token/{TOKEN}/slime",
+        f"/%74oken/{TOKEN}/slime",
+        f"/safety/token/{TOKEN}/slime",
+    ]
+    with caplog.at_level(logging.DEBUG):
+        async with running(f"--tokens={tokens}") as server:
+            answers = [await server.post(path, ASK) for path in paths]
+            answers += [await server.get(f"/token/{TOKEN}/slime")]
+            answers += [await server.post("/slime", "{", **basic(TOKEN))]
+            answers += [await server.get(path, **basic(TOKEN)) for path in ("/v1/recent", "/metrics", "/openapi.json")]
+            answers += [await server.get("/"), await server.get("/readyz")]
+    assert [answer.status for answer in answers[:3]] == [200, 200, 401]
+    lines = "".join(JsonLines().format(record) for record in caplog.records if record.name.startswith("judges"))
+    out = capfd.readouterr()
+    shown = "".join([lines, out.out, out.err, *(answer.text + str(dict(answer.headers)) for answer in answers)])
+    assert '"path":"/token/…/slime"' in lines
+    assert TOKEN not in shown
+    assert "päss" not in shown
+
+
+@pytest.mark.parametrize("encoding", ["br", "zstd", "compress", "gzip, br", "nonsense"])
+async def test_an_unknown_encoding_is_refused_before_the_body_and_after_the_token(
+    encoding: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    headers = {"Content-Encoding": encoding}
+    async with running(TOKENS) as server:
+        stranger = await server.post("/v1/score", b"\x00", **headers)
+        caller = await server.post("/v1/score", b"\x00", **headers, **basic(TOKEN))
+        row = await server.post("/verify", b"\x00", **headers, **basic(TOKEN))
+    assert (stranger.status, stranger.json["error"]["type"]) == (401, "unauthorized")
+    assert (caller.status, caller.json["error"]["type"], row.status) == (415, "unsupported", 415)
+    assert caller.headers["Accept-Encoding"] == "gzip, deflate"
+    assert "Traceback" not in caplog.text
