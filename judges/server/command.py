@@ -23,6 +23,7 @@ from judges.server.core import Core
 from judges.server.http.access import Access
 from judges.server.http.app import Service
 from judges.server.http.listening import listening
+from judges.server.presets import with_preset
 from judges.server.settings import JudgeMount, RewardServerSettings
 from judges.server.telemetry import JsonLines, telemetry
 
@@ -61,7 +62,7 @@ def _run(arguments: list[str]) -> int:
         about = "Serve judges over HTTP to trainers."
         sys.stdout.write(help_page(RewardServerSettings, usage=PROGRAM, about=about, groups=_GROUPS, detail=detail))
         return 0
-    loaded = load(RewardServerSettings, arguments, prog=PROGRAM)
+    loaded = load(RewardServerSettings, arguments, prog=PROGRAM, reshape=with_preset)
     settings = loaded.settings
     if settings.show_config is not None:
         for line in loaded.lines(show=settings.show_config):
@@ -96,7 +97,11 @@ async def service_of(loaded: LoadedSettings[RewardServerSettings]) -> AsyncItera
             judge_identity=identity,
         )
         async with core:
-            yield Service(settings, mounts, core, counted, Access(settings.tokens))
+            watching = asyncio.create_task(core.watch())
+            try:
+                yield Service(settings, mounts, core, counted, Access(settings.tokens))
+            finally:
+                watching.cancel()
 
 
 @asynccontextmanager

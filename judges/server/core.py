@@ -24,6 +24,7 @@ from judges.llm.cache import JudgmentCache
 from judges.llm.client import ChatClient
 from judges.llm.errors import SettingsError
 from judges.llm.transport import open_session
+from judges.server.health import JudgeHealth, watch
 from judges.server.items import Item, ResponseScore, failure
 from judges.server.scorers import ItemError, Scorer, scorer_of
 from judges.server.settings import JudgeMount
@@ -86,6 +87,7 @@ class Core:
         self._identity = judge_identity
         self._stack = AsyncExitStack()
         self._scorers: dict[str, Scorer] = {}
+        self._health: dict[str, JudgeHealth] = {}
         self._in_flight: dict[str, asyncio.Task[list[ResponseScore]]] = {}
         self.pending = 0
         self.recent: deque[RecentJudgment] = deque(maxlen=REMEMBERED)
@@ -96,7 +98,7 @@ class Core:
         Raises:
             SettingsError: a judge's settings are wrong.
         """
-        session = await self._stack.enter_async_context(open_session())
+        session = self._session = await self._stack.enter_async_context(open_session())
         try:
             for name, mount in self._settings.items():
                 self._scorers[name] = self._open(name, mount, session)
@@ -112,6 +114,7 @@ class Core:
                 cache = JudgmentCache(mount.judge_cache)
                 self._stack.callback(cache.close)
             client = ChatClient(mount.chat_settings(identity=self._identity, section=""), cache=cache, session=session)
+            self._health[name] = JudgeHealth(client)
             return scorer_of(mount, client)
         except SettingsError as error:
             raise SettingsError(f"judge {name!r}: {error}" if name else str(error)) from error
@@ -129,6 +132,15 @@ class Core:
     def full(self) -> bool:
         """Whether the limit of pending judgments is reached."""
         return self.pending >= self._max_pending
+
+    @property
+    def down(self) -> list[str]:
+        """The names of the judges that do not answer."""
+        return [name for name, health in self._health.items() if health.trouble is not None]
+
+    async def watch(self) -> None:
+        """Log when a judge goes down and when it is back; never ends."""
+        await watch(self._health, self._session)
 
     async def score(self, mount: str, items: Sequence[Item], *, spent_s: float = 0.0) -> list[list[ResponseScore]]:
         """Score all items at the same time.
@@ -159,7 +171,9 @@ class Core:
             self._told(mount, item, part)
         tasks = [self._task(key, mount, item) for key, item in zip(keys, judged, strict=True)]
         if tasks:
-            await asyncio.wait(tasks, timeout=max(0.0, self._deadline_s - spent_s))
+            _, late = await asyncio.wait(tasks, timeout=max(0.0, self._deadline_s - spent_s))
+            for _ in late:
+                self._health[mount].late()
         finished = iter([_result(task, item) for task, item in zip(tasks, judged, strict=True)])
         return [part.together([] if part.item is None else next(finished)) for part in parts]
 
@@ -196,6 +210,7 @@ class Core:
             results = [failure(f"{type(error).__name__}: {error}")] * len(item.responses)
         seconds = time.monotonic() - started
         for response, result in zip(item.responses, results, strict=True):
+            self._health[mount].note(result)
             self._remember(mount, item.prompt, response, result, seconds)
         return results
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from judges.config.sources import load
+from judges.server.presets import with_preset
 from judges.server.settings import RewardServerSettings
 
 _TARGET_ONGOING = 256
@@ -37,7 +38,9 @@ def app(arguments: dict[str, str]) -> Any:
 
     most = int(arguments.pop("max_replicas", _MOST_REPLICAS))
     argv = [f"--{name}={value}" for name, value in arguments.items()]
-    load(RewardServerSettings, argv, prog="serve run").settings.judges()  # report errors before any replica starts
+    load(
+        RewardServerSettings, argv, prog="serve run", reshape=with_preset
+    ).settings.judges()  # report errors before any replica starts
 
     @serve.deployment(
         max_ongoing_requests=4 * _TARGET_ONGOING,
@@ -47,7 +50,7 @@ def app(arguments: dict[str, str]) -> Any:
         """One replica: the application on a free loopback port, behind Ray's proxy."""
 
         async def _open(self) -> None:
-            loaded = load(RewardServerSettings, argv, prog="serve run")
+            loaded = load(RewardServerSettings, argv, prog="serve run", reshape=with_preset)
             self._service = service_of(loaded)
             service = await self._service.__aenter__()
             drain_s = service.settings.drain_timeout

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BeforeValidator, SecretStr, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, SecretStr, ValidationError, create_model
 from pydantic_settings import CliImplicitFlag, NoDecode
 
 from judges.arena.settings import ArenaJudgeSettings
@@ -23,6 +23,7 @@ from judges.pairwise.settings import ChoiceJudgeSettings
 from judges.peers.settings import PeerJudgeSettings
 from judges.rubrics.settings import RubricJudgeSettings
 from judges.server.answers import FailureAnswers, OnFailure
+from judges.server.presets import FLAG, Trainer
 
 JudgeKind = Literal["rubric", "aspect", "peer", "arena_hard", "choice"]
 _NAME = r"^[a-z0-9][a-z0-9_-]{0,63}$"
@@ -84,7 +85,29 @@ def _hide_keys(mounts: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
 Mounts = Annotated[dict[str, dict[str, Any]], NoDecode, BeforeValidator(_from_json), AfterValidator(_hide_keys)]
 
 
-class RewardServerSettings(SourcedSettings, JudgeMount):
+if TYPE_CHECKING:
+
+    class _ForTrainer(BaseModel):
+        """Has the field `for`."""
+else:  # `for` is a keyword: a class body cannot declare it
+    _ForTrainer = create_model(
+        "_ForTrainer",
+        **{
+            FLAG: (
+                Trainer | None,
+                setting(
+                    None,
+                    "Set deadlines below this trainer's own time limit, and tell it of failures in a form it reads. "
+                    "Every other source of a setting comes before this preset.",
+                    common=True,
+                    group="server",
+                ),
+            )
+        },
+    )
+
+
+class RewardServerSettings(_ForTrainer, SourcedSettings, JudgeMount):
     """Everything that `python -m judges.server` accepts."""
 
     help_group: ClassVar[str] = "server"

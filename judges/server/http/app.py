@@ -141,6 +141,9 @@ def _ready(service: Service) -> Handler:
     async def ready(request: web.Request) -> web.StreamResponse:
         if service.draining or service.core.full:
             raise RequestError(503, "draining" if service.draining else "overloaded", "no new requests are taken")
+        if down := service.core.down:
+            named = ", ".join(f"the judge {name!r}" if name else "the judge" for name in down)
+            raise RequestError(503, "judge_down", f"no answer from {named}; the log says why")
         return json_response({"status": "ready"})
 
     return ready

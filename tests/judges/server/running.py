@@ -14,6 +14,7 @@ from judges.config.sources import load
 from judges.server.command import service_of
 from judges.server.http.app import Service
 from judges.server.http.listening import listening
+from judges.server.presets import with_preset
 from judges.server.settings import RewardServerSettings
 from tests.scripted import Reply, Script, ScriptedEndpoint
 
@@ -66,7 +67,7 @@ async def running(*flags: str, judge: Script | Reply | str = "[FEEDBACK] fine [S
             "--judge_max_retries=0",
             *flags,
         ]
-        loaded = load(RewardServerSettings, argv, prog="test")
+        loaded = load(RewardServerSettings, argv, prog="test", reshape=with_preset)
         async with (
             service_of(loaded) as service,
             aiohttp.ClientSession() as session,

@@ -28,7 +28,7 @@ def page() -> Any:
 
 def fill(page: Any, prompt: str, response: str) -> None:
     page.fill("#prompt", prompt)
-    page.fill("#response", response)
+    page.fill(".response", response)
     page.click("#go")
 
 
@@ -63,3 +63,22 @@ def test_a_token_is_asked_for_and_a_refusal_shown(page: Any) -> None:
         page.fill("#token", "open-sesame")
         page.click("#go")
         page.wait_for_selector("#result.ok")
+
+
+def test_several_responses_are_compared_and_long_texts_can_be_read_to_their_end(page: Any) -> None:
+    last_words = "and these are its last words."
+    with as_process("--judge=choice", "--offline") as url:
+        page.goto(url)
+        page.fill("#prompt", QUESTION)
+        page.fill(".response", ANSWER)
+        page.click("#another")
+        page.fill("label:nth-child(2) .response", f"{'No idea. ' * 100}{last_words}")
+        page.click("#go")
+        page.wait_for_selector("#result.ok")
+        shown = page.inner_text("#result")
+        assert "Response 1 (responses[0]): Score " in shown
+        assert "Response 2 (responses[1]): Score " in shown
+        page.wait_for_selector("#recent tbody tr:nth-child(2)")
+        assert last_words not in page.inner_text("#recent")
+        page.click("#recent summary >> nth=0")
+        assert last_words in page.inner_text("#recent")

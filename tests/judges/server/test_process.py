@@ -39,11 +39,17 @@ def post(url: str, path: str = "/v1/score", body: bytes = BODY) -> Any:
         (["--offline", '--mounts={"safety": {"strictnes": 3}}'], ["mounts.safety.strictnes"]),
         (["--offline", '--mounts={"safety": {"strictness": 0}}'], ["mounts.safety.strictness"]),
         (["--offline", "--scale_min=5", "--scale_max=5"], ["scale_max"]),
+        (["--offline", "--workers=0"], ["--workers", "greater than or equal to 1"]),
+        (["--offline", "--workers=-2"], ["--workers", "greater than or equal to 1"]),
+        (["--offline", "--port=-1"], ["--port", "greater than or equal to 0"]),
+        (["--offline", "--port=65536"], ["--port", "less than or equal to 65535"]),
+        (["--offline", "--for=openrlfh"], ["--for", "openrlhf"]),
+        (["--offline", '--mounts={"token": {}}'], ["mounts", "'token'"]),
         (["--latency_ms=5", "--judge_base_url=http://127.0.0.1:1/v1"], ["--latency_ms", "--offline"]),
     ],
 )
 def test_what_is_wrong_is_said_in_a_line(flags: list[str], words: list[str]) -> None:
-    ended = run("--port=0", *flags)
+    ended = run(*flags, *(() if any(flag.startswith("--port") for flag in flags) else ("--port=0",)))
     assert ended.code == 2
     assert [word for word in words if word not in ended.err] == []
     assert "Traceback" not in ended.err

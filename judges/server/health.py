@@ -1,0 +1,90 @@
+"""Whether a judge answers at all: what `/readyz` says, and what the log says once when it changes.
+
+A judge is down after several judgments in a row whose calls failed or were late. It is up again after an answer, or,
+when nobody asks any more, as soon as its endpoint answers anything over HTTP.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping
+
+import aiohttp
+
+from judges.core.judgment import Status
+from judges.llm.client import ChatClient
+from judges.server.items import ResponseScore
+
+logger = logging.getLogger(__name__)
+
+FAILURES = 3
+"""So many failed judgments in a row mean that the judge is down; one may be the fault of its prompt."""
+_POLL_S = 0.5
+_QUIET_S = 30.0
+"""The endpoint is asked whether it is there when no judgment has ended for so long."""
+_PROBE_TIMEOUT_S = 5.0
+
+
+class JudgeHealth:
+    """The state of one judge."""
+
+    def __init__(self, client: ChatClient) -> None:
+        """Watch the judge behind a client."""
+        self._client = client
+        self._failures = 0
+        self._reason = ""
+        self._latest = time.monotonic()
+
+    def note(self, result: ResponseScore) -> None:
+        """Take the result of a judgment into account."""
+        self._latest = time.monotonic()
+        if result.status == Status.JUDGE_FAILED.value:
+            self._failures += 1
+            self._reason = result.explanation
+        else:
+            self._failures = 0
+
+    def late(self) -> None:
+        """Take into account that a request had to be answered before its judgment."""
+        self._latest = time.monotonic()
+        self._failures += 1
+        self._reason = "no answer within the server's deadline"
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the judge is down; `None` if it is not."""
+        if self._failures >= FAILURES:
+            return f"{self._failures} judgments in a row without an answer; the last one: {self._reason}"
+        return None
+
+    async def probe(self, session: aiohttp.ClientSession) -> None:
+        """If nobody has asked the judge for some time, find out whether its endpoint answers."""
+        if self._failures < FAILURES or time.monotonic() - self._latest < _QUIET_S:
+            return
+        self._latest = time.monotonic()
+        for endpoint in self._client.settings.endpoints:
+            url = f"{endpoint.base_url.rstrip('/')}/models"
+            try:
+                async with session.get(url, timeout=aiohttp.ClientTimeout(total=_PROBE_TIMEOUT_S)) as answer:
+                    if answer.status < 500:
+                        self._failures = 0
+            except (aiohttp.ClientError, asyncio.TimeoutError, OSError):
+                continue
+
+
+async def watch(judges: Mapping[str, JudgeHealth], session: aiohttp.ClientSession) -> None:
+    """Log it once when a judge goes down and once when it is back, and look for those that are down; never ends."""
+    down: dict[str, float] = {}
+    while True:
+        for name, health in judges.items():
+            trouble = health.trouble
+            if trouble is not None and name not in down:
+                down[name] = time.monotonic()
+                logger.warning("the judge does not answer: %s", trouble, extra={"fields": {"judge": name}})
+            elif trouble is None and name in down:
+                seconds = round(time.monotonic() - down.pop(name), 1)
+                logger.warning("the judge is back", extra={"fields": {"judge": name, "seconds": seconds}})
+            await health.probe(session)
+        await asyncio.sleep(_POLL_S)

@@ -1,0 +1,116 @@
+"""A judge that is away, busy or dead: answers come in time, `/readyz` and the log say so, and say when it is back."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+
+import pytest
+
+from judges.server import health
+from tests.judges.server.bodies import DOWN
+from tests.judges.server.running import running
+from tests.scripted import Json, Reply
+from tests.trainer import until
+
+ASK = {"prompt": "Q", "response": "A"}
+VERDICT = "[FEEDBACK] fine [SCORE] 5"
+BUSY = Reply(status=429, headers={"Retry-After": "60"}, body={"error": {"message": "later"}})
+GENEROUS = ("--judge_max_retries=100", "--judge_deadline=900")
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "_POLL_S", 0.01)
+
+
+def unused_url() -> str:
+    """The base URL of an endpoint that refuses connections."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+
+
+@pytest.mark.parametrize(
+    "judge", [Reply(hang=True), BUSY, Reply(drop=True), DOWN], ids=["hangs", "429", "drops", "500"]
+)
+async def test_the_answer_comes_within_the_deadline_whatever_the_judge_does(judge: Reply) -> None:
+    async with running("--deadline=0.2", *GENEROUS, judge=judge) as server:
+        answer = await asyncio.wait_for(server.post("/v1/score", ASK), 20)
+    assert (answer.status, answer.json["status"]) == (200, "judge_failed")
+    assert "deadline" in answer.json["explanation"]
+
+
+async def test_the_answer_comes_within_the_deadline_if_nothing_listens() -> None:
+    async with running("--deadline=0.2", *GENEROUS, f"--judge_base_url={unused_url()}") as server:
+        answer = await asyncio.wait_for(server.post("/v1/score", ASK), 20)
+    assert (answer.status, answer.json["status"]) == (200, "judge_failed")
+
+
+async def test_a_dead_judge_is_said_once_and_so_is_its_return(caplog: pytest.LogCaptureFixture) -> None:
+    broken = asyncio.Event()
+    broken.set()
+
+    def judge(request: Json, number: int) -> str | Reply:
+        return DOWN if broken.is_set() else VERDICT
+
+    async with running(judge=judge) as server:
+        before = await server.get("/readyz")
+        for number in range(health.FAILURES + 3):
+            await server.post("/v1/score", {**ASK, "response": str(number)})
+        down = await server.get("/readyz")
+        alive = await server.get("/healthz")
+        await until(lambda: "does not answer" in caplog.text, "it is logged")
+        broken.clear()
+        await server.post("/v1/score", ASK)
+        back = await server.get("/readyz")
+        await until(lambda: "is back" in caplog.text, "its return is logged")
+    assert [before.status, down.status, alive.status, back.status] == [200, 503, 200, 200]
+    assert down.json["error"]["type"] == "judge_down"
+    assert server.judge.base_url not in down.text
+    records = [record for record in caplog.records if record.name == "judges.server.health"]
+    lines = [record.getMessage() for record in records]
+    assert [line.partition(":")[0] for line in lines] == ["the judge does not answer", "the judge is back"]
+    assert "out of order" in lines[0]
+    assert [record.levelno for record in records] == [logging.WARNING] * 2
+
+
+async def test_a_judge_that_is_late_again_and_again_is_down() -> None:
+    async with running("--deadline=0.05", *GENEROUS, judge=Reply(hang=True)) as server:
+        for number in range(health.FAILURES):
+            await server.post("/v1/score", {**ASK, "response": str(number)})
+        down = await server.get("/readyz")
+    assert (down.status, down.json["error"]["type"]) == (503, "judge_down")
+
+
+async def test_single_failures_and_unreadable_verdicts_are_no_dead_judge() -> None:
+    answers = [DOWN, DOWN, VERDICT, DOWN, DOWN, "I cannot say.", *["I cannot say."] * 12]
+    async with running(judge=lambda request, number: answers[min(number, len(answers)) - 1]) as server:
+        for number in range(8):
+            await server.post("/v1/score", {**ASK, "response": str(number)})
+        assert (await server.get("/readyz")).status == 200
+
+
+async def test_a_judge_that_nobody_asks_any_more_is_ready_again_when_its_endpoint_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(health, "_QUIET_S", 0.05)
+    async with running(judge=DOWN) as server:
+        for number in range(health.FAILURES):
+            await server.post("/v1/score", {**ASK, "response": str(number)})
+
+        async def ready() -> bool:
+            return (await server.get("/readyz")).status == 200
+
+        await until(ready, "it is ready")
+        asked = [request.path for request in server.judge.requests]
+    assert asked.count("/v1/models") == 1
+
+
+async def test_a_mounted_judge_that_is_down_is_named() -> None:
+    mounts = f'{{"safety": {{"judge": "aspect", "judge_base_url": "{unused_url()}"}}}}'
+    async with running(f"--mounts={mounts}", "--deadline=0.5", "--judge_deadline=0.3") as server:
+        for number in range(health.FAILURES):
+            await server.post("/safety/v1/score", {**ASK, "response": str(number)})
+        down = await server.get("/readyz")
+    assert (down.status, "'safety'" in down.json["error"]["message"]) == (503, True)
