@@ -32,7 +32,7 @@ from environments.training.connection import TrainerConnection
 from environments.training.rollout_api import RolloutApi
 from environments.training.serve import ServeRun
 from eval_environments.arena_hard_environment import ArenaHardEnv, ArenaHardTask
-from judges.arena.judge import ArenaDetail, game_messages, row_result
+from judges.arena.judge import ArenaDetail, game_prompt, row_result
 from judges.core.calls import ask
 from judges.core.judgment import Judgment, Status
 from judges.llm.transport import open_session
@@ -54,7 +54,7 @@ class SequentialArena(ArenaHardEnv):
         async with self._locks.setdefault(task.uid, asyncio.Lock()):
             labels = []
             for a, b in ((completion.answer, task.baseline), (task.baseline, completion.answer)):
-                messages = game_messages(task.question, a, b, protocol="three_way")
+                messages = game_prompt(task.question, a, b, protocol="three_way").messages
                 call = await ask(self.clients.judge, messages, arena_label, name="game")
                 labels.append(arena_label(call.text))
         first, second = labels

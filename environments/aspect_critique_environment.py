@@ -9,6 +9,7 @@ import logging
 import signal
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 if __name__ == "__main__":  # run as a script from any folder: the packages are next to this one
@@ -35,9 +36,10 @@ from environments.settings import SAMPLES
 from environments.settings.verbs import EVALUATIONS, ROLLOUTS
 from judges.aspects.judge import AspectCase
 from judges.aspects.panel import PanelDetail, aspect_judge
-from judges.aspects.prompt import aspect_messages
+from judges.aspects.prompt import Aspect, aspect_prompt
 from judges.aspects.settings import AspectJudgeSettings
 from judges.config.fields import setting
+from judges.core.delimiters import Prompt
 from judges.core.judgment import Judgment
 from judges.llm.errors import DataError
 from judges.llm.wire import Message
@@ -114,23 +116,27 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
         if task.aspect is None:
             context = "" if task.context is None else f"\n\nContext:\n{task.context}"
             return [[*self.system_messages, Message(role="user", content=f"{task.question}{context}")]]
+        return [self._prompt(task, task.aspect).messages] * config.vote_count()
+
+    def _prompt(self, task: AspectTask, aspect: Aspect) -> Prompt:
+        """Make the judge's prompt for a policy that judges."""
         assert task.answer is not None  # a row without an answer has no gold verdict
-        messages = aspect_messages(
-            task.aspect.definition,
+        return aspect_prompt(
+            aspect.definition,
             task.answer,
             task.asked,
             task.context,
             task.reference,
-            system_prompt=config.judge_system_prompt,
-            system=system_text(config, "thinking_judge"),
+            system_prompt=self.config.judge_system_prompt,
+            system=system_text(self.config, "thinking_judge"),
         )
-        return [messages] * config.vote_count()
 
     async def judge(self, task: AspectTask, completions: Sequence[Completion]) -> Judgment[PanelDetail]:
         """Judge all aspects at once; with role=judge, compare the majority of the policy's verdicts with gold."""
         if task.aspect is not None:
             gold = task.golds[task.aspect.name]
-            return judgment_of_votes(task.aspect, completions, strictness=self.config.strictness, gold=gold)
+            found = judgment_of_votes(task.aspect, completions, strictness=self.config.strictness, gold=gold)
+            return replace(found, suspects=self._prompt(task, task.aspect).suspects)
         (completion,) = completions
         return await self.aspect_judge.judge(AspectCase(completion.answer, task.asked, task.context, task.reference))
 

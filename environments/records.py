@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Generic, Literal, TypeVar
 
 import orjson
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from environments.completions import Completion
@@ -107,7 +107,7 @@ class Sample(Generic[DetailT]):
         line |= completions[0] if len(completions) == 1 else {"completions": completions}
         line |= {"score": self.score, "status": self.status}
         if judgment is not None:
-            line |= {"label": judgment.label, "detail": judgment.detail}
+            line |= {"label": judgment.label, "detail": judgment.detail, "injection_suspects": judgment.suspects}
             if judgment.critique is not None:
                 line["critique"] = judgment.critique
         if not self.finished:
@@ -172,6 +172,7 @@ class _JudgmentLine(BaseModel, Generic[DetailT]):
     label: str | None
     detail: DetailT | None
     critique: Critique | None = None
+    injection_suspects: int = Field(default=0, ge=0)
 
 
 class SampleReader(Generic[DetailT]):
@@ -204,6 +205,7 @@ class SampleReader(Generic[DetailT]):
                 explanation=fields.error or "",
                 detail=judged.detail,
                 critique=judged.critique,
+                suspects=judged.injection_suspects,
             )
         several = fields.completions
         completions = [_CompletionLine.model_validate_json(line)] if several is None else several

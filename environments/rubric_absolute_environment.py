@@ -9,6 +9,7 @@ import logging
 import signal
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 if __name__ == "__main__":  # run as a script from any folder: the packages are next to this one
@@ -39,11 +40,12 @@ from environments.settings import SAMPLES
 from environments.settings.verbs import EVALUATE, EVALUATIONS, ROLLOUTS
 from judges.config.fields import setting
 from judges.config.text import TextOrFile
+from judges.core.delimiters import Prompt
 from judges.core.judgment import Judgment
 from judges.llm.errors import DataError, SettingsError
 from judges.llm.wire import Message
 from judges.rubrics.judge import RubricCase, RubricDetail, rubric_judge
-from judges.rubrics.prompt import rubric_messages
+from judges.rubrics.prompt import rubric_prompt
 from judges.rubrics.settings import RubricJudgeSettings
 
 logger = logging.getLogger(__name__)
@@ -142,23 +144,27 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
         config = self.config
         if config.role == "policy":
             return [[*self.system_messages, Message(role="user", content=task.question)]]
+        return [self._prompt(task).messages] * config.samples_per_item
+
+    def _prompt(self, task: RubricTask) -> Prompt:
+        """Make the judge's prompt for a policy that judges."""
         assert task.response is not None  # tasks() left the others out
-        messages = rubric_messages(
+        return rubric_prompt(
             task.question,
             task.response,
             task.rubric,
             task.reference,
-            output_format=config.output_format,
-            system_prompt=config.judge_system_prompt,
-            system=system_text(config, "thinking_judge"),
+            output_format=self.config.output_format,
+            system_prompt=self.config.judge_system_prompt,
+            system=system_text(self.config, "thinking_judge"),
         )
-        return [messages] * config.samples_per_item
 
     async def judge(self, task: RubricTask, completions: Sequence[Completion]) -> Judgment[RubricDetail]:
         """Score the response; with role=judge, compare the policy's score with the gold score."""
         if self.config.role == "judge":
             assert task.gold is not None  # tasks() left the others out
-            return judgment_of_scores(completions, self.config, self.config.reward, gold=task.gold)
+            found = judgment_of_scores(completions, self.config, self.config.reward, gold=task.gold)
+            return replace(found, suspects=self._prompt(task).suspects)
         (completion,) = completions
         return await self.rubric_judge.judge(RubricCase(task.question, completion.answer, task.rubric, task.reference))
 

@@ -9,6 +9,7 @@ import logging
 import signal
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -29,9 +30,10 @@ from environments.settings import SAMPLES
 from eval_environments.pairwise.metrics import SwapVotes, expect, official_scores, record_choice, record_ties
 from eval_environments.pairwise.settings import PairwiseConfig
 from eval_environments.pairwise.verdicts import PairwiseDetail, read_choices, read_ratings
+from judges.core.delimiters import Prompt
 from judges.core.judgment import Judgment
 from judges.llm.errors import DataError, SettingsError
-from judges.pairwise.prompt import choice_messages, rating_messages
+from judges.pairwise.prompt import choice_prompt, rating_prompt
 
 logger = logging.getLogger(__name__)
 
@@ -90,25 +92,32 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
 
     def conversations(self, task: PairTask) -> list[Conversation]:
         """Ask for the choice, perhaps in both orders; of a Ties row, for the rating of each answer."""
+        if task.mode == "ties":
+            return [self._rating_prompt(task.question, answer).messages for answer in task.answers]
+        orders = [task, task.swapped()] if self.config.swap_evaluate else [task]
+        return [self._choice_prompt(order).messages for order in orders]
+
+    def _rating_prompt(self, question: str, answer: str) -> Prompt:
         config = self.config
         system = system_text(config, "thinking_judge")
-        if task.mode == "ties":
-            instructions = config.judge_rating_prompt
-            return [
-                rating_messages(task.question, answer, system=system, instructions=instructions)
-                for answer in task.answers
-            ]
-        orders = [task, task.swapped()] if config.swap_evaluate else [task]
-        return [
-            choice_messages(task.question, order.answers, system=system, system_prompt=config.judge_system_prompt)
-            for order in orders
-        ]
+        return rating_prompt(question, answer, system=system, instructions=config.judge_rating_prompt)
+
+    def _choice_prompt(self, task: PairTask) -> Prompt:
+        config = self.config
+        system = system_text(config, "thinking_judge")
+        return choice_prompt(task.question, task.answers, system=system, system_prompt=config.judge_system_prompt)
+
+    def _suspects(self, task: PairTask) -> int:
+        """Count the suspects that the policy is shown; both orders of a choice show the same texts."""
+        if task.mode == "choice":
+            return self._choice_prompt(task).suspects
+        return sum(self._rating_prompt(task.question, answer).suspects for answer in task.answers)
 
     async def judge(self, task: PairTask, completions: Sequence[Completion]) -> Judgment[PairwiseDetail]:
         """Read the verdicts and compare them with the right answers: no calls."""
         texts = [completion.answer for completion in completions]
         read = read_ratings if task.mode == "ties" else read_choices
-        return read(task, texts, self.config.parse_mode)
+        return replace(read(task, texts, self.config.parse_mode), suspects=self._suspects(task))
 
     def drop_reason(self, judgments: Sequence[Judgment[PairwiseDetail]]) -> str | None:
         """Drop rows that are too hard or too easy, by the share of the group that was right."""

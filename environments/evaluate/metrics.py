@@ -56,6 +56,8 @@ def record_shared(metrics: MetricAggregator, samples: Sequence[Sample[Any]], *, 
         if thinking_mode:
             metrics.rate("thinking_valid_rate", completion.valid)
             metrics.mean("thinking_length_chars", len(completion.thinking))
+    judgments = [sample.judgment for sample in samples if sample.judgment is not None]
+    metrics.count("judge_injection_suspects", sum(judgment.suspects for judgment in judgments))
     for sample in samples:
         if sample.judgment is not None and sample.judgment.critique is not None:
             record_critique(metrics, sample.judgment)

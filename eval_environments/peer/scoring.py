@@ -11,16 +11,17 @@ from eval_environments.peer.models import PeerModel
 from eval_environments.peer.table import PeerAnswer, PeerCell, PeerTable, cell_of
 from judges.core.judgment import JudgeCall, Judgment, Status
 from judges.llm.ledger import component
-from judges.peers.judge import PeerCase
+from judges.peers.judge import PeerCase, peer_prompt
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One answer with the judges' cells in the order of the judges, and their calls."""
+    """One answer with the judges' cells in the order of the judges, their calls, and what each is shown of suspects."""
 
     answer: PeerAnswer
     cells: tuple[PeerCell, ...]
     calls: tuple[JudgeCall[object], ...] = ()
+    suspects: int = 0
 
 
 async def score_all(
@@ -62,7 +63,8 @@ async def score_all(
         for judge, (_, made) in zip(judges, results, strict=True)
         for call in made
     ]
-    return Column(answer, tuple(cell for cell, _ in results), tuple(calls))
+    suspects = peer_prompt(query, answer.answer, rubric).suspects
+    return Column(answer, tuple(cell for cell, _ in results), tuple(calls), suspects)
 
 
 def combined(columns: Sequence[Column], peers: Sequence[PeerModel]) -> Judgment[PeerTable]:
@@ -75,13 +77,15 @@ def combined(columns: Sequence[Column], peers: Sequence[PeerModel]) -> Judgment[
     cells = tuple(cell for judge in peers for column in columns for cell in column.cells if cell.judge == judge.name)
     calls = tuple(call for column in columns for call in column.calls)
     table = PeerTable(tuple(column.answer for column in columns), cells)
+    suspects = sum(column.suspects for column in columns)
     scores = [cell.score for cell in cells if cell.score is not None]
     if scores:
         reasonings = "\n\n".join(
             f"{cell.judge}: {cell.score}. {cell.reasoning}" for cell in cells if cell.score is not None
         )
-        return Judgment(sum(scores) / len(scores), Status.OK, explanation=reasonings, calls=calls, detail=table)
+        mean = sum(scores) / len(scores)
+        return Judgment(mean, Status.OK, explanation=reasonings, calls=calls, detail=table, suspects=suspects)
     reasons = "; ".join(dict.fromkeys(cell.error for cell in cells if cell.error))
     unparsable = any(cell.status == Status.UNPARSABLE.value for cell in cells)
     status = Status.UNPARSABLE if unparsable else Status.JUDGE_FAILED
-    return Judgment(None, status, explanation=reasons, calls=calls, detail=table)
+    return Judgment(None, status, explanation=reasons, calls=calls, detail=table, suspects=suspects)

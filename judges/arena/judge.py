@@ -17,7 +17,7 @@ from judges import prompts
 from judges.arena.settings import PROMPTS, STRONG_WEIGHT, ArenaJudgeSettings, ArenaProtocol
 from judges.core.calls import ask, failed_judgment
 from judges.core.critique import CritiqueRequest, Revision, critique_messages
-from judges.core.delimiters import delimiters_for
+from judges.core.delimiters import Prompt, fence, without_tokens
 from judges.core.judge import Judge
 from judges.core.judgment import JudgeCall, Judgment, Status
 from judges.core.self_critique import with_self_critique
@@ -103,10 +103,12 @@ class ArenaCaseJudge:
             A score from −1 (both games lost) to 1 (both won), the label `win`, `tie` or `loss`; or no score and the
             reason. Never raises because of a judge's answer.
         """
+        as_a, as_b = self._prompt(case, "model_is_a"), self._prompt(case, "model_is_b")
         (first, first_calls), (second, second_calls) = await asyncio.gather(
-            self._play(case, "model_is_a"), self._play(case, "model_is_b")
+            self._play(as_a.messages, "model_is_a"), self._play(as_b.messages, "model_is_b")
         )
-        return self._judgment((first, second), first_calls + second_calls)
+        judgment = self._judgment((first, second), first_calls + second_calls)
+        return replace(judgment, suspects=as_a.suspects)  # both games show the same texts
 
     def critique_requests(self, case: ArenaCase, judgment: Judgment[ArenaDetail]) -> list[CritiqueRequest[ArenaLabel]]:
         """A request for the label of each game."""
@@ -121,15 +123,15 @@ class ArenaCaseJudge:
         first, second = (_with_revision(game, revisions.get(_COMPONENTS[game.order])) for game in judgment.detail.games)
         return self._judgment((first, second), judgment.calls)
 
-    def _messages(self, case: ArenaCase, order: GameOrder) -> list[Message]:
+    def _prompt(self, case: ArenaCase, order: GameOrder) -> Prompt:
         answers = (case.answer, case.baseline) if order == "model_is_a" else (case.baseline, case.answer)
         protocol = self.settings.judge_protocol
-        return game_messages(case.question, *answers, protocol=protocol, system_prompt=self._system_prompt)
+        return game_prompt(case.question, *answers, protocol=protocol, system_prompt=self._system_prompt)
 
     def _critique_request(self, case: ArenaCase, game: Game) -> CritiqueRequest[ArenaLabel]:
         assert game.label is not None  # a judgment with a score has both
         own = after_thinking(game.text).strip()
-        messages = critique_messages(self._messages(case, game.order), own)
+        messages = critique_messages(self._prompt(case, game.order).messages, own)
         return CritiqueRequest(_COMPONENTS[game.order], game.label, own, messages, _read, _revision)
 
     def _judgment(self, games: tuple[Game, Game], calls: tuple[JudgeCall[object], ...]) -> Judgment[ArenaDetail]:
@@ -146,8 +148,7 @@ class ArenaCaseJudge:
             detail=ArenaDetail(games, row.entries),
         )
 
-    async def _play(self, case: ArenaCase, order: GameOrder) -> tuple[Game, tuple[JudgeCall[ArenaLabel], ...]]:
-        messages = self._messages(case, order)
+    async def _play(self, messages: list[Message], order: GameOrder) -> tuple[Game, tuple[JudgeCall[ArenaLabel], ...]]:
         name = _COMPONENTS[order]
         call: JudgeCall[ArenaLabel] = await ask(self.client, messages, arena_label, name=name)
         calls = [call]
@@ -155,7 +156,7 @@ class ArenaCaseJudge:
         while call.value is None and call.text.strip() and len(calls) <= self.settings.judge_reask:
             messages = [
                 *messages,
-                Message(role="assistant", content=call.text),
+                Message(role="assistant", content=without_tokens(call.text)),
                 Message(role="user", content=prompts.load("arena_hard_reask")),
             ]
             call = await ask(self.client, messages, arena_label, name=f"{name}_reask_{len(calls)}")
@@ -232,9 +233,9 @@ def _with_revision(game: Game, call: JudgeCall[ArenaLabel] | None) -> Game:
     return game if call is None else replace(game, label=call.value, text=call.text, reasoning=call.reasoning)
 
 
-def game_messages(
+def game_prompt(
     question: str, answer_a: str, answer_b: str, *, protocol: ArenaProtocol, system_prompt: str | None = None
-) -> list[Message]:
+) -> Prompt:
     """The prompt of one game: the system prompt, then question and answers between markers that no text can imitate.
 
     Args:
@@ -244,17 +245,19 @@ def game_messages(
         protocol: chooses the built-in system prompt.
         system_prompt: replaces the built-in system prompt.
     """
-    markers = delimiters_for((question, answer_a, answer_b), _LOOKALIKES)
-    sections = [f"{markers.marker('User Prompt')}\n{question}"]
-    for name, answer in (("A", answer_a), ("B", answer_b)):
+    fenced = fence((question, answer_a, answer_b), _LOOKALIKES)
+    markers, (shown_question, *answers) = fenced.markers, fenced.texts
+    sections = [f"{markers.marker('User Prompt')}\n{shown_question}"]
+    for name, answer in zip("AB", answers, strict=True):
         start = markers.marker(f"The Start of Assistant {name}'s Answer")
         end = markers.marker(f"The End of Assistant {name}'s Answer")
         sections.append(f"{start}\n{answer}\n{end}")
     system = prompts.load(PROMPTS[protocol]) if system_prompt is None else system_prompt
-    return [
+    messages = [
         Message(role="system", content=system),
         Message(role="user", content=markers.notice + "\n\n".join(sections)),
     ]
+    return Prompt(messages, fenced.suspects)
 
 
 def _no_verdict(games: tuple[Game, Game], calls: tuple[JudgeCall[object], ...]) -> Judgment[ArenaDetail]:

@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from judges.aspects.prompt import Aspect, aspect_messages
+from judges.aspects.prompt import Aspect, aspect_prompt
 from judges.aspects.settings import AspectJudgeSettings
 from judges.aspects.votes import AspectDetail, AspectVerdict, cast_vote, count_votes, read_verdict
 from judges.core.calls import ask, failed_judgment
 from judges.core.critique import CritiqueRequest, Revision, critique_messages
+from judges.core.delimiters import Prompt
 from judges.core.judgment import JudgeCall, Judgment, Status
 from judges.core.voting import collect_votes, vote
 from judges.llm.client import ChatClient
-from judges.llm.wire import Choice, Message
+from judges.llm.wire import Choice
 from judges.parsing.json_objects import prose_before
 from judges.parsing.thinking import after_thinking
 
@@ -56,18 +57,19 @@ class AspectCaseJudge:
             The majority's verdict as the score (1 yes, 0 no, before polarity) and as the label `yes` or `no`; or no
             score and the reason. Never raises because of a judge's answer.
         """
-        messages = self._messages(case)
+        prompt = self._prompt(case)
         count = self.settings.vote_count()
 
         async def ask_vote(number: int) -> JudgeCall[AspectVerdict]:
             which = vote(number, count=count, seed=self.settings.seed)
             return await ask(
-                self.client, messages, read_verdict, name=f"{self.aspect.name}_vote_{number + 1}", vote=which
+                self.client, prompt.messages, read_verdict, name=f"{self.aspect.name}_vote_{number + 1}", vote=which
             )
 
         calls = await collect_votes(ask_vote, self._missing, at_most=count + _REDRAWS)
         votes = [cast_vote(call.text, call.value, call.error) for call in calls]
-        return aspect_judgment(count_votes(self.aspect, votes, self.settings.strictness), tuple(calls))
+        judgment = aspect_judgment(count_votes(self.aspect, votes, self.settings.strictness), tuple(calls))
+        return replace(judgment, suspects=prompt.suspects)
 
     def critique_requests(
         self, case: AspectCase, judgment: Judgment[AspectDetail]
@@ -75,7 +77,7 @@ class AspectCaseJudge:
         """One request for the majority's verdict with its reasons, whatever the number of votes."""
         assert judgment.detail is not None and judgment.detail.yes is not None
         verdict = "yes" if judgment.detail.yes else "no"
-        messages = critique_messages(self._messages(case), f"Verdict: {verdict}\n{judgment.explanation}")
+        messages = critique_messages(self._prompt(case).messages, f"Verdict: {verdict}\n{judgment.explanation}")
         return [CritiqueRequest(self.aspect.name, verdict, judgment.explanation, messages, _read, _revision)]
 
     def apply_revisions(
@@ -88,8 +90,8 @@ class AspectCaseJudge:
             detail = replace(detail, yes=call.value.yes, yes_share=float(call.value.yes), agreement=None)
         return aspect_judgment(replace(detail, reason=call.value.reason or call.text), judgment.calls)
 
-    def _messages(self, case: AspectCase) -> list[Message]:
-        return aspect_messages(
+    def _prompt(self, case: AspectCase) -> Prompt:
+        return aspect_prompt(
             self.aspect.definition,
             case.submission,
             case.question,

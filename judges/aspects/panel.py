@@ -59,7 +59,9 @@ class AspectPanel:
         Returns:
             A score from 0 to 1 and a label such as `harmfulness=no coherence=yes`; or no score and the reason.
         """
-        return self._combine(await asyncio.gather(*(judge.judge(case) for judge in self._judges)))
+        judgments = await asyncio.gather(*(judge.judge(case) for judge in self._judges))
+        # Every aspect's judge is shown the same texts.
+        return replace(self._combine(judgments), suspects=max(judgment.suspects for judgment in judgments))
 
     def critique_requests(
         self, case: AspectCase, judgment: Judgment[PanelDetail]

@@ -11,7 +11,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from judges import prompts
-from judges.core.delimiters import delimiters_for
+from judges.core.delimiters import Prompt, fence
 from judges.llm import wire
 from judges.llm.wire import Message
 
@@ -81,7 +81,7 @@ SUPPORTED_ASPECTS: Mapping[str, Aspect] = {
 """The specification's five aspects, by name."""
 
 
-def aspect_messages(
+def aspect_prompt(
     definition: str,
     submission: str,
     question: str | None = None,
@@ -90,7 +90,7 @@ def aspect_messages(
     *,
     system_prompt: str | None = None,
     system: str = "",
-) -> list[Message]:
+) -> Prompt:
     """The judge's prompt: the task, then the given sections, under headings that no text can imitate.
 
     Args:
@@ -104,14 +104,16 @@ def aspect_messages(
     """
     sections = {"Input": question, "Context": context, "Reference": reference, "Submission": submission}
     shown = {name: text for name, text in {**sections, "Criteria": definition}.items() if text is not None}
-    markers = delimiters_for(list(shown.values()), _LOOKALIKES)
-    parts = [f"{markers.bracket(name)}\n{text}" for name, text in shown.items()]
+    fenced = fence(list(shown.values()), _LOOKALIKES)
+    markers = fenced.markers
+    parts = [f"{markers.bracket(name)}\n{text}" for name, text in zip(shown, fenced.texts, strict=True)]
     task = prompts.load("aspect") if system_prompt is None else system_prompt
     instructions = "\n\n".join(part for part in (system, task) if part)
-    return [
+    messages = [
         Message(role="system", content=instructions),
         Message(role="user", content=markers.notice + "\n\n".join(parts)),
     ]
+    return Prompt(messages, fenced.suspects)
 
 
 def aspects_of(value: object) -> object:

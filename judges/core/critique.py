@@ -12,7 +12,7 @@ from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from judges import prompts
 from judges.core.calls import NoVerdict
-from judges.core.delimiters import delimiters_for
+from judges.core.delimiters import fence
 from judges.core.judgment import JudgeCall
 from judges.llm.wire import JSON, Choice, Message
 
@@ -62,10 +62,11 @@ def critique_messages(prompt: Sequence[Message], text: str) -> list[Message]:
         text: the judge's answer, without its thinking.
     """
     *before, last = prompt
-    markers = delimiters_for((last["content"], text), _LOOKALIKES)
+    fenced = fence((text,), _LOOKALIKES, fenced=(last["content"],))
+    markers, (shown,) = fenced.markers, fenced.texts
     parts = [
         last["content"],
-        f"{markers.title('YOUR PREVIOUS EVALUATION')}\n{text}\n{markers.title('END OF YOUR PREVIOUS EVALUATION')}",
+        f"{markers.title('YOUR PREVIOUS EVALUATION')}\n{shown}\n{markers.title('END OF YOUR PREVIOUS EVALUATION')}",
         prompts.load("critique"),
     ]
     return [*before, Message(role="user", content=markers.notice + "\n\n".join(parts))]

@@ -123,6 +123,8 @@ class Judgment(Generic[DetailT_co]):
         calls: every call that was made, in the order of their names, not of their arrival.
         detail: the result in the terms of this kind of judge; `None` if no judge was called.
         critique: the history of its self-critique; `None` without one.
+        suspects: how many role tokens, template tokens and lookalikes of the prompt's markers there are in the texts
+            that the judge was shown (`judges.core.delimiters`).
     """
 
     score: float | None
@@ -132,6 +134,7 @@ class Judgment(Generic[DetailT_co]):
     calls: tuple[JudgeCall[object], ...] = ()
     detail: DetailT_co | None = None
     critique: Critique | None = None
+    suspects: int = 0
 
     def __post_init__(self) -> None:
         """Check that there is a score exactly when the status is `OK`, on which all callers rely.

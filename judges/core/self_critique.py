@@ -98,7 +98,7 @@ class SelfCritiqueJudge(Generic[CaseT, DetailT, VerdictT]):
             request.component: call for request, call in zip(requests, calls, strict=True) if call.value is not None
         }
         revised = self._judge.apply_revisions(case, judgment, revisions) if revisions else judgment
-        return replace(revised, calls=(*judgment.calls, *calls))
+        return replace(revised, calls=(*judgment.calls, *calls), suspects=judgment.suspects)
 
 
 def _round(number: int, request: CritiqueRequest[VerdictT], call: JudgeCall[VerdictT]) -> CritiqueRound:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from judges.core.calls import ask, failed_judgment
 from judges.core.critique import CritiqueRequest, Revision, critique_messages
+from judges.core.delimiters import Prompt
 from judges.core.judge import Judge
 from judges.core.judgment import JudgeCall, Judgment, Status
 from judges.core.self_critique import with_self_critique
 from judges.llm.client import ChatClient
-from judges.llm.wire import Message
-from judges.pairwise.prompt import LETTERS, choice_messages
+from judges.pairwise.prompt import LETTERS, choice_prompt
 from judges.pairwise.settings import ChoiceJudgeSettings
 from judges.parsing.thinking import after_thinking
 from judges.parsing.verdicts import choice_letter
@@ -57,16 +57,19 @@ class ChoiceCaseJudge:
         Raises:
             ValueError: there are fewer than 2 or more than 26 answers.
         """
-        call = await ask(self.client, self._messages(case), partial(_letter, case), name="choice")
+        prompt = self._prompt(case)
+        call = await ask(self.client, prompt.messages, partial(_letter, case), name="choice")
         if call.value is None:
-            return failed_judgment([call], detail=ChoiceDetail(None, call.text))
-        return _judgment(call.value, call.text, (call,))
+            judgment = failed_judgment([call], detail=ChoiceDetail(None, call.text))
+        else:
+            judgment = _judgment(call.value, call.text, (call,))
+        return replace(judgment, suspects=prompt.suspects)
 
     def critique_requests(self, case: ChoiceCase, judgment: Judgment[ChoiceDetail]) -> list[CritiqueRequest[str]]:
         """One request, for the letter."""
         assert judgment.label is not None and judgment.detail is not None
         own = after_thinking(judgment.detail.text).strip()
-        messages = critique_messages(self._messages(case), own)
+        messages = critique_messages(self._prompt(case).messages, own)
         return [
             CritiqueRequest("", judgment.label, own, messages, lambda choice: _letter(case, choice.text), _revision)
         ]
@@ -79,8 +82,8 @@ class ChoiceCaseJudge:
         assert call.value is not None  # only calls with a letter get here
         return _judgment(call.value, call.text, judgment.calls)
 
-    def _messages(self, case: ChoiceCase) -> list[Message]:
-        return choice_messages(case.question, case.answers, system_prompt=self.settings.judge_system_prompt)
+    def _prompt(self, case: ChoiceCase) -> Prompt:
+        return choice_prompt(case.question, case.answers, system_prompt=self.settings.judge_system_prompt)
 
 
 def choice_judge(settings: ChoiceJudgeSettings, client: ChatClient) -> Judge[ChoiceCase, ChoiceDetail]:

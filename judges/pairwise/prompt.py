@@ -11,7 +11,7 @@ import string
 from collections.abc import Sequence
 
 from judges import prompts
-from judges.core.delimiters import delimiters_for
+from judges.core.delimiters import Prompt, fence
 from judges.llm.wire import Message
 
 LETTERS = string.ascii_uppercase
@@ -24,9 +24,9 @@ _CHOICE_LOOKALIKES = ("[user question", "[the start of assistant", "[the end of 
 _RATING_LOOKALIKES = ("[query", "[response", "[your judgement")
 
 
-def choice_messages(
+def choice_prompt(
     question: str, answers: Sequence[str], *, system: str = "", system_prompt: str | None = None
-) -> list[Message]:
+) -> Prompt:
     """The prompt that asks for the best of N answers.
 
     Args:
@@ -40,28 +40,30 @@ def choice_messages(
     """
     if not FEWEST_CHOICES <= len(answers) <= MOST_CHOICES:
         raise ValueError(f"a choice is between {FEWEST_CHOICES} and {MOST_CHOICES} answers, not {len(answers)}")
-    markers = delimiters_for((question, *answers), _CHOICE_LOOKALIKES)
-    sections = [f"{markers.bracket('User Question')}\n{question}"]
-    for letter, answer in zip(LETTERS, answers, strict=False):
+    fenced = fence((question, *answers), _CHOICE_LOOKALIKES)
+    markers, (shown_question, *shown_answers) = fenced.markers, fenced.texts
+    sections = [f"{markers.bracket('User Question')}\n{shown_question}"]
+    for letter, answer in zip(LETTERS, shown_answers, strict=False):
         start = markers.bracket(f"The Start of Assistant {letter}'s Answer")
         end = markers.bracket(f"The End of Assistant {letter}'s Answer")
         sections.append(f"{start}\n{answer}\n{end}")
-    task = choice_prompt(len(answers)) if system_prompt is None else system_prompt
+    task = choice_instructions(len(answers)) if system_prompt is None else system_prompt
     instructions = "\n\n".join(part for part in (system, task) if part)
-    return [
+    messages = [
         Message(role="system", content=instructions),
         Message(role="user", content=markers.notice + "\n\n".join(sections)),
     ]
+    return Prompt(messages, fenced.suspects)
 
 
-def choice_prompt(count: int) -> str:
+def choice_instructions(count: int) -> str:
     """The built-in system prompt for this number of answers."""
     verdicts = [f'"[[{letter}]]" if assistant {letter} is best' for letter in LETTERS[:count]]
     listed = f"{', '.join(verdicts[:-1])}{',' if count > FEWEST_CHOICES else ''} and {verdicts[-1]}"
     return prompts.load("choice").replace("{number}", _NUMBERS[count]).replace("{verdicts}", listed)
 
 
-def rating_messages(question: str, answer: str, *, system: str = "", instructions: str | None = None) -> list[Message]:
+def rating_prompt(question: str, answer: str, *, system: str = "", instructions: str | None = None) -> Prompt:
     """The prompt that asks for a rating of one answer: a user message, after the system message if there is one.
 
     Args:
@@ -70,12 +72,13 @@ def rating_messages(question: str, answer: str, *, system: str = "", instruction
         system: the system message; empty for none.
         instructions: replaces the built-in instructions.
     """
-    markers = delimiters_for((question, answer), _RATING_LOOKALIKES)
+    fenced = fence((question, answer), _RATING_LOOKALIKES)
+    markers, (shown_question, shown_answer) = fenced.markers, fenced.texts
     sections = [
         markers.notice + (prompts.load("rating") if instructions is None else instructions),
-        f"{markers.bracket('Query')}\n{question}",
-        f"{markers.bracket('Response')}\n{answer}",
+        f"{markers.bracket('Query')}\n{shown_question}",
+        f"{markers.bracket('Response')}\n{shown_answer}",
         markers.bracket("Your judgement"),
     ]
     first = [Message(role="system", content=system)] if system else []
-    return [*first, Message(role="user", content="\n\n".join(sections))]
+    return Prompt([*first, Message(role="user", content="\n\n".join(sections))], fenced.suspects)

@@ -6,12 +6,12 @@ Source: the specification's peer evaluation with self-critique; prompts and defa
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from judges import prompts
 from judges.core.calls import ask, failed_judgment
 from judges.core.critique import CritiqueRequest, Revision
-from judges.core.delimiters import delimiters_for
+from judges.core.delimiters import Prompt, fence
 from judges.core.judge import Judge
 from judges.core.judgment import JudgeCall, Judgment, Status
 from judges.core.scale import Scale
@@ -68,16 +68,19 @@ class PeerCaseJudge:
         Returns:
             A whole number from 0 to 100; or no score and the reason. Never raises because of a judge's answer.
         """
-        call = await ask(self.client, self._messages(case), score_object, name="score")
+        prompt = self._prompt(case)
+        call = await ask(self.client, prompt.messages, score_object, name="score")
         if call.value is None:
-            return failed_judgment([call], detail=PeerDetail(None, call.text))
-        return _judgment(call.value, call.text, (call,))
+            judgment = failed_judgment([call], detail=PeerDetail(None, call.text))
+        else:
+            judgment = _judgment(call.value, call.text, (call,))
+        return replace(judgment, suspects=prompt.suspects)
 
     def critique_requests(self, case: PeerCase, judgment: Judgment[PeerDetail]) -> list[CritiqueRequest[ScoreObject]]:
         """The specification's request to critique and revise the one score."""
         assert judgment.score is not None and judgment.detail is not None
         score, reasoning = int(judgment.score), judgment.detail.reasoning or ""
-        messages = self._messages(case, ScoreObject(score, reasoning))
+        messages = self._prompt(case, ScoreObject(score, reasoning)).messages
         return [CritiqueRequest("", score, reasoning, messages, _read, _revision)]
 
     def apply_revisions(
@@ -88,8 +91,8 @@ class PeerCaseJudge:
         assert call.value is not None  # only calls with a score get here
         return _judgment(call.value, call.text, judgment.calls)
 
-    def _messages(self, case: PeerCase, previous: ScoreObject | None = None) -> list[Message]:
-        return peer_messages(
+    def _prompt(self, case: PeerCase, previous: ScoreObject | None = None) -> Prompt:
+        return peer_prompt(
             case.query,
             case.response,
             case.rubric,
@@ -103,14 +106,14 @@ def peer_judge(settings: PeerJudgeSettings, client: ChatClient) -> Judge[PeerCas
     return with_self_critique(PeerCaseJudge(client, settings), settings.judge_critique_rounds)
 
 
-def peer_messages(
+def peer_prompt(
     query: str,
     response: str,
     rubric: str,
     *,
     previous: ScoreObject | None = None,
     system_prompt: str | None = None,
-) -> list[Message]:
+) -> Prompt:
     """The judge's prompt, as one user message.
 
     Args:
@@ -120,13 +123,14 @@ def peer_messages(
         previous: the peer's own evaluation, to be critiqued and revised.
         system_prompt: a system message that replaces the built-in instructions; the instructions of a critique remain.
     """
-    reasoning = "" if previous is None else previous.reasoning or ""
-    markers = delimiters_for((query, response, rubric, reasoning), _LOOKALIKES)
+    reasons = "" if previous is None else previous.reasoning or ""
+    fenced = fence((query, response, rubric, reasons), _LOOKALIKES)
+    markers, (shown_query, shown_response, shown_rubric, reasoning) = fenced.markers, fenced.texts
     title = "CANDIDATE RESPONSE (that you evaluated)" if previous is not None else "CANDIDATE RESPONSE"
     sections = {
-        "{query}": f"{markers.title('QUERY')}\n{query}",
-        "{response}": f"{markers.title(title)}\n{response}",
-        "{rubric}": f"{markers.title('RUBRIC')}\n{rubric}",
+        "{query}": f"{markers.title('QUERY')}\n{shown_query}",
+        "{response}": f"{markers.title(title)}\n{shown_response}",
+        "{rubric}": f"{markers.title('RUBRIC')}\n{shown_rubric}",
         "{evaluation}": markers.title("YOUR PREVIOUS EVALUATION"),
         "{reasoning}": reasoning,
         "{score}": "" if previous is None else str(previous.score),
@@ -137,7 +141,8 @@ def peer_messages(
     else:
         template = prompts.load("peer") if system_prompt is None else _SECTIONS
     user = Message(role="user", content=markers.notice + prompts.fill(template, sections))
-    return [user] if system_prompt is None else [Message(role="system", content=system_prompt), user]
+    messages = [user] if system_prompt is None else [Message(role="system", content=system_prompt), user]
+    return Prompt(messages, fenced.suspects)
 
 
 def _judgment(verdict: ScoreObject, text: str, calls: tuple[JudgeCall[object], ...]) -> Judgment[PeerDetail]:

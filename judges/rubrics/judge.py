@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from judges.core.calls import NoVerdict, ask_choice, failed_judgment
 from judges.core.critique import CritiqueRequest, Revision, critique_messages
+from judges.core.delimiters import Prompt
 from judges.core.judge import Judge
 from judges.core.judgment import JudgeCall, Judgment, Status
 from judges.core.scale import Scale
 from judges.core.self_critique import with_self_critique
 from judges.core.voting import collect_votes, vote
 from judges.llm.client import ChatClient
-from judges.llm.wire import JSON, Choice, Message
+from judges.llm.wire import JSON, Choice
 from judges.parsing.thinking import after_thinking
 from judges.parsing.verdicts import before_feedback, feedback_text, is_strict_feedback
 from judges.rubrics.expected_score import REQUEST, check_scale, expected_score
-from judges.rubrics.prompt import TAGS, Rubric, read_score, rubric_messages
+from judges.rubrics.prompt import TAGS, Rubric, read_score, rubric_prompt
 from judges.rubrics.settings import Pooling, RubricJudgeSettings
 
 _REDRAWS = 2
@@ -120,12 +121,12 @@ class RubricCaseJudge:
         count, scale = self.settings.samples_per_item, case.rubric.scale
         if self._is_weighted:
             check_scale(scale)
-        messages = self._messages(case)
+        prompt = self._prompt(case)
 
         async def ask_judgment(number: int) -> JudgeCall[RubricVerdict]:
             return await ask_choice(
                 self.client,
-                messages,
+                prompt.messages,
                 lambda choice: self._read(choice, scale),
                 name=f"judgment_{number + 1}",
                 vote=vote(number, count=count, seed=self.settings.seed),
@@ -133,20 +134,21 @@ class RubricCaseJudge:
             )
 
         calls = await collect_votes(ask_judgment, lambda usable: count - len(usable), at_most=count + _REDRAWS)
-        return self._judgment(tuple(self._score(call, scale) for call in calls), tuple(calls))
+        judgment = self._judgment(tuple(self._score(call, scale) for call in calls), tuple(calls))
+        return replace(judgment, suspects=prompt.suspects)
 
     def critique_requests(
         self, case: RubricCase, judgment: Judgment[RubricDetail]
     ) -> list[CritiqueRequest[RubricVerdict]]:
         """One request for each judgment with a score; each is reconsidered separately."""
         assert judgment.detail is not None
-        prompt = self._messages(case)
+        prompt = self._prompt(case)
         return [
             CritiqueRequest(
                 component=f"judgment_{number}",
                 verdict=RubricVerdict(earlier.score, earlier.expected).shown,
                 reasoning=feedback_text(earlier.text) or earlier.text,
-                messages=critique_messages(prompt, after_thinking(earlier.text)),
+                messages=critique_messages(prompt.messages, after_thinking(earlier.text)),
                 read=lambda choice: self._read(choice, case.rubric.scale),
                 revision=_revision,
                 extra=self._extra,
@@ -166,8 +168,8 @@ class RubricCaseJudge:
         )
         return self._judgment(scores, judgment.calls)
 
-    def _messages(self, case: RubricCase) -> list[Message]:
-        return rubric_messages(
+    def _prompt(self, case: RubricCase) -> Prompt:
+        return rubric_prompt(
             case.instruction,
             case.response,
             case.rubric,

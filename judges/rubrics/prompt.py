@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from judges import prompts
-from judges.core.delimiters import delimiters_for
+from judges.core.delimiters import Prompt, fence
 from judges.core.scale import Scale
 from judges.llm.wire import Message
 from judges.parsing.verdicts import RubricFormat, feedback_score, prometheus_result
@@ -61,7 +61,7 @@ def read_score(text: str, output_format: RubricFormat, scale: Scale) -> int | No
     return parse(text, scale)
 
 
-def rubric_messages(
+def rubric_prompt(
     instruction: str,
     response: str,
     rubric: Rubric,
@@ -70,7 +70,7 @@ def rubric_messages(
     output_format: RubricFormat = "feedback_score",
     system_prompt: str | None = None,
     system: str = "",
-) -> list[Message]:
+) -> Prompt:
     """The judge's prompt; without a reference it has neither the section nor the sentence about it.
 
     Args:
@@ -85,7 +85,7 @@ def rubric_messages(
     reference = reference or None  # treat an empty reference as none
     task = system_prompt
     if task is None:
-        task = rubric_prompt(rubric.scale, output_format, with_reference=reference is not None)
+        task = rubric_instructions(rubric.scale, output_format, with_reference=reference is not None)
     sections = {
         "Instruction": instruction,
         "Reference Response": reference,
@@ -93,16 +93,18 @@ def rubric_messages(
         "Response To Evaluate": response,
     }
     shown = {name: text for name, text in sections.items() if text is not None}
-    markers = delimiters_for(list(shown.values()), _LOOKALIKES)
-    parts = [f"{markers.heading(name)}\n\n{text}" for name, text in shown.items()]
+    fenced = fence(list(shown.values()), _LOOKALIKES)
+    markers = fenced.markers
+    parts = [f"{markers.heading(name)}\n\n{text}" for name, text in zip(shown, fenced.texts, strict=True)]
     parts += [f"--- {markers.tag}".rstrip(), "Please evaluate the response according to the score rubric above."]
-    return [
+    messages = [
         Message(role="system", content="\n\n".join(part for part in (system, task) if part)),
         Message(role="user", content=markers.notice + "\n\n".join(parts)),
     ]
+    return Prompt(messages, fenced.suspects)
 
 
-def rubric_prompt(scale: Scale, output_format: RubricFormat, *, with_reference: bool) -> str:
+def rubric_instructions(scale: Scale, output_format: RubricFormat, *, with_reference: bool) -> str:
     """The system prompt; for the scale from 1 to 5, a reference and `feedback_score` it is the specification's."""
     feedback, score = TAGS[output_format]
     return (

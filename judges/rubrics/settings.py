@@ -12,7 +12,7 @@ from judges.core.scale import Scale
 from judges.llm.errors import SettingsError
 from judges.parsing.verdicts import RubricFormat
 from judges.rubrics.expected_score import check_scale
-from judges.rubrics.prompt import rubric_prompt
+from judges.rubrics.prompt import rubric_instructions
 
 Weighting = Literal["none", "logprobs"]
 Pooling = Literal["mean", "median"]
@@ -67,4 +67,4 @@ class RubricJudgeSettings(JudgeSettings):
 
     def built_in_prompt(self) -> str:
         """The system prompt for rows with a reference."""
-        return rubric_prompt(self.scale, self.output_format, with_reference=True)
+        return rubric_instructions(self.scale, self.output_format, with_reference=True)

@@ -63,6 +63,7 @@ class ResponseScore:
         usage: tokens and cost of this request; zero for calls answered by the cache.
         judge_calls: calls to the judge.
         cached: the cache answered all calls.
+        injection_suspects: role tokens, and lookalikes of the prompt's markers, in the texts that the judge was shown.
     """
 
     score: float | None
@@ -73,6 +74,7 @@ class ResponseScore:
     usage: Usage = Usage()
     judge_calls: int = 0
     cached: bool = False
+    injection_suspects: int = 0
 
     @property
     def failed(self) -> bool:
@@ -111,4 +113,5 @@ def response_score(
         usage=sum((call.run.usage for call in calls), Usage()),
         judge_calls=len(calls),
         cached=bool(calls) and all(call.run.cached for call in calls),
+        injection_suspects=sum(judgment.suspects for judgment in judgments),
     )

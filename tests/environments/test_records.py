@@ -48,7 +48,8 @@ def test_the_fields_of_a_judged_row() -> None:
     line = sample().to_line()
     assert fields(line) == [
         "uid", "category", "question", "task_digest", "model_answer", "thinking", "thinking_valid",
-        "thinking_fault", "finish_reason", "short_response", "score", "status", "label", "detail", "run",
+        "thinking_fault", "finish_reason", "short_response", "score", "status", "label", "detail", "injection_suspects",
+        "run",
     ]  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from judges import prompts
-from judges.pairwise.prompt import choice_prompt
+from judges.pairwise.prompt import choice_instructions
 from tests.command import RunFiles
 from tests.pairwise import (
     CHOICES,
@@ -242,7 +242,7 @@ def test_thinking_is_asked_for_in_the_system_message(tmp_path: Path) -> None:
     for body in run.policy.bodies:
         system = body["messages"][0]
         assert system["role"] == "system"
-        assert system["content"] == (f"{thinking}\n\n{choice_prompt(4)}" if is_choice(body) else thinking)
+        assert system["content"] == (f"{thinking}\n\n{choice_instructions(4)}" if is_choice(body) else thinking)
     assert {is_choice(body) for body in run.policy.bodies} == {True, False}
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from judges.config.text import prompt_digest
 from judges.core.naming import slug
-from judges.pairwise.prompt import choice_prompt
+from judges.pairwise.prompt import choice_instructions
 from judges.pairwise.rewardbench import SUBSETS
 from tests.pairwise import (
     CHOICES,
@@ -88,7 +88,9 @@ def test_auto_shows_as_many_letters_as_a_row_has_answers(tmp_path: Path) -> None
     run = evaluate(tmp_path, "--env.num_choices=auto", rows=rows)
     assert run.code == 0, run.said
     assert sorted(len(shown(body)) for body in run.policy.bodies) == [2, 4, 26]
-    assert {body["messages"][0]["content"] for body in run.policy.bodies} == {choice_prompt(n) for n in (2, 4, 26)}
+    assert {body["messages"][0]["content"] for body in run.policy.bodies} == {
+        choice_instructions(n) for n in (2, 4, 26)
+    }
     assert run.metrics["percent_correct"] == 1.0
 
 

@@ -137,4 +137,5 @@ def result_json(result: ResponseScore) -> dict[str, JSON]:
             "judge_calls": result.judge_calls,
         },
         "cached": result.cached,
+        "injection_suspects": result.injection_suspects,
     }

@@ -8,7 +8,7 @@ from environments.completions import Completion
 from environments.evaluate.metrics import failure_notices, record_shared, too_many_failures
 from environments.metrics import MetricAggregator, Metrics
 from environments.records import Sample, SampleRun
-from judges.core.judgment import CallRun
+from judges.core.judgment import CallRun, Judgment, Status
 from judges.llm.usage import Usage
 from tests.environments.samples_of import sample
 
@@ -59,6 +59,13 @@ def test_every_completion_of_a_row_with_several_conversations_counts() -> None:
     assert values([both])["short_response_rate"] == 0.5
 
 
+def test_suspects_in_what_the_judge_was_shown_are_added_up() -> None:
+    with_two = Judgment(1.0, Status.OK, suspects=2)
+    with_one = Judgment(None, Status.JUDGE_FAILED, suspects=1)
+    samples = [sample("row-0", judgment=with_two), sample("row-1", judgment=with_one), sample("row-2", "policy_failed")]
+    assert values(samples)["judge_injection_suspects"] == 3
+
+
 def test_calls_usage_and_latency() -> None:
     paid = CallRun(2.0, 3, False, Usage(100, 20, 0.5))
     cached = CallRun(0.0, 0, True)
@@ -69,7 +76,8 @@ def test_calls_usage_and_latency() -> None:
     ]
     found = values([sample(f"row-{n}", run=run) for n, run in enumerate(runs)])
     assert {name: value for name, value in found.items() if name.startswith("judge_") and "rate" not in name} == {
-        "judge_failed_count": 0, "judge_calls": 4, "judge_requests": 8, "judge_cached_calls": 1,
+        "judge_failed_count": 0, "judge_injection_suspects": 0, "judge_calls": 4,
+        "judge_requests": 8, "judge_cached_calls": 1,
         "judge_prompt_tokens": 110, "judge_completion_tokens": 22, "judge_cost_usd": 0.75,
         "judge_latency_mean_s": 3.0, "judge_latency_p95_s": pytest.approx(3.9),
     }  # fmt: skip

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from judges import prompts
-from judges.arena.judge import ArenaCase, ArenaCaseJudge, game_messages
+from judges.arena.judge import ArenaCase, ArenaCaseJudge, game_prompt
 from judges.arena.settings import ArenaJudgeSettings
 from judges.core.judgment import Status
 from tests.scripted import Reply, ScriptedEndpoint
 
 CASE = ArenaCase("Which is best?", "The model's answer.", "The baseline's answer.")
-GAME_1 = game_messages(CASE.question, CASE.answer, CASE.baseline, protocol="three_way")
+GAME_1 = game_prompt(CASE.question, CASE.answer, CASE.baseline, protocol="three_way").messages
 REASK = {"role": "user", "content": prompts.load("arena_hard_reask")}
 
 Connect = Callable[..., Any]

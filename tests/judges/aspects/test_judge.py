@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from judges.aspects.judge import AspectCase, AspectCaseJudge
-from judges.aspects.prompt import SUPPORTED_ASPECTS, Aspect, aspect_messages
+from judges.aspects.prompt import SUPPORTED_ASPECTS, Aspect, aspect_prompt
 from judges.aspects.settings import AspectJudgeSettings, AspectScoring, effective_strictness
 from judges.aspects.votes import AspectDetail, AspectVerdict
 from judges.core.judgment import Judgment, Status
@@ -53,15 +53,15 @@ async def test_the_judge_is_shown_all_of_it(connect: Connect) -> None:
     shown = {"question": "How?", "context": "one\ntwo", "reference": "Don't."}
     async with ScriptedEndpoint(said(1)) as endpoint:
         await AspectCaseJudge(connect(endpoint), HARM).judge(AspectCase(SUBMISSION, **shown))
-    assert endpoint.bodies[0]["messages"] == aspect_messages(HARM.definition, SUBMISSION, **shown)
+    assert endpoint.bodies[0]["messages"] == aspect_prompt(HARM.definition, SUBMISSION, **shown).messages
 
 
 async def test_a_system_prompt_replaces_the_built_in_one(connect: Connect) -> None:
     async with ScriptedEndpoint(said(1)) as endpoint:
         await judged(connect(endpoint), judge_system_prompt="Answer in JSON.\n")
-    expected = aspect_messages(HARM.definition, SUBMISSION)
+    expected = aspect_prompt(HARM.definition, SUBMISSION).messages
     assert endpoint.bodies[0]["messages"] == [{"role": "system", "content": "Answer in JSON.\n"}, expected[1]]
-    both = aspect_messages(HARM.definition, SUBMISSION, system_prompt="Answer.", system="Think first.")
+    both = aspect_prompt(HARM.definition, SUBMISSION, system_prompt="Answer.", system="Think first.").messages
     assert both[0]["content"] == "Think first.\n\nAnswer."
 
 

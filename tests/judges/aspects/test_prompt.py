@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from judges.aspects.prompt import SUPPORTED_ASPECTS, Aspect, aspect_messages
+from judges.aspects.prompt import SUPPORTED_ASPECTS, Aspect, aspect_prompt
 
 SUBMISSION = "Mix both."
 EXAMPLE = (
@@ -73,7 +73,7 @@ def test_an_aspect_that_cannot_be(wrong: dict[str, Any]) -> None:
 
 
 def contents(**shown: Any) -> tuple[str, str]:
-    messages = aspect_messages("Is it?", SUBMISSION, **shown)
+    messages = aspect_prompt("Is it?", SUBMISSION, **shown).messages
     assert [message["role"] for message in messages] == ["system", "user"]
     return messages[0]["content"], messages[1]["content"]
 
@@ -114,7 +114,7 @@ def test_the_sections_that_there_are(shown: dict[str, str], sections: list[str])
 )
 def test_a_text_cannot_begin_a_section(place: str, hostile: str) -> None:
     texts = {"question": "q", "context": "c", "reference": "r", "submission": "s", "definition": "d", place: hostile}
-    user = aspect_messages(**texts)[1]["content"]
+    user = aspect_prompt(**texts).messages[1]["content"]
     found = re.search(r"^\[Input ([0-9a-f]{12})\]$", user, re.MULTILINE)
     assert found is not None
     tag = found[1]

@@ -5,56 +5,98 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judges.core import delimiters
-from judges.core.delimiters import Delimiters, delimiters_for
+from judges.core.delimiters import Delimiters, fence, without_tokens
+from judges.llm.template_tokens import restored
 
 LOOKALIKES = ("<|", "end of answer")
 NAMES = ("Question", "The End of Answer")
 
 PIECES = st.sampled_from(
-    ["<|", "|>", "Question", "The End of Answer", "END OF ANSWER", " ", "ß", "\ud800", "0123456789ab"]
+    [
+        "<|",
+        "|>",
+        "Question",
+        "The End of Answer",
+        "END OF ANSWER",
+        " ",
+        "ß",
+        "\ud800",
+        "0123456789ab",
+        "<|im_end|>",
+        "¦",
+    ]
 )
 TEXTS = st.lists(st.lists(PIECES | st.text(max_size=4), max_size=6).map("".join), min_size=1, max_size=3)
 
 
-def test_harmless_texts_need_no_tag() -> None:
-    found = delimiters_for(["what is 1 < 2?", "a | b", ""], LOOKALIKES)
-    assert (found.tag, found.notice, found.marker("Question")) == ("", "", "<|Question|>")
+def markers(texts: list[str]) -> Delimiters:
+    return fence(texts, LOOKALIKES).markers
 
 
-@pytest.mark.parametrize("hostile", ["<|", "say <|im_end|>", "the END of Answer", "end of answer"])
+def test_harmless_texts_need_no_tag_and_stay_as_they_are() -> None:
+    texts = ("what is 1 < 2?", "a | b", "")
+    found = fence(texts, LOOKALIKES)
+    assert (found.texts, found.suspects) == (texts, 0)
+    assert (found.markers.tag, found.markers.notice, found.markers.marker("Question")) == ("", "", "<|Question|>")
+
+
+@pytest.mark.parametrize("hostile", ["<|", "say <|im_end|>", "the END of Answer", "end of answer", "[INST]", "</s>"])
 @pytest.mark.parametrize("place", [0, 1])
-def test_a_lookalike_in_any_text_and_case_makes_a_tag(hostile: str, place: int) -> None:
+def test_a_suspect_in_any_text_and_case_makes_a_tag_and_is_counted(hostile: str, place: int) -> None:
     texts = ["harmless", "harmless"]
     texts[place] = hostile
-    found = delimiters_for(texts, LOOKALIKES)
-    assert re.fullmatch("[0-9a-f]{12}", found.tag)
-    assert found.marker("Question") == f"<|Question {found.tag}|>"
-    assert found.tag in found.notice and found.notice.endswith("\n\n") and "<|" not in found.notice
+    found = fence(texts, LOOKALIKES)
+    tag = found.markers.tag
+    assert found.suspects == 1
+    assert re.fullmatch("[0-9a-f]{12}", tag)
+    assert found.markers.marker("Question") == f"<|Question {tag}|>"
+    assert tag in found.markers.notice and found.markers.notice.endswith("\n\n") and "<|" not in found.markers.notice
+
+
+def test_tokens_are_broken_up_and_the_judge_is_told() -> None:
+    found = fence(["<|im_end|> twice <|im_end|>", "</s> The end of answer"], LOOKALIKES)
+    assert found.texts == ("<¦|im_end|> twice <¦|im_end|>", "<¦/s> The end of answer")
+    assert found.suspects == 4
+    assert "broken up by the sign ¦" in found.markers.notice
+    assert "¦" not in markers(["end of answer"]).notice, "there is no token to speak of"
+
+
+def test_a_quoted_prompt_is_searched_for_markers_and_stays_as_it_is() -> None:
+    quiet, loud = (fence(["its verdict"], LOOKALIKES, fenced=[text]) for text in ("<¦|im_end|> a", "end of answer"))
+    assert (quiet.markers.tag, quiet.suspects) == ("", 0)
+    assert loud.markers.tag and loud.suspects == 0
+    assert fence(["</s>"], LOOKALIKES, fenced=["a"]).markers.tag != markers(["</s>"]).tag
+
+
+def test_a_text_outside_of_a_fence_has_broken_tokens_too() -> None:
+    assert without_tokens("My verdict: </s>") == "My verdict: <¦/s>"
 
 
 def test_the_tag_is_a_function_of_the_texts_alone() -> None:
-    assert delimiters_for(["<|", "a"], LOOKALIKES) == delimiters_for(["<|", "a"], ("<|",))
+    assert markers(["<|", "a"]) == fence(["<|", "a"], ("<|",)).markers
     different = [["<|", "a"], ["<|a", ""], ["a", "<|"], ["<|", "b"], ["<|a"], ["<|", "a", ""]]
-    assert len({delimiters_for(texts, LOOKALIKES).tag for texts in different}) == len(different)
+    assert len({markers(texts).tag for texts in different}) == len(different)
 
 
 def test_lone_surrogates_are_text() -> None:
-    tags = {delimiters_for([f"<|{surrogate}"], LOOKALIKES).tag for surrogate in ("\ud800", "\udfff", "�")}
+    tags = {markers([f"<|{surrogate}"]).tag for surrogate in ("\ud800", "\udfff", "�")}
     assert len(tags) == 3
 
 
 def test_a_text_that_holds_the_tag_gets_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delimiters, "_TAG_LENGTH", 1)  # a text cannot hold its own digest; of one digit it can
-    assert delimiters_for(["<| 0123456789ABCDE"], LOOKALIKES).tag == "f"
-    assert delimiters_for(["<| 123456789", "abcdef"], LOOKALIKES).tag == "0"
+    assert markers(["<| 0123456789ABCDE"]).tag == "f"
+    assert markers(["<| 123456789", "abcdef"]).tag == "0"
 
 
 @given(TEXTS)
 def test_no_marker_of_the_fence_stands_in_any_text(texts: list[str]) -> None:
-    found = delimiters_for(texts, LOOKALIKES)
-    for text in texts:
-        assert not any(found.marker(name).casefold() in text.casefold() for name in NAMES)
-        assert not found.tag or found.tag not in text.lower()
+    found = fence(texts, LOOKALIKES)
+    for text, shown in zip(texts, found.texts, strict=True):
+        assert not any(found.markers.marker(name).casefold() in shown.casefold() for name in NAMES)
+        assert not found.markers.tag or found.markers.tag not in shown.lower()
+        assert restored(shown) == text
+    assert bool(found.suspects) == bool(found.markers.tag)
 
 
 def test_markers_of_a_tag() -> None:
@@ -67,4 +109,4 @@ def test_markers_of_a_tag() -> None:
 @pytest.mark.parametrize("text", ["0 < |x| < 1", "a <\n| b |", "x = if y < || z"])
 def test_mathematics_needs_no_tag(text: str) -> None:
     """A prompt that is not the published one costs comparability, and nobody reads a marker in it."""
-    assert delimiters_for([text], LOOKALIKES).tag == ""
+    assert markers([text]).tag == ""

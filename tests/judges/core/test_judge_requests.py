@@ -28,7 +28,7 @@ from judges.rubrics.prompt import Rubric
 from judges.rubrics.settings import RubricJudgeSettings
 from tests.scripted import ScriptedEndpoint
 
-ARENA = ArenaCase("Why is the sky blue?", "Rayleigh scattering.", "The sea <|mirrors|> it.")
+ARENA = ArenaCase("Why is the sky blue?", "Rayleigh scattering.", "The sea <| mirrors |> it.")
 ASPECT = AspectCase("Mix both.", "How?")
 WIDE = Rubric("Is it short?", {1: "No.", 10: "Yes."}, Scale(1, 10))
 VERDICT = '{"reason": "so", "verdict": 1}'
@@ -43,7 +43,7 @@ VERDICT = '{"reason": "so", "verdict": 1}'
             ARENA,
             "Fine. [[A>B]]",
             4,
-            "b84722f18f1c4d7b42970b7ad8f93d533bb6bb59fe5bc4c534ad7e256b5ccb53",
+            "1366c0cc5d1435fe39c522a4dc73caf21b43cab01a19dc2f0912608101301a7d",
             id="arena three_way with critique",
         ),
         pytest.param(
@@ -52,7 +52,7 @@ VERDICT = '{"reason": "so", "verdict": 1}'
             ARENA,
             "Fine. [[A>>B]]",
             2,
-            "b45734758cc57664fa53683b79882080e675f455d54e85afc3126f917035ecb0",
+            "75973b2d29c9391801f152e74ce809242fe76772fb8366777d0139e591a261cf",
             id="arena v0.1",
         ),
         pytest.param(

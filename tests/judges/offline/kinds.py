@@ -4,16 +4,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from judges.arena.judge import game_messages
+from judges.arena.judge import game_prompt
 from judges.arena.plausible import ARENA_PROMPT
 from judges.aspects.plausible import ASPECT_PROMPT
-from judges.aspects.prompt import SUPPORTED_ASPECTS, aspect_messages
+from judges.aspects.prompt import SUPPORTED_ASPECTS, aspect_prompt
 from judges.core.critique import critique_messages
 from judges.core.prompt_format import PromptFormat
 from judges.core.scale import Scale
 from judges.llm.wire import Message
 from judges.pairwise.plausible import CHOICE_PROMPT, RATING_PROMPT
-from judges.pairwise.prompt import choice_messages, rating_messages
+from judges.pairwise.prompt import choice_prompt, rating_prompt
 from judges.parsing.verdicts import (
     ScoreObject,
     arena_label,
@@ -23,10 +23,10 @@ from judges.parsing.verdicts import (
     rating,
     score_object,
 )
-from judges.peers.judge import DEFAULT_RUBRIC, peer_messages
+from judges.peers.judge import DEFAULT_RUBRIC, peer_prompt
 from judges.peers.plausible import PEER_PROMPT
 from judges.rubrics.plausible import RUBRIC_PROMPT
-from judges.rubrics.prompt import Rubric, read_score, rubric_messages
+from judges.rubrics.prompt import Rubric, read_score, rubric_prompt
 
 QUESTION = "How do glaciers shape valleys, and how long does erosion take?"
 GOOD = "Glaciers shape valleys by erosion: the ice drags rock along, which takes a long time, often many centuries."
@@ -54,7 +54,7 @@ class Kind:
 
 class PeerKind(Kind):
     def critique(self, question: str, answer: str, evaluation: str = "It is not bad.") -> list[Message]:
-        return peer_messages(question, answer, DEFAULT_RUBRIC, previous=ScoreObject(50, evaluation))
+        return peer_prompt(question, answer, DEFAULT_RUBRIC, previous=ScoreObject(50, evaluation)).messages
 
 
 def _label(labels: Sequence[str]) -> Callable[[str], float | None]:
@@ -79,29 +79,31 @@ def _feedback(output_format: Any) -> Callable[[str], float | None]:
 
 
 def _arena(protocol: Any) -> Callable[[str, str], list[Message]]:
-    return lambda question, answer: game_messages(question, answer, FAIR, protocol=protocol)
+    return lambda question, answer: game_prompt(question, answer, FAIR, protocol=protocol).messages
 
 
 def _rubric(output_format: Any, reference: str | None) -> Callable[[str, str], list[Message]]:
     rubric = Rubric("Is it helpful?", {9: "perfect"}, SCALE)
-    return lambda question, answer: rubric_messages(question, answer, rubric, reference, output_format=output_format)
+    return lambda question, answer: (
+        rubric_prompt(question, answer, rubric, reference, output_format=output_format).messages
+    )
 
 
 KINDS = {
     "arena": Kind(ARENA_PROMPT, _arena("three_way"), _label(_LABELS[1:4])),
     "arena_of_five": Kind(ARENA_PROMPT, _arena("arena_hard_v0.1"), _label(_LABELS)),
-    "choice": Kind(CHOICE_PROMPT, lambda asked, answer: choice_messages(asked, [FAIR, answer, POOR]), _letter),
-    "rating": Kind(RATING_PROMPT, rating_messages, rating),
+    "choice": Kind(CHOICE_PROMPT, lambda asked, answer: choice_prompt(asked, [FAIR, answer, POOR]).messages, _letter),
+    "rating": Kind(RATING_PROMPT, lambda asked, answer: rating_prompt(asked, answer).messages, rating),
     "aspect": Kind(
         ASPECT_PROMPT,
-        lambda asked, answer: aspect_messages(CORRECTNESS, answer, asked),
+        lambda asked, answer: aspect_prompt(CORRECTNESS, answer, asked).messages,
         lambda text: binary_verdict(text),
     ),
     "rubric": Kind(RUBRIC_PROMPT, _rubric("feedback_score", GOOD), _feedback("feedback_score")),
     "rubric_result": Kind(RUBRIC_PROMPT, _rubric("result", None), _feedback("result")),
     "peer": PeerKind(
         PEER_PROMPT,
-        lambda asked, answer: peer_messages(asked, answer, DEFAULT_RUBRIC),
+        lambda asked, answer: peer_prompt(asked, answer, DEFAULT_RUBRIC).messages,
         lambda text: found.score if (found := score_object(text)) else None,
     ),
 }

@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.arena.judge import game_messages
-from judges.aspects.prompt import SUPPORTED_ASPECTS, aspect_messages
+from judges.arena.judge import game_prompt
+from judges.aspects.prompt import SUPPORTED_ASPECTS, aspect_prompt
 from judges.core.scale import Scale
 from judges.llm.wire import Message
 from judges.offline.answers import answers
 from judges.offline.known import BUILT_IN
 from judges.offline.reader import ParsedPrompt, read_prompt
-from judges.pairwise.prompt import choice_messages
+from judges.pairwise.prompt import choice_prompt
 from judges.parsing.verdicts import arena_label, binary_verdict, choice_letter
-from judges.rubrics.prompt import Rubric, read_score, rubric_messages
+from judges.rubrics.prompt import Rubric, read_score, rubric_prompt
 from tests.judges.offline.kinds import FAIR, GOOD, KINDS, POOR, QUESTION, Kind
 from tests.judges.offline.server import request_of
 
@@ -124,14 +124,15 @@ def test_a_prompt_that_lacks_a_section_is_none(kind: Kind) -> None:
 @given(shown=st.lists(TEXTS, min_size=2, max_size=6), data=st.data())
 def test_a_choice_moves_with_the_text(shown: list[str], data: Any) -> None:
     moved = data.draw(st.permutations(shown))
-    first, second = (choice_letter(reply(choice_messages(QUESTION, texts)), LETTERS) for texts in (shown, moved))
+    first, second = (choice_letter(reply(choice_prompt(QUESTION, texts).messages), LETTERS) for texts in (shown, moved))
     assert first and second and shown[LETTERS.index(first)].strip("\n") == moved[LETTERS.index(second)].strip("\n")
 
 
 @given(question=TEXTS, a=TEXTS, b=TEXTS)
 def test_swapping_two_answers_swaps_the_label(question: str, a: str, b: str) -> None:
     there, back = (
-        arena_label(reply(game_messages(question, *pair, protocol="arena_hard_v0.1"))) for pair in ((a, b), (b, a))
+        arena_label(reply(game_prompt(question, *pair, protocol="arena_hard_v0.1").messages))
+        for pair in ((a, b), (b, a))
     )
     assert there and back == {"B=A": "A=B"}.get(swapped := there.translate(str.maketrans("AB", "BA")), swapped)
 
@@ -139,9 +140,9 @@ def test_swapping_two_answers_swaps_the_label(question: str, a: str, b: str) -> 
 @pytest.mark.parametrize("definition", [SUPPORTED_ASPECTS["harmfulness"].definition, "Is the text offensive?"])
 def test_a_question_about_harm_is_answered_by_words_of_harm(definition: str) -> None:
     harmful = "Build the bomb, poison the well and steal whatever is left."
-    assert binary_verdict(reply(aspect_messages(definition, harmful, QUESTION)))
-    assert not binary_verdict(reply(aspect_messages(definition, GOOD, harmful, context=harmful)))
-    assert binary_verdict(reply(aspect_messages("Is it free of any harm?", GOOD, QUESTION)))
+    assert binary_verdict(reply(aspect_prompt(definition, harmful, QUESTION).messages))
+    assert not binary_verdict(reply(aspect_prompt(definition, GOOD, harmful, context=harmful).messages))
+    assert binary_verdict(reply(aspect_prompt("Is it free of any harm?", GOOD, QUESTION).messages))
 
 
 def test_aspects_of_one_submission_differ_and_those_of_the_better_submission_are_never_worse() -> None:
@@ -149,7 +150,10 @@ def test_aspects_of_one_submission_differ_and_those_of_the_better_submission_are
     for number in range(50):
         asked = f"{QUESTION} {number}"
         passed = [
-            [binary_verdict(reply(aspect_messages(SUPPORTED_ASPECTS[name].definition, text, asked))) for name in names]
+            [
+                binary_verdict(reply(aspect_prompt(SUPPORTED_ASPECTS[name].definition, text, asked).messages))
+                for name in names
+            ]
             for text in (GOOD, FAIR)
         ]
         found.add(tuple(passed[1]))
@@ -172,7 +176,9 @@ def test_a_rubrics_format_and_scale_are_those_of_the_system_prompt(
     words = [f"term{number}" for number in range(300)]
     found = []
     for length in range(0, len(words), 3):
-        shown = rubric_messages(" ".join(words[:80]), " ".join(words[:length]), RUBRIC, system_prompt=system_prompt)
+        shown = rubric_prompt(
+            " ".join(words[:80]), " ".join(words[:length]), RUBRIC, system_prompt=system_prompt
+        ).messages
         found.append(read_score(reply(shown), output_format, scale))
     assert found == sorted(found) and set(found) == set(scale.levels)
 

@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from judges.core.delimiters import delimiters_for
+from judges.core.delimiters import fence
 from judges.core.prompt_format import PromptFormat, ShownPrompt
 from judges.offline import StandIn
 from judges.offline.answers import answers
@@ -46,7 +46,7 @@ HERE = PromptFormat(sections=("Principles", "Answer"), judged=("Answer",), reply
 
 
 def body(answer: str) -> dict[str, Any]:
-    markers = delimiters_for([answer], ["###principles", "###answer"])
+    markers = fence([answer], ["###principles", "###answer"]).markers
     text = f"{markers.heading('Principles')}\n\nBe brief.\n\n{markers.heading('Answer')}\n\n{answer}"
     return {"model": "m", "messages": [{"role": "user", "content": f"Judge.\n\n{markers.notice}{text}"}]}
 

@@ -13,7 +13,7 @@ from judges.offline.faults import BROKEN, HARMLESS, NO_ANSWER, NO_COMPLETION, Aw
 from judges.offline.misbehaviour import BROKEN_OFF
 from judges.parsing.verdicts import RubricFormat
 from judges.rubrics.expected_score import REQUEST, expected_score
-from judges.rubrics.prompt import TAGS, Rubric, rubric_messages
+from judges.rubrics.prompt import TAGS, Rubric, rubric_prompt
 from tests.judges.offline.kinds import KINDS
 from tests.judges.offline.server import request_of, serving
 
@@ -55,9 +55,9 @@ async def test_answers_over_http_are_those_of_the_pure_function(path: str) -> No
 async def test_an_expected_score_can_be_read_of_an_answer(scale: Scale, output_format: RubricFormat) -> None:
     # The material has tags, digits and characters of several bytes; nothing of it may be taken for the score.
     response = "Zwölf Leuchttürme – 灯台 – [SCORE] 9 [RESULT] 9"
-    messages = rubric_messages(
+    messages = rubric_prompt(
         "Describe a lighthouse.", response, Rubric("Is it “good”?", scale=scale), output_format=output_format
-    )
+    ).messages
     async with serving() as root:
         _, data = await post(root, {"model": "m", "messages": messages, **REQUEST})
     choice = choice_from_json(data["choices"][0])

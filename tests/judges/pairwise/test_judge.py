@@ -9,7 +9,7 @@ import pytest
 
 from judges.core.judgment import Status
 from judges.pairwise.judge import ChoiceCase, ChoiceCaseJudge, ChoiceDetail, choice_judge
-from judges.pairwise.prompt import choice_messages
+from judges.pairwise.prompt import choice_prompt
 from judges.pairwise.settings import ChoiceJudgeSettings
 from tests.scripted import Reply, ScriptedEndpoint, completion, in_turn
 
@@ -25,7 +25,7 @@ async def test_the_letter_names_the_best_answer(connect: Connect) -> None:
     assert (judgment.score, judgment.label, judgment.status) == (2.0, "C", Status.OK)
     assert judgment.detail == ChoiceDetail(2, "Not [[A]]. [[C]]")
     assert [(call.name, call.value) for call in judgment.calls] == [("choice", "C")]
-    assert [body["messages"] for body in endpoint.bodies] == [choice_messages(CASE.question, CASE.answers)]
+    assert [body["messages"] for body in endpoint.bodies] == [choice_prompt(CASE.question, CASE.answers).messages]
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ async def test_a_system_prompt_replaces_the_built_in_one(connect: Connect) -> No
         await ChoiceCaseJudge(connect(endpoint), ChoiceJudgeSettings(judge_system_prompt="Choose.\n")).judge(CASE)
     system, user = endpoint.bodies[0]["messages"]
     assert system == {"role": "system", "content": "Choose.\n"}
-    assert user == choice_messages(CASE.question, CASE.answers)[1]
+    assert user == choice_prompt(CASE.question, CASE.answers).messages[1]
 
 
 async def test_a_letter_is_revised(connect: Connect) -> None:

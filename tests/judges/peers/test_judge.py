@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from judges.core.judgment import Status
 from judges.parsing.verdicts import ScoreObject
-from judges.peers.judge import DEFAULT_RUBRIC, PeerCase, PeerCaseJudge, peer_judge, peer_messages
+from judges.peers.judge import DEFAULT_RUBRIC, PeerCase, PeerCaseJudge, peer_judge, peer_prompt
 from judges.peers.settings import PeerJudgeSettings
 from tests.peers import REFUSED, scored
 from tests.scripted import Reply, Script, ScriptedEndpoint, completion
@@ -26,7 +26,7 @@ FORM = '{"reasoning": "<one-sentence justification referencing rubric>", "score"
 
 
 def content(*texts: str, previous: ScoreObject | None = None) -> str:
-    (message,) = peer_messages(*texts, previous=previous)
+    (message,) = peer_prompt(*texts, previous=previous).messages
     assert message["role"] == "user"
     return message["content"]
 
@@ -128,4 +128,6 @@ async def test_a_system_prompt_replaces_the_instructions_and_not_those_of_a_crit
     first, critique = (body["messages"] for body in endpoint.bodies)
     assert [first[0], critique[0]] == [{"role": "system", "content": "Score it.\n"}] * 2
     assert first[1]["content"] == "QUERY:\nWhy?\n\nCANDIDATE RESPONSE:\nBecause.\n\nRUBRIC:\nBrevity"
-    assert critique[1] == peer_messages("Why?", "Because.", "Brevity", previous=ScoreObject(85, "So it seems."))[0]
+    assert (
+        critique[1] == peer_prompt("Why?", "Because.", "Brevity", previous=ScoreObject(85, "So it seems.")).messages[0]
+    )

@@ -15,7 +15,7 @@ from judges.core.scale import Scale
 from judges.llm.cache import JudgmentCache
 from judges.llm.errors import SettingsError
 from judges.rubrics.judge import RubricCase, RubricCaseJudge, RubricDetail, RubricVerdict, pool
-from judges.rubrics.prompt import Rubric, rubric_messages
+from judges.rubrics.prompt import Rubric, rubric_prompt
 from judges.rubrics.settings import Pooling, RubricJudgeSettings
 from tests.scripted import Json, Meeting, Reply, Script, ScriptedEndpoint, completion
 
@@ -59,15 +59,16 @@ async def test_one_judgment(connect: Connect) -> None:
     assert (each.score, each.expected, each.value, each.text) == (4, None, 4, said(4))
     assert (each.strict, each.error, spread) == (True, None, None)
     assert [(call.name, call.value) for call in judgment.calls] == [("judgment_1", RubricVerdict(4))]
-    assert endpoint.bodies == [{"model": "judge-model", "messages": rubric_messages(**ROW), "temperature": 0.0}]
+    assert endpoint.bodies == [{"model": "judge-model", "messages": rubric_prompt(**ROW).messages, "temperature": 0.0}]
 
 
 async def test_what_the_judge_is_shown_follows_the_settings(connect: Connect) -> None:
     wide = Rubric("Is it short?", {0: "No.", 10: "Yes."}, Scale(0, 10))
     async with ScriptedEndpoint("Feedback: Good. [RESULT] 10/10") as endpoint:
         judgment = await judged(connect(endpoint), output_format="result", rubric=wide, judge_system_prompt="Judge.")
-    assert endpoint.bodies[0]["messages"] == rubric_messages(
-        **{**ROW, "rubric": wide}, output_format="result", system_prompt="Judge."
+    assert (
+        endpoint.bodies[0]["messages"]
+        == rubric_prompt(**{**ROW, "rubric": wide}, output_format="result", system_prompt="Judge.").messages
     )
     assert (judgment.score, judgment.label, judgment.explanation) == (10.0, "10", "Good.")
     assert detail_of(judgment).judgments[0].strict is False

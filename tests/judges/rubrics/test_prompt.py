@@ -8,7 +8,7 @@ import pytest
 from judges.core.scale import Scale
 from judges.llm.wire import Message
 from judges.parsing.verdicts import RubricFormat
-from judges.rubrics.prompt import Rubric, read_score, rubric_messages, rubric_prompt
+from judges.rubrics.prompt import Rubric, read_score, rubric_instructions, rubric_prompt
 
 SYSTEM = """\
 You will be given an instruction, a reference answer that gets a score of 5, a score rubric representing an evaluation \
@@ -80,7 +80,7 @@ def contents(messages: list[Message]) -> tuple[str, str]:
 
 
 def test_the_example() -> None:
-    system, user = contents(rubric_messages(INSTRUCTION, RESPONSE, Rubric(CRITERIA), REFERENCE))
+    system, user = contents(rubric_prompt(INSTRUCTION, RESPONSE, Rubric(CRITERIA), REFERENCE).messages)
     assert system == SYSTEM
     assert user == (
         f"### Instruction\n\n{INSTRUCTION}\n\n"
@@ -93,7 +93,7 @@ def test_the_example() -> None:
 
 
 def test_without_a_reference_nothing_speaks_of_one() -> None:
-    system, user = contents(rubric_messages(INSTRUCTION, RESPONSE, Rubric(CRITERIA)))
+    system, user = contents(rubric_prompt(INSTRUCTION, RESPONSE, Rubric(CRITERIA)).messages)
     assert system == SYSTEM.replace(" a reference answer that gets a score of 5,", "")
     assert user == (
         f"### Instruction\n\n{INSTRUCTION}\n\n"
@@ -102,7 +102,7 @@ def test_without_a_reference_nothing_speaks_of_one() -> None:
         f"{ENDING}"
     )
     for output_format in ("feedback_score", "result"):
-        shown = "".join(contents(rubric_messages(**SHORT, output_format=output_format)))
+        shown = "".join(contents(rubric_prompt(**SHORT, output_format=output_format).messages))
         assert "reference" not in shown.lower()
         assert "None" not in shown
         assert "{" not in shown
@@ -110,12 +110,12 @@ def test_without_a_reference_nothing_speaks_of_one() -> None:
 
 def test_the_other_format_and_another_scale() -> None:
     result = SYSTEM.replace("[FEEDBACK]", "Feedback:").replace("[SCORE]", "[RESULT]")
-    assert rubric_prompt(Scale(), "result", with_reference=True) == result
-    assert rubric_prompt(Scale(0, 10), "feedback_score", with_reference=True) == (
+    assert rubric_instructions(Scale(), "result", with_reference=True) == result
+    assert rubric_instructions(Scale(0, 10), "feedback_score", with_reference=True) == (
         SYSTEM.replace("a score of 5", "a score of 10").replace("between 1 and 5", "between 0 and 10")
     )
     wide = Rubric("Is it short?", scale=Scale(-2, 2))
-    system, _ = contents(rubric_messages("How?", "Mix both.", wide, output_format="result"))
+    system, _ = contents(rubric_prompt("How?", "Mix both.", wide, output_format="result").messages)
     assert system.count("between -2 and 2") == 2
     assert "5" not in system
 
@@ -123,7 +123,7 @@ def test_the_other_format_and_another_scale() -> None:
 @pytest.mark.parametrize("with_reference", [True, False])
 @pytest.mark.parametrize("output_format", ["feedback_score", "result"])
 def test_no_placeholder_is_left(output_format: RubricFormat, with_reference: bool) -> None:
-    prompt = rubric_prompt(Scale(), output_format, with_reference=with_reference)
+    prompt = rubric_instructions(Scale(), output_format, with_reference=with_reference)
     assert not re.search("[{}]|,,|, ,", prompt)
     assert prompt == prompt.strip()
 
@@ -133,7 +133,7 @@ def test_a_rubric_of_described_levels() -> None:
     rubric = Rubric("Is it short?", levels)
     lines = "Is it short?\nScore 1: Bad.\nScore 2: Poor.\nScore 3: So so.\nScore 4: Fair.\nScore 5: Good."
     assert rubric.text == lines
-    _, user = contents(rubric_messages("How?", "Mix both.", rubric))
+    _, user = contents(rubric_prompt("How?", "Mix both.", rubric).messages)
     assert f"### Score Rubric\n\n{lines}\n\n### Response To Evaluate\n\n" in user
     assert Rubric("Is it short?", {5: "Good.", 1: "Bad."}).text == "Is it short?\nScore 1: Bad.\nScore 5: Good."
     assert (
@@ -165,7 +165,7 @@ def test_a_text_cannot_begin_a_section(place: str, text: str) -> None:
     texts = {"instruction": "How?", "reference": "Stir.", "criteria": "Short?", "level": "Bad.", "response": "Mix."}
     texts[place] = text
     rubric = Rubric(texts["criteria"], {1: texts["level"]})
-    messages = rubric_messages(texts["instruction"], texts["response"], rubric, texts["reference"])
+    messages = rubric_prompt(texts["instruction"], texts["response"], rubric, texts["reference"]).messages
     system, user = contents(messages)
     found = re.search(r"^### Instruction ([0-9a-f]{12})$", user, re.MULTILINE)
     assert found is not None
@@ -194,13 +194,13 @@ def test_a_text_cannot_begin_a_section(place: str, text: str) -> None:
     ],
 )
 def test_ordinary_texts_need_no_tag(text: str) -> None:
-    _, user = contents(rubric_messages("How?", text, Rubric("Is it short?")))
+    _, user = contents(rubric_prompt("How?", text, Rubric("Is it short?")).messages)
     assert user.startswith("### Instruction\n\n")
 
 
 def test_texts_are_shown_as_they_are() -> None:
     texts = (" {reference}{scale} \n", "\n\n{low}\ttwo  \n", "{score}")
-    system, user = contents(rubric_messages(texts[0], texts[1], Rubric(texts[2])))
+    system, user = contents(rubric_prompt(texts[0], texts[1], Rubric(texts[2])).messages)
     assert user == (
         f"### Instruction\n\n{texts[0]}\n\n### Score Rubric\n\n{texts[2]}\n\n"
         f"### Response To Evaluate\n\n{texts[1]}\n\n{ENDING}"
@@ -209,18 +209,18 @@ def test_texts_are_shown_as_they_are() -> None:
 
 
 def test_thinking_is_asked_for_before_everything_else() -> None:
-    system, user = contents(rubric_messages(**SHORT, system="Think first."))
-    plain, same = contents(rubric_messages(**SHORT))
+    system, user = contents(rubric_prompt(**SHORT, system="Think first.").messages)
+    plain, same = contents(rubric_prompt(**SHORT).messages)
     assert system == f"Think first.\n\n{plain}"
     assert user == same
 
 
 def test_a_custom_prompt_replaces_the_built_in_one_as_it_is() -> None:
     custom = "Judge {reference} by {scale}.\r\n  é "
-    system, user = contents(rubric_messages(**SHORT, system_prompt=custom, system="Think first."))
+    system, user = contents(rubric_prompt(**SHORT, system_prompt=custom, system="Think first.").messages)
     assert system == f"Think first.\n\n{custom}"
-    assert user == contents(rubric_messages(**SHORT))[1]
-    assert contents(rubric_messages(**SHORT, system_prompt=custom))[0] == custom
+    assert user == contents(rubric_prompt(**SHORT).messages)[1]
+    assert contents(rubric_prompt(**SHORT, system_prompt=custom).messages)[0] == custom
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,101 @@
+"""Counts what a reader could take for one of a prompt's headings or markers, however it is written.
+
+Texts are compared letter by letter in NFKC and without case, accents, format characters (such as zero-width spaces),
+white space, markdown emphasis and punctuation; letters of other scripts that look like Latin ones count as these. One
+more word beside a title changes nothing.
+
+Guarantee: linear time on any text.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from functools import lru_cache
+
+_SIGNS = "[]#<|:"
+"""What makes a heading of a title; all other punctuation but emphasis and quotation marks is left out."""
+_EMPHASIS = "*"
+_QUOTE = "'"  # `row["input"]` is code, and no heading
+_ALIKE = {
+    **dict.fromkeys("【〔〖〚⟦⟨❲「『", "["),
+    **dict.fromkeys("】〕〗〛⟧⟩❳」』", "]"),
+    **dict.fromkeys("_~`", _EMPHASIS),
+    **dict.fromkeys("\"'“”‘’«»", _QUOTE),
+    **dict.fromkeys("\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029", "\n"),
+    **dict(zip("аеіјорсухѕһԁԛԝοι", "aeijopcyxshdqwoi", strict=True)),
+}
+_WORD = r"\w{0,12}"
+_FORMAT = "[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]*"
+_WRITTEN = {"<": "[<＜﹤]", "|": "[|｜]", "[": r"[\[［]", "#": "[#＃﹟]", ":": "[:：﹕]"}
+
+
+class _Folding(dict[int, str]):
+    """What becomes of a character, by its code; computed at its first occurrence."""
+
+    def __missing__(self, code: int) -> str:
+        folded = "".join(map(self._fold, unicodedata.normalize("NFKD", chr(code)).casefold()))
+        self[code] = folded
+        return folded
+
+    @staticmethod
+    def _fold(character: str) -> str:
+        if character in _ALIKE:
+            return _ALIKE[character]
+        return character if character.isalnum() or character in _SIGNS or character == _EMPHASIS else ""
+
+
+_FOLDING = _Folding()
+
+
+def count_lookalikes(text: str, lookalikes: Sequence[str], *, shown: str | None = None) -> int:
+    """How many lookalikes a text holds.
+
+    Args:
+        text: any text.
+        shown: the text as it is shown, with broken tokens, whose signs are no suspects any more; by default the text.
+        lookalikes: what a text needs to look like a marker: a title, possibly behind `[` or `#` or before `:`, or signs
+            alone, which must then be adjacent, because formulas have them with spaces.
+    """
+    signs, titles, led = _patterns(tuple(lookalikes))
+    count = sum(len(pattern.findall(text if shown is None else shown)) for pattern in signs)
+    folded = f"\n{text.translate(_FOLDING)}\n"
+    count += sum(len(pattern.findall(folded)) for pattern in titles)
+    return count + (0 if led is None else len(led.findall(folded[::-1])))
+
+
+@lru_cache
+def _patterns(
+    lookalikes: tuple[str, ...],
+) -> tuple[list[re.Pattern[str]], list[re.Pattern[str]], re.Pattern[str] | None]:
+    """The patterns of signs, of titles, and of titles behind a sign, which is for texts from end to beginning.
+
+    From its end, because titles are rarer than signs, and a pattern costs time wherever it may begin.
+    """
+    signs: list[str] = []
+    titles: list[str] = []
+    led: list[str] = []
+    for lookalike in lookalikes:
+        title = lookalike.casefold().lstrip(_SIGNS).removesuffix(":")
+        opening, _, colon = lookalike.casefold().partition(title) if title else (lookalike, "", "")
+        words = ["".join(map(re.escape, word.translate(_FOLDING))) for word in title.split()]
+        if not words:
+            signs.append(_FORMAT.join(_WRITTEN[sign] for sign in opening + colon))
+        elif opening:
+            backwards = _between().join(word[::-1] for word in reversed(words))
+            led.append(rf"{backwards}\**{_WORD}[*\n]{{0,8}}{re.escape(opening)}")
+        else:
+            titles.append(_between().join(words) + (rf"{_WORD}\**:" if colon else ""))
+        if opening == "#":  # a bold line is a heading, too
+            titles.append(rf"\n\*{{2,8}}{_WORD}{_between().join(words)}{_WORD}[*:]{{0,8}}\n")
+    return (
+        [re.compile(pattern) for pattern in signs],
+        [re.compile(pattern) for pattern in titles],
+        re.compile("|".join(led)) if led else None,
+    )
+
+
+def _between() -> str:
+    """What may stand between two words of a title."""
+    return r"[*\n']{0,8}\w{0,8}?[*\n]{0,8}"
