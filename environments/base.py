@@ -37,6 +37,7 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
         name: the environment's name in paths and metric tables.
         headline: the metric, and its label, that the progress display and the training log show.
         training_headline: the name of that metric in training, if it is another one.
+        metric_notes: what a metric means whose name may mislead, for the table of an evaluation.
         offline_samples: the settings that name the bundled samples, for `--offline`.
         offline_prompts: the prompts of a judge of its own, for `--offline`; references are `path/to/file.py:NAME`.
         invalid_completion_score: the score in evaluations of a completion in the wrong format, which counts as a wrong
@@ -56,6 +57,7 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
     name: ClassVar[str]
     headline: ClassVar[tuple[str, str]]
     training_headline: ClassVar[str | None] = None
+    metric_notes: ClassVar[Mapping[str, str]] = {}
     offline_samples: ClassVar[Mapping[str, str]] = {}
     offline_prompts: ClassVar[Sequence[str | PromptFormat]] = ()
     config_type: ClassVar[type[EnvConfig]]
@@ -149,6 +151,10 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
 
     def summarise(self, metrics: MetricAggregator, rows: Sequence[tuple[TaskT, Sample[DetailT]]]) -> None:
         """Record metrics that need all finished rows; none by default."""
+
+    def has_own_table_for(self, name: str) -> bool:
+        """Return whether a table of the environment's own shows this metric, so that the table of metrics does not."""
+        return False
 
     def record_failure(self, metrics: MetricAggregator, task: TaskT, sample: Sample[DetailT]) -> None:
         """Record one failed row; the counts that all environments share are recorded elsewhere."""

@@ -90,6 +90,11 @@ class ArenaHardEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, ArenaDetail]):
     name = "arena_hard"
     headline = ("overall_winrate", "win rate")
     training_headline = "winrate"
+    metric_notes = {
+        "win_rate": "share of rows won in both orders; the win rate is overall_winrate",
+        "tie_rate": "share of rows neither won nor lost in both orders",
+        "loss_rate": "share of rows lost in both orders",
+    }
     invalid_completion_score = -1.0
     offline_samples = {
         "train_prompt_dataset": str(SAMPLES / "arena_hard.jsonl"),

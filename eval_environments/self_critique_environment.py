@@ -125,6 +125,11 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
                 if cell.score is not None:
                     metrics.mean(f"score_by_{slug(cell.judge)}", cell.score)
 
+    def has_own_table_for(self, name: str) -> bool:
+        """Return whether a metric is of one model or a pair of models: those are many, and in the tables of scores."""
+        models = {judge.name for judge in self.models.judges} | {model.name for model in self.models.candidates}
+        return report.is_of_single_models(name, models)
+
     def summarise(self, metrics: MetricAggregator, rows: Sequence[tuple[PeerTask, Sample[PeerTable]]]) -> None:
         """Record scores, ranking, agreement, self-preference and the changes by critique."""
         results = results_of(self.models, rows, seed=self.config.seed)

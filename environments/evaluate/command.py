@@ -32,7 +32,7 @@ async def evaluate(evaluation: Evaluation[Any, Any]) -> EvaluationResult:
         _log_to_wandb(evaluation, result)
         for table in result.tables:
             report.show_table(table)
-        report.show_metrics(evaluation.title, result.metrics, result.notices)
+        report.show_metrics(evaluation.title, result.metrics, result.notices, _display(evaluation, result.metrics))
     return result
 
 
@@ -47,6 +47,16 @@ async def evaluate_during_training(evaluation: Evaluation[Any, Any], step: int) 
     for message in (*result.notices, *([result.problem] if result.problem is not None else [])):
         logger.warning("evaluation of step %d: %s", step, message)
     return result.metrics
+
+
+def _display(evaluation: Evaluation[Any, Any], metrics: Metrics) -> report.MetricDisplay:
+    env = evaluation.env
+    headline, words = env.headline
+    return report.MetricDisplay(
+        headline=(f"eval/{headline}", words),
+        notes={f"eval/{name}": note for name, note in env.metric_notes.items()},
+        elsewhere=frozenset(name for name in metrics.values if env.has_own_table_for(name.removeprefix("eval/"))),
+    )
 
 
 def run_path(evaluation: Evaluation[Any, Any]) -> Path:

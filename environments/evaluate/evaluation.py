@@ -115,7 +115,7 @@ class Evaluation(Generic[TaskT, DetailT]):
                 lambda: (sample.to_line() for sample in samples if sample.finished),
                 lambda: (sample.to_line() for sample in samples if not sample.finished),
             )
-            metrics = compute_metrics(env, tasks, samples, asks_policy=self.runner.asks_policy)
+            metrics = compute_metrics(env, tasks, samples, runner=self.runner)
             problem = evaluation_metrics.too_many_failures(metrics, samples, env.config.max_judge_error_rate)
             if problem is not None and not any(sample.status == Status.OK.value for sample in samples):
                 return EvaluationResult(path, Metrics({}, {}), f"nothing succeeded: {problem}", ())
@@ -192,13 +192,15 @@ def compute_metrics(
     tasks: Sequence[TaskT],
     samples: Sequence[Sample[DetailT]],
     *,
-    asks_policy: bool = True,
+    runner: RowRunner[TaskT, DetailT],
 ) -> Metrics:
     """Compute all metrics of an evaluation from its samples, in the order of the rows."""
     metrics = MetricAggregator("eval", seed=env.config.seed)
     env.expect_metrics(metrics, tasks)
-    roles = [role for role, is_asked in (("policy", asks_policy), ("judge", not env.policy_is_judge)) if is_asked]
-    evaluation_metrics.expect_shared(metrics, env.config, roles)
+    roles = [
+        role for role, is_asked in (("policy", runner.asks_policy), ("judge", not env.policy_is_judge)) if is_asked
+    ]
+    evaluation_metrics.expect_shared(metrics, env.config, roles, completions=runner.keeps_completions)
     rows = [
         (task, sample)
         for task, sample in zip(tasks, samples, strict=True)

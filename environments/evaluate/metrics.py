@@ -23,18 +23,26 @@ _LATENCIES = ("latency_mean_s", "latency_p95_s")
 _CRITIQUE = ("changed_rate", "raised_rate", "lowered_rate", "mean_change", "rounds", "failed_round_rate")
 
 
-def expect_shared(metrics: MetricAggregator, config: EnvConfig, roles: Sequence[str]) -> None:
-    """Name the shared metrics, with the reason why one may have no value; `roles` are those that the run asks."""
+def expect_shared(metrics: MetricAggregator, config: EnvConfig, roles: Sequence[str], *, completions: bool) -> None:
+    """Name the shared metrics, with the reason why one may have no value.
+
+    Args:
+        metrics: the metrics are named here.
+        config: the environment's settings.
+        roles: which of `policy` and `judge` the run asks.
+        completions: whether the samples hold the policy's completions.
+    """
     no_answer = "there is no answer of a policy"
-    metrics.expect(no_answer, "short_response_rate", "truncated_response_rate", "response_length_chars")
-    if config.thinking_mode:
+    if completions:
+        metrics.expect(no_answer, "short_response_rate", "truncated_response_rate", "response_length_chars")
+    if completions and config.thinking_mode:
         metrics.expect(no_answer, "thinking_valid_rate", "thinking_length_chars")
     for role in roles:
         metrics.expect(f"no call of the {role} was made", *(f"{role}_{name}" for name in _USAGE))
         metrics.expect(
             f"no call of the {role} was answered by its endpoint", *(f"{role}_{name}" for name in _LATENCIES)
         )
-    if config.judge_critique_rounds:
+    if completions and config.judge_critique_rounds:
         metrics.expect("there was no verdict to critique", *(f"critique_{name}" for name in _CRITIQUE))
 
 

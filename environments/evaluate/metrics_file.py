@@ -65,6 +65,8 @@ def metrics_file(
         "rows": {"selected": len(tasks), "digest": digest([runner.digest(task) for task in tasks])},
         "protocol": protocol(env),
         "seed": config.seed,
+        "headline": f"eval/{env.headline[0]}",
+        "metric_notes": {f"eval/{name}": note for name, note in env.metric_notes.items()},
         "notices": list(notices),
         "left_out": dict(metrics.left_out),
         "unknown": dict(metrics.unknown),

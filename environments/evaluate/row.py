@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import is_dataclass, replace
 from pathlib import Path
-from typing import Any, Generic
+from typing import Any, ClassVar, Generic
 
 from environments.base import DetailT, JudgedEnv
 from environments.completions import Completion, Conversation, judge_completions, read_completion
@@ -24,7 +24,12 @@ from judges.llm.wire import Choice
 
 
 class RowRunner(Generic[TaskT, DetailT]):
-    """Evaluates the rows of one evaluation."""
+    """Evaluates the rows of one evaluation.
+
+    `keeps_completions` says whether its samples hold the completions of one policy.
+    """
+
+    keeps_completions: ClassVar[bool] = True
 
     def __init__(self, env: JudgedEnv[Any, TaskT, DetailT]) -> None:
         """Set up the runner; no call is made yet."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -21,6 +21,7 @@ from judges.statistics.bootstrap import Interval
 
 _EMPTY = "–"
 _CORNER = "judge \\ candidate"
+_CHANGES = ("changed_rate", "raised_rate", "lowered_rate", "mean_change")
 
 
 @dataclass(frozen=True)  # no slots: cached properties need a dictionary
@@ -178,6 +179,15 @@ def add_metrics(metrics: MetricAggregator, results: PeerResults, *, expected_cel
             metrics.rate("critique_failed_round_rate", entry.status == "failed")
     metrics.number("missing_cells", len(results.missing))
     metrics.number(MISSING_CELLS, len(results.missing) / expected_cells if expected_cells else 0.0)
+
+
+def is_of_single_models(name: str, models: Set[str]) -> bool:
+    """Whether a metric that `add_metrics` recorded is of one model or of a pair of models."""
+    if name.startswith("mean_score_category_"):
+        return False
+    slugs = {slug(model) for model in models}
+    of_models = ("mean_score", "adjusted_score", "spearman", "self_preference", *(f"critique_{x}" for x in _CHANGES))
+    return any(name.startswith(f"{start}_{model}") for start in of_models for model in slugs)
 
 
 def _add_scores(metrics: MetricAggregator, results: PeerResults) -> None:

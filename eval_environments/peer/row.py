@@ -28,6 +28,8 @@ from judges.llm.ledger import component
 class PeerRowRunner(RowRunner[PeerTask, PeerTable]):
     """Evaluates the queries of one evaluation."""
 
+    keeps_completions = False
+
     def __init__(self, env: JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable], models: PeerModels) -> None:
         """Compare `models`."""
         super().__init__(env)

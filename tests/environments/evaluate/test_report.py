@@ -33,6 +33,25 @@ def test_the_table_shows_each_metric_what_is_left_out_and_the_notices(capsys: py
     assert cells == [["eval/rate", "0.1235"], ["eval/count", "7"], [name, "1.0000"], ["eval/whole", "2.0000"]]
 
 
+def test_headline_is_shown_apart_notes_beside_their_metrics_and_other_tables_metrics_not(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    values = {"eval/a": 0.5, "eval/a_ci_low": 0.25, "eval/a_ci_high": 0.75, "eval/b": 0.125, "eval/a_of_one": 1.0}
+    display = report.MetricDisplay(("eval/a", "share"), {"eval/b": "not to be quoted"}, frozenset({"eval/a_of_one"}))
+    report.show_metrics("title", Metrics(values, {}, {"eval/cost_usd": "no price"}), [], display)
+    out = capsys.readouterr().out
+    assert "The result: share 0.5000 (95 %: 0.2500 to 0.7500), eval/a\n" in out
+    cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines() if line.startswith("│")]
+    assert [each for each in cells if each[0] == "eval/b"] == [["eval/b", "0.1250", "not to be quoted"]]
+    assert ["eval/cost_usd", "unknown", ""] in cells
+    assert "eval/a_of_one" not in out and "1 more metrics, of single models, are in metrics.json\n" in out
+
+
+def test_reasons_that_several_metrics_share_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    report.show_metrics("title", Metrics({"eval/a": 1}, {"eval/b": "why", "eval/c": "other", "eval/d": "why"}), [])
+    assert "eval/b, eval/d are left out: why\neval/c is left out: other\n" in capsys.readouterr().out
+
+
 def test_settings_are_shown_with_their_source(capsys: pytest.CaptureFixture[str]) -> None:
     report.show_config([ConfigLine("env.a", ODD, "default"), ConfigLine("openai.long_name", "", "my.yaml")])
     assert capsys.readouterr().out == f"env.a             {ODD}  [default]\nopenai.long_name    [my.yaml]\n"
