@@ -23,7 +23,7 @@ from environments.runs.disk import DiskFull
 from environments.settings import EnvSettings
 from environments.settings.verbs import Verb
 from environments.training.connection import TrainerConnection
-from environments.training.process import ProcessRun
+from environments.training.process import ProcessRun, groups_path
 from environments.training.rollout_api import RolloutApi
 from environments.training.serve import ServeRun
 from judges.config.extras import require
@@ -93,19 +93,34 @@ async def process(
     env_type: type[JudgedEnv[Any, Any, Any]], loaded: LoadedSettings[EnvSettings[Any]], arguments: Sequence[str]
 ) -> int:
     """`process`, from settings to exit code."""
+    config = loaded.settings.env
+    if loaded.settings.resume and not loaded.given("env.data_path_to_save_groups"):
+        raise SettingsError("--resume: which run? Name its file with --env.data_path_to_save_groups")
+    path = groups_path(env_type.name, loaded.settings)
+    config.data_path_to_save_groups = str(path)
     async with _opened(env_type, loaded, "process") as env:
         with interruptible():
             processing = ProcessRun(env)
-        processed = await processing.run()
+        try:
+            processed = await processing.run()
+        except asyncio.CancelledError:
+            how = resume_command(loaded, arguments)
+            report.warn(f"stopped; the groups that are finished are in {path}. To resume:\n  {how}")
+            raise
+        except DiskFull as error:
+            raise DiskFull(
+                f"{error}\nMake room on the disk, and resume:\n  {resume_command(loaded, arguments)}"
+            ) from error
         stand_ins = env.settings.stand_ins
     notices = [report.offline_notice(stand_ins)] if stand_ins else []
     report.show_metrics(f"{env_type.name}: {processed.groups} groups", processed.metrics, notices)
-    wanted = loaded.settings.env.total_steps
+    wanted = config.total_steps
     if processed.groups < wanted:
         tried = ", ".join(f"{count} {reason}" for reason, count in processed.dropped.items())
         report.warn(
             f"{wanted - processed.groups} of {wanted} groups could not be scored; rows that were tried: {tried}"
         )
+        report.warn(f"To retry those that failed:\n  {resume_command(loaded, arguments)}")
     report.say(f"The groups are in {processed.path}, the page to read them is {processed.page}")
     return 0 if processed.groups == wanted else FAILED
 

@@ -26,6 +26,7 @@ from environments.runs.failure_guard import FailureGuard, is_retryable, why_unsa
 from environments.settings import EnvConfig
 from judges.core.judgment import Judgment, Status
 from judges.llm.errors import EndpointError
+from judges.llm.ledger import RowLedger, component, recorded_in
 from judges.llm.usage import Usage
 from judges.llm.wire import JSON
 
@@ -107,15 +108,21 @@ class GroupPipeline(Generic[TaskT, DetailT]):
         self._tries_for_each_row = tries_for_each_row
         self._tries: Counter[str] = Counter()
 
-    async def run(self, task: TaskT, sink: Sink) -> GroupOutcome:
+    async def run(self, task: TaskT, sink: Sink, calls: RowLedger | None = None) -> GroupOutcome:
         """Make the group of a row, and hand it to the sink unless it must be dropped.
+
+        Args:
+            task: the row.
+            sink: takes the group.
+            calls: records the calls of the group, and answers those that an earlier run has made.
 
         Raises:
             NothingSucceeds: an endpoint refused the first ten groups, so it would refuse the next.
         """
         limit = self.env.config.worker_timeout
         try:
-            group = await asyncio.wait_for(self.roll_out(task), limit if limit > 0 else None)
+            with recorded_in(calls):
+                group = await asyncio.wait_for(self.roll_out(task), limit if limit > 0 else None)
         except asyncio.TimeoutError:
             return self._drop("timed_out", f"group {task.uid!r} took longer than env.worker_timeout")
         except (EndpointError, NoTokens) as error:
@@ -218,9 +225,10 @@ async def judge_group(
         judge: judges one; given an earlier judgment, it asks for what that lacks, and returns it as it is if complete.
     """
 
-    async def judge_twice(rollout: Rollout) -> Judgment[DetailT]:
-        first = await judge(rollout, None)
-        again = await judge(rollout, first)
+    async def judge_twice(number: int, rollout: Rollout) -> Judgment[DetailT]:
+        with component(f"rollout_{number}"):  # two rollouts may have the same text
+            first = await judge(rollout, None)
+            again = await judge(rollout, first)
         return first if again is first else replace(again, calls=(*first.calls, *again.calls))
 
-    return list(await asyncio.gather(*(judge_twice(rollout) for rollout in rollouts)))
+    return list(await asyncio.gather(*(judge_twice(number, rollout) for number, rollout in enumerate(rollouts))))

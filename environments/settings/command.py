@@ -13,7 +13,7 @@ from typing_extensions import Self
 from environments.settings.env import ConfigT
 from environments.settings.policy import PolicySettings
 from environments.settings.public import without_secrets
-from environments.settings.verbs import EVALUATE, Verb, uses
+from environments.settings.verbs import Verb, uses
 from judges.config.fields import is_operational, setting
 from judges.config.sources import ShowConfig, SourcedSettings
 from judges.llm import wire
@@ -39,8 +39,9 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
     )
     resume: CliImplicitFlag[bool] = setting(
         False,
-        "Continue the run in env.data_dir_to_save_evals: call policy and judge only for rows that are not finished.",
-        verbs=EVALUATE,
+        "Continue the run in env.data_dir_to_save_evals (evaluate) or that of env.data_path_to_save_groups (process): "
+        "ask policy and judge only for what they have not answered.",
+        verbs=("evaluate", "process"),
         common=True,
     )
     keep_calls: bool = setting(
@@ -110,12 +111,12 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
         public = without_secrets(section)
         return {name: value for name, value in public.items() if uses(self._verb, type(section), name)}
 
-    def matters(self) -> dict[str, JSON]:
-        """The settings that determine the results of `evaluate`, by dotted name; a resumed run cannot change them."""
+    def matters(self, verb: Verb = "evaluate") -> dict[str, JSON]:
+        """The settings that determine the results of a verb, by dotted name; a resumed run cannot change them."""
         public = self.public()
         env_type = type(self.env)
         shaping = [name for name in env_type.model_fields if not is_operational(env_type, name)]
-        names = [f"env.{name}" for name in shaping if uses("evaluate", env_type, name)]
+        names = [f"env.{name}" for name in shaping if uses(verb, env_type, name)]
         names += [f"openai.{name}" for name in ("model_name", "extra_body")]
         expanded = [part for name in names for part in _expanded(self.env, name)]
         return {**{name: wire.lookup(public, name) for name in expanded}, "limit": self.limit}

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from pydantic import BaseModel
 
 from environments.settings.verbs import ROLLOUTS, SERVE
-from judges.config.fields import operational
+from judges.config.fields import operational, setting
 
 TokenSource = Literal["auto", "chat", "token_server", "retokenize"]
 EvalHandling = Literal["STOP_TRAIN", "LIMIT_TRAIN", "NONE"]
@@ -18,7 +18,7 @@ class RolloutSettings(BaseModel):
 
     help_group: ClassVar[str] = "rollouts"
 
-    group_size: int = operational(
+    group_size: int = setting(
         4,
         "Sample this many completions of each prompt; together they are one group.",
         verbs=ROLLOUTS,
@@ -31,16 +31,16 @@ class RolloutSettings(BaseModel):
         verbs=ROLLOUTS,
         common=True,
     )
-    rollout_temperature: float = operational(
+    rollout_temperature: float = setting(
         1.0, "Sample the policy at this temperature in training.", verbs=ROLLOUTS, ge=0, common=True
     )
-    train_max_tokens: int = operational(
+    train_max_tokens: int = setting(
         16384,
         "Limit a completion in training to this many tokens; 0 sends no limit, so that the endpoint's own applies.",
         verbs=ROLLOUTS,
         ge=0,
     )
-    token_source: TokenSource = operational(
+    token_source: TokenSource = setting(
         "auto",
         "Choose where the tokens of a rollout come from. chat: the chat endpoint returns the sampled token ids and "
         "logprobs (vLLM 0.10.2 or later). token_server: Atropos' token-level servers (openai.server_type vllm, sglang "
@@ -48,21 +48,21 @@ class RolloutSettings(BaseModel):
         "server_type names one, else chat if the endpoint returns token ids, else retokenize.",
         verbs=ROLLOUTS,
     )
-    tokenizer_name: str = operational(
+    tokenizer_name: str = setting(
         "NousResearch/DeepHermes-3-Llama-3-3B-Preview",
         "Tokenize with this tokenizer (hub name or directory) if the endpoint returns no token ids.",
         verbs=ROLLOUTS,
     )
-    invalid_thinking_reward: float = operational(
+    invalid_thinking_reward: float = setting(
         0.0,
         "Give a completion with malformed thinking this reward. If rewards can be negative, set the lowest one (-1.0): "
         "at 0.0 the policy gains by breaking the format whenever it would lose.",
         verbs=ROLLOUTS,
     )
-    ensure_scores_are_not_same: bool = operational(
+    ensure_scores_are_not_same: bool = setting(
         True, "Drop groups whose rewards are all equal: their advantages are zero.", verbs=ROLLOUTS
     )
-    include_messages: bool = operational(False, "Send the messages of each rollout with its tokens.", verbs=ROLLOUTS)
+    include_messages: bool = setting(False, "Send the messages of each rollout with its tokens.", verbs=ROLLOUTS)
     data_path_to_save_groups: str | None = operational(
         None,
         "Write the groups to this JSONL file. If unset, process writes to data/<environment>.jsonl and serve to none.",
@@ -107,7 +107,7 @@ class TrainerSettings(BaseModel):
         "Queue at most this many batches at the API; with more, rollouts are from an older policy. 0: no limit.",
         verbs=SERVE,
     )
-    max_token_length: int = operational(
+    max_token_length: int = setting(
         2048,
         "Limit a rollout's sequence to this many tokens. serve: report it to the API, and drop groups that are longer "
         "than the trainer allows. process: drop longer groups, if this is set.",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
+from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
 from environments.runs.atomic import write_atomic
 from environments.runs.disk import Disk
-from environments.runs.lines import whole_lines
+from environments.runs.lines import read_lines, whole_lines
 from judges.llm import wire
 from judges.llm.errors import SettingsError
 from judges.llm.wire import JSON
@@ -17,41 +19,65 @@ logger = logging.getLogger(__name__)
 
 
 def free_path(path: Path) -> Path:
-    """Return `path`, or if it exists `<stem>_1`, `<stem>_2`, …, as Atropos names them."""
+    """Return `path`, or if it or its run directory exists `<stem>_1`, `<stem>_2`, …, as Atropos names them."""
     free, number = path, 0
-    while free.exists():
+    while free.exists() or run_directory_of(free).exists():
         number += 1
         free = path.with_stem(f"{path.stem}_{number}")
     return free
 
 
+def run_directory_of(path: Path) -> Path:
+    """Return the run directory of a file of groups: beside it, with the ending `.run`."""
+    return path.with_suffix(".run")
+
+
 class GroupFile:
     """Appends groups as they come, as whole lines; `finish` sorts them."""
 
-    def __init__(self, path: Path, disk: Disk) -> None:
-        """Create the file, under another name if it exists.
+    def __init__(self, path: Path, disk: Disk, *, resume: bool = False) -> None:
+        """Create the file.
 
         Args:
-            path: the file.
+            path: the file, which must not exist (`free_path`) unless a run is resumed.
             disk: writes it; await its `ready` before a group begins.
+            resume: keep the groups that are in the file; `write` gives them their numbers again.
 
         Raises:
             SettingsError: it cannot be created.
         """
-        self.path = free_path(path.expanduser())
+        self.path = path
         self._disk = disk
-        self._numbers: list[int] = []
+        self._numbers: list[int | None] = []
+        """The number of each line; `None` for a line of an earlier run, until it is written again."""
+        self._kept: dict[bytes, list[int]] = defaultdict(list)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self.path.open("xb").close()
+            self.path.open("ab" if resume else "xb").close()
         except OSError as error:
             raise SettingsError(f"--env.data_path_to_save_groups: {self.path}: {error.strerror}") from error
         self._writer = disk.appender(self.path)
+        for place, line in enumerate(read_lines(self.path)):
+            self._numbers.append(None)
+            self._kept[_digest(line.data)].append(place)
+
+    @property
+    def kept(self) -> int:
+        """How many groups of an earlier run the file had."""
+        return sum(map(len, self._kept.values()))
 
     def write(self, number: int, group: Mapping[str, JSON]) -> None:
-        """Append the group with a number; it has reached the operating system, or waits for the disk."""
+        """Append the group with a number; it has reached the operating system, or waits for the disk.
+
+        A group that the file has of an earlier run stays where it is.
+        """
+        line = wire.dumps(group) + b"\n"
+        places = self._kept.get(_digest(line))
+        if places:
+            self._numbers[places.pop(0)] = number
+            return
         self._numbers.append(number)
-        self._writer.append(wire.dumps(group) + b"\n")
+        self._writer.append(line)
 
     async def finish(self) -> None:
         """Wait until all groups are written, and put them in the order of their numbers.
@@ -63,19 +89,29 @@ class GroupFile:
         await self._disk.retried(self.path, self._sort)
 
     def close(self) -> None:
-        """Close the file, with its groups in the order of their numbers if the disk has room for that."""
+        """Close the file, with its groups in the order of their numbers if the disk has room for that.
+
+        Groups of an earlier run that were not written again stay, all in the order in which they came.
+        """
         self._writer.close()
+        if None in self._numbers:
+            return
         try:
             self._sort()
         except OSError as error:
             logger.warning("%s: the groups stay in the order in which they came: %s", self.path, error.strerror)
 
     def _sort(self) -> None:
-        if self._numbers == sorted(self._numbers):
+        if self._numbers == sorted(number for number in self._numbers if number is not None):
             return
         self._writer.close()
         lines = [line.data for line in whole_lines(self.path)]
-        # The last ones are missing if the disk refused them.
-        numbered = sorted(zip(self._numbers, lines, strict=False), key=lambda pair: pair[0])
+        # The last ones are missing if the disk refused them; those without a number were made anew and differ.
+        found = [(number, line) for number, line in zip(self._numbers, lines, strict=False) if number is not None]
+        numbered = sorted(found, key=lambda pair: pair[0])
         write_atomic(self.path, b"".join(line for _, line in numbered))
         self._numbers = [number for number, _ in numbered]
+
+
+def _digest(line: bytes) -> bytes:
+    return hashlib.blake2b(line, digest_size=16).digest()

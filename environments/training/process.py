@@ -1,4 +1,10 @@
-"""`process`: write the groups that `serve` would send to a JSONL file and an HTML page, without a trainer."""
+"""`process`: write the groups that `serve` would send to a JSONL file and an HTML page, without a trainer.
+
+Guarantees: which rows become groups does not depend on who answered first: they are the first ones, in the order of the
+sampler, whose groups are not dropped. A run directory beside the file holds the ledger of calls, from which a run that
+was stopped is resumed: its rows run again, without asking again for what was answered, and the file in the end is that
+of a run that was not stopped.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +21,21 @@ from environments.metrics import Metrics
 from environments.rollouts.groups import GroupPipeline, ScoredGroup
 from environments.rollouts.retokenize import Retokenizer
 from environments.rollouts.sources import open_source
+from environments.runs.directory import RunDirectory
 from environments.runs.disk import Disk
-from environments.training.group_file import GroupFile
+from environments.runs.ledger import CallLedger, pack
+from environments.settings import EnvSettings
+from environments.training.group_file import GroupFile, free_path, run_directory_of
 from environments.training.metrics import TrainingMetrics
 from environments.training.page import write_page
 from environments.training.sampler import EpochSampler
 from environments.training.slots import worker_slots
-from judges.llm.errors import SettingsError
+from judges.llm.errors import RunDirectoryError, SettingsError
 
 logger = logging.getLogger(__name__)
 
 _ROWS_FOR_EACH_GROUP = 3
+"""Try at most this many rows, in the mean, for each group that is wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +61,12 @@ class ProcessRun:
     """One run of `process`."""
 
     def __init__(self, env: JudgedEnv[Any, Any, Any]) -> None:
-        """Load the rows that `--limit` chooses, and create the file.
+        """Load the rows that `--limit` chooses, and open the file and its run directory.
 
         Raises:
             DataError: the rows cannot be loaded.
             SettingsError: `total_steps` is below 1, an API key is missing, or the file cannot be created.
+            RunDirectoryError: the run cannot be resumed, or another process is at it.
         """
         config, settings = env.config, env.settings
         if config.total_steps < 1:
@@ -70,8 +81,19 @@ class ProcessRun:
         tasks = select(env.tasks("train"), limit=settings.limit, seed=config.seed)
         self._rows = len(tasks)
         self._sampler: EpochSampler[Any] = EpochSampler(tasks, config.seed)
+        self._begun = self._written = self._dropped = 0
         self._disk = Disk(config.disk_full_deadline)
-        self._file = GroupFile(Path(config.data_path_to_save_groups or f"data/{env.name}.jsonl"), self._disk)
+        self._keeps_calls = settings.keep_calls
+        path = Path(config.data_path_to_save_groups)
+        self._run, _ = RunDirectory.open(
+            run_directory_of(path),
+            config=settings.public(),
+            matters=settings.matters("process"),
+            resume=settings.resume,
+            disk=self._disk,
+        )
+        self._file = GroupFile(path, self._disk, resume=settings.resume)
+        self._ledger = CallLedger(self._run, finished=(), keep_texts=settings.keep_calls)
 
     async def run(self) -> ProcessResult:
         """Write `total_steps` groups, as many at once as there are workers.
@@ -81,17 +103,9 @@ class ProcessRun:
             DiskFull: the file could not be written to for too long.
         """
         logger.info("writing %d groups (env.total_steps) of %d rows to %s", self._wanted, self._rows, self._file.path)
-        numbers = iter(range(self._wanted))
-        written = 0
-
-        async def worker() -> None:
-            nonlocal written
-            for number in numbers:
-                is_written = await self._write(number)  # awaited apart: `+=` reads its left side first
-                written += is_written
-                logger.info("%d of %d groups", written, self._wanted)
-
-        workers = [asyncio.create_task(worker()) for _ in range(min(self._workers, self._wanted))]
+        if self._ledger.is_resumed:
+            logger.info("resuming: %d groups are written; %s", self._file.kept, self._ledger.loss)
+        workers = [asyncio.create_task(self._work()) for _ in range(min(self._workers, self._wanted))]
         try:
             await asyncio.gather(*workers)
             await self._file.finish()
@@ -100,22 +114,48 @@ class ProcessRun:
                 task.cancel()
             await asyncio.gather(*workers, return_exceptions=True)
             self._file.close()
-            self._disk.close()
+            self._ledger.close()
+            self._run.close()
+        if self._keeps_calls or self._written == self._wanted:  # groups that failed still need the answers
+            await asyncio.to_thread(pack, self._run.path, keep=self._keeps_calls)
         page = await self._disk.retried(self._file.path, lambda: write_page(self._file.path))
         metrics = self._metrics.flush(max_token_len=-1)
-        return ProcessResult(self._file.path, page, written, self._metrics.total_dropped, metrics)
+        return ProcessResult(self._file.path, page, self._written, self._metrics.total_dropped, metrics)
 
-    async def _write(self, number: int) -> bool:
-        """Write the group with a number: that of the next row, or of one of the two after it if it is dropped."""
+    async def _work(self) -> None:
+        """Make the groups of the next rows, as long as further ones are needed."""
+        while self._begun < min(self._wanted + self._dropped, self._wanted * _ROWS_FOR_EACH_GROUP):
+            number, task = self._begun, self._sampler.next()
+            self._begun += 1
+            is_written = await self._write(number, task)
+            self._sampler.ack(task)
+            self._written += is_written
+            self._dropped += not is_written
+            logger.info("%d of %d groups", self._written, self._wanted)
+
+    async def _write(self, number: int, task: Any) -> bool:
+        """Write the group of a row; return whether it is of use."""
+        await self._disk.ready()
+        calls = self._ledger.row(task.uid, number)
 
         async def to_file(group: ScoredGroup) -> None:
             self._file.write(number, group.data)
 
-        for _ in range(_ROWS_FOR_EACH_GROUP):
-            await self._disk.ready()
-            task = self._sampler.next()
-            outcome = await self._pipeline.run(task, to_file)
-            self._sampler.ack(task)
-            if outcome == "sent":
-                return True
-        return False
+        outcome = await self._pipeline.run(task, to_file, calls)
+        if outcome == "failed":
+            calls.failed()
+        return outcome == "sent"
+
+
+def groups_path(name: str, settings: EnvSettings[Any]) -> Path:
+    """Return the file of groups of a run: the one that is resumed, or a free name by the settings.
+
+    Raises:
+        RunDirectoryError: the file to resume has no run directory.
+    """
+    path = Path(settings.env.data_path_to_save_groups or f"data/{name}.jsonl").expanduser()
+    if not settings.resume:
+        return free_path(path)
+    if path.exists() and not run_directory_of(path).exists():
+        raise RunDirectoryError(f"{path} cannot be resumed: its run directory {run_directory_of(path)} is not there")
+    return path

@@ -23,7 +23,7 @@ from environments.rollouts.sources import open_source
 from environments.runs.disk import Disk
 from environments.training.checkpoints import Checkpoints
 from environments.training.connection import TrainerConnection
-from environments.training.group_file import GroupFile
+from environments.training.group_file import GroupFile, free_path
 from environments.training.log import TrainingLog
 from environments.training.metrics import TrainingMetrics
 from environments.training.rollout_api import ApiRefusal, ApiUnavailable
@@ -73,7 +73,7 @@ class ServeRun:
         self._log = TrainingLog(config, retokenizer, headlines=tuple(headlines))
         path = config.data_path_to_save_groups
         self._disk = Disk(config.disk_full_deadline)
-        self._file = GroupFile(Path(path), self._disk) if path is not None else None
+        self._file = GroupFile(free_path(Path(path).expanduser()), self._disk) if path is not None else None
         self._workers: set[asyncio.Task[None]] = set()
         self._evaluation: asyncio.Task[None] | None = None
         self._crashed: BaseException | None = None

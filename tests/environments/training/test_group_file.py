@@ -47,15 +47,16 @@ def test_any_text_stays_on_its_line(tmp_path_factory: pytest.TempPathFactory, nu
         (["groups.jsonl"], "groups_1.jsonl"),
         (["groups.jsonl", "groups_1.jsonl"], "groups_2.jsonl"),
         (["groups_1.jsonl"], "groups.jsonl"),
+        (["groups.run"], "groups_1.jsonl"),
     ],
 )
 def test_a_file_that_is_there_is_not_touched(tmp_path: Path, there: list[str], expected: str) -> None:
     for name in there:
         (tmp_path / name).write_text("mine")
     assert free_path(tmp_path / "groups.jsonl").name == expected
-    file = GroupFile(tmp_path / "groups.jsonl", Disk())
-    file.close()
-    assert file.path == tmp_path / expected
+    if "groups.jsonl" in there:
+        with pytest.raises(SettingsError, match=r"groups\.jsonl"):
+            GroupFile(tmp_path / "groups.jsonl", Disk())
     assert all((tmp_path / name).read_text() == "mine" for name in there)
 
 

@@ -140,7 +140,7 @@ def test_what_is_there_stays(arena: Arena) -> None:
     assert process(arena, *flags).ended.code == 0
     assert process(arena, *flags).ended.code == 0
     assert path.read_text() == "mine"
-    names = {f"groups{number}.{kind}" for number in ("_1", "_2") for kind in ("jsonl", "html")}
+    names = {f"groups{number}.{kind}" for number in ("_1", "_2") for kind in ("jsonl", "html", "run")}
     assert {each.name for each in path.parent.iterdir()} == {"groups.jsonl", *names}
 
 

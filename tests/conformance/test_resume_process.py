@@ -1,0 +1,164 @@
+"""A run of `process` that was stopped is resumed: its file is that of a run that nobody disturbed."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from environments.runs.recorded_calls import read_calls
+from environments.settings import BUNDLED_TOKENIZER
+from tests.command import Ended
+from tests.conformance.conftest import opened
+from tests.conformance.lab import HANG, Lab
+from tests.conformance.subjects import Subject
+from tests.scripted import Reply
+
+GROUPS, ROWS_AT_ONCE = 4, 3
+FLAGS = (
+    f"--env.tokenizer_name={BUNDLED_TOKENIZER}",
+    "--env.group_size=2",
+    f"--env.total_steps={GROUPS}",
+    f"--env.max_num_workers={ROWS_AT_ONCE}",
+    "--env.ensure_scores_are_not_same=False",
+    "--env.include_messages=true",
+)
+
+
+def path_of(lab: Lab) -> Path:
+    return lab.path / "groups.jsonl"
+
+
+def argv(lab: Lab, *flags: str) -> list[str]:
+    return lab.argv(*FLAGS, f"--env.data_path_to_save_groups={path_of(lab)}", *flags, verb="process")
+
+
+class Whole:
+    """A run of `process` that nobody disturbed."""
+
+    def __init__(self, lab: Lab) -> None:
+        ended = lab.command(*argv(lab))
+        assert ended.code == 0, ended.said
+        self.groups = path_of(lab).read_bytes()
+        self.policy, self.judge = lab.policy.answered, lab.judge.answered
+        self.metrics = metrics_of(ended)
+
+
+@pytest.fixture(scope="session")
+def _whole(tmp_path_factory: pytest.TempPathFactory, stand_in_url: str) -> Any:
+    @cache
+    def run(subject: Subject) -> Whole:
+        with opened(subject, tmp_path_factory.mktemp("whole"), stand_in_url) as lab:
+            return Whole(lab)
+
+    return run
+
+
+@pytest.fixture
+def whole(subject: Subject, _whole: Any) -> Whole:
+    """The subject's run with endpoints that work."""
+    found: Whole = _whole(subject)
+    return found
+
+
+def metrics_of(ended: Ended) -> list[str]:
+    """The lines of the table of metrics, but for timings."""
+    ignored = ("latency", "per_second", "seconds")
+    return [line for line in ended.out.splitlines() if "train/" in line and not any(word in line for word in ignored)]
+
+
+def interrupted(lab: Lab, number: signal.Signals) -> Ended:
+    """Process until one group is written and the others wait for an endpoint that hangs; then a signal."""
+    side = lab.judge if lab.subject.has_judge else lab.policy
+    answering: list[str] = []
+
+    def first_row_alone(uid: str) -> Reply | None:
+        answering.append(uid)
+        return None if uid == answering[0] else HANG
+
+    side.disturb(first_row_alone)
+    with lab.started(*argv(lab)) as started:
+        path = path_of(lab)
+        started.until(lambda: path.exists() and path.read_bytes().count(b"\n") == 1, "the first group on disk")
+        started.until(lambda: len(side.asked) == ROWS_AT_ONCE + 1, "further rows under way")
+        answered = sum((lab.policy.answered + lab.judge.answered).values())
+        started.until(lambda: len(list(read_calls(path.with_suffix(".run")))) == answered, "all answers in the ledger")
+        started.send(number)
+        return lab.checked(started.ended())
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=lambda each: each.name)
+def test_interrupted_process_resumes_to_the_file_of_an_undisturbed_one(
+    lab: Lab, whole: Whole, number: signal.Signals
+) -> None:
+    ended = interrupted(lab, number)
+    path, policy, judge = path_of(lab), lab.policy.answered, lab.judge.answered
+    in_flight = len(lab.policy.endpoint.requests) + len(lab.judge.endpoint.requests) - sum((policy + judge).values())
+    (kept,) = path.read_bytes().splitlines(keepends=True)
+    if number == signal.SIGKILL:
+        command = argv(lab, "--resume")
+        with path.open("ab") as torn:
+            torn.write(b'{"tokens": [[1, 2')
+    else:
+        assert f"the groups that are finished are in {path}" in ended.err.replace("\n", " ").replace("  ", " ")
+        _, script, *command = shlex.split(ended.err.rstrip().splitlines()[-1])
+        assert (script, command[-1]) == (str(lab.subject.script), "--resume")
+
+    lab.policy.restore()
+    lab.judge.restore()
+    again = lab.command(*command)
+    assert again.code == 0, again.said
+    assert path.read_bytes() == whole.groups
+    assert kept in whole.groups
+    assert policy + lab.policy.answered == whole.policy, "no answer was asked for twice"
+    assert judge + lab.judge.answered == whole.judge
+    assert metrics_of(again) == whole.metrics
+    assert f"sent again: at most {in_flight}" in again.err
+    assert sorted(each.name for each in path.with_suffix(".run").iterdir()) == ["calls.jsonl.gz", "config.yaml"]
+
+
+def test_finished_process_resumes_without_a_request_and_may_be_extended(lab: Lab, whole: Whole) -> None:
+    assert lab.command(*argv(lab, "--env.total_steps=2")).code == 0
+    lab.policy.restore()
+    lab.judge.restore()
+    again = lab.command(*argv(lab, "--env.total_steps=2", "--resume"))
+    assert again.code == 0, again.said
+    assert lab.policy.endpoint.requests == lab.judge.endpoint.requests == []
+    again = lab.command(*argv(lab, "--resume"))
+    assert again.code == 0, again.said
+    assert path_of(lab).read_bytes() == whole.groups
+    assert sum(lab.policy.answered.values()) == sum(whole.policy.values()) - 2
+
+
+def test_other_settings_do_not_resume_a_process(lab: Lab) -> None:
+    assert lab.command(*argv(lab, "--env.total_steps=1")).code == 0
+    before = path_of(lab).read_bytes()
+    lab.policy.restore()
+    others = {"--env.group_size=3": "env.group_size", "--env.seed=7": "env.seed", "--limit=2": "limit"}
+    for flag, setting in others.items():
+        ended = lab.command(*argv(lab, flag, "--resume"))
+        assert ended.code == 2
+        assert setting in ended.err
+    assert lab.policy.endpoint.requests == []
+    assert path_of(lab).read_bytes() == before
+
+
+def test_file_without_a_run_directory_is_not_resumed(lab: Lab) -> None:
+    path_of(lab).write_text("mine\n")
+    ended = lab.command(*argv(lab, "--resume"))
+    assert ended.code == 2
+    assert "groups.run is not there" in ended.err.replace("\n", " ")
+    assert path_of(lab).read_text() == "mine\n"
+
+
+def test_groups_name_their_calls(lab: Lab) -> None:
+    assert lab.command(*argv(lab)).code == 0
+    calls = list(read_calls(path_of(lab).with_suffix(".run")))
+    assert {call.group for call in calls} == set(range(GROUPS))
+    assert Counter(call.component == "policy" for call in calls)[True] == GROUPS
+    assert all(call.component.startswith(("policy", "rollout_")) for call in calls)
