@@ -6,6 +6,7 @@ This module imports atroposlib, which takes seconds; import it only where such a
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import aiohttp
@@ -19,10 +20,12 @@ from environments.rollouts.sequences import MASKED, TokenSequence
 from environments.settings import EnvConfig, PolicySettings
 from judges.core.judgment import CallRun
 from judges.llm.errors import EndpointError, FailureKind
+from judges.llm.ledger import OpenCall, note_sent
 from judges.llm.replicas import Replica
 from judges.llm.retry import classify_exception, classify_status
+from judges.llm.types import ChatAnswer
 from judges.llm.usage import Usage
-from judges.llm.wire import Choice
+from judges.llm.wire import JSON, Choice
 
 
 def server_configs(settings: PolicySettings, config: EnvConfig) -> list[APIServerConfig]:
@@ -54,27 +57,40 @@ class TokenServer:
         self._retokenizer = retokenizer
         self._replica = Replica(first)
         self._endpoint = first.shown
+        self._model = first.model
 
     def rescale(self, share: float) -> None:
         """Do nothing: Atropos' servers have limits of their own."""
 
     async def sample(self, conversation: Conversation, n: int) -> tuple[list[Rollout], CallRun]:
         """See `RolloutSource`; raise `NoTokens` if the numbers of ids and logprobs differ."""
+        parameters: dict[str, JSON] = {"temperature": self._config.rollout_temperature}
+        if self._config.train_max_tokens:
+            parameters["max_tokens"] = self._config.train_max_tokens
+        call = OpenCall.begin("policy", 0, self._model, conversation, parameters)
+        if call.choices < n:
+            asking = self._ask(conversation, n, parameters)
+            await call.ask(asking, has_verdict=lambda answer: all(map(_has_logprobs, answer.choices)))
+        (answer,) = call.answers
+        rollouts = [self._rollout(choice, answer.prompt_token_ids or ()) for choice in answer.choices]
+        return rollouts, CallRun(answer.latency_s, answer.attempts, answer.cached, answer.usage)
+
+    async def _ask(self, conversation: Conversation, n: int, parameters: Mapping[str, JSON]) -> ChatAnswer:
         started = time.monotonic()
-        longest = {"max_tokens": self._config.train_max_tokens} if self._config.train_max_tokens else {}
+        note_sent()
         async with self._manager.managed_server(tokenizer=self._retokenizer.tokenizer) as managed:
             try:
-                answer = await managed.chat_completion(
-                    messages=list(conversation), n=n, temperature=self._config.rollout_temperature, **longest
-                )
+                answer = await managed.chat_completion(messages=list(conversation), n=n, **parameters)
             except Exception as error:  # Atropos' retries raise whatever the last attempt raised
                 raise self._failure(_innermost(error)) from error
             nodes = managed.get_state()["nodes"]
         if len(answer.choices) != n:
             problem = f"{len(answer.choices)} completions where {n} were asked for"
             raise EndpointError(FailureKind.MALFORMED, endpoint=self._endpoint, answer=problem)
-        rollouts = [self._rollout(choice, node) for choice, node in zip(answer.choices, nodes, strict=True)]
-        return rollouts, CallRun(time.monotonic() - started, attempts=1, usage=Usage(cost=None))
+        choices = [_choice(choice, node) for choice, node in zip(answer.choices, nodes, strict=True)]
+        prompt = tuple(nodes[0].tokens[: _prompt_length(nodes[0])])
+        seconds = time.monotonic() - started
+        return ChatAnswer(tuple(choices), Usage(cost=None), latency_s=seconds, attempts=1, prompt_token_ids=prompt)
 
     def _failure(self, error: BaseException) -> EndpointError:
         """Convert a failure of Atropos' client."""
@@ -83,16 +99,32 @@ class TokenServer:
         problem = self._replica.redact(f"none ({error or type(error).__name__})")
         return EndpointError(kind, endpoint=self._endpoint, status=status, answer=problem)
 
-    def _rollout(self, choice: Any, node: Any) -> Rollout:
-        prompt_length = sum(1 for token in node.masked_tokens if token == MASKED)
-        completion, logprobs = node.tokens[prompt_length:], node.logprobs[prompt_length:]
-        if len(completion) != len(logprobs) or any(logprob > 0 for logprob in logprobs):
-            # Atropos fills missing logprobs with 1.0, which is no logprob.
+    def _rollout(self, choice: Choice, prompt: tuple[int, ...]) -> Rollout:
+        completion, logprobs = choice.token_ids or (), choice.logprobs or ()
+        if not _has_logprobs(choice):
             raise NoTokens(f"{self._endpoint}: {len(completion)} tokens came without a logprob each")
-        text = choice.message.content or ""
-        sequence = TokenSequence(tuple(node.tokens[:prompt_length]), tuple(completion), tuple(logprobs))
-        read = read_completion(Choice(text, finish_reason=choice.finish_reason), self._config)
-        return Rollout(read, sequence, text)
+        return Rollout(read_completion(choice, self._config), TokenSequence(prompt, completion, logprobs), choice.text)
+
+
+def _choice(choice: Any, node: Any) -> Choice:
+    """A choice of Atropos' client with the tokens of its node."""
+    start = _prompt_length(node)
+    return Choice(
+        choice.message.content or "",
+        finish_reason=choice.finish_reason,
+        token_ids=tuple(node.tokens[start:]),
+        logprobs=tuple(node.logprobs[start:]),
+    )
+
+
+def _has_logprobs(choice: Choice) -> bool:
+    """Whether each token has its logprob; Atropos fills missing ones with 1.0, which is none."""
+    ids, logprobs = choice.token_ids or (), choice.logprobs or ()
+    return len(ids) == len(logprobs) and all(logprob <= 0 for logprob in logprobs)
+
+
+def _prompt_length(node: Any) -> int:
+    return sum(1 for token in node.masked_tokens if token == MASKED)
 
 
 def _innermost(error: BaseException) -> BaseException:
