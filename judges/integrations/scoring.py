@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -27,6 +28,9 @@ logger = logging.getLogger(__name__)
 
 REFUSED_AT_START = 8
 _MOST_WARNINGS = 100
+REFUSED = "refused"
+_REJECTION = re.compile(r": rejected( HTTP (?P<status>\d+))? after \d+ request")
+"""How an `EndpointError` of the judge's endpoint reads in the explanation of a judgment."""
 
 Request = Mapping[str, JSON]
 """A body of `POST /v1/score`."""
@@ -37,16 +41,36 @@ class Scored:
     """The result for one response.
 
     Attributes:
-        score: from 0 to 1; `None` if the judge failed or the row cannot be judged.
+        score: from 0 to 1; `None` if the judge failed, the completion is empty or the row cannot be judged.
         status: status of the judgment, or `refused` for a row that cannot be judged.
         explanation: the judge's reasons; without a score, what went wrong.
-        refusal: why no retry will help: the request or the judge's settings are wrong. Empty otherwise.
     """
 
     score: float | None
     status: str
     explanation: str = ""
-    refusal: str = ""
+
+    @property
+    def is_invalid(self) -> bool:
+        """Whether the completion is at fault: it is empty, and no judge was asked."""
+        return self.status == "invalid_completion"
+
+    @property
+    def is_failed(self) -> bool:
+        """Whether there is no score for a completion that has something to judge."""
+        return self.score is None and not self.is_invalid
+
+    @property
+    def refusal(self) -> str:
+        """Why no retry will help: the row cannot be judged, or the judge's endpoint refuses it. Empty otherwise."""
+        is_refusal = self.status == REFUSED or (self.is_failed and _REJECTION.search(self.explanation) is not None)
+        return self.explanation if is_refusal else ""
+
+    @property
+    def is_unauthorized(self) -> bool:
+        """Whether the judge's endpoint knows neither the key nor the model: every other request would end the same."""
+        found = _REJECTION.search(self.explanation) if self.is_failed else None
+        return found is not None and found["status"] in ("401", "403", "404")
 
 
 class RefusedError(ValueError):
@@ -119,9 +143,11 @@ class Scoring:
             count = len(responses) if isinstance(responses, Sequence) else 1
             results = await self._source.score(request)
         except RefusedError as error:
-            results = [Scored(None, "refused", str(error), refusal=str(error))] * count
+            results = [Scored(None, REFUSED, str(error))] * count
         refusal = next((result.refusal for result in results if result.refusal), "")
         if refusal:
+            if not self._is_proven and any(result.is_unauthorized for result in results):
+                raise SettingsError(f"the judge's endpoint refuses its requests: {refusal}")
             self._warn(refusal)
         else:
             self._is_proven = True

@@ -4,8 +4,9 @@
     trainer = GRPOTrainer(..., reward_funcs=judge_reward("http://127.0.0.1:8400"))
 
 The score of a failed judge, and of a row that cannot be judged, is `None`: TRL leaves the completion out of its group's
-mean and deviation. A judge that compares completions (`choice`, `arena_hard` without a baseline) needs `group_size`,
-which is the trainer's `num_generations`.
+mean and deviation. An empty completion is a wrong answer (`invalid_completion_score`), about which no judge is asked. A
+judge that compares completions (`choice`, `arena_hard` without a baseline) needs `group_size`, which is the trainer's
+`num_generations`.
 
 Source: TRL 1.16, the calling convention of its reward functions.
 """
@@ -53,6 +54,7 @@ def judge_reward(
     token: str | None = None,
     mount: str = "",
     group_size: int | None = None,
+    invalid_completion_score: float | None = 0.0,
     timeout_s: float = 150.0,
     name: str = "judge",
 ) -> RewardFunction:
@@ -65,6 +67,7 @@ def judge_reward(
         mount: the name of a judge at the server; empty for the judge at the root.
         group_size: the trainer's `num_generations`: compare the completions of a group with each other (choice,
             arena_hard). A group that is spread over several processes is gathered, and judged by one of them.
+        invalid_completion_score: the score of an empty completion; `None` leaves it out.
         timeout_s: seconds for one attempt at the server.
         name: the function's name, under which TRL logs it.
 
@@ -85,7 +88,7 @@ def judge_reward(
         else:
             results = [result for (result,) in await source.score([_alone(row) for row in rows])]
         _log(results, columns, name)
-        return [result.score for result in results]
+        return [invalid_completion_score if result.is_invalid else result.score for result in results]
 
     reward.__name__ = name
     reward.source = source  # type: ignore[attr-defined]  # for `close`
@@ -117,15 +120,15 @@ def _alone(row: Row) -> Request | RefusedError:
 
 
 def _log(results: Sequence[Scored], columns: Mapping[str, object], name: str) -> None:
-    """Log explanations, statuses and the share of failures through TRL, where it passes loggers."""
+    """Log explanations, statuses and the shares of failures and of empty completions, where TRL passes loggers."""
     extra, metric = columns.get("log_extra"), columns.get("log_metric")
     if callable(extra):
         extra(f"{name}_explanation", [result.explanation for result in results])
         extra(f"{name}_status", [result.status for result in results])
     if callable(metric) and results:
-        cast("Callable[[str, float], None]", metric)(
-            f"{name}_failed", sum(result.score is None for result in results) / len(results)
-        )
+        log = cast("Callable[[str, float], None]", metric)
+        log(f"{name}_failed", sum(result.is_failed for result in results) / len(results))
+        log(f"{name}_invalid", sum(result.is_invalid for result in results) / len(results))
 
 
 __all__ = ["COLUMNS", "RewardFunction", "close", "judge_reward"]

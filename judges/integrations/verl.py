@@ -39,7 +39,7 @@ _CELLS: tuple[Field, ...] = ("reference", "rubric", "aspects", "baseline", "cont
 _PROMPTS = ("question", "prompt")
 _OF_VERL = frozenset({"reward_router_address", "reward_model_tokenizer"})
 """Arguments that verl adds where it serves a reward model."""
-_SETTINGS = ("url", "judge", "token", "mount", "fallback_score", "timeout_s")
+_SETTINGS = ("url", "judge", "token", "mount", "fallback_score", "invalid_completion_score", "timeout_s")
 
 _SOURCES: dict[bytes, Scoring] = {}
 _SEEN = {"prompt": False}
@@ -57,6 +57,7 @@ async def compute_score(
     token: str | None = None,
     mount: str = "",
     fallback_score: float = 0.0,
+    invalid_completion_score: float = 0.0,
     timeout_s: float = 150.0,
     **further: object,
 ) -> dict[str, float]:
@@ -72,19 +73,21 @@ async def compute_score(
         judge: instead of `url`: the settings of a judge to run in this process, with the server's names.
         token: the server's bearer token.
         mount: the name of a judge at the server; empty for the judge at the root.
-        fallback_score: the score of a sample without one.
+        fallback_score: the score of a sample that the judge failed to score.
+        invalid_completion_score: the score of an empty response, about which no judge is asked.
         timeout_s: seconds for one attempt at the server.
         further: what verl adds; anything else is refused.
 
     Returns:
-        `score` (0 to 1, or the fallback) and `judge_failed` (0 or 1).
+        `score` (0 to 1, or what stands in for it), `judge_failed` and `invalid_completion` (0 or 1).
 
     Raises:
         SettingsError: a setting cannot work, or no row has a question.
     """
-    source = _source(url, judge, further, fallback_score, token=token, mount=mount, timeout_s=timeout_s)
+    numbers = (fallback_score, invalid_completion_score)
+    source = _source(url, judge, further, numbers, token=token, mount=mount, timeout_s=timeout_s)
     ((result,),) = await source.score([_request(solution_str, ground_truth, extra_info or {})])
-    return _reward(result, fallback_score)
+    return _reward(result, *numbers)
 
 
 def compute_score_sync(
@@ -98,13 +101,15 @@ def compute_score_sync(
     token: str | None = None,
     mount: str = "",
     fallback_score: float = 0.0,
+    invalid_completion_score: float = 0.0,
     timeout_s: float = 150.0,
     **further: object,
 ) -> dict[str, float]:
     """As `compute_score`, without `await`: for verl's reward manager `remote`."""
-    source = _source(url, judge, further, fallback_score, token=token, mount=mount, timeout_s=timeout_s)
+    numbers = (fallback_score, invalid_completion_score)
+    source = _source(url, judge, further, numbers, token=token, mount=mount, timeout_s=timeout_s)
     ((result,),) = source.score_sync([_request(solution_str, ground_truth, extra_info or {})])
-    return _reward(result, fallback_score)
+    return _reward(result, *numbers)
 
 
 async def close() -> None:
@@ -117,7 +122,7 @@ def _source(
     url: str | None,
     judge: Mapping[str, object] | None,
     further: Mapping[str, object],
-    fallback_score: float,
+    numbers: tuple[float, float],
     *,
     token: str | None,
     mount: str,
@@ -129,8 +134,8 @@ def _source(
             close_ones = difflib.get_close_matches(name, _SETTINGS, n=1, cutoff=0.6)
             hint = f", did you mean {close_ones[0]}?" if close_ones else f"; expected one of {', '.join(_SETTINGS)}"
             raise SettingsError(f"reward_kwargs.{name}: unknown setting{hint}")
-    if not math.isfinite(fallback_score):
-        raise SettingsError("reward_kwargs.fallback_score: expected a number; verl understands no NaN")
+    if not all(math.isfinite(number) for number in numbers):
+        raise SettingsError("reward_kwargs: fallback_score and invalid_completion_score are numbers; verl knows no NaN")
     if judge is None and url is None:
         url = DEFAULT_URL
     settings = None if judge is None else cast("Mapping[str, JSON]", plain(judge))
@@ -176,7 +181,10 @@ def _without_prompt(info: Mapping[str, object]) -> RefusedError:
     return RefusedError("extra_info: expected the question as text or messages in `question` or `prompt`")
 
 
-def _reward(result: Scored, fallback: float) -> dict[str, float]:
-    if result.score is None:
-        return {"score": fallback, "judge_failed": 1.0}
-    return {"score": result.score, "judge_failed": 0.0}
+def _reward(result: Scored, fallback: float, invalid: float) -> dict[str, float]:
+    score = (invalid if result.is_invalid else fallback) if result.score is None else result.score
+    return {
+        "score": score,
+        "judge_failed": float(result.is_failed),
+        "invalid_completion": float(result.is_invalid),
+    }

@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
 PLACE = Path(os.environ.get("TRAINER_ENVIRONMENTS", ROOT / ".trainers"))
 
 PATIENCE_S = 120.0
@@ -39,35 +40,38 @@ def place_of(trainer: str) -> Path:
     return place
 
 
-async def run(
-    trainer: str, program: str | Path, *arguments: object, launcher: tuple[str, ...] = (), **env: str
-) -> Ended:
-    """Run a program with a trainer's Python.
+async def run(trainer: str, program: str, *arguments: object, launcher: tuple[str, ...] = ()) -> Ended:
+    """Run a program that lies beside the tests of a trainer, with that trainer's Python.
 
     Args:
         trainer: its environment's name.
-        program: a file beside the tests of the trainer, or a path.
+        program: the file's name.
         arguments: text as it is, anything else as JSON.
         launcher: what comes before the program, such as `-m torch.distributed.run`.
-        env: further environment variables.
     """
     python = place_of(trainer) / "bin" / "python"
-    file = program if isinstance(program, Path) else Path(__file__).parent / trainer / program
-    given = [value if isinstance(value, str) else json.dumps(value) for value in arguments]
-    own = {"PYTHONPATH": str(ROOT), "PATH": f"{python.parent}:{os.environ['PATH']}", "HOME": os.environ["HOME"]}
-    offline = {
+    return await run_with(str(python), HERE / trainer / program, *arguments, launcher=launcher)
+
+
+async def run_with(executable: str, *arguments: object, launcher: tuple[str, ...] = ()) -> Ended:
+    """Run any program, without a network but the loopback, and not for longer than `PATIENCE_S`."""
+    given = [str(value) if isinstance(value, str | Path) else json.dumps(value) for value in arguments]
+    env = {
+        "HOME": os.environ["HOME"],
+        "PATH": f"{Path(executable).parent}:{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
         "HF_HUB_OFFLINE": "1",
         "WANDB_MODE": "disabled",
         "TOKENIZERS_PARALLELISM": "false",
         "OMP_NUM_THREADS": "1",
     }
     child = await asyncio.create_subprocess_exec(
-        str(python),
-        *(*launcher, str(file), *given),
+        executable,
+        *(*launcher, *given),
         stdout=-1,
         stderr=-1,
         cwd=ROOT,
-        env={**own, **offline, **env},
+        env=env,
         start_new_session=True,  # so that the processes of a launcher can be ended with it
     )
     try:

@@ -18,9 +18,9 @@ ROWS = [
     {"response": "FAIL", "truth": "text", "extra_info": {"question": "Who?"}},
 ]
 RIGHT = [
-    {"score": 1.0, "judge_failed": 0.0},
-    {"score": 0.0, "judge_failed": 0.0},
-    {"score": 0.0, "judge_failed": 1.0},
+    {"score": 1.0, "judge_failed": 0.0, "invalid_completion": 0.0},
+    {"score": 0.0, "judge_failed": 0.0, "invalid_completion": 0.0},
+    {"score": 0.0, "judge_failed": 1.0, "invalid_completion": 0.0},
 ]
 
 

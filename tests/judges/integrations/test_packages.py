@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 
@@ -44,8 +45,8 @@ print(asyncio.run(reward(["Q"], ["answer"])), asyncio.run(reward(["Q"], ["answer
 VERL = """
 import asyncio
 from judges.integrations.verl import compute_score, compute_score_sync
-print(asyncio.run(compute_score("d", "answer", "", {{"question": "Q"}}, url={url!r})))
-print(compute_score_sync("d", "answer", "", {{"question": "Q"}}, url={url!r}))
+one = asyncio.run(compute_score("d", "answer", "", {{"question": "Q"}}, url={url!r}))
+print(one["score"], compute_score_sync("d", "answer", "", {{"question": "Q"}}, url={url!r})["score"])
 """
 IN_PROCESS = """
 import asyncio
@@ -59,13 +60,11 @@ print(asyncio.run(reward(["Q"], ["answer"])))
     ("script", "printed"),
     [
         (TRL, "[0.75] [0.75]"),
-        (VERL, "{'score': 0.75, 'judge_failed': 0.0}\n{'score': 0.75, 'judge_failed': 0.0}"),
+        (VERL, "0.75 0.75"),
         (IN_PROCESS, "[0.75]"),
     ],
 )
 async def test_a_script_that_closes_nothing_ends_without_a_word(script: str, printed: str) -> None:
-    import asyncio
-
     async with running() as server:
         code = script.format(url=server.url, endpoint=server.judge.base_url)
         started = await asyncio.create_subprocess_exec(

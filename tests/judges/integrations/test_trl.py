@@ -45,7 +45,7 @@ async def test_failed_judge_has_the_score_none() -> None:
     assert scores == [1.0, 0.0, None, 1.0]
     assert reward.__name__ == "judge"
     assert extra["judge_status"] == ["ok", "ok", "unparsable", "ok"]
-    assert metrics == {"judge_failed": 0.25}
+    assert metrics == {"judge_failed": 0.25, "judge_invalid": 0.0}
     assert all("### Score Rubric\n\nIs it good?" in text for text in shown)
     assert sum("### Reference Response\n\none" in text for text in shown) == 1
     assert sum("### Instruction\n\nQuestion 0?" in text for text in shown) == 2
@@ -181,6 +181,18 @@ async def test_a_row_that_the_judge_refuses_has_no_score_and_the_others_have_the
         reward = judge_reward(server.url)
         assert await reward(["Q"] * 2, ["good"] * 2, rubric=rubrics) == [None, 1.0]
         await close(reward)
+
+
+async def test_an_empty_completion_is_a_wrong_answer_and_costs_no_call() -> None:
+    turn = [{"role": "assistant", "content": None}]
+    metrics: dict[str, float] = {}
+    async with running() as server:
+        reward = judge_reward(server.url)
+        scores = await reward(["Q"] * 2, ["", turn], log_metric=lambda name, value: metrics.update({name: value}))
+        await close(reward)
+    assert scores == [0.0, 0.0]
+    assert metrics == {"judge_failed": 0.0, "judge_invalid": 1.0}
+    assert server.judge.requests == []
 
 
 async def test_calls_of_tools_are_shown_to_the_judge() -> None:

@@ -17,8 +17,12 @@ from judges.llm.errors import SettingsError
 from tests.judges.server.running import asked, running
 from tests.scripted import Reply, ScriptedEndpoint, refusing
 
-KEYS = {"score", "judge_failed"}
+KEYS = {"score", "judge_failed", "invalid_completion"}
 ROW = {"question": "Why?"}
+
+
+def given(score: float, *, failed: float = 0.0, invalid: float = 0.0) -> dict[str, float]:
+    return {"score": score, "judge_failed": failed, "invalid_completion": invalid}
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +37,7 @@ async def test_row_gives_a_score_and_its_fields_reach_the_judge() -> None:
         info = {"question": "Why?", "rubric": "Is it good?", "index": 7}
         result = await compute_score("data", "Because.", "Since.", info, url=server.url, reward_router_address="h:1")
         (request,) = server.judge.bodies
-    assert result == {"score": 0.5, "judge_failed": 0.0}
+    assert result == given(0.5)
     for shown in ("Why?", "Is it good?", "Since.", "Because."):
         assert shown in asked(request)
 
@@ -42,7 +46,7 @@ async def test_row_gives_a_score_and_its_fields_reach_the_judge() -> None:
 async def test_a_failed_judge_has_the_same_keys(judge: str | Reply) -> None:
     async with running(judge=judge) as server:
         result = await compute_score("data", "A", None, ROW, url=server.url, fallback_score=0.25)
-    assert result == {"score": 0.25, "judge_failed": 1.0}
+    assert result == given(0.25, failed=1.0)
 
 
 async def test_a_row_that_is_refused_has_the_same_keys_after_one_that_was_judged() -> None:
@@ -50,7 +54,7 @@ async def test_a_row_that_is_refused_has_the_same_keys_after_one_that_was_judged
         await compute_score("data", "A", "B", ROW, url=server.url)
         wrong = {**ROW, "rubric": {"criteria": "C", "score99_description": "?"}}
         results = [await compute_score("data", "A", "B", wrong, url=server.url) for _ in range(REFUSED_AT_START + 1)]
-    assert results == [{"score": 0.0, "judge_failed": 1.0}] * len(results)
+    assert results == [given(0.0, failed=1.0)] * len(results)
 
 
 async def test_a_judge_that_refuses_all_rows_ends_the_training() -> None:
@@ -66,7 +70,7 @@ async def test_a_server_that_is_away_is_tried_again_and_has_the_same_keys(pauses
         result = await compute_score("data", "A", "B", ROW, url=url.removesuffix("/v1"))
     assert pauses == list(PAUSES_S)
     assert PAUSES_S[0] == 0.5
-    assert result == {"score": 0.0, "judge_failed": 1.0}
+    assert result == given(0.0, failed=1.0)
 
 
 async def test_judge_in_this_process_gives_scores() -> None:
@@ -75,9 +79,13 @@ async def test_judge_in_this_process_gives_scores() -> None:
         results = [await compute_score("data", f"A{each}", "R", ROW, judge=judge) for each in range(3)]
         assert len(endpoint.requests) == 3
         wrong = {**ROW, "rubric": {"criteria": "C", "score99_description": "?"}}
-        assert await compute_score("data", "A", "R", wrong, judge=judge) == {"score": 0.0, "judge_failed": 1.0}
+        assert await compute_score("data", "A", "R", wrong, judge=judge) == {
+            "score": 0.0,
+            "judge_failed": 1.0,
+            "invalid_completion": 0.0,
+        }
         await close()
-    assert results == [{"score": 1.0, "judge_failed": 0.0}] * 3
+    assert results == [given(1.0)] * 3
 
 
 @pytest.mark.parametrize(
@@ -90,7 +98,7 @@ async def test_judge_in_this_process_gives_scores() -> None:
         ({"judge": {"judge": "rubric"}, "url": "http://127.0.0.1:1"}, "either url"),
         ({"ulr": "http://127.0.0.1:1"}, "reward_kwargs.ulr: unknown setting, did you mean url"),
         ({"url": "127.0.0.1:8400"}, "url: expected"),
-        ({"url": "http://127.0.0.1:1", "fallback_score": float("nan")}, "fallback_score"),
+        ({"url": "http://127.0.0.1:1", "fallback_score": float("nan")}, "no NaN"),
     ],
 )
 @pytest.mark.parametrize("number", [1, 2])
@@ -113,8 +121,16 @@ async def test_a_row_without_a_question_is_never_judged(info: dict[str, Any] | N
     async with running() as server:
         with pytest.raises(SettingsError, match="expected the question"):
             await compute_score("data", "A", "B", info, url=server.url)
-        assert await compute_score("data", "A", "B", ROW, url=server.url) == {"score": 0.75, "judge_failed": 0.0}
-        assert await compute_score("data", "A", "B", info, url=server.url) == {"score": 0.0, "judge_failed": 1.0}
+        assert await compute_score("data", "A", "B", ROW, url=server.url) == {
+            "score": 0.75,
+            "judge_failed": 0.0,
+            "invalid_completion": 0.0,
+        }
+        assert await compute_score("data", "A", "B", info, url=server.url) == {
+            "score": 0.0,
+            "judge_failed": 1.0,
+            "invalid_completion": 0.0,
+        }
         assert len(server.judge.requests) == 1
 
 
@@ -143,7 +159,7 @@ async def test_missing_values_of_a_data_frame_are_left_out() -> None:
     async with running() as server:
         result = await compute_score("data", "A", np.float64("nan"), info, url=server.url)
         (request,) = server.judge.bodies
-    assert result == {"score": 0.75, "judge_failed": 0.0}
+    assert result == given(0.75)
     assert "### Reference Response" not in asked(request)
 
 
@@ -155,7 +171,7 @@ def test_the_synchronous_twin_gives_the_same_from_any_thread() -> None:
             )
             return [await compute_score("data", "a", "B", ROW, url=server.url), *await asyncio.gather(*calls)]
 
-    assert asyncio.run(whole()) == [{"score": 0.75, "judge_failed": 0.0}] * 4
+    assert asyncio.run(whole()) == [given(0.75)] * 4
 
 
 async def test_fields_as_a_data_frame_has_them() -> None:
@@ -169,9 +185,32 @@ async def test_fields_as_a_data_frame_has_them() -> None:
     async with running(judge="[FEEDBACK] fine [SCORE] 3") as server:
         result = await compute_score("data", "Because.", None, info, url=server.url)
         (request,) = server.judge.bodies
-    assert result == {"score": 0.5, "judge_failed": 0.0}
+    assert result == given(0.5)
     for shown in ("Why?", "Is it good?", "Bad.", "Since.", "Because."):
         assert shown in asked(request)
+
+
+@pytest.mark.parametrize(("status", "number"), [(401, 1), (403, 1), (404, 1), (400, REFUSED_AT_START)])
+@pytest.mark.parametrize("in_process", [True, False])
+async def test_a_judge_whose_endpoint_refuses_everything_ends_the_training(
+    status: int, number: int, in_process: bool
+) -> None:
+    """At the first sample, if it is the key or the model; a request that is too long may be a single one."""
+    async with running(judge=Reply(status=status, body={"error": {"message": "no"}})) as server:
+        judge = {"judge": "rubric", "judge_base_url": server.judge.base_url, "judge_model_name": "m"}
+        where: dict[str, Any] = {"judge": judge} if in_process else {"url": server.url}
+        for _ in range(number - 1):
+            assert (await compute_score("data", "A", "B", ROW, **where))["judge_failed"] == 1.0
+        with pytest.raises(SettingsError, match=f"rejected HTTP {status}"):
+            await compute_score("data", "A", "B", ROW, **where)
+        await close()
+
+
+async def test_an_empty_response_is_a_wrong_answer_and_costs_no_call() -> None:
+    async with running() as server:
+        result = await compute_score("data", " ", "B", ROW, url=server.url, invalid_completion_score=-1.0)
+    assert result == given(-1.0, invalid=1.0)
+    assert server.judge.requests == []
 
 
 async def test_aspects_of_a_row() -> None:
@@ -179,6 +218,6 @@ async def test_aspects_of_a_row() -> None:
         info = {"question": "Why?", "aspects": ["coherence", {"name": "brief", "definition": "Is it brief?"}]}
         result = await compute_score("data", "Because.", None, info, url=server.url)
         shown = [asked(body) for body in server.judge.bodies]
-    assert result == {"score": 1.0, "judge_failed": 0.0}
+    assert result == given(1.0)
     assert len(shown) == 2
     assert any("Is it brief?" in each for each in shown)
