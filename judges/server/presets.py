@@ -24,12 +24,14 @@ class Preset:
         judge_deadline: seconds for a call to the judge with its retries; less, so that the reason arrives.
         judge_timeout: seconds for one attempt of a call; less, so that one that hangs is repeated.
         on_failure: how NeMo Gym's `/verify` tells of a failed judge.
+        max_body_mb: the largest body; rollouts of NeMo Gym hold token ids and logprobs.
     """
 
     deadline: float
     judge_deadline: float
     judge_timeout: float
     on_failure: Literal["sidecar", "http"] = "sidecar"
+    max_body_mb: float = 8.0
 
     def values(self) -> dict[str, object]:
         """The settings; on SIGTERM, all requests in flight may end."""
@@ -39,16 +41,19 @@ class Preset:
             "judge_timeout": self.judge_timeout,
             "drain_timeout": self.deadline + 10.0,
             "on_failure": self.on_failure,
+            "max_body_mb": self.max_body_mb,
         }
 
 
 PRESETS: Mapping[Trainer, Preset] = {
-    "nemo_gym": Preset(deadline=900.0, judge_deadline=840.0, judge_timeout=300.0),  # its client has no limit
+    # its client has no limit
+    "nemo_gym": Preset(deadline=900.0, judge_deadline=840.0, judge_timeout=300.0, max_body_mb=64.0),
     "openrlhf": Preset(deadline=150.0, judge_deadline=140.0, judge_timeout=90.0),  # 180 s, 5 tries
     "slime": Preset(deadline=100.0, judge_deadline=90.0, judge_timeout=60.0),  # 120 s, 10 tries
     "verl": Preset(deadline=140.0, judge_deadline=130.0, judge_timeout=90.0),  # 150 s of `compute_score`
     "trl": Preset(deadline=140.0, judge_deadline=130.0, judge_timeout=90.0),  # 150 s of `judge_reward`
-    "verifiers": Preset(deadline=50.0, judge_deadline=45.0, judge_timeout=30.0, on_failure="http"),  # 60 s
+    # 60 s
+    "verifiers": Preset(deadline=50.0, judge_deadline=45.0, judge_timeout=30.0, on_failure="http", max_body_mb=64.0),
 }
 
 

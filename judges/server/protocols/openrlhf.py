@@ -2,7 +2,8 @@
 
 A missing reward would end its training run: for a failed judge the fallback is sent, flagged in
 `extra_logs.judge_failed`. So is a query in which the response cannot be told from the prompt. An empty response gets
-`invalid_completion_score`, flagged in `extra_logs.invalid_completion`, and costs no call.
+`invalid_completion_score`, flagged in `extra_logs.invalid_completion`, and costs no call. A server that is full answers
+with the flagged fallback, too: the client would give up after five seconds of refusals.
 
 Source: OpenRLHF 0.11, its remote reward model client.
 """
@@ -19,7 +20,8 @@ from judges.llm.wire import JSON
 from judges.server.answers import FailureAnswers, is_failed, is_invalid
 from judges.server.chat_tokens import plain_prompt, plain_response
 from judges.server.continuation import response_in
-from judges.server.items import Item, ResponseScore
+from judges.server.errors import RequestError
+from judges.server.items import Item, ResponseScore, failure
 from judges.server.protocols.base import Adapter, ProtocolReply, RequestBody
 from judges.server.protocols.native import rubric_of
 
@@ -64,14 +66,28 @@ class OpenRLHF(Adapter[RewardBody]):
         answers: FailureAnswers,
     ) -> ProtocolReply:
         """Rewards in the order of the queries."""
-        flat = [result for of_item in results for result in of_item]
-        rewards: list[JSON] = [answers.number(result) for result in flat]
-        logs: dict[str, JSON] = {
-            "judge_failed": [float(is_failed(result)) for result in flat],
-            "invalid_completion": [float(is_invalid(result)) for result in flat],
-        }
-        without = next((result.status for result in flat if result.failed), None)
-        return ProtocolReply({"rewards": rewards, "scores": rewards, "extra_logs": logs}, failed=without)
+        return _rewards([result for of_item in results for result in of_item], answers)
+
+    def refused(self, raw: Mapping[str, JSON], error: RequestError, answers: FailureAnswers) -> ProtocolReply:
+        """The flagged fallback if the server is full.
+
+        Raises:
+            RequestError: the request is wrong, or the server stops.
+        """
+        queries = raw.get("query")
+        if error.kind != "overloaded" or not isinstance(queries, list):
+            raise error
+        return _rewards([failure(error.message)] * len(queries), answers)
+
+
+def _rewards(results: Sequence[ResponseScore], answers: FailureAnswers) -> ProtocolReply:
+    rewards: list[JSON] = [answers.number(result) for result in results]
+    logs: dict[str, JSON] = {
+        "judge_failed": [float(is_failed(result)) for result in results],
+        "invalid_completion": [float(is_invalid(result)) for result in results],
+    }
+    without = next((result.status for result in results if result.failed), None)
+    return ProtocolReply({"rewards": rewards, "scores": rewards, "extra_logs": logs}, failed=without)
 
 
 def _item(query: str, prompt: str, label: object) -> Item:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -82,6 +83,28 @@ async def test_a_choices_letters_are_explained_in_the_order_of_the_caller(respon
     assert [results[number]["components"]["position"] for number, _ in seen] == [1.0, 2.0, 3.0]
     legend = ", ".join(f"{letter} is responses[{number}]" for letter, (number, _) in zip("ABC", seen, strict=True))
     assert winner["explanation"].startswith(f"In the judge's order {legend}.\n\n")
+
+
+async def test_choices_that_are_judged_together_are_each_told_in_their_own_order() -> None:
+    """Equal requests share a call; those that differ in their order, or in empty responses, do not mix up letters."""
+    meeting = Meeting(4)
+
+    async def met(request: Json, number: int) -> str:
+        await meeting.wait()
+        return best(request, number)
+
+    groups = [["BEST", "one"], ["one", "BEST"], ["", "one", "BEST"], ["one", "", "BEST"]]
+    async with running("--judge=choice", judge=met) as server:
+        bodies = [{"prompt": "Q", "responses": group} for group in groups]
+        answers = await asyncio.gather(*(server.post("/v1/score", body) for body in [*bodies, *bodies]))
+        asked_for = len(server.judge.requests)
+    assert asked_for == len(groups)
+    for group, answer in zip([*groups, *groups], answers, strict=True):
+        winner = answer.json["results"][group.index("BEST")]
+        legend, _, own = winner["explanation"].partition("\n\n")
+        assert winner["score"] == 1.0
+        assert f"{own[0]} is responses[{group.index('BEST')}]" in legend
+        assert winner["components"]["position"] == "AB".index(own[0]) + 1
 
 
 VERDICTS: dict[JudgeKind, str] = {

@@ -66,6 +66,8 @@ FIELDS = st.sampled_from(
         "output",
         "input",
         "verify_responses",
+        "judge_mount",
+        "label",
         "question",
     ]
 )

@@ -74,6 +74,22 @@ async def test_no_more_judgments_are_taken_than_allowed() -> None:
     assert (unready.status, ready.status) == (503, 200)
 
 
+async def test_a_full_server_answers_openrlhf_with_a_flagged_number() -> None:
+    """Its client gives up after five refusals, and the run ends."""
+    gate = Gate()
+    async with running("--max_pending=1", "--fallback_score=0.5", judge=gate) as server:
+        first = asyncio.create_task(server.post("/v1/score", ASK))
+        await server.judge.arrived(1)
+        full = await server.post("/get_reward", {**OPENRLHF, "query": ["QB"]})
+        wrong = await server.post("/get_reward", {**OPENRLHF, "prompts": []})
+        gate.opened.set()
+        await first
+        server.service.draining = True
+        stopping = await server.post("/get_reward", OPENRLHF)
+    assert (full.status, full.json) == (200, {"rewards": [0.5], "scores": [0.5], "extra_logs": logs(1.0)})
+    assert (wrong.status, stopping.status) == (422, 503)
+
+
 async def test_a_judgment_that_was_paid_for_is_cached(tmp_path: Path) -> None:
     async with running(f"--judge_cache={tmp_path / 'cache.sqlite'}", judge=VERDICT) as server:
         first = await server.post("/v1/score", ASK)
