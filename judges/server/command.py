@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import resource
 import signal
 import sys
 from collections.abc import AsyncIterator, Sequence
@@ -31,6 +32,7 @@ logger = logging.getLogger(__name__)
 
 PROGRAM = "python -m judges.server"
 BAD_INPUT = 2
+_OTHER_FILES = 256
 _GROUPS = {"judge": "judge", "server": "server", "run": "random choices"}
 
 
@@ -75,8 +77,18 @@ def _run(arguments: list[str]) -> int:
         settings.judges()  # report errors once, not by each worker
         return workers.supervise(settings, arguments)
     _log()
+    _allow_descriptors(settings)
     asyncio.run(_serve(loaded))
     return 0
+
+
+def _allow_descriptors(settings: RewardServerSettings) -> None:
+    """Raise this process's limit of open files, as far as the system allows, to what all connections may need."""
+    wanted = settings.max_connections + settings.judge_max_concurrency + _OTHER_FILES
+    allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
+    if allowed != resource.RLIM_INFINITY and allowed < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
 @asynccontextmanager

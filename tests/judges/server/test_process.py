@@ -116,3 +116,11 @@ def test_workers_share_the_port_and_end_together() -> None:
         assert all(isinstance(score, float) for score in scores)
         metrics = urllib.request.urlopen(f"{url}/metrics", timeout=PATIENCE_S).read().decode()
         assert 'judgegym_requests_total{code="200",judge="",protocol="native"} 20.0' in metrics
+
+
+@pytest.mark.skipif(not Path("/proc/self/limits").exists(), reason="there is no /proc")
+def test_all_connections_that_are_allowed_may_be_open() -> None:
+    with started("--offline", "--max_connections=700") as (process, _):
+        limits = Path(f"/proc/{process.pid}/limits").read_text()
+    soft = next(line for line in limits.splitlines() if line.startswith("Max open files")).split()[3]
+    assert int(soft) >= 700 + 256
