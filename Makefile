@@ -1,5 +1,6 @@
 # make evaluate   score the bundled sample against the embedded offline judge (ARGS='--limit 5' adds options)
 # make test       lint, formatting, types, import rules and tests (ARGS='-k tokenizer' adds options of pytest)
+# make soak       ten minutes of mixed traffic with faults, kills and full disks (ARGS='--minutes 2' shortens it)
 # make format     format, and fix what ruff can fix
 # make clean      remove the virtual environment and all caches; runs/ stays
 #
@@ -10,7 +11,7 @@ ARGS ?=
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: evaluate test format clean
+.PHONY: evaluate test soak format clean
 .DELETE_ON_ERROR:
 
 evaluate: $(STAMP)
@@ -22,6 +23,9 @@ test: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo --no-cache
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
+
+soak: $(STAMP)
+	@$(BIN)/python -m benchmarks.soak $(ARGS)
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix --exit-zero .

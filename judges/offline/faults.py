@@ -46,7 +46,7 @@ BROKEN: Mapping[str, str] = {
     "finish_error": 'finish reason "error", after a text that looks whole',
     "finish_abort": 'finish reason "abort", likewise',
     "choice_error": "an error object in the choice, likewise",
-    "no_finish": "no finish reason, likewise",
+    "no_finish": "no finish reason, likewise; not before an answer that has one",
     "empty": "no text",
     "blank": "white space",
     "null_content": "null for text",

@@ -8,9 +8,19 @@ PERMANENT = ("400", "401", "403", "404", "413", "422", "redirect")
 """The endpoint refuses the request: it is not sent again, and its row is listed as failed."""
 
 _STATUSES = ("408", "409", "429", "500", "502", "503", "504", "520", "529")
-_WITH_A_GROUP = ("fewer_choices", "duplicate_choices", "shuffled_choices")
+CHANGES_THE_REQUESTS = ("fewer_choices", "duplicate_choices")
+"""What is missing is asked for with another request, so that it is another sample where there are several."""
 
-_LATER = ("redirect", "finish_error", "finish_abort", "choice_error", "no_finish", "huge_body", *_WITH_A_GROUP)
+_LATER = (
+    "redirect",
+    "finish_error",
+    "finish_abort",
+    "choice_error",
+    "no_finish",
+    "huge_body",
+    "shuffled_choices",
+    *CHANGES_THE_REQUESTS,
+)
 TRANSIENT = (*_STATUSES, *NO_ANSWER, *(kind for kind in (*NO_COMPLETION, *BUSY, *BROKEN) if kind not in _LATER))
 """The request is sent again until it is answered: the results are those of an endpoint without faults."""
 

@@ -1,0 +1,1 @@
+"""Long forms of `tests/faults`: mixed traffic with all faults, random kills, full disks, endpoints that are away."""
