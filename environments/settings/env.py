@@ -116,7 +116,7 @@ class EnvConfig(CompletionSettings, RunSettings, RolloutSettings, TrainerSetting
     Settings that Atropos also has keep its names, and its defaults but for the exceptions in the test of this module.
     """
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
     @property
     def policy_is_judge(self) -> bool:

@@ -22,7 +22,7 @@ _HOSTED = "https://api.openai.com/v1"
 class ReplicaSettings(BaseModel):
     """One of several servers of the same policy."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
     base_url: str
     model_name: str | None = None
@@ -37,7 +37,7 @@ class ReplicaSettings(BaseModel):
 class PolicySettings(BaseModel):
     """The policy's endpoint. Settings that Atropos' `APIServerConfig` also has keep its names."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
     help_group: ClassVar[str] = "policy"
 
     model_name: str = setting("gpt-4.1", "Ask for this model at the policy's endpoint.", common=True)

@@ -33,7 +33,7 @@ from judges.llm.usage import Prices
 class ModelSettings(BaseModel):
     """The settings of one model."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
     name: str = Field(min_length=1, description="Call the model by this unique name in tables and metrics.")
     model_name: str | None = setting(None, "Ask for this model at the endpoint; if unset, for name.")

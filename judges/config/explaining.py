@@ -14,6 +14,8 @@ from judges.config.structure import declared_settings, section_of
 from judges.llm.urls import without_credentials
 
 _LONGEST_VALUE = 100
+_ALTERNATIVE = re.compile(r"int|float|str|bool|none|constrained-\w+|[\w-]+\[.*\]", re.DOTALL)
+"""The names that pydantic puts into the place of an error for each alternative of a type."""
 
 
 def explain_flag(settings_type: type[BaseModel], message: str, argv: Sequence[str]) -> str:
@@ -37,21 +39,44 @@ def explain_flag(settings_type: type[BaseModel], message: str, argv: Sequence[st
     return f"command line: unknown flag --{name}{known}{suggestion(settings_type, name)}; --help_all lists all"
 
 
-def explain_value(settings_type: type[BaseModel], error: ErrorDetails, origins: Mapping[str, str]) -> str:
-    """The message for one validation error, in one line."""
-    parts = [str(part) for part in error["loc"]]
-    name = ".".join(parts)
+def explain_values(
+    settings_type: type[BaseModel], errors: Sequence[ErrorDetails], origins: Mapping[str, str]
+) -> list[str]:
+    """The messages for validation errors, a line for each setting: what a value may be in several ways is one."""
+    by_place: dict[tuple[str, ...], list[ErrorDetails]] = {}
+    for error in errors:
+        by_place.setdefault(place_of(error), []).append(error)
+    return [_explain(settings_type, place, wrong, origins) for place, wrong in by_place.items()]
+
+
+def place_of(error: ErrorDetails) -> tuple[str, ...]:
+    """Where an error is, by names and positions; without pydantic's names of the alternatives of a type."""
+    return tuple(str(part) for part in error["loc"] if not _ALTERNATIVE.fullmatch(str(part)))
+
+
+def _explain(
+    settings_type: type[BaseModel], parts: Sequence[str], errors: Sequence[ErrorDetails], origins: Mapping[str, str]
+) -> str:
+    """The message for what is wrong with one setting, in one line."""
+    error, name = errors[0], ".".join(parts)
     prefixes = (".".join(parts[:end]) for end in range(len(parts), 0, -1))
     given = next((prefix for prefix in prefixes if prefix in origins), name)
     origin = f" ({origins[given]})" if given in origins else ""
     if error["type"] == "extra_forbidden":
         return f"{name}{origin}: unknown setting{suggestion(settings_type, name)}"
-    message = error["msg"].removeprefix("Value error, ")
-    message = message[:1].lower() + message[1:]
+    first, *others = dict.fromkeys(_in_words(wrong["msg"]) for wrong in errors)
+    message = ", or ".join([first, *(other.removeprefix("expected ") for other in others)])
     harmless = isinstance(error["input"], int | float | None) or _may_be_shown(settings_type, parts)
     if error["type"] in ("missing", "value_error") or not harmless:
         return f"--{name}{origin}: {message}"
     return f"--{name}{origin}: {message}, got {_received(error['input'])}"
+
+
+def _in_words(message: str) -> str:
+    """What pydantic says is wrong, in the words of the other messages."""
+    message = re.sub(r", unable to parse .*", "", message.removeprefix("Value error, "))
+    message = re.sub(r"^Input should be ", "expected ", message)
+    return message[:1].lower() + message[1:]
 
 
 def suggestion(settings_type: type[BaseModel], name: str) -> str:

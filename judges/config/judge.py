@@ -25,7 +25,7 @@ VOTE_TEMPERATURE = 0.7
 """Default temperature where several votes make one verdict; at 0 all votes would be the same answer."""
 
 
-class JudgeSettings(BaseModel, extra="forbid"):
+class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False):
     """Settings that every judge has: endpoint, sampling, prompt and self-critique. An unknown setting is an error.
 
     Each judge's package subclasses it with that judge's own settings; environments and the reward server inherit those.
@@ -182,16 +182,32 @@ def api_key(
         setting: the setting that names the variable, for the message.
 
     Raises:
-        SettingsError: the host is not loopback and there is no key.
+        SettingsError: the host is not loopback and there is no key; or a key cannot be sent in a header.
     """
     if given is not None and given.get_secret_value():
-        return given
+        return SecretStr(_sendable(given.get_secret_value(), f"{setting.removesuffix('_env')}: the key"))
     key = os.environ.get(variable) if variable_is_meant else None
     if key:
-        return SecretStr(key)
+        return SecretStr(_sendable(key, f"{setting}: the key in the environment variable {variable}"))
     if all(is_loopback(url) for url in split_urls(urls)):
         return None
     hosts = ", ".join(sorted({urlsplit(url).hostname or "" for url in split_urls(urls)}))
     if not variable_is_meant:
         raise SettingsError(f"{setting}: {hosts} needs an API key; name the environment variable that holds it")
     raise SettingsError(f"{setting}: {hosts} needs an API key, and the environment variable {variable} is not set")
+
+
+def _sendable(key: str, what: str) -> str:
+    """The key without the white space around it, which a file or a copied line leaves.
+
+    Raises:
+        SettingsError: another character of it cannot be sent in a header; the message does not show the key.
+    """
+    key = key.strip()
+    wrong = next((character for character in key if not "!" <= character <= "~"), None)
+    if wrong is not None:
+        name = {"\n": "a line break", "\r": "a line break", " ": "a space"}.get(wrong, f"the character {wrong!r}")
+        raise SettingsError(
+            f"{what} holds {name} at place {key.index(wrong) + 1} of {len(key)}; no header can hold that"
+        )
+    return key

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from judges.config.explaining import place_of
 from judges.llm.errors import SettingsError
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
@@ -34,5 +35,5 @@ def settings_from_keywords(model: type[ModelT], values: Mapping[str, object], *,
     except ValidationError as error:
         first = error.errors()[0]
         message = first["msg"].removeprefix("Value error, ")
-        place = ".".join(str(part) for part in first["loc"])
+        place = ".".join(place_of(first))
         raise SettingsError(f"{prefix}{place}: {message[:1].lower()}{message[1:]}") from None

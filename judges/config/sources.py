@@ -15,7 +15,7 @@ from typing import Annotated, Generic, Literal, TypeVar
 from pydantic import BaseModel, BeforeValidator, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from judges.config.explaining import explain_value
+from judges.config.explaining import explain_values
 from judges.config.reading import ENV_PREFIX, SettingsSource, read_sources
 from judges.config.structure import DeclaredSetting, Values, declared_settings, names_given, section_of, value_of
 from judges.llm.errors import SettingsError
@@ -37,7 +37,12 @@ class SourcedSettings(BaseSettings):
     """Base of all settings. The sources of pydantic-settings are switched off, because `load` reads them itself."""
 
     model_config = SettingsConfigDict(
-        env_prefix=ENV_PREFIX, env_nested_delimiter="__", extra="forbid", cli_hide_none_type=True, cli_avoid_json=True
+        env_prefix=ENV_PREFIX,
+        env_nested_delimiter="__",
+        extra="forbid",
+        allow_inf_nan=False,
+        cli_hide_none_type=True,
+        cli_avoid_json=True,
     )
 
     config: Path | None = None
@@ -138,8 +143,7 @@ def load(
     try:
         settings = settings_type(**_with_sections(settings_type, merged))
     except ValidationError as error:
-        explained = [explain_value(settings_type, details, origins) for details in error.errors()]
-        raise SettingsError("\n".join(explained)) from None
+        raise SettingsError("\n".join(explain_values(settings_type, error.errors(), origins))) from None
     return LoadedSettings(settings, origins)
 
 

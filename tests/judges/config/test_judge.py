@@ -248,3 +248,42 @@ def test_the_built_in_prompt_of_a_rubric_judge_depends_on_scale_and_format() -> 
         for given in ({}, {"scale_max": 10}, {"output_format": "result"}, {"samples_per_item": 3})
     }
     assert len(digests) == 3
+
+
+# --------------------------------------------------------------------------------------------------- keys in headers
+
+
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        ("sk-secret\nAuthorization: x", "a line break at place 10 of 26"),
+        ("sk-secret key", "a space at place 10 of 13"),
+        ("sk-sécret", "the character 'é' at place 5 of 9"),
+    ],
+)
+@pytest.mark.parametrize("from_variable", [False, True])
+def test_key_that_no_header_can_hold_is_refused_when_settings_are_read_and_not_shown(
+    key: str, words: str, from_variable: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_KEY", key)
+    settings = JudgeSettings(judge_api_key_env="MY_KEY", **({} if from_variable else {"judge_api_key": SecretStr(key)}))
+    with pytest.raises(SettingsError) as refused:
+        settings.chat_settings()
+    message = str(refused.value)
+    where = (
+        "--env.judge_api_key_env: the key in the environment variable MY_KEY"
+        if from_variable
+        else "--env.judge_api_key: the key"
+    )
+    assert message == f"{where} holds {words}; no header can hold that"
+    assert "sk-" not in message
+
+
+def test_white_space_around_a_key_is_left_out() -> None:
+    (endpoint,) = JudgeSettings(judge_api_key=SecretStr(" sk-1\n")).chat_settings().endpoints
+    assert endpoint.api_key is not None and endpoint.api_key.get_secret_value() == "sk-1"
+
+
+def test_yaml_infinity_is_refused() -> None:
+    with pytest.raises(ValidationError, match="finite number"):
+        JudgeSettings(judge_temperature=float("inf"))
