@@ -13,9 +13,9 @@ from environments.settings import EnvConfig
 from judges import prompts
 from judges.core.judgment import CallRun, Judgment, Status
 from judges.llm.client import ChatClient
-from judges.llm.errors import EndpointError, FailureKind
+from judges.llm.errors import EndpointError
 from judges.llm.usage import Usage
-from judges.llm.wire import Choice, Message
+from judges.llm.wire import CUT_OFF, REFUSALS, Choice, Message
 from judges.parsing import thinking
 from judges.parsing.thinking import ThinkingFault
 
@@ -32,7 +32,7 @@ class Completion:
         answer: the text to judge: what follows the thinking, or the whole text.
         thinking: the thinking, from the text or from a field of its own; empty if there is none.
         thinking_fault: what is wrong with the thinking; `None` if it is valid or was not asked for.
-        finish_reason: the endpoint's; `None` for an answer from a file.
+        finish_reason: as in `Choice`; `None` for an answer from a file.
         short: the answer is shorter than `min_response_length`, after all retries.
     """
 
@@ -48,12 +48,23 @@ class Completion:
         return self.thinking_fault is None
 
     @property
+    def refused(self) -> bool:
+        """Return whether the policy, or a filter of its endpoint, refused to answer."""
+        return self.finish_reason in REFUSALS
+
+    @property
+    def unjudgeable(self) -> str | None:
+        """Return why no judge may be asked, or `None`: the policy refused, or its thinking is malformed."""
+        return "the policy refused to answer" if self.refused else self.thinking_fault
+
+    @property
     def unreadable(self) -> str | None:
         """Return why no verdict may be read in it, or `None`.
 
-        The reasons are malformed thinking, and a text that was cut off: it may end in a verdict that it only quotes.
+        The reasons are malformed thinking, a refusal, and a text that was cut off: it may end in a verdict that it only
+        quotes.
         """
-        return "cut off" if self.finish_reason == "length" else self.thinking_fault
+        return "cut off" if self.finish_reason == CUT_OFF else self.unjudgeable
 
 
 def system_text(config: EnvConfig, built_in: Literal["thinking_assistant", "thinking_judge"]) -> str:
@@ -76,7 +87,8 @@ def system_messages(config: EnvConfig) -> list[Message]:
 def read_completion(choice: Choice, config: EnvConfig) -> Completion:
     """Split a choice into thinking and answer.
 
-    A refusal's text is an answer. Reasoning that the endpoint returns in a field of its own is valid thinking.
+    The answer of a refusal without content is the refusal's text. Reasoning that the endpoint returns in a field of its
+    own is valid thinking.
     """
     text = choice.text or choice.refusal or ""
     answer, thought, fault = text.strip() if config.thinking_mode else text, choice.reasoning or "", None
@@ -98,15 +110,15 @@ class Policy:
         self.config = config
 
     async def complete(self, conversation: Conversation) -> tuple[Completion, CallRun]:
-        """Ask for one completion; ask again, up to `max_retries` times, if its answer is too short.
+        """Ask for one completion; ask again, up to `short_answer_retries` times, if its answer is too short.
 
-        Keep a short answer if a retry fails. If all answers of the endpoint are empty, the policy's answer is empty.
+        Keep a short answer if asking again fails. An answer that was cut off or refused is not asked for again.
 
         Raises:
             EndpointError: the policy never answered.
         """
         config, runs, kept = self.config, list[CallRun](), None
-        while len(runs) <= config.max_retries and (kept is None or kept.short):
+        while len(runs) <= config.short_answer_retries and (kept is None or _may_be_a_fault(kept)):
             try:
                 answer = await self.client.chat(
                     conversation,
@@ -117,14 +129,17 @@ class Policy:
                 )
             except EndpointError as error:
                 runs.append(CallRun(attempts=error.attempts, usage=error.usage))
-                if kept is None and error.kind is not FailureKind.EMPTY:
+                if kept is None:
                     raise
-                kept = kept or read_completion(Choice(""), config)
                 break
             runs.append(CallRun(answer.latency_s, answer.attempts, answer.cached, answer.usage))
             kept = read_completion(answer.choices[0], config)
         assert kept is not None  # the loop runs at least once, and ends with an answer or an error
         return kept, runs[0] if len(runs) == 1 else _sum(runs)
+
+
+def _may_be_a_fault(completion: Completion) -> bool:
+    return completion.short and not completion.refused and completion.finish_reason != CUT_OFF
 
 
 def _sum(runs: Sequence[CallRun]) -> CallRun:
@@ -142,13 +157,13 @@ async def judge_completions(
 ) -> Judgment[DetailT]:
     """Judge completions, after a check of their format; no other code checks it.
 
-    Malformed thinking makes the completions invalid, and the judge is not asked. If the policy is the judge, no verdict
-    is read in a completion with malformed thinking or in one that was cut off: `judge` gets it with an empty answer.
+    Malformed thinking or a refusal makes the completions invalid, and the judge is not asked. If the policy is the
+    judge, no verdict is read in such a completion or in one that was cut off: `judge` gets it with an empty answer.
     """
     if policy_is_judge:
         shown = [replace(text, answer="") if text.unreadable else text for text in completions]
         return await judge(task, shown)
     for completion in completions:
-        if completion.thinking_fault is not None:
-            return Judgment(None, Status.INVALID_COMPLETION, explanation=completion.thinking_fault)
+        if completion.unjudgeable is not None:
+            return Judgment(None, Status.INVALID_COMPLETION, explanation=completion.unjudgeable)
     return await judge(task, completions)

@@ -90,7 +90,7 @@ class ChatSource:
         for number, choice in enumerate(answer.choices):
             text = assistant_text(choice)
             if sequences is None:
-                sequence = self._retokenizer.sequence(conversation, text, stopped=really_stopped(choice.finish_reason))
+                sequence = self._retokenizer.sequence(conversation, text, stopped=choice.state == "whole")
             else:
                 sequence = sequences[number]
             rollouts.append(Rollout(read_completion(choice, self._config), sequence, text))
@@ -145,8 +145,3 @@ def assistant_text(choice: Choice) -> str:
     if choice.reasoning is None:
         return choice.text
     return f"<think>\n{choice.reasoning.strip()}\n</think>\n\n{choice.text}"
-
-
-def really_stopped(finish_reason: str | None) -> bool:
-    """Return whether the model ended its turn by itself; assume so if the endpoint gives no finish reason."""
-    return finish_reason in (None, "stop", "eos", "end_turn")

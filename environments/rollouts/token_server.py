@@ -21,8 +21,8 @@ from environments.settings import EnvConfig, PolicySettings
 from judges.core.judgment import CallRun
 from judges.llm.errors import EndpointError, FailureKind
 from judges.llm.ledger import OpenCall, note_sent
+from judges.llm.outcome import kind_of_exception, kind_of_status
 from judges.llm.replicas import Replica
-from judges.llm.retry import classify_exception, classify_status
 from judges.llm.types import ChatAnswer
 from judges.llm.usage import Usage
 from judges.llm.wire import JSON, Choice
@@ -86,7 +86,7 @@ class TokenServer:
             nodes = managed.get_state()["nodes"]
         if len(answer.choices) != n:
             problem = f"{len(answer.choices)} completions where {n} were asked for"
-            raise EndpointError(FailureKind.MALFORMED, endpoint=self._endpoint, answer=problem)
+            raise EndpointError(FailureKind.BROKEN, endpoint=self._endpoint, answer=problem)
         choices = [_choice(choice, node) for choice, node in zip(answer.choices, nodes, strict=True)]
         prompt = tuple(nodes[0].tokens[: _prompt_length(nodes[0])])
         seconds = time.monotonic() - started
@@ -95,7 +95,7 @@ class TokenServer:
     def _failure(self, error: BaseException) -> EndpointError:
         """Convert a failure of Atropos' client."""
         status = error.status if isinstance(error, aiohttp.ClientResponseError) else None
-        kind = classify_exception(error) if status is None else classify_status(status)
+        kind = kind_of_exception(error) if status is None else kind_of_status(status)
         problem = self._replica.redact(f"none ({error or type(error).__name__})")
         return EndpointError(kind, endpoint=self._endpoint, status=status, answer=problem)
 

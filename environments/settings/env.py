@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
 from typing_extensions import Self
 
 from environments.settings.reasoning import ReasoningEffort
 from environments.settings.training import RolloutSettings, TrainerSettings
 from environments.settings.verbs import EVALUATE, EVALUATIONS, Verb
 from judges.config.fields import operational, setting
-from judges.config.judge import JudgeSettings
+from judges.config.judge import MAX_RETRIES, JudgeSettings
 
 
 class CompletionSettings(BaseModel):
-    """How the policy is prompted and sampled, and when its call is retried."""
+    """How the policy is prompted and sampled, and when a call is retried."""
 
     help_group: ClassVar[str] = "policy"
 
@@ -53,13 +53,31 @@ class CompletionSettings(BaseModel):
         ge=0,
     )
     min_response_length: int = setting(
-        10, "Retry a completion with fewer characters, which is usually a fault of the endpoint.", ge=0
+        10, "Ask again for a completion with fewer characters, which is usually a fault of the endpoint.", ge=0
+    )
+    short_answer_retries: int = operational(
+        3,
+        "Ask again at most this many times for a completion that is shorter than min_response_length.",
+        verbs=EVALUATIONS,
+        ge=0,
     )
     max_retries: int = operational(
-        3, "Retry a policy call that failed or returned too short an answer at most this many times.", ge=0
+        MAX_RETRIES,
+        "Retry a failed call to policy or judge at most this many times; waiting for an endpoint that is busy or away "
+        "is no retry. judge_max_retries overrides it for the judge.",
+        ge=0,
+    )
+    policy_deadline: float = operational(
+        3600.0,
+        "Stop retrying a policy call this many seconds after its first attempt; the call then fails. Time in which the "
+        "policy is away does not count.",
+        gt=0,
     )
     retry_delay: float = operational(
-        1.0, "Wait at most this many seconds before the first retry; the limit doubles with each retry.", ge=0
+        1.0,
+        "Wait at most this many seconds before the first retry of a call to policy or judge; the limit doubles with "
+        "each retry, up to a minute.",
+        ge=0,
     )
 
 
@@ -117,6 +135,14 @@ class EnvConfig(CompletionSettings, RunSettings, RolloutSettings, TrainerSetting
     """
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    @model_validator(mode="after")
+    def _max_retries_is_the_judges_too(self) -> Self:
+        given = self.model_fields_set
+        if "max_retries" in given and "judge_max_retries" not in given:
+            self.judge_max_retries = self.max_retries
+            given.discard("judge_max_retries")  # not set by the user, so a later change of max_retries reaches it
+        return self
 
     @property
     def policy_is_judge(self) -> bool:

@@ -58,9 +58,6 @@ class PolicySettings(BaseModel):
         "and api_key. In YAML a list under `openai` does the same.",
     )
     timeout: float = operational(1200.0, "Stop one attempt of a policy call after this many seconds.", gt=0)
-    deadline: float = operational(
-        3600.0, "Stop retrying a policy call this many seconds after its first attempt.", gt=0
-    )
     num_max_requests_at_once: int = operational(
         512, "Send the policy at most this many requests at once in training.", verbs=ROLLOUTS, ge=1
     )
@@ -122,7 +119,8 @@ class PolicySettings(BaseModel):
             endpoints=self.endpoints(),
             extra_body={**reasoning, **self.extra_body},
             timeout_s=self.timeout,
-            deadline_s=self.deadline,
+            deadline_s=config.policy_deadline,
+            away_deadline_s=config.endpoint_away_deadline,
             max_retries=config.max_retries,
             retry_delay_s=config.retry_delay,
             max_concurrency=max_concurrency,
@@ -130,6 +128,8 @@ class PolicySettings(BaseModel):
             tokens_per_minute=self.tokens_per_minute,
             n_is_ignored=self.n_kwarg_is_ignored,
             prices=Prices(self.price_input, self.price_output),
+            title="the policy",
+            section="env.",
         )
 
     def endpoints(self) -> tuple[Endpoint, ...]:

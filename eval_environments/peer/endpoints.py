@@ -110,10 +110,13 @@ class ModelSettings(BaseModel):
             extra_body=self.extra_body,
             timeout_s=config.judge_timeout,
             deadline_s=config.judge_deadline,
+            away_deadline_s=config.endpoint_away_deadline,
             max_retries=config.judge_max_retries,
             retry_delay_s=config.retry_delay,
             max_concurrency=self.max_concurrency,
             prices=self.prices,
+            title=f"the model {self.name!r}",
+            section="env.",
         )
 
 

@@ -21,6 +21,8 @@ from judges.llm.usage import Prices
 
 logger = logging.getLogger(__name__)
 
+MAX_RETRIES = 100
+"""Default of the second limit of a call, which its deadline normally ends."""
 VOTE_TEMPERATURE = 0.7
 """Default temperature where several votes make one verdict; at 0 all votes would be the same answer."""
 
@@ -56,10 +58,25 @@ class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False):
         ge=0,
     )
     judge_max_tokens: int = setting(4096, "Limit the judge's answer to this many tokens; 0 sends no limit.", ge=0)
-    judge_max_retries: int = operational(3, "Retry a failed judge call at most this many times.", ge=0)
+    judge_max_retries: int = operational(
+        MAX_RETRIES,
+        "Retry a failed judge call at most this many times; waiting for a judge that is busy or away is no retry.",
+        ge=0,
+    )
     judge_timeout: float = operational(300.0, "Stop one attempt of a judge call after this many seconds.", gt=0)
     judge_deadline: float = operational(
-        900.0, "Stop retrying a judge call this many seconds after its first attempt; the call then fails.", gt=0
+        900.0,
+        "Stop retrying a judge call this many seconds after its first attempt; the call then fails. Time in which the "
+        "judge is away does not count.",
+        gt=0,
+    )
+    endpoint_away_deadline: float = operational(
+        600.0,
+        "Wait at most this many seconds for an endpoint, judge or policy, that refuses connections; its calls then "
+        "fail.",
+        ge=0,
+        common=True,
+        group="run",
     )
     judge_max_concurrency: int = operational(
         256, "Send the judge at most this many requests at once; the limit is halved while it answers 429 or 503.", ge=1
@@ -156,6 +173,7 @@ class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False):
             extra_body=self.judge_extra_body,
             timeout_s=self.judge_timeout,
             deadline_s=self.judge_deadline,
+            away_deadline_s=self.endpoint_away_deadline,
             max_retries=self.judge_max_retries,
             retry_delay_s=retry_delay,
             max_concurrency=self.judge_max_concurrency,
@@ -163,6 +181,8 @@ class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False):
             tokens_per_minute=self.judge_tokens_per_minute,
             prices=Prices(self.judge_price_input, self.judge_price_output),
             identity=identity,
+            title="the judge",
+            section=section,
         )
 
 

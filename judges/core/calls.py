@@ -88,7 +88,7 @@ async def ask_choice(
     @cache  # `keep` below needs the verdict, too
     def verdict(choice: Choice) -> ValueT | NoVerdict:
         # An answer that was cut off, by the length limit or by a filter, may end with a verdict that it only quotes.
-        value = None if choice.state in ("length", "refusal") else read(choice)
+        value = None if choice.state != "whole" else read(choice)
         return NoVerdict(_why_no_verdict(choice)) if value is None else value
 
     try:
@@ -128,8 +128,8 @@ def failed_judgment(
 
 
 def _why_no_verdict(choice: Choice) -> str:
-    if choice.state == "refusal":
+    if choice.state == "refused":
         return f"the judge refused: {choice.refusal or 'content filter'}"
-    if choice.state == "length":
+    if choice.state == "cut_off":
         return "the judge's text was cut off at its longest length before a verdict"
     return "no verdict could be read in the judge's text"

@@ -1,7 +1,8 @@
 """The judgment cache: answers of a model in an SQLite file, shared by runs and processes.
 
 The key covers everything that shapes an answer. Failures are not stored, and answers without a verdict neither (the
-judge decides), since asking again may give one. The file is in WAL mode.
+judge decides), since asking again may give one. What cannot be read or used is a miss, and is replaced. The file is in
+WAL mode.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import sqlite3
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 from judges.llm import completion, wire
@@ -64,6 +66,19 @@ def _use_wal(database: sqlite3.Connection) -> None:
             time.sleep(_LOCK_POLL_S)
 
 
+@dataclass(frozen=True, slots=True)
+class CacheRow:
+    """What is stored under a key: nothing, a choice, or something that is no choice.
+
+    Attributes:
+        choice: `None` if there is none, or if it cannot be read.
+        stored: what is stored, as it is; `None` if there is nothing.
+    """
+
+    choice: Choice | None = None
+    stored: object = None
+
+
 class JudgmentCache:
     """Answers by key.
 
@@ -93,18 +108,24 @@ class JudgmentCache:
         database.execute(_SCHEMA)
         return database
 
-    async def get(self, key: str) -> Choice | None:
-        """The answer stored under `key`; `None` if there is none, or if reading fails, which is logged once."""
+    async def get(self, key: str) -> CacheRow:
+        """What is stored under `key`. If reading fails, that is logged once, and nothing is."""
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, self._get, key)
         except sqlite3.Error as error:
             self._failed(error)
-            return None
+            return CacheRow()
 
-    async def put(self, key: str, choice: Choice) -> None:
-        """Store an answer. The first one stays, so that all processes read the same one."""
+    async def put(self, key: str, choice: Choice, *, instead_of: CacheRow) -> None:
+        """Store an answer, unless another process has stored one since: the first one stays, so that all read the same.
+
+        Args:
+            key: the request's key.
+            choice: the answer.
+            instead_of: what was stored when the answer was asked for; if that was unusable, it is replaced.
+        """
         try:
-            await asyncio.get_running_loop().run_in_executor(self._thread, self._put, key, choice)
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._put, key, choice, instead_of.stored)
         except sqlite3.Error as error:  # a full disk must not lose the answer that was just paid for
             self._failed(error)
 
@@ -118,10 +139,21 @@ class JudgmentCache:
         self._thread.submit(self._database.close).result()
         self._thread.shutdown()
 
-    def _get(self, key: str) -> Choice | None:
+    def _get(self, key: str) -> CacheRow:
         row = self._database.execute("SELECT answer FROM answers WHERE key = ?", (key,)).fetchone()
-        return None if row is None else completion.choice_from_json(wire.loads(row[0]))
+        if row is None:
+            return CacheRow()
+        stored: object = row[0]
+        try:
+            choice = completion.choice_from_json(wire.loads(stored)) if isinstance(stored, bytes | str) else None
+        except ValueError:
+            choice = None
+        return CacheRow(choice, stored)
 
-    def _put(self, key: str, choice: Choice) -> None:
+    def _put(self, key: str, choice: Choice, replaced: object) -> None:
         answer = wire.dumps(completion.choice_to_json(choice))
-        self._database.execute("INSERT OR IGNORE INTO answers VALUES (?, ?)", (key, answer))
+        if replaced is None:
+            self._database.execute("INSERT OR IGNORE INTO answers VALUES (?, ?)", (key, answer))
+        else:
+            change = "UPDATE answers SET answer = ? WHERE key = ? AND answer = ?"
+            self._database.execute(change, (answer, key, replaced))

@@ -1,7 +1,7 @@
 """The chat client: OpenAI-compatible `/chat/completions`, for judges and policies alike.
 
 One HTTP session, one encoder, one HTTP retry layer and one concurrency limit for each client. A call returns an answer
-or raises `EndpointError`. The caller decides what a refusal or a truncated answer means (`Choice.state`).
+or raises `EndpointError`. The caller decides what a refusal or an answer that was cut off means (`Choice.state`).
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ import aiohttp
 from judges.llm.cache import JudgmentCache, request_key
 from judges.llm.errors import EndpointError, FailureKind
 from judges.llm.ledger import OpenCall
+from judges.llm.outcome import is_usable
 from judges.llm.single_flight import SingleFlight
-from judges.llm.transport import Transport, open_session
+from judges.llm.transport import Reply, Transport, open_session
 from judges.llm.types import ChatAnswer, ChatSettings
 from judges.llm.usage import Meter, Usage
 from judges.llm.wire import JSON, Choice, Message
@@ -106,8 +107,8 @@ class ChatClient:
             vote: index of this answer among several independent ones; calls with different votes never share an answer.
             seed: sampling seed; left out once the endpoint has refused it.
             extra: further fields of the body; they override the settings' `extra_body`.
-            keep: whether the cache may store a choice, and whether a resumed run may take it from its ledger although
-                its row failed; by default all that are whole.
+            keep: whether a whole choice may be stored in the cache or taken from it, and whether a resumed run may take
+                it from its ledger although its row failed; by default all may.
             fresh: neither take the answer from the cache nor store it: it is a sample.
             name: the component of the call in the run's ledger.
 
@@ -126,7 +127,7 @@ class ChatClient:
             asking = self._one(messages, parameters, vote, keep, fresh=fresh)
             await call.ask(asking, has_verdict=lambda answer: keep is None or keep(answer.first))
         elif missing > 0:
-            await self._many(call, messages, parameters, missing)
+            await self._many(call, messages, parameters, n)
         answer = _one_answer(call.answers, n)
         if logger.isEnabledFor(logging.DEBUG):
             endpoint = self.settings.endpoints[0]
@@ -160,7 +161,7 @@ class ChatClient:
         cache = None if fresh else self._cache
         greedy = parameters.get("temperature") == 0
         if cache is None and not greedy:
-            return _one_answer([await self._request(messages, parameters)], 1)
+            return await self._alone(messages, parameters)
         key = request_key(self._identity, messages, parameters, vote)
         if not greedy:
             return await self._cached_or_asked(cache, key, messages, parameters, keep)
@@ -178,28 +179,41 @@ class ChatClient:
         parameters: dict[str, JSON],
         keep: Callable[[Choice], bool] | None,
     ) -> ChatAnswer:
-        """The answer from the cache, or else from the model; then it is stored if `keep` allows."""
-        if cache is not None and (kept := await cache.get(key)) is not None:
-            return ChatAnswer((kept,), cached=True)
-        answer = _one_answer([await self._request(messages, parameters)], 1)
-        if cache is not None and answer.first.state == "ok" and (keep is None or keep(answer.first)):
-            await cache.put(key, answer.first)
+        """The answer from the cache, or else from the model; then it is stored if it is whole and `keep` allows."""
+        if cache is None:
+            return await self._alone(messages, parameters)
+
+        def is_kept(choice: Choice) -> bool:
+            return is_usable(choice) and choice.state == "whole" and (keep is None or keep(choice))
+
+        row = await cache.get(key)
+        if row.choice is not None and is_kept(row.choice):
+            return ChatAnswer((row.choice,), cached=True)
+        answer = await self._alone(messages, parameters)
+        if is_kept(answer.first):
+            await cache.put(key, answer.first, instead_of=row)
         return answer
 
-    async def _many(
-        self, call: OpenCall, messages: Sequence[Message], parameters: dict[str, JSON], missing: int
-    ) -> None:
-        """Ask for the completions that a call lacks."""
-        if not self._n_is_ignored:
-            reply = await call.ask(self._request(messages, {**parameters, "n": missing}))
-            is_one_of_several = len(reply.choices) == 1 < missing
-            missing -= len(reply.choices)
-            if missing <= 0:
-                return
-            self._n_is_ignored = is_one_of_several
-        await self._fan_out(call, messages, parameters, missing)
+    async def _many(self, call: OpenCall, messages: Sequence[Message], parameters: dict[str, JSON], n: int) -> None:
+        """Ask for the `n` choices of a call: for all in one request, then for each that is missing or unusable."""
+        if not call.choices and not self._n_is_ignored:
+            await call.ask(self._several(messages, parameters, n))
+        missing = n - call.choices
+        if missing > 0:
+            await self._fan_out(call, messages, parameters, n, call.free_parts(missing))
 
-    async def _request(self, messages: Sequence[Message], parameters: Mapping[str, JSON]) -> ChatAnswer:
+    async def _several(self, messages: Sequence[Message], parameters: dict[str, JSON], n: int) -> ChatAnswer:
+        """Send one request for `n` choices; note if the endpoint takes that for one."""
+        reply = await self._request(messages, {**parameters, "n": n})
+        self._n_is_ignored = reply.received == 1
+        return reply.answer
+
+    async def _alone(self, messages: Sequence[Message], parameters: Mapping[str, JSON]) -> ChatAnswer:
+        """Send one request for one choice; what an endpoint gives beyond that is left out."""
+        answer = (await self._request(messages, parameters)).answer
+        return answer if len(answer.choices) == 1 else dataclasses.replace(answer, choices=answer.choices[:1])
+
+    async def _request(self, messages: Sequence[Message], parameters: Mapping[str, JSON]) -> Reply:
         """Send one request. After an endpoint has refused a seed, send this and all later ones without it."""
         if "seed" not in parameters:
             return await self._transport.request(messages, parameters)
@@ -215,21 +229,24 @@ class ChatClient:
         reply = await self._transport.request(messages, without)
         self._seed_is_refused = True  # only now: "seed" may have been in the message for another reason
         logger.info("%s takes no seed: it is left out", self.settings.endpoints[0].shown)
-        return dataclasses.replace(reply, attempts=reply.attempts + refused.attempts)
+        attempts = reply.answer.attempts + refused.attempts
+        return Reply(dataclasses.replace(reply.answer, attempts=attempts), reply.received)
 
     async def _fan_out(
-        self, call: OpenCall, messages: Sequence[Message], parameters: Mapping[str, JSON], count: int
+        self, call: OpenCall, messages: Sequence[Message], parameters: Mapping[str, JSON], n: int, parts: Sequence[int]
     ) -> None:
-        """Send `count` requests at once; raise the first error of those that fail after their retries.
+        """Send a request for each of the parts at once; raise the first error of those that fail after their retries.
 
-        Each has a seed of its own: the same request with the same seed is the same completion.
+        Each has a seed of its own: the same request with the same seed is the same completion. The first `n` seeds are
+        taken by a request for `n` choices, also those of choices that cannot be used.
         """
-        first = call.choices
-        requests = [
-            call.ask(self._request(messages, _with_seed(parameters, first + number))) for number in range(count)
-        ]
+        first = n if call.answers else 0
+
+        async def ask(part: int) -> ChatAnswer:
+            return await self._alone(messages, _with_seed(parameters, first + part))
+
         # Wait for all, so that none is in flight after the call has failed.
-        for outcome in await asyncio.gather(*requests, return_exceptions=True):
+        for outcome in await asyncio.gather(*(call.ask(ask(part)) for part in parts), return_exceptions=True):
             if isinstance(outcome, BaseException):
                 raise outcome
 

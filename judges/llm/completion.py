@@ -1,60 +1,24 @@
-"""A chat completion's JSON, read into choices, and choices written for the judgment cache.
+"""A choice's JSON, read into a `Choice`, and choices written for the judgment cache.
 
 Reads what the common servers send (OpenAI, vLLM, SGLang, DeepSeek, OpenRouter): what is missing or of another type is
-left out, and only a body without choices or messages is an error.
+left out, and only a choice without a message is an error. Whether a choice may be used, `judges.llm.outcome` decides.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import cast
 
-from judges.llm import wire
 from judges.llm.wire import JSON, Choice, Token
 
 _KEPT_TOKENS = "judgegym_tokens"
-
-
-@dataclass(frozen=True, slots=True)
-class ChatCompletion:
-    """The parts of a chat completion that are used.
-
-    Token counts are 0 if the endpoint returns none; the prompt's token ids are present if requested and returned.
-    """
-
-    choices: tuple[Choice, ...]
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    prompt_token_ids: tuple[int, ...] | None = None
+_LONGEST_REASON = 64
+_LARGEST_TOKEN_ID = 2**31
 
 
 class NotACompletion(ValueError):
-    """A body that is not a chat completion; the message says what is missing."""
-
-
-def parse_completion(data: bytes) -> ChatCompletion:
-    """The choices and token counts of a `/chat/completions` answer.
-
-    Raises:
-        NotACompletion: the body has another shape.
-    """
-    try:
-        body = wire.loads(data)
-    except ValueError as error:
-        raise NotACompletion(f"the body is not JSON ({wire.excerpt(data)})") from error
-    choices = body.get("choices") if isinstance(body, Mapping) else None
-    if not isinstance(body, Mapping) or not isinstance(choices, list) or not choices:
-        raise NotACompletion(f"the body has no choices ({wire.excerpt(data)})")
-    usage, prompt_ids = body.get("usage"), body.get("prompt_token_ids")
-    counts = usage if isinstance(usage, Mapping) else {}
-    return ChatCompletion(
-        choices=tuple(choice_from_json(choice) for choice in choices),
-        prompt_tokens=_count(counts.get("prompt_tokens")),
-        completion_tokens=_count(counts.get("completion_tokens")),
-        prompt_token_ids=None if prompt_ids is None else _token_ids(prompt_ids),
-    )
+    """JSON that is not a choice of a chat completion; the message says what is missing."""
 
 
 def choice_to_json(choice: Choice) -> JSON:
@@ -83,36 +47,41 @@ def choice_from_json(choice: JSON) -> Choice:
     finish, content = choice.get("finish_reason"), message.get("content")
     ids, logprobs, kept = choice.get("token_ids"), choice.get("logprobs"), choice.get(_KEPT_TOKENS)
     return Choice(
-        text=content if isinstance(content, str) else _content(content),
+        text=content if isinstance(content, str) else _parts(content, "text"),
         # `reasoning_content`: vLLM, DeepSeek; `reasoning`: OpenRouter, newer vLLM.
         reasoning=_optional_text(message.get("reasoning_content")) or _optional_text(message.get("reasoning")),
-        finish_reason=finish if isinstance(finish, str) else None,
-        refusal=_optional_text(message.get("refusal")),
-        token_ids=None if ids is None else _token_ids(ids),
+        finish_reason=finish[:_LONGEST_REASON] if isinstance(finish, str) and finish else None,
+        refusal=_optional_text(message.get("refusal")) or _refusal_part(content),
+        token_ids=None if ids is None else token_ids(ids),
         logprobs=None if logprobs is None else _logprobs(logprobs),
         tokens=None if kept is None and logprobs is None else _kept_tokens(kept) or _tokens(logprobs),
     )
 
 
-def _content(content: JSON) -> str:
-    """A message's content that is no string: nothing, or a list of parts of which the text ones count."""
+def _parts(content: JSON, kind: str) -> str:
+    """The text of a message's content that is no string: nothing, or a list of parts of which those of a kind count."""
     if content is None:
         return ""
     if isinstance(content, Sequence):
-        parts = [part.get("text") for part in content if isinstance(part, Mapping)]
+        parts = [part.get(kind) for part in content if isinstance(part, Mapping)]
         return "".join(part for part in parts if isinstance(part, str))
     raise NotACompletion(f"a message's content is {type(content).__name__}, not text")
+
+
+def _refusal_part(content: JSON) -> str | None:
+    return None if content is None or isinstance(content, str) else _parts(content, "refusal") or None
 
 
 def _optional_text(value: JSON) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def _token_ids(value: JSON) -> tuple[int, ...] | None:
+def token_ids(value: JSON) -> tuple[int, ...] | None:
     """Token ids as vLLM gives them: `token_ids` and `prompt_token_ids` (0.10.2 and later, with `return_token_ids`)."""
-    if not isinstance(value, list) or not all(type(token) is int for token in value):
+    if not isinstance(value, list) or not set(map(type, value)) <= {int}:
         return None
-    return tuple(cast("list[int]", value))
+    ids = cast("list[int]", value)
+    return tuple(ids) if not ids or (min(ids) >= 0 and max(ids) < _LARGEST_TOKEN_ID) else None
 
 
 def _logprobs(value: JSON) -> tuple[float, ...] | None:
@@ -162,7 +131,3 @@ def _alternatives(value: JSON) -> tuple[tuple[str, float], ...]:
             except OverflowError:  # an integer beyond the range of floats
                 continue
     return tuple(found)
-
-
-def _count(value: JSON) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0

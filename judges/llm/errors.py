@@ -33,22 +33,16 @@ class RunDirectoryError(UserError):
 
 
 class FailureKind(str, Enum):
-    """Why an attempt at an endpoint failed."""
+    """Why an attempt at an endpoint failed (`judges.llm.outcome` decides)."""
 
-    CONNECTION = "connection"
-    """No answer: connection refused, reset or closed early, or name not resolved."""
-    TIMEOUT = "timeout"
-    """No answer within the time-out of one attempt."""
-    OVERLOADED = "overloaded"
-    """HTTP 429, 503 or 529: the endpoint is busy."""
-    SERVER = "server"
-    """HTTP 408, 409 or another 5xx."""
-    MALFORMED = "malformed"
-    """HTTP 200 with a body that is not a chat completion."""
-    EMPTY = "empty"
-    """A chat completion with neither content nor refusal."""
+    BUSY = "busy"
+    """HTTP 429, 503 or 529: the endpoint is there and asks to wait. No attempt is counted."""
+    AWAY = "away"
+    """Nothing listens: connection refused, host unreachable or name not resolved. All calls wait for one probe."""
+    BROKEN = "broken"
+    """What another attempt may mend: reset, time-out, 408, 409, another 5xx, no JSON, no usable choice."""
     REJECTED = "rejected"
-    """Another 4xx: the request is wrong, and a retry would fail the same way."""
+    """Another 4xx, or a request that cannot be sent: a retry would fail the same way."""
 
     @property
     def retryable(self) -> bool:
@@ -66,7 +60,7 @@ class EndpointError(JudgeGymError):
         answer: the endpoint's last message (at most 500 characters), or that of the exception.
         attempts: how many requests were sent.
         retry_after: seconds that the endpoint asked to wait, if it did.
-        usage: tokens and cost of answers without content, which are paid for all the same.
+        usage: tokens and cost of answers that could not be used, which are paid for all the same.
     """
 
     def __init__(

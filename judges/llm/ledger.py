@@ -131,6 +131,10 @@ class OpenCall:
         """The number of completions that are there."""
         return sum(len(answer.choices) for answer in self._parts.values())
 
+    def free_parts(self, count: int) -> list[int]:
+        """The numbers that the next `count` parts will have."""
+        return [number for number in range(len(self._taken) + count) if number not in self._taken][:count]
+
     async def ask(
         self, asking: Awaitable[ChatAnswer], *, has_verdict: Callable[[ChatAnswer], bool] = lambda answer: True
     ) -> ChatAnswer:
@@ -144,7 +148,7 @@ class OpenCall:
         Raises:
             EndpointError: as raised by `asking`.
         """
-        part = next(number for number in range(len(self._taken) + 1) if number not in self._taken)
+        (part,) = self.free_parts(1)
         self._taken.add(part)
         answer = await (asking if self._record is None else self._recorded(self._record, part, asking, has_verdict))
         self._parts[part] = answer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from aiolimiter import AsyncLimiter
 
@@ -91,11 +91,13 @@ class AdaptiveLimit:
 class RateBudget:
     """Requests and tokens a minute; `None` where there is no such limit, and no budget at all without either.
 
-    Both are leaky buckets with the capacity of one minute (aiolimiter), which is how the large providers count.
+    Both are leaky buckets with the capacity of one minute (aiolimiter), which is how the large providers count. One
+    request at a time waits for them, in order of arrival, except that urgent ones (retries) go first.
     """
 
     requests: AsyncLimiter | None = None
     tokens: AsyncLimiter | None = None
+    _next: AdaptiveLimit = field(default_factory=lambda: AdaptiveLimit(1))
 
     @classmethod
     def per_minute(cls, requests: int | None, tokens: int | None) -> RateBudget | None:
@@ -107,9 +109,13 @@ class RateBudget:
             AsyncLimiter(tokens, 60.0) if tokens else None,
         )
 
-    async def spend(self, tokens: int) -> None:
+    async def spend(self, tokens: int, *, urgent: bool = False) -> None:
         """Wait until a request of this many tokens fits; one of more than a minute's tokens takes the whole minute."""
-        if self.requests is not None:
-            await self.requests.acquire()
-        if self.tokens is not None:
-            await self.tokens.acquire(min(float(tokens), self.tokens.max_rate))
+        await self._next.acquire(urgent=urgent)
+        try:
+            if self.requests is not None:
+                await self.requests.acquire()
+            if self.tokens is not None:
+                await self.tokens.acquire(min(float(tokens), self.tokens.max_rate))
+        finally:
+            self._next.release()

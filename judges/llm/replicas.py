@@ -10,6 +10,7 @@ from urllib.request import getproxies, proxy_bypass
 
 from pydantic import SecretStr
 
+from judges.llm.outcome import Habits
 from judges.llm.urls import is_loopback, without_credentials
 
 _FIRST_PAUSE_S = 1.0
@@ -54,10 +55,12 @@ class Replica:
     url: str = field(default="", repr=False)
     headers: dict[str, str] = field(default_factory=dict, repr=False)
     proxy: str | None = field(default=None, repr=False)
+    habits: Habits = field(default_factory=lambda: Habits(""), repr=False)
 
     def __post_init__(self) -> None:
         """Build the URL and the request headers and look up the proxy once, not for every request."""
         self.url = self.endpoint.url
+        self.habits.name = self.endpoint.shown
         self.proxy = environment_proxy(self.url)
         self.headers = {"Content-Type": "application/json"}
         if self.endpoint.api_key is not None:

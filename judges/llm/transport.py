@@ -1,6 +1,7 @@
 """One request to a model with its retries: replicas, concurrency limit, rate budgets and the retry loop.
 
-Raises `EndpointError` and nothing else: each failure of an endpoint is classified here or in `judges.llm.retry`.
+Raises `EndpointError` and nothing else. `judges.llm.outcome` says what an answer is worth, `judges.llm.retry` whether
+and when a failed attempt is made again.
 """
 
 from __future__ import annotations
@@ -9,19 +10,24 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import aiohttp
 
-from judges.llm import completion, retry, wire
+from judges.llm import wire
 from judges.llm.errors import EndpointError, FailureKind
 from judges.llm.ledger import note_sent
 from judges.llm.limits import AdaptiveLimit, RateBudget
+from judges.llm.outcome import Answered, Failed, Outcome, of_answer, of_exception
 from judges.llm.replicas import Replica, ReplicaSet
 from judges.llm.retry import RetryPolicy
 from judges.llm.tokens import count_tokens
 from judges.llm.types import ChatAnswer, ChatSettings
 from judges.llm.usage import Meter, Usage
 from judges.llm.wire import JSON, Message
+
+_CONNECT_S = 30.0
+_LONGEST_BODY = 128 * 1024 * 1024
 
 
 def open_session() -> aiohttp.ClientSession:
@@ -33,6 +39,13 @@ def open_session() -> aiohttp.ClientSession:
     return aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), cookie_jar=aiohttp.DummyCookieJar())
 
 
+class Reply(NamedTuple):
+    """The answer to one request, with the choices that may be used, and how many choices it had in all."""
+
+    answer: ChatAnswer
+    received: int
+
+
 @dataclass(slots=True)
 class _Call:
     """One request, over all its attempts.
@@ -41,21 +54,21 @@ class _Call:
         body: what is sent, but for the model's name at the replica.
         tokens: what it takes of the budget of tokens.
         attempts: requests sent.
-        paid: the usage of all answers, empty ones too.
+        broken: those that count against `max_retries`.
+        paid: the usage of all answers, unusable ones too.
         started: when its first attempt was admitted (monotonic clock).
-        waited: seconds that its retries waited for a slot or a rate budget.
     """
 
     body: dict[str, JSON]
     tokens: int
     attempts: int = 0
+    broken: int = 0
     paid: Usage = Usage()
     started: float = 0.0
-    waited: float = 0.0
 
     def elapsed(self) -> float:
-        """Seconds since the first attempt was admitted, without those spent waiting for admission: of the deadline."""
-        return time.monotonic() - self.started - self.waited
+        """Seconds of the deadline that have passed since the first attempt was admitted."""
+        return time.monotonic() - self.started
 
 
 class Transport:
@@ -78,11 +91,8 @@ class Transport:
             await self._session.close()
             self._session = None
 
-    async def request(self, messages: Sequence[Message], parameters: Mapping[str, JSON]) -> ChatAnswer:
+    async def request(self, messages: Sequence[Message], parameters: Mapping[str, JSON]) -> Reply:
         """Send one request, with its retries.
-
-        Returns:
-            The answer, with at least one choice.
 
         Raises:
             EndpointError: no attempt succeeded.
@@ -92,67 +102,78 @@ class Transport:
         tokens = self._expected_tokens(messages, parameters) if limits_tokens else 0
         call = _Call({"model": "", "messages": sent, **parameters}, tokens)
         try:
-            try:
-                parsed = await self._attempt(call)
-            except EndpointError as failure:
-                parsed = await self._retry(call, failure)
+            answered = await self._attempts(call)
         except EndpointError as error:
             error.attempts, error.usage = call.attempts, call.paid
             raise
         finally:
             self.meter.usage += call.paid
         self.meter.answered += 1
-        return ChatAnswer(
-            parsed.choices, call.paid, call.elapsed(), call.attempts, prompt_token_ids=parsed.prompt_token_ids
+        answer = ChatAnswer(
+            answered.choices, call.paid, call.elapsed(), call.attempts, prompt_token_ids=answered.prompt_token_ids
         )
+        return Reply(answer, answered.received)
 
-    async def _retry(self, call: _Call, failure: EndpointError) -> completion.ChatCompletion:
-        """Go on after the first attempt has failed, which counts as the first of the loop of attempts."""
-        async for attempt in self._retries.retrying(call.elapsed):
-            with attempt:
-                if attempt.retry_state.attempt_number == 1:
-                    raise failure
-                return await self._attempt(call)
-        raise AssertionError("the loop ends with an answer or an error")
+    async def _attempts(self, call: _Call) -> Answered:
+        """Make attempts until one is answered or there must be no other."""
+        failure: EndpointError | None = None
+        while True:
+            admitted = await self._admitted(call, failure)
+            replica = self._replicas.pick()
+            outcome = await self._attempt(replica, call, admitted)
+            if isinstance(outcome, Answered):
+                return outcome
+            failure = _error(replica, outcome)
+            call.broken += outcome.kind in (FailureKind.BROKEN, FailureKind.AWAY)
+            pause = self._retries.pause(failure, failures=call.attempts, broken=call.broken, elapsed=call.elapsed())
+            if pause is None:
+                raise failure
+            await asyncio.sleep(pause)
 
-    async def _attempt(self, call: _Call) -> completion.ChatCompletion:
-        """Make one attempt under the limits, and report its outcome to the limit and the replica."""
-        is_retry = call.attempts > 0
-        call.attempts += 1
-        asked = time.monotonic()
+    async def _admitted(self, call: _Call, failure: EndpointError | None) -> float:
+        """Wait for the rate budget and a slot, retries before all first attempts.
+
+        Returns:
+            The time of admission (monotonic clock).
+
+        Raises:
+            EndpointError: the deadline passed while a retry waited; it is the failure of the attempt before.
+        """
+        is_retry = failure is not None
         if self._budget is not None:
-            await self._budget.spend(call.tokens)
+            await self._budget.spend(call.tokens, urgent=is_retry)
         admitted = await self.limit.acquire(urgent=is_retry)
-        timeout_s = min(self.settings.timeout_s, self.settings.deadline_s)
-        if is_retry:
-            call.waited += admitted - asked
-            timeout_s = min(timeout_s, self.settings.deadline_s - call.elapsed())
-        else:
+        if failure is None:
             call.started = admitted
-        replica = self._replicas.pick()
+        elif call.elapsed() >= self.settings.deadline_s:
+            self.limit.release()
+            raise failure
+        return admitted
+
+    async def _attempt(self, replica: Replica, call: _Call, admitted: float) -> Outcome:
+        """Make one attempt in the slot that the call holds; report its outcome to the limit and the replica."""
+        call.attempts += 1
         replica.in_flight += 1
         note_sent()
+        timeout_s = min(self.settings.timeout_s, self.settings.deadline_s - call.elapsed())
         try:
-            parsed = await self._post(replica, call.body, max(0.001, timeout_s))  # aiohttp reads 0 as no time-out
-        except EndpointError as error:
-            if error.kind is FailureKind.OVERLOADED:
-                self.limit.overloaded(admitted)
-            if error.kind is not FailureKind.REJECTED:
-                replica.failed(error.retry_after, admitted)
-            raise
-        else:
-            self.limit.succeeded()
-            replica.succeeded()
+            outcome = await self._post(replica, call.body, max(0.001, timeout_s))  # aiohttp reads 0 as no time-out
         finally:
             replica.in_flight -= 1
             self.limit.release()
-        call.paid += self.settings.prices.usage(parsed.prompt_tokens, parsed.completion_tokens)
-        # An empty answer is retried, and paid for all the same.
-        if all(choice.state == "empty" for choice in parsed.choices):
-            raise EndpointError(FailureKind.EMPTY, endpoint=replica.endpoint.shown, status=200, answer="empty content")
-        return parsed
+        if outcome.tokens is not None:
+            call.paid += self.settings.prices.usage(outcome.tokens.prompt, outcome.tokens.completion)
+        if isinstance(outcome, Answered):
+            self.limit.succeeded()
+            replica.succeeded()
+        else:
+            if outcome.kind is FailureKind.BUSY:
+                self.limit.overloaded(admitted)
+            if outcome.kind is not FailureKind.REJECTED:
+                replica.failed(outcome.retry_after, admitted)
+        return outcome
 
-    async def _post(self, replica: Replica, body: dict[str, JSON], timeout_s: float) -> completion.ChatCompletion:
+    async def _post(self, replica: Replica, body: dict[str, JSON], timeout_s: float) -> Outcome:
         endpoint = replica.endpoint
         if self._session is None:
             self._session = open_session()
@@ -162,27 +183,13 @@ class Transport:
                 data=wire.dumps({**body, "model": endpoint.model}),
                 headers=replica.headers,
                 proxy=replica.proxy,
-                timeout=aiohttp.ClientTimeout(total=timeout_s),
+                timeout=aiohttp.ClientTimeout(total=timeout_s, sock_connect=_CONNECT_S),
                 allow_redirects=False,  # a redirected POST would lose its body
             ) as response:
-                status = response.status
-                retry_after = response.headers.get("Retry-After")
-                data = await response.read()
+                data = await _body(response)
+                return of_answer(response.status, data, response.headers.get("Retry-After"), replica.habits)
         except (aiohttp.ClientError, OSError, ValueError, asyncio.TimeoutError) as error:
-            raise _unanswered(replica, error, timeout_s) from error
-        if status >= 300:
-            raise EndpointError(
-                retry.classify_status(status),
-                endpoint=endpoint.shown,
-                status=status,
-                answer=wire.shorten(replica.redact(wire.error_text(data))),
-                retry_after=retry.retry_after_seconds(retry_after),
-            )
-        try:
-            return completion.parse_completion(data)
-        except completion.NotACompletion as error:
-            answer = wire.shorten(replica.redact(str(error)))
-            raise EndpointError(FailureKind.MALFORMED, endpoint=endpoint.shown, status=status, answer=answer) from error
+            return of_exception(error, timeout_s)
 
     def _expected_tokens(self, messages: Sequence[Message], parameters: Mapping[str, JSON]) -> int:
         """Counted prompt tokens plus the mean of completion tokens so far; before there is one, `max_tokens`."""
@@ -193,7 +200,33 @@ class Transport:
         return prompt + (longest if isinstance(longest, int) else 0)
 
 
-def _unanswered(replica: Replica, error: Exception, timeout_s: float) -> EndpointError:
-    kind = retry.classify_exception(error)
-    why = f"none within {timeout_s:g} s" if kind is FailureKind.TIMEOUT else f"none ({error or type(error).__name__})"
-    return EndpointError(kind, endpoint=replica.endpoint.shown, answer=wire.shorten(replica.redact(why)))
+async def _body(response: aiohttp.ClientResponse) -> bytes:
+    """The body of an answer.
+
+    Raises:
+        ClientPayloadError: it is longer than `_LONGEST_BODY`.
+    """
+    length = response.content_length
+    if length is not None and length > _LONGEST_BODY:
+        raise aiohttp.ClientPayloadError(f"a body of {length} bytes")
+    if length is not None and "Content-Encoding" not in response.headers:
+        return await response.read()
+    parts, size = [], 0
+    async for part in response.content.iter_any():
+        parts.append(part)
+        size += len(part)
+        if size > _LONGEST_BODY:
+            raise aiohttp.ClientPayloadError(f"a body of more than {_LONGEST_BODY} bytes")
+    return b"".join(parts)
+
+
+def _error(replica: Replica, failed: Failed) -> EndpointError:
+    """A failed attempt as an error, without the endpoint's key and passwords."""
+    answer = wire.shorten(replica.redact(failed.answer))
+    return EndpointError(
+        failed.kind,
+        endpoint=replica.endpoint.shown,
+        answer=answer,
+        status=failed.status,
+        retry_after=failed.retry_after,
+    )

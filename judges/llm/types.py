@@ -20,8 +20,10 @@ class ChatSettings:
         max_tokens: longest completion in tokens; 0 leaves it out.
         extra_body: further fields of the request's body.
         timeout_s: seconds for one attempt.
-        deadline_s: seconds for a call with its retries, from its first attempt.
-        max_retries: requests after the first.
+        deadline_s: seconds for a call with its retries, from its first attempt; those in which the endpoint was away do
+            not count.
+        away_deadline_s: seconds to wait for an endpoint that is away.
+        max_retries: requests after the first; waiting for an endpoint that is busy or away is no retry.
         retry_delay_s: upper bound of the first pause before a retry.
         max_concurrency: requests in flight.
         requests_per_minute: rate budget; `None` for none.
@@ -29,6 +31,8 @@ class ChatSettings:
         n_is_ignored: the endpoint returns one choice whatever `n` is; detected at the first such answer if not set.
         prices: US dollars for a million tokens.
         identity: the endpoint's name in the cache's key; its first base URL by default.
+        title: what the endpoint is, in messages.
+        section: prefix of its settings on the command line, for messages.
     """
 
     endpoints: tuple[Endpoint, ...]
@@ -37,7 +41,8 @@ class ChatSettings:
     extra_body: Mapping[str, JSON] = field(default_factory=dict)
     timeout_s: float = 600.0
     deadline_s: float = 1800.0
-    max_retries: int = 3
+    away_deadline_s: float = 600.0
+    max_retries: int = 100
     retry_delay_s: float = 1.0
     max_concurrency: int = 256
     requests_per_minute: int | None = None
@@ -45,6 +50,8 @@ class ChatSettings:
     n_is_ignored: bool = False
     prices: Prices = field(default_factory=Prices)
     identity: str = ""
+    title: str = "the model"
+    section: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,16 @@ from typing import Literal, TypeAlias, TypedDict, cast
 import orjson
 
 JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
-ChoiceState = Literal["ok", "refusal", "empty", "length"]
+ChoiceState = Literal["whole", "cut_off", "refused"]
+"""whole: the model ended its answer. cut_off: it reached the limit of its length. refused: the model or a filter ended
+it. An endpoint's answer in any other state is a failed attempt (`judges.llm.outcome`)."""
+
+CUT_OFF = "length"
+REFUSALS = ("content_filter", "refusal")
+"""The finish reasons of choices that are not whole; `judges.llm.outcome` puts all spellings into these."""
 
 _EXCERPT_BYTES = 20_000
+_MOST_DIGITS = 300
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
@@ -49,8 +56,9 @@ class Choice:
     Attributes:
         text: the content, empty if the endpoint sent none.
         reasoning: reasoning that the endpoint returned in a field of its own.
-        finish_reason: `stop`, `length`, `content_filter`, … as sent.
-        refusal: the refusal, if the endpoint returned one in a field of its own.
+        finish_reason: as sent (`stop`, `end_turn`, …), but `length` for every word for a text that was cut off, and
+            `content_filter` or `refusal` for one that was refused.
+        refusal: the refusal, if the endpoint returned one apart from the content.
         token_ids: the sampled tokens, if requested and returned.
         logprobs: one for each sampled token, if requested and returned.
         tokens: the text in tokens with their alternatives, if requested and returned.
@@ -66,12 +74,10 @@ class Choice:
 
     @property
     def state(self) -> ChoiceState:
-        """`ok`, or why this is not a whole answer."""
-        if self.refusal is not None or self.finish_reason == "content_filter":
-            return "refusal"
-        if self.finish_reason == "length":
-            return "length"
-        return "ok" if self.text.strip() else "empty"
+        """Whether the answer is whole, was cut off or was refused."""
+        if self.refusal is not None or self.finish_reason in REFUSALS:
+            return "refused"
+        return "cut_off" if self.finish_reason == CUT_OFF else "whole"
 
 
 def message_json(message: Message) -> dict[str, JSON]:
@@ -108,8 +114,12 @@ def dumps_readable(value: JSON) -> bytes:
     return orjson.dumps(scrub_all(value), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
-def loads(data: bytes | str) -> JSON:
+def loads(data: bytes | str, *, long_integers: bool = False) -> JSON:
     """The JSON value of `data`.
+
+    Args:
+        data: the text.
+        long_integers: read integers of more digits than Python converts, as infinite numbers.
 
     Raises:
         ValueError: not JSON.
@@ -117,11 +127,16 @@ def loads(data: bytes | str) -> JSON:
     try:
         return cast(JSON, orjson.loads(data))
     except orjson.JSONDecodeError:
-        # The standard library reads what orjson refuses: escaped lone surrogates, NaN and Infinity.
+        # The standard library reads what orjson refuses: escaped lone surrogates, NaN, Infinity, long integers.
         try:
-            return scrub_all(cast(JSON, json.loads(data)))
+            return scrub_all(cast(JSON, json.loads(data, parse_int=_integer if long_integers else None)))
         except RecursionError:
             raise ValueError("nested too deeply") from None
+
+
+def _integer(digits: str) -> int | float:
+    """An integer; one with more digits than a float can hold is infinite (and takes long to convert)."""
+    return int(digits) if len(digits) <= _MOST_DIGITS else float(digits)
 
 
 def lookup(value: JSON, name: str) -> JSON:

@@ -12,7 +12,7 @@ from tests.scripted import Reply
 with_a_judge = pytest.mark.parametrize(
     "subject", [subject for subject in SUBJECTS if subject.has_judge], ids=lambda subject: subject.title, indirect=True
 )
-OVERLOADED = Reply(status=503, body={"error": {"message": "closed for repairs"}})
+DOWN = Reply(status=500, body={"error": {"message": "closed for repairs"}})
 
 
 def unauthorised(variable: str) -> Reply:
@@ -33,8 +33,8 @@ def no_number(lab: Lab, ended: Ended) -> None:
 @with_a_judge
 @pytest.mark.parametrize(
     ("reply", "words"),
-    [(OVERLOADED, "closed for repairs"), (unauthorised(JUDGE_KEY), "wrong API key"), (Reply(text="Hm."), "no verdict")],
-    ids=["503", "401", "no verdict"],
+    [(DOWN, "closed for repairs"), (unauthorised(JUDGE_KEY), "wrong API key"), (Reply(text="Hm."), "no verdict")],
+    ids=["500", "401", "no verdict"],
 )
 def test_judge_down_gives_no_number(lab: Lab, reply: Reply, words: str) -> None:
     lab.judge.disturb(lambda uid: reply)
@@ -50,8 +50,8 @@ def test_judge_down_gives_no_number(lab: Lab, reply: Reply, words: str) -> None:
 
 @pytest.mark.parametrize(
     ("reply", "words"),
-    [(OVERLOADED, "closed for repairs"), (unauthorised(POLICY_KEY), "wrong API key")],
-    ids=["503", "401"],
+    [(DOWN, "closed for repairs"), (unauthorised(POLICY_KEY), "wrong API key")],
+    ids=["500", "401"],
 )
 def test_policy_down_gives_no_number(lab: Lab, reply: Reply, words: str) -> None:
     lab.policy.disturb(lambda uid: reply)
@@ -65,7 +65,7 @@ def test_policy_down_gives_no_number(lab: Lab, reply: Reply, words: str) -> None
 
 @with_a_judge
 def test_row_whose_judge_failed_is_left_out_and_said(lab: Lab, undisturbed: Undisturbed) -> None:
-    lab.judge.disturb(lambda uid: OVERLOADED if uid == "row-3" else None)
+    lab.judge.disturb(lambda uid: DOWN if uid == "row-3" else None)
     ended = lab.evaluate()
     assert ended.code == 1, "one row of six is above the default of 5 %"
     (failure,) = lab.files().failures

@@ -61,7 +61,7 @@ async def test_what_comes_back(asking: Asking) -> None:
 async def test_short_answers_are_asked_for_again(
     asking: Asking, replies: list[Any], retries: int, answer: str, requests: int
 ) -> None:
-    async with asking(in_turn(*replies), max_retries=retries) as (policy, endpoint):
+    async with asking(in_turn(*replies), short_answer_retries=retries) as (policy, endpoint):
         found, run = await policy.complete(CONVERSATION)
     assert found.answer == answer
     assert found.short is (answer != LONG)
@@ -75,23 +75,32 @@ async def test_usage_is_that_of_all_answers(asking: Asking) -> None:
 
 
 @pytest.mark.parametrize("retries", [0, 2])
-async def test_nothing_but_silence_is_an_empty_answer(asking: Asking, retries: int) -> None:
+async def test_nothing_but_silence_is_a_failed_call(asking: Asking, retries: int) -> None:
     """One request and `max_retries` more, not a retry within a retry; and what was paid is counted."""
     async with asking("", max_retries=retries) as (policy, endpoint):
-        found, run = await policy.complete(CONVERSATION)
-    assert (found.answer, found.short) == ("", True)
-    assert len(endpoint.requests) == run.attempts == retries + 1
-    assert run.usage.completion_tokens == 5 * (retries + 1)
+        with pytest.raises(EndpointError) as caught:
+            await policy.complete(CONVERSATION)
+    assert (caught.value.kind, caught.value.attempts) == (FailureKind.BROKEN, retries + 1)
+    assert len(endpoint.requests) == retries + 1
+    assert caught.value.usage.completion_tokens == 5 * (retries + 1)
+
+
+@pytest.mark.parametrize(
+    "body", [completion("no", finish_reason="length"), completion("no", finish_reason="content_filter")]
+)
+async def test_short_answer_that_was_cut_off_or_refused_is_not_asked_for_again(asking: Asking, body: Any) -> None:
+    async with asking(Reply(body=body)) as (policy, endpoint):
+        found, _ = await policy.complete(CONVERSATION)
+    assert (found.answer, found.short, len(endpoint.requests)) == ("no", True, 1)
 
 
 @pytest.mark.parametrize(
     ("reply", "kind", "requests"),
     [
-        (Reply(status=500, body={}), FailureKind.SERVER, 3),
-        (Reply(status=429, body={}), FailureKind.OVERLOADED, 3),
+        (Reply(status=500, body={}), FailureKind.BROKEN, 3),
         (Reply(status=400, body={"error": {"message": "too long"}}), FailureKind.REJECTED, 1),
-        (Reply(drop=True), FailureKind.CONNECTION, 3),
-        (Reply(body=b"{}"), FailureKind.MALFORMED, 3),
+        (Reply(drop=True), FailureKind.BROKEN, 3),
+        (Reply(body=b"{}"), FailureKind.BROKEN, 3),
     ],
 )
 async def test_a_policy_that_never_answers(asking: Asking, reply: Reply, kind: FailureKind, requests: int) -> None:

@@ -68,13 +68,14 @@ def test_a_key_from_a_variable_goes_to_the_host_that_it_is_for(monkeypatch: pyte
 
 
 def test_what_the_chat_client_is_told() -> None:
-    config = EnvConfig(max_retries=7, retry_delay=0.5)
+    config = EnvConfig(max_retries=7, retry_delay=0.5, policy_deadline=22, endpoint_away_deadline=66)
     server = PolicySettings(
-        base_url=ONE, timeout=11, deadline=22, requests_per_minute=33, tokens_per_minute=44, n_kwarg_is_ignored=True,
+        base_url=ONE, timeout=11, requests_per_minute=33, tokens_per_minute=44, n_kwarg_is_ignored=True,
         extra_body={"top_p": 0.5}, price_input=1.0, price_output=2.0,
     )  # fmt: skip
     found = server.chat_settings(config, max_concurrency=55)
     assert (found.timeout_s, found.deadline_s, found.max_retries, found.retry_delay_s) == (11, 22, 7, 0.5)
+    assert (found.away_deadline_s, found.title, found.section) == (66, "the policy", "env.")
     assert (found.requests_per_minute, found.tokens_per_minute, found.max_concurrency) == (33, 44, 55)
     assert (found.n_is_ignored, found.extra_body, found.prices) == (True, {"top_p": 0.5}, Prices(1.0, 2.0))
 
@@ -110,7 +111,7 @@ SPECIFIED: dict[str, Any] = {
     "judge_max_tokens": 4096, "eval_temperature": 0.6, "rollout_temperature": 1.0, "eval_max_tokens": 40960,
     "train_max_tokens": 16384, "train_prompt_dataset": "NousResearch/arena-hard-v1-prompts",
     "train_baseline_dataset": "NousResearch/gpt-4-0314-baseline-arenahard", "train_split": "train",
-    "eval_split": "train", "max_retries": 3, "retry_delay": 1.0, "min_response_length": 10, "full_debug": False,
+    "eval_split": "train", "retry_delay": 1.0, "min_response_length": 10, "full_debug": False,
 }  # fmt: skip
 
 
@@ -118,6 +119,21 @@ SPECIFIED: dict[str, Any] = {
 def test_the_defaults_of_the_specification(name: str) -> None:
     env = loaded_from().settings.env
     assert getattr(env, name) == SPECIFIED[name]
+
+
+@pytest.mark.parametrize(
+    ("flags", "policy", "judge"),
+    [
+        ((), 100, 100),
+        (("--env.max_retries=3",), 3, 3),
+        (("--env.judge_max_retries=4",), 100, 4),
+        (("--env.max_retries=3", "--env.judge_max_retries=4"), 3, 4),
+    ],
+)
+def test_max_retries_is_of_policy_and_judge(flags: tuple[str, ...], policy: int, judge: int) -> None:
+    settings = loaded_from(*flags, f"--env.judge_base_url={ONE}", f"--openai.base_url={ONE}").settings
+    assert settings.openai.chat_settings(settings.env, max_concurrency=1).max_retries == policy
+    assert settings.env.chat_settings().max_retries == judge
 
 
 SECRET_FLAGS = [

@@ -36,15 +36,15 @@ def no_number_was_made_up(ended: Ended, files: RunFiles) -> None:
 @pytest.mark.parametrize(
     ("reply", "expected"),
     [
-        (error(503, "the judge is being repaired"), "overloaded HTTP 503 after 1 request; last answer: the judge is"),
+        (error(500, "the judge is being repaired"), "broken HTTP 500 after 1 request; last answer: the judge is"),
         (Reply(status=404, body=b"<html>no such page</html>"), "HTTP 404 after 1 request; last answer: <html>no such"),
-        (Reply(body=b"hello"), "malformed HTTP 200 after 1 request; last answer: the body is not JSON (hello)"),
-        (Reply(text=""), "empty HTTP 200 after 1 request; last answer: empty content"),
-        (Reply(drop=True), "connection after 1 request"),
-        (error(503, "engine.py:100: out of memory"), "engine.py:100: out of memory"),
-        (error(503, "[red]no[/red] [bold]markup"), "[red]no[/red] [bold]markup"),
+        (Reply(body=b"hello"), "broken HTTP 200 after 1 request; last answer: the body is not JSON (hello)"),
+        (Reply(text=""), "broken HTTP 200 after 1 request; last answer: empty content"),
+        (Reply(drop=True), "broken after 1 request"),
+        (error(500, "engine.py:100: out of memory"), "engine.py:100: out of memory"),
+        (error(500, "[red]no[/red] [bold]markup"), "[red]no[/red] [bold]markup"),
     ],
-    ids=["503", "404", "no JSON", "empty", "drop", "text like an emoji", "text like markup"],
+    ids=["500", "404", "no JSON", "empty", "drop", "text like an emoji", "text like markup"],
 )  # fmt: skip
 def test_a_judge_that_is_down_ends_the_evaluation(arena: Arena, reply: Reply, expected: str) -> None:
     run = arena.evaluate(*ONCE, *WITH_KEY, judge_script=reply, env=KEYS)
@@ -67,7 +67,7 @@ def test_a_judge_that_refuses_connections(arena: Arena) -> None:
 def test_a_judge_that_never_answers_is_given_up(arena: Arena) -> None:
     run = arena.evaluate(*ONCE, "--env.judge_timeout=0.2", judge_script=Reply(hang=True))
     assert run.code == 1
-    assert "timeout after 1 request; last answer: none within 0.2 s" in run.ended.err
+    assert "broken after 1 request; last answer: none within 0.2 s" in run.ended.err
     no_number_was_made_up(run.ended, run.files)
 
 
@@ -82,7 +82,7 @@ def test_a_dead_judge_is_noticed_before_everything_is_paid_for(arena: Arena) -> 
 
 
 def test_it_says_how_to_try_again_and_the_key_is_not_in_it(arena: Arena) -> None:
-    run = arena.evaluate(*ONCE, f"--env.judge_api_key={KEY}", "--openai.api_key", KEY, judge_script=error(503, "down"))
+    run = arena.evaluate(*ONCE, f"--env.judge_api_key={KEY}", "--openai.api_key", KEY, judge_script=error(500, "down"))
     no_number_was_made_up(run.ended, run.files)
     assert "--resume" in run.ended.err
     assert {request.headers["Authorization"] for request in run.judge.requests} == {f"Bearer {KEY}"}
@@ -99,7 +99,7 @@ def test_it_says_how_to_try_again_and_the_key_is_not_in_it(arena: Arena) -> None
     ids=["env as JSON", "openai as JSON", "replicas", "URL"],
 )
 def test_no_way_to_give_a_key_puts_it_into_the_output(arena: Arena, flag: str) -> None:
-    run = arena.evaluate(*ONCE, flag, judge_script=error(503, "down"))
+    run = arena.evaluate(*ONCE, flag, judge_script=error(500, "down"))
     assert run.code == 1
     assert "--resume" in run.ended.err
     no_number_was_made_up(run.ended, run.files)

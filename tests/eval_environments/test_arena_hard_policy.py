@@ -138,7 +138,7 @@ def test_a_short_answer_is_asked_for_again_and_then_judged(arena: Arena) -> None
     def policy(request: Json, number: int) -> str:
         return "Too short" if uid_of(request) == "row-1" else answering(request, number)
 
-    run = arena.evaluate("--env.max_retries=2", policy=policy)
+    run = arena.evaluate("--env.short_answer_retries=2", policy=policy)
     assert run.code == 0, run.said
     requests = [uid_of(body) for body in run.policy.bodies]
     assert {uid: requests.count(uid) for uid in set(requests)} == {
@@ -167,12 +167,22 @@ def test_how_short_is_too_short(arena: Arena, least: str, requests: int) -> None
     assert len(run.files.samples) == 1
 
 
-def test_an_endpoint_that_says_nothing_is_an_empty_answer_that_is_judged(arena: Arena) -> None:
-    run = arena.rows(1).evaluate("--env.max_retries=3", policy="")
+def test_an_endpoint_that_says_nothing_is_a_failed_call_and_nothing_is_judged(arena: Arena) -> None:
+    run = arena.rows(1).evaluate("--env.max_retries=3", "--env.retry_delay=0.01", policy="")
+    assert run.code == 1, run.said
+    assert "broken HTTP 200 after 4 requests; last answer: empty content" in run.said
+    assert len(run.policy.requests) == 4, "max_retries is the number of requests after the first one"
+    assert run.judge.requests == []
+
+
+def test_a_refusal_is_a_wrong_answer_that_is_not_judged(arena: Arena) -> None:
+    reply = Reply(body=completion("", finish_reason="stop", refusal="I would rather not."))
+    run = arena.rows(1).evaluate(policy=reply)
     assert run.code == 0, run.said
     (sample,) = run.files.samples
-    assert (sample["model_answer"], sample["short_response"], sample["status"]) == ("", True, "ok")
-    assert len(run.policy.requests) == 4, "max_retries is the number of requests after the first one"
+    assert (sample["model_answer"], sample["finish_reason"]) == ("I would rather not.", "refusal")
+    assert (sample["status"], sample["score"]) == ("invalid_completion", -1.0)
+    assert run.judge.requests == []
 
 
 def test_a_policy_that_is_down(arena: Arena) -> None:
@@ -204,12 +214,6 @@ def test_an_answer_that_was_cut_off_is_judged_and_counted(arena: Arena) -> None:
     reply = Reply(body=completion("ANSWER of the model, and then", finish_reason="length"))
     found = arena.rows(1).evaluate(policy=reply).files.metrics
     assert (found["truncated_response_rate"], found["win_count"]) == (1.0, 1)
-
-
-def test_a_refusal_is_the_policys_answer(arena: Arena) -> None:
-    run = arena.rows(1).evaluate(policy=Reply(body=completion(None, refusal="I will not answer this.")))
-    assert run.files.samples[0]["model_answer"] == "I will not answer this."
-    assert any("I will not answer this." in body["messages"][1]["content"] for body in run.judge.bodies)
 
 
 def test_text_that_imitates_the_judges_prompt_reaches_it_as_text(arena: Arena) -> None:

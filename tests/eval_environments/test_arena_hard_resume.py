@@ -154,7 +154,7 @@ def change(path: Path, column: str, uids: set[str]) -> None:
 def failing_but_for(uid: str) -> Script:
     """A judge that is only up for one row."""
     answered = judge(mixed)
-    down = Reply(status=503, body={"error": {"message": "no judge here"}})
+    down = Reply(status=500, body={"error": {"message": "no judge here"}})
     return lambda request, number: answered(request, number) if uid_of(request) == uid else down  # type: ignore[return-value]
 
 

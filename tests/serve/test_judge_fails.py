@@ -13,7 +13,7 @@ from tests.scripted import Json, Reply
 from tests.serving import judging, sampling, serve, which
 from tests.trainer import Group, training
 
-DOWN = Reply(status=503, body={"error": {"message": "down"}})
+DOWN = Reply(status=500, body={"error": {"message": "down"}})
 REFUSED = Reply(status=400, body={"error": {"message": "not today"}})
 Key = tuple[int, int]
 """A completion: the policy's request, and the place in the group."""

@@ -23,7 +23,7 @@ from tests.environments.words import Said, Word, WordsEnv, opened, speaking
 from tests.scripted import Meeting
 
 WORD = Word("w")
-DOWN = EndpointError(FailureKind.CONNECTION, endpoint="http://x/v1", answer="refused")
+DOWN = EndpointError(FailureKind.BROKEN, endpoint="http://x/v1", answer="refused")
 REJECTED = EndpointError(FailureKind.REJECTED, endpoint="http://x/v1", answer="no such key", status=401)
 
 

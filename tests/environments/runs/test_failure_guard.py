@@ -13,7 +13,7 @@ from judges.llm.errors import EndpointError, FailureKind
 from tests.environments import rollouts_of
 
 REJECTED = EndpointError(FailureKind.REJECTED, endpoint="http://x/v1", answer="no such key", status=401)
-DOWN = EndpointError(FailureKind.CONNECTION, endpoint="http://x/v1", answer="refused")
+DOWN = EndpointError(FailureKind.BROKEN, endpoint="http://x/v1", answer="refused")
 
 
 def record(guard: FailureGuard, rewards: Sequence[float | None], *, rejected: bool = False) -> None:

@@ -79,7 +79,7 @@ async def test_its_workers_send_groups_to_the_real_api(tmp_path: Path) -> None:
 
 async def test_a_row_whose_policy_is_away_comes_back_from_its_backlog(tmp_path: Path) -> None:
     def script(request: Json, number: int) -> Reply:
-        return Reply(status=503) if number == 1 else sampling(every_other_right)(request, number)
+        return Reply(status=500) if number == 1 else sampling(every_other_right)(request, number)
 
     async with driven(tmp_path, "--env.max_retries=0", policy=script) as (env, _):
         item = await env.get_next_item()

@@ -22,7 +22,7 @@ else:
 
 ROOT = Path(__file__).parents[3]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-CORE = {"aiohttp", "aiolimiter", "orjson", "pydantic", "pydantic-settings", "pyyaml", "tenacity"}
+CORE = {"aiohttp", "aiolimiter", "orjson", "pydantic", "pydantic-settings", "pyyaml"}
 
 
 def names(requirements: list[str]) -> set[str]:

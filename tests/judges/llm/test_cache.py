@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import judges
-from judges.llm.cache import JudgmentCache, request_key
+from judges.llm.cache import CacheRow, JudgmentCache, request_key
 from judges.llm.errors import SettingsError
 from judges.llm.wire import Choice
 
@@ -65,13 +65,13 @@ async def test_the_first_answer_is_kept_over_a_restart(tmp_path: Path) -> None:
     path = tmp_path / "new" / "folder" / "cache.sqlite"
     answer = Choice("text é", "because", "stop", None)
     cache = JudgmentCache(path)
-    assert await cache.get("a") is None
-    await cache.put("a", answer)
-    await cache.put("a", Choice("another"))
+    assert await cache.get("a") == CacheRow()
+    await cache.put("a", answer, instead_of=CacheRow())
+    await cache.put("a", Choice("another"), instead_of=CacheRow())
     cache.close()
     again = JudgmentCache(path)
-    assert await again.get("a") == answer
-    assert await again.get("b") is None
+    assert (await again.get("a")).choice == answer
+    assert (await again.get("b")).choice is None
     again.close()
 
 
@@ -127,13 +127,16 @@ def test_a_lock_that_outlasts_the_wait_is_a_settings_error(tmp_path: Path, monke
 WRITER = """
 import asyncio, sys
 from pathlib import Path
-from judges.llm.cache import JudgmentCache
+from judges.llm.cache import CacheRow, JudgmentCache
 from judges.llm.wire import Choice
+
+def put(cache, key, text):
+    return cache.put(key, Choice(text), instead_of=CacheRow())
 
 async def main(path, name):
     cache = JudgmentCache(path)
     for number in range(100):
-        await asyncio.gather(cache.put(f"{name} {number}", Choice(name)), cache.put(f"both {number}", Choice(name)))
+        await asyncio.gather(put(cache, f"{name} {number}", name), put(cache, f"both {number}", name))
     cache.close()
 
 print("ready", flush=True)
@@ -171,10 +174,37 @@ def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
     assert found == {f"{name} {number}" for name in [*names, "both"] for number in range(100)}
 
 
+UNREADABLE: list[Any] = [b"", b"{", b"null", b"[]", b'{"message": 5}', b"\xff", b"[" * 100_000, "text", 5, 2.5]
+
+
+@pytest.mark.parametrize("stored", UNREADABLE, ids=[repr(stored)[:12] for stored in UNREADABLE])
+async def test_row_that_cannot_be_read_is_a_miss_and_is_replaced(tmp_path: Path, stored: Any) -> None:
+    path = tmp_path / "cache.sqlite"
+    cache = JudgmentCache(path)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("INSERT INTO answers VALUES ('a', ?)", (stored,))
+    other.close()
+    row = await cache.get("a")
+    assert (row.choice, row.stored) == (None, stored)
+    await cache.put("a", Choice("text"), instead_of=row)
+    assert (await cache.get("a")).choice == Choice("text")
+    cache.close()
+
+
+async def test_row_that_another_process_has_replaced_since_stays(tmp_path: Path) -> None:
+    cache = JudgmentCache(tmp_path / "cache.sqlite")
+    await cache.put("a", Choice(""), instead_of=CacheRow())
+    row = await cache.get("a")
+    await cache.put("a", Choice("first"), instead_of=row)
+    await cache.put("a", Choice("second"), instead_of=row)
+    assert (await cache.get("a")).choice == Choice("first")
+    cache.close()
+
+
 async def test_another_process_sees_what_was_kept(tmp_path: Path) -> None:
     first, second = (JudgmentCache(tmp_path / "cache.sqlite") for _ in range(2))
-    await first.put("a", Choice("text"))
-    assert await second.get("a") == Choice("text")
+    await first.put("a", Choice("text"), instead_of=CacheRow())
+    assert (await second.get("a")).choice == Choice("text")
     first.close()
     second.close()
 
@@ -185,12 +215,15 @@ async def test_a_cache_that_becomes_unusable_costs_no_answer_and_is_logged_once(
 ) -> None:
     path = tmp_path / "cache.sqlite"
     cache = JudgmentCache(path)
-    await cache.put("a", Choice("text"))
+    await cache.put("a", Choice("text"), instead_of=CacheRow())
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("DROP TABLE answers")
     other.close()
     for use in uses:
-        assert await (cache.get("a") if use == "get" else cache.put("b", Choice("text"))) is None
+        if use == "get":
+            assert await cache.get("a") == CacheRow()
+        else:
+            await cache.put("b", Choice("text"), instead_of=CacheRow())
     cache.close()
     (warning,) = (record.getMessage() for record in caplog.records)
     assert str(path) in warning

@@ -67,15 +67,15 @@ async def test_lone_surrogates_are_replaced_on_the_wire(connect: Connect) -> Non
 @pytest.mark.parametrize(
     ("body", "text", "state", "reasoning", "refusal"),
     [
-        (completion("yes"), "yes", "ok", None, None),
-        (completion(" yes\n"), " yes\n", "ok", None, None),
-        (completion("ye", finish_reason="length"), "ye", "length", None, None),
-        (completion("", finish_reason="length", reasoning_content="long"), "", "length", "long", None),
-        (completion("", refusal="I won't."), "", "refusal", None, "I won't."),
-        (completion("", finish_reason="content_filter"), "", "refusal", None, None),
-        (completion("yes", reasoning_content="since"), "yes", "ok", "since", None),
-        (completion("yes", reasoning="since"), "yes", "ok", "since", None),
-        (completion(PARTS), "yes", "ok", None, None),  # type: ignore[arg-type]
+        (completion("yes"), "yes", "whole", None, None),
+        (completion(" yes\n"), " yes\n", "whole", None, None),
+        (completion("ye", finish_reason="length"), "ye", "cut_off", None, None),
+        (completion("", finish_reason="length", reasoning_content="long"), "", "cut_off", "long", None),
+        (completion("", refusal="I won't."), "", "refused", None, "I won't."),
+        (completion("", finish_reason="content_filter"), "", "refused", None, None),
+        (completion("yes", reasoning_content="since"), "yes", "whole", "since", None),
+        (completion("yes", reasoning="since"), "yes", "whole", "since", None),
+        (completion(PARTS), "yes", "whole", None, None),  # type: ignore[arg-type]
     ],
 )
 async def test_answer_has_state_text_and_reasoning_of_the_choice(
@@ -235,6 +235,26 @@ async def test_completions_that_are_asked_for_one_by_one_are_not_all_of_one_seed
     async with ScriptedEndpoint(lambda request, number: f"text of {request['seed']}") as endpoint:
         answer = await connect(endpoint, n_is_ignored=n_is_ignored).chat(ASK, n=3, seed=5)
     assert len({choice.text for choice in answer.choices}) == 3
+
+
+@pytest.mark.parametrize("seed", [5, None])
+async def test_only_the_choices_that_are_not_usable_are_asked_for_again(connect: Connect, seed: int | None) -> None:
+    def script(request: dict[str, Any], number: int) -> Reply | str:
+        if request.get("n") != 4:
+            return f"again with {request.get('seed')}"
+        body = completion("a", "b", "", "d")
+        body["choices"][1]["finish_reason"] = "error"
+        return Reply(body=body)
+
+    async with ScriptedEndpoint(script) as endpoint:
+        client = connect(endpoint)
+        answer = await client.chat(ASK, n=4, seed=seed)
+        seeds = [5, 10, 11] if seed else [None] * 3
+        assert [choice.text for choice in answer.choices] == ["a", "d", *(f"again with {each}" for each in seeds[1:])]
+        assert [body.get("n") for body in endpoint.bodies] == [4, None, None]
+        assert [body.get("seed") for body in endpoint.bodies] == seeds, "those of the four choices are taken"
+        await client.chat(ASK, n=4, seed=seed)
+    assert [body.get("n") for body in endpoint.bodies[3:]] == [4, None, None], "the endpoint does not ignore n"
 
 
 async def test_a_completion_that_fails_after_its_retries_is_not_asked_for_again(connect: Connect) -> None:

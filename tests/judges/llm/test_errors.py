@@ -9,13 +9,13 @@ def test_only_a_rejected_request_is_not_sent_again(kind: FailureKind) -> None:
 
 
 def test_an_endpoints_error_in_one_line() -> None:
-    error = EndpointError(FailureKind.OVERLOADED, endpoint="http://h/v1", answer="slow down", status=429, attempts=4)
-    assert str(error) == "http://h/v1: overloaded HTTP 429 after 4 requests; last answer: slow down"
+    error = EndpointError(FailureKind.BUSY, endpoint="http://h/v1", answer="slow down", status=429, attempts=4)
+    assert str(error) == "http://h/v1: busy HTTP 429 after 4 requests; last answer: slow down"
 
 
 def test_an_attempt_without_an_answer_has_no_status() -> None:
-    error = EndpointError(FailureKind.CONNECTION, endpoint="http://h/v1", answer="none")
-    assert str(error) == "http://h/v1: connection after 1 request; last answer: none"
+    error = EndpointError(FailureKind.BROKEN, endpoint="http://h/v1", answer="none")
+    assert str(error) == "http://h/v1: broken after 1 request; last answer: none"
 
 
 def test_an_endpoints_error_is_not_the_users() -> None:

@@ -5,35 +5,50 @@ import email.utils
 import json
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from judges.llm import limits, transport
 from judges.llm.errors import EndpointError, FailureKind
 from judges.llm.transport import open_session
 from tests.scripted import Reply, ScriptedEndpoint, completion, in_turn, refusing
 
 ASK = [{"role": "user", "content": "hi"}]
 
+
+class Clock:
+    """The clock of a call's deadline, set by the test."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        clock = SimpleNamespace(monotonic=lambda: self.now)
+        monkeypatch.setattr(transport, "time", clock)
+        monkeypatch.setattr(limits, "time", clock)
+
+
 Connect = Callable[..., Any]
 
 TEMPORARY = {
-    "408": (Reply(status=408), FailureKind.SERVER),
-    "409": (Reply(status=409), FailureKind.SERVER),
-    "429": (Reply(status=429), FailureKind.OVERLOADED),
-    "500": (Reply(status=500), FailureKind.SERVER),
-    "502": (Reply(status=502, body=b"<html>Bad gateway</html>"), FailureKind.SERVER),
-    "503": (Reply(status=503, body=b""), FailureKind.OVERLOADED),
-    "529": (Reply(status=529), FailureKind.OVERLOADED),
-    "drop": (Reply(drop=True), FailureKind.CONNECTION),
-    "not_json": (Reply(body=b'{"choices": [{"mess'), FailureKind.MALFORMED),
-    "no_choices": (Reply(body={"error": {"message": "overloaded"}}), FailureKind.MALFORMED),
-    "no_message": (Reply(body={"choices": [{}]}), FailureKind.MALFORMED),
-    "not_gzip": (Reply(body=b"text", headers={"Content-Encoding": "gzip"}), FailureKind.CONNECTION),
-    "empty": (Reply(body=completion("")), FailureKind.EMPTY),
-    "null": (Reply(body=completion(None)), FailureKind.EMPTY),
-    "white_space": (Reply(body=completion(" \n")), FailureKind.EMPTY),
-    "only_reasoning": (Reply(body=completion("", reasoning_content="thought")), FailureKind.EMPTY),
+    "408": (Reply(status=408), FailureKind.BROKEN),
+    "409": (Reply(status=409), FailureKind.BROKEN),
+    "429": (Reply(status=429), FailureKind.BUSY),
+    "500": (Reply(status=500), FailureKind.BROKEN),
+    "502": (Reply(status=502, body=b"<html>Bad gateway</html>"), FailureKind.BROKEN),
+    "503": (Reply(status=503, body=b""), FailureKind.BUSY),
+    "529": (Reply(status=529), FailureKind.BUSY),
+    "drop": (Reply(drop=True), FailureKind.BROKEN),
+    "not_json": (Reply(body=b'{"choices": [{"mess'), FailureKind.BROKEN),
+    "no_choices": (Reply(body={"error": {"message": "overloaded"}}), FailureKind.BROKEN),
+    "no_message": (Reply(body={"choices": [{}]}), FailureKind.BROKEN),
+    "not_gzip": (Reply(body=b"text", headers={"Content-Encoding": "gzip"}), FailureKind.BROKEN),
+    "error": (Reply(body=completion("ye", finish_reason="error")), FailureKind.BROKEN),
+    "abort": (Reply(body=completion("ye", finish_reason="abort")), FailureKind.BROKEN),
+    "empty": (Reply(body=completion("")), FailureKind.BROKEN),
+    "null": (Reply(body=completion(None)), FailureKind.BROKEN),
+    "white_space": (Reply(body=completion(" \n")), FailureKind.BROKEN),
+    "only_reasoning": (Reply(body=completion("", reasoning_content="thought")), FailureKind.BROKEN),
 }
 
 
@@ -47,7 +62,7 @@ async def test_a_temporary_failure_is_tried_again(connect: Connect, name: str) -
     assert endpoint.bodies == [endpoint.bodies[0]] * 3
 
 
-@pytest.mark.parametrize("name", TEMPORARY)
+@pytest.mark.parametrize("name", [name for name, (_, kind) in TEMPORARY.items() if kind is FailureKind.BROKEN])
 async def test_a_failure_that_stays_is_an_error(connect: Connect, name: str) -> None:
     fault, kind = TEMPORARY[name]
     async with ScriptedEndpoint(fault) as endpoint:
@@ -57,6 +72,23 @@ async def test_a_failure_that_stays_is_an_error(connect: Connect, name: str) -> 
     error = raised.value
     assert (error.kind, error.attempts, error.endpoint) == (kind, 3, endpoint.base_url)
     assert len(endpoint.requests) == 3
+
+
+@pytest.mark.parametrize("status", [429, 503, 529])
+async def test_a_busy_endpoint_is_waited_for_until_the_deadline_and_no_retry_is_counted(
+    connect: Connect, pauses: list[float], monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    """Each answer takes two seconds of the clock, so the sixth one is the last before the deadline."""
+    clock = Clock(monkeypatch)
+
+    def script(request: dict[str, Any], number: int) -> Reply:
+        clock.now += 2.0
+        return Reply(status=status)
+
+    async with ScriptedEndpoint(script) as endpoint:
+        with pytest.raises(EndpointError) as raised:
+            await connect(endpoint, max_retries=0, deadline_s=11.0).chat(ASK)
+    assert (raised.value.kind, raised.value.attempts) == (FailureKind.BUSY, 6)
 
 
 @pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 405, 413, 422])
@@ -74,7 +106,7 @@ async def test_a_rejected_request_is_not_sent_again_and_its_message_is_shown(con
 async def test_a_refused_connection_is_tried_again(connect: Connect) -> None:
     with refusing() as base_url, pytest.raises(EndpointError) as raised:
         await connect(base_url, max_retries=2).chat(ASK)
-    assert (raised.value.kind, raised.value.status, raised.value.attempts) == (FailureKind.CONNECTION, None, 3)
+    assert (raised.value.kind, raised.value.status, raised.value.attempts) == (FailureKind.AWAY, None, 3)
     assert "last answer: none (Cannot connect" in str(raised.value)
 
 
@@ -193,7 +225,7 @@ async def test_time_outs_that_stay_are_an_error(connect: Connect) -> None:
     async with ScriptedEndpoint(Reply(hang=True)) as endpoint:
         with pytest.raises(EndpointError) as raised:
             await connect(endpoint, timeout_s=0.05, max_retries=1).chat(ASK)
-    assert (raised.value.kind, raised.value.attempts) == (FailureKind.TIMEOUT, 2)
+    assert (raised.value.kind, raised.value.attempts) == (FailureKind.BROKEN, 2)
     assert "last answer: none within 0.05 s" in str(raised.value)
 
 
@@ -201,7 +233,7 @@ async def test_the_deadline_ends_an_attempt_under_way_and_all_retries(connect: C
     async with ScriptedEndpoint(Reply(hang=True)) as endpoint:
         with pytest.raises(EndpointError) as raised:
             await connect(endpoint, timeout_s=60.0, deadline_s=0.1, max_retries=9).chat(ASK)
-    assert (raised.value.kind, raised.value.attempts) == (FailureKind.TIMEOUT, 1)
+    assert (raised.value.kind, raised.value.attempts) == (FailureKind.BROKEN, 1)
 
 
 async def test_a_call_that_is_cancelled_leaves_the_endpoint_and_the_limit(connect: Connect) -> None:

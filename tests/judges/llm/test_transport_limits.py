@@ -10,8 +10,9 @@ import pytest
 from aiolimiter import AsyncLimiter
 
 from judges.llm import limits, transport
+from judges.llm.errors import EndpointError
 from judges.llm.transport import open_session
-from tests.scripted import Meeting, Reply, ScriptedEndpoint, completion
+from tests.scripted import Meeting, Reply, ScriptedEndpoint, completion, in_turn
 
 ASK = [{"role": "user", "content": "hi"}]
 
@@ -190,21 +191,21 @@ async def test_calls_under_way_do_not_lower_the_average(connect: Connect, spent:
     assert 200 <= spent[-1] <= 210
 
 
-async def test_waiting_for_the_budget_is_neither_of_the_deadline_nor_of_the_latency(
+async def test_first_attempts_wait_for_the_budget_is_neither_of_the_deadline_nor_of_the_latency(
     connect: Connect, pauses: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now, granted = 1000.0, list[float]()
 
     async def acquire(self: AsyncLimiter, amount: float = 1) -> None:
         nonlocal now
-        now += 100.0
+        now += 100.0 if now == 1000.0 else 15.0
 
     def script(request: dict[str, Any], number: int) -> Reply | str:
         nonlocal now
         now += 30.0 if number == 1 else 10.0
         return Reply(status=500) if number == 1 else "fine"
 
-    def time_out(*, total: float) -> aiohttp.ClientTimeout:
+    def time_out(*, total: float, sock_connect: float) -> aiohttp.ClientTimeout:
         granted.append(total)
         return aiohttp.ClientTimeout(total=60.0)
 
@@ -216,5 +217,51 @@ async def test_waiting_for_the_budget_is_neither_of_the_deadline_nor_of_the_late
     async with ScriptedEndpoint(script) as endpoint:
         client = connect(endpoint, requests_per_minute=60, timeout_s=500.0, deadline_s=90.0, retry_delay_s=0.0)
         answer = await client.chat(ASK)
-    assert granted == [90.0, 60.0], "the second attempt has what the first one left of the deadline"
-    assert (answer.attempts, answer.latency_s) == (2, 40.0)
+    assert granted == [90.0, 45.0], "the retry has what the first attempt and its own wait left of the deadline"
+    assert (answer.attempts, answer.latency_s) == (2, 55.0)
+
+
+async def test_retry_whose_deadline_passes_while_it_waits_is_not_sent(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1000.0
+
+    async def acquire(self: AsyncLimiter, amount: float = 1) -> None:
+        nonlocal now
+        now += 100.0
+
+    clock = SimpleNamespace(monotonic=lambda: now)
+    monkeypatch.setattr(AsyncLimiter, "acquire", acquire)
+    monkeypatch.setattr(transport, "time", clock)
+    monkeypatch.setattr(limits, "time", clock)
+    async with ScriptedEndpoint(in_turn(Reply(status=500), "fine")) as endpoint:
+        client = connect(endpoint, requests_per_minute=60, deadline_s=90.0, max_concurrency=1)
+        with pytest.raises(EndpointError) as raised:
+            await client.chat(ASK)
+        assert (raised.value.status, raised.value.attempts, len(endpoint.requests)) == (500, 1, 1)
+        assert (await client.chat(ASK)).first.text == "fine", "its slot is free"
+
+
+async def test_retries_wait_for_the_budget_before_all_first_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+    free = asyncio.Event()
+
+    async def acquire(self: AsyncLimiter, amount: float = 1) -> None:
+        await free.wait()
+
+    monkeypatch.setattr(AsyncLimiter, "acquire", acquire)
+    budget = limits.RateBudget.per_minute(60, None)
+    assert budget is not None
+
+    async def spend(name: str, urgent: bool) -> None:
+        await budget.spend(1, urgent=urgent)
+        order.append(name)
+
+    waiting = [
+        asyncio.create_task(spend(name, urgent))
+        for name, urgent in (("first", False), ("second", False), ("third", False), ("retry", True))
+    ]
+    await asyncio.sleep(0)
+    free.set()
+    await asyncio.gather(*waiting)
+    assert order == ["first", "retry", "second", "third"]

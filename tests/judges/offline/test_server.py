@@ -7,7 +7,8 @@ import pytest
 
 from judges.core.calls import NoVerdict
 from judges.core.scale import Scale
-from judges.llm.completion import NotACompletion, choice_from_json, parse_completion
+from judges.llm.completion import choice_from_json
+from judges.llm.outcome import Answered, Failed, Habits, of_answer
 from judges.offline.answers import answers
 from judges.offline.faults import BROKEN, HARMLESS, NO_ANSWER, NO_COMPLETION, Away, Faults
 from judges.offline.misbehaviour import BROKEN_OFF
@@ -183,8 +184,7 @@ async def test_kind_without_completion_gives_a_response_that_is_none(kind: str) 
                 except aiohttp.ClientPayloadError:
                     assert kind == "bad_gzip"
                     continue
-                with pytest.raises((NotACompletion, UnicodeDecodeError)):
-                    parse_completion(body)
+                assert isinstance(of_answer(response.status, body, None, Habits("")), Failed)
         found = await stats(root)
     assert found["answers"] == 0
 
@@ -217,13 +217,14 @@ async def test_harmless_kind_holds_the_right_texts(kind: str) -> None:
         for _ in range(6 if kind == "absurd_usage" else 1):
             async with session.post(root + "/v1/chat/completions", json={**BODY, "n": 3}) as response:
                 body = await response.read()
-            choices = parse_completion(body).choices
-            if kind == "shuffled_choices":
-                choices = choices[::-1]
-            assert [choice.text for choice in choices[:3]] == [each["message"]["content"] for each in right["choices"]]
+            answered = of_answer(response.status, body, None, Habits(""))
+            assert isinstance(answered, Answered)
+            assert [choice.text for choice in answered.choices[:3]] == [
+                each["message"]["content"] for each in right["choices"]
+            ]
         async with session.get(root + "/requests") as response:
-            answered = (await response.json())["answered"]
-    assert list(answered.values()) == [6 if kind == "absurd_usage" else 1]
+            counts = (await response.json())["answered"]
+    assert list(counts.values()) == [6 if kind == "absurd_usage" else 1]
 
 
 async def test_server_that_goes_away_resets_and_refuses_and_comes_back() -> None:

@@ -1,0 +1,280 @@
+"""What an endpoint's answer is worth: the one place that decides, for judge and policy alike.
+
+An attempt ends `Answered`, with the choices that may be used, or `Failed`, with a `FailureKind`. A choice that may be
+used is whole, cut off by the length limit or refused (`Choice.state`). All others are unusable: those that carry an
+error, broke off (`error`, `abort`), have no finish reason though the endpoint otherwise gives one, or hold no text
+(empty, tool calls alone, reasoning alone). An answer of nothing but unusable choices is a failed attempt.
+
+Guarantees: whatever an endpoint sends, one of the two comes out and nothing is raised; counts, pauses and texts that no
+endpoint can mean are absent or unusable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import socket
+import ssl
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias, cast
+
+import aiohttp
+
+from judges.llm import completion, wire
+from judges.llm.completion import NotACompletion
+from judges.llm.errors import FailureKind
+from judges.llm.retry_after import retry_after_seconds
+from judges.llm.wire import CUT_OFF, JSON, Choice
+
+logger = logging.getLogger(__name__)
+
+LONGEST_TEXT = 8_000_000
+"""Characters of a choice's text or reasoning; a longer one is unusable. A model writes a million tokens at most."""
+_MOST_TOKENS = 10**9
+
+_BUSY = frozenset({429, 503, 529})  # 529: Anthropic's "overloaded"
+_RETRYABLE = frozenset({408, 409})
+_NOBODY_THERE = frozenset(
+    {errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN, errno.ETIMEDOUT}
+)
+
+_STOPPED = frozenset(
+    {"", "stop", "eos", "eos_token", "end_turn", "stop_sequence", "stop_token", "complete", "completed", "tool_calls"}
+    | {"function_call", "tool_use"}
+)
+_CUT_OFF = frozenset({"length", "max_tokens", "max_output_tokens", "max_length", "model_length"})
+_FILTERED = frozenset({"content_filter", "content_filtered", "safety", "recitation", "prohibited_content", "blocklist"})
+_BROKEN_OFF = frozenset(
+    {"error", "errored", "failed", "abort", "aborted", "cancel", "cancelled", "canceled", "timeout", "interrupted"}
+    | {"preempted", "insufficient_system_resource", "malformed_function_call"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenCounts:
+    """Tokens as the endpoint counted them; 0 where it did not, or not with a number that can be meant."""
+
+    prompt: int = 0
+    completion: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """An answer with at least one choice that may be used.
+
+    Attributes:
+        choices: those that may be used, in the order of the answer.
+        received: how many choices the answer had, the unusable ones too.
+        tokens: what it cost.
+        prompt_token_ids: the prompt's tokens, if requested and returned.
+    """
+
+    choices: tuple[Choice, ...]
+    received: int
+    tokens: TokenCounts = TokenCounts()
+    prompt_token_ids: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A failed attempt.
+
+    Attributes:
+        kind: why; it says whether another attempt may succeed.
+        answer: what the endpoint said, or what was wrong with it; it may repeat the API key.
+        status: the HTTP status, if there was an answer.
+        retry_after: seconds that the endpoint asked to wait.
+        tokens: what it cost all the same; `None` if there was no chat completion.
+    """
+
+    kind: FailureKind
+    answer: str
+    status: int | None = None
+    retry_after: float | None = None
+    tokens: TokenCounts | None = None
+
+
+Outcome: TypeAlias = Answered | Failed
+
+
+@dataclass(slots=True)
+class Habits:
+    """What an endpoint usually does, learnt from its answers.
+
+    Attributes:
+        name: the endpoint, for messages.
+        gives_reasons: it has given a finish reason, so a choice without one broke off.
+    """
+
+    name: str
+    gives_reasons: bool = False
+    _said: set[str] = field(default_factory=set)
+
+    def say_once(self, topic: str, what: str) -> None:
+        """Log a peculiarity of the endpoint, the first time that it is met."""
+        if topic not in self._said:
+            self._said.add(topic)
+            logger.warning("%s %s", self.name, what)
+
+
+def of_answer(status: int, data: bytes, retry_after: str | None, habits: Habits) -> Outcome:
+    """The outcome of an HTTP answer.
+
+    Args:
+        status: the HTTP status.
+        data: the body.
+        retry_after: the header `Retry-After`.
+        habits: of the endpoint; updated.
+    """
+    if not 200 <= status < 300:
+        return Failed(kind_of_status(status), wire.error_text(data), status, retry_after_seconds(retry_after))
+    try:
+        body = wire.loads(data, long_integers=True)
+    except ValueError:
+        return Failed(FailureKind.BROKEN, f"the body is not JSON ({wire.excerpt(data)})", status)
+    sent = body.get("choices") if isinstance(body, Mapping) else None
+    if not isinstance(body, Mapping) or not isinstance(sent, list) or not sent:
+        return _without_choices(body, data, status, retry_after_seconds(retry_after))
+    tokens = _token_counts(body.get("usage"))
+    if body.get("error"):
+        return replace(_reported(body["error"], status), tokens=tokens)
+    choices: list[Choice] = []
+    faults: list[Failed] = []
+    for raw in sent if len(sent) == 1 else _in_order(sent):
+        read = _choice(raw, status, habits)
+        choices.append(read) if isinstance(read, Choice) else faults.append(read)
+    if not choices:
+        return replace(faults[0], tokens=tokens)
+    prompt_ids = body.get("prompt_token_ids")
+    return Answered(tuple(choices), len(sent), tokens, None if prompt_ids is None else completion.token_ids(prompt_ids))
+
+
+def of_exception(error: BaseException, timeout_s: float) -> Failed:
+    """The outcome of an attempt that the HTTP client gave up with an exception."""
+    kind = kind_of_exception(error)
+    if isinstance(error, asyncio.TimeoutError) and kind is FailureKind.BROKEN:
+        return Failed(kind, f"none within {timeout_s:g} s")
+    return Failed(kind, f"none ({error or type(error).__name__})")
+
+
+def kind_of_status(status: int) -> FailureKind:
+    """The kind of failure of an HTTP status other than 2xx."""
+    if status in _BUSY:
+        return FailureKind.BUSY
+    return FailureKind.BROKEN if status >= 500 or status in _RETRYABLE else FailureKind.REJECTED
+
+
+def kind_of_exception(error: BaseException) -> FailureKind:
+    """The kind of failure of an exception of the HTTP client.
+
+    Away: nobody accepted the connection. Rejected: an address, a header or a certificate that no retry would mend.
+    """
+    if isinstance(error, aiohttp.InvalidURL | aiohttp.ClientConnectorCertificateError):
+        return FailureKind.REJECTED
+    if isinstance(error, aiohttp.ClientConnectorSSLError):
+        transient = isinstance(error.os_error, ssl.SSLEOFError | ssl.SSLZeroReturnError)
+        return FailureKind.BROKEN if transient else FailureKind.REJECTED
+    if isinstance(error, aiohttp.ConnectionTimeoutError | socket.gaierror):
+        return FailureKind.AWAY
+    if isinstance(error, aiohttp.ClientConnectorError):
+        if isinstance(error.os_error, socket.gaierror):
+            return FailureKind.AWAY
+        reason = error.os_error.errno  # `None`: the addresses of the host failed for different reasons
+        return FailureKind.AWAY if reason is None or reason in _NOBODY_THERE else FailureKind.BROKEN
+    if isinstance(error, ConnectionRefusedError):
+        return FailureKind.AWAY
+    return FailureKind.REJECTED if isinstance(error, ValueError) else FailureKind.BROKEN
+
+
+def is_usable(choice: Choice) -> bool:
+    """Whether a choice that was kept from an earlier answer may be used, as if an endpoint had just sent it."""
+    return not isinstance(_checked(choice, tool_calls=False), str)
+
+
+def _in_order(sent: Sequence[JSON]) -> Sequence[JSON]:
+    """Several choices in the order of their indices; one that repeats another, index and all, is left out."""
+    indexed = [raw for raw in sent if isinstance(raw, Mapping) and type(raw.get("index")) is int]
+    if len(indexed) < len(sent):
+        return sent
+    distinct = [raw for number, raw in enumerate(indexed) if raw not in indexed[:number]]
+    return sorted(distinct, key=lambda raw: cast(int, raw["index"]))
+
+
+def _without_choices(body: JSON, data: bytes, status: int, retry_after: float | None) -> Failed:
+    """HTTP 200 without choices: the error that the body reports, such as a router's, or a body of another shape."""
+    if isinstance(body, Mapping) and body.get("error"):
+        return replace(_reported(body["error"], status), retry_after=retry_after)
+    return Failed(FailureKind.BROKEN, f"the body has no choices ({wire.excerpt(data)})", status)
+
+
+def _reported(error: JSON, status: int) -> Failed:
+    """An error in a body with HTTP 200. Its code, if it is an HTTP status, says of which kind it is."""
+    code = error.get("code") if isinstance(error, Mapping) else None
+    message = error.get("message") if isinstance(error, Mapping) else error
+    number = int(code) if isinstance(code, str) and code.isascii() and code.isdigit() and len(code) == 3 else code
+    is_status = isinstance(number, int) and not isinstance(number, bool) and 400 <= number < 600
+    kind = kind_of_status(number) if is_status and isinstance(number, int) else FailureKind.BROKEN
+    said = message if isinstance(message, str) and message else wire.excerpt(wire.dumps(error))
+    return Failed(kind, f"it reports an error: {said}", status)
+
+
+def _choice(raw: JSON, status: int, habits: Habits) -> Choice | Failed:
+    """One choice of an answer, if it may be used."""
+    try:
+        read = completion.choice_from_json(raw)
+    except NotACompletion as error:
+        return Failed(FailureKind.BROKEN, str(error), status)
+    assert isinstance(raw, Mapping)  # or it had not been read
+    if raw.get("error"):
+        reported = _reported(raw["error"], status)  # the request was accepted: a retry may mend whatever came then
+        return replace(reported, kind=FailureKind.BUSY if reported.kind is FailureKind.BUSY else FailureKind.BROKEN)
+    if read.finish_reason is not None:
+        habits.gives_reasons = True
+    elif habits.gives_reasons:
+        return Failed(FailureKind.BROKEN, "the answer broke off: it has no finish_reason", status)
+    else:
+        habits.say_once("none", "gives no finish_reason: its answers are taken to be whole")
+    message = raw.get("message")
+    checked = _checked(read, tool_calls=isinstance(message, Mapping) and bool(message.get("tool_calls")))
+    if isinstance(checked, str):
+        return Failed(FailureKind.BROKEN, checked, status)
+    if checked.finish_reason != "stop" and checked.state == "whole" and _reason(checked) not in _STOPPED:
+        said = f"gives the finish_reason {checked.finish_reason!r}: such answers are taken to be whole"
+        habits.say_once("unknown", said)
+    return checked
+
+
+def _checked(choice: Choice, *, tool_calls: bool) -> Choice | str:
+    """The choice with its finish reason in the words of `Choice.state`, or why it may not be used."""
+    reason = _reason(choice)
+    if max(len(choice.text), len(choice.reasoning or ""), len(choice.refusal or "")) > LONGEST_TEXT:
+        return f"a text of more than {LONGEST_TEXT} characters"
+    if reason in _BROKEN_OFF:
+        return f"the answer broke off: finish_reason {choice.finish_reason!r}"
+    if choice.refusal is not None or reason == "refusal":
+        return replace(choice, finish_reason="refusal")
+    if reason in _FILTERED:
+        return replace(choice, finish_reason="content_filter")
+    if reason in _CUT_OFF:  # also without text: the reasoning, shown or not, took all the tokens
+        return replace(choice, finish_reason=CUT_OFF)
+    if choice.text.strip():
+        return choice
+    if tool_calls:
+        return "no text, only tool calls"
+    return "no text, only reasoning" if choice.reasoning else "empty content"
+
+
+def _reason(choice: Choice) -> str:
+    return (choice.finish_reason or "").lower()
+
+
+def _token_counts(usage: JSON) -> TokenCounts:
+    if not isinstance(usage, Mapping):
+        return TokenCounts()
+    return TokenCounts(_count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens")))
+
+
+def _count(value: JSON) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _MOST_TOKENS else 0

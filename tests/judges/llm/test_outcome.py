@@ -1,0 +1,358 @@
+"""What an endpoint's answer is worth: whole, cut off, refused, or a failed attempt and of which kind."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import logging
+import socket
+import ssl
+from types import SimpleNamespace
+from typing import Any
+
+import aiohttp
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judges.llm.errors import FailureKind
+from judges.llm.outcome import (
+    LONGEST_TEXT,
+    Answered,
+    Failed,
+    Habits,
+    Outcome,
+    TokenCounts,
+    is_usable,
+    kind_of_exception,
+    kind_of_status,
+    of_answer,
+    of_exception,
+)
+from judges.llm.wire import Choice, ChoiceState
+
+BUSY, AWAY, BROKEN, REJECTED = FailureKind.BUSY, FailureKind.AWAY, FailureKind.BROKEN, FailureKind.REJECTED
+TOOL_CALLS = [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]
+
+
+def choice(content: Any = "yes", finish: Any = "stop", *, error: Any = None, **message: Any) -> dict[str, Any]:
+    """A choice as an endpoint sends it."""
+    extra = {} if error is None else {"error": error}
+    return {"message": {"content": content, **message}, "finish_reason": finish, **extra}
+
+
+def of(*choices: Any, habits: Habits | None = None, status: int = 200, **body: Any) -> Outcome:
+    """The outcome of an answer with these choices."""
+    data = json.dumps({"choices": list(choices), **body}).encode()
+    return of_answer(status, data, None, habits or Habits("http://h/v1"))
+
+
+def broken(outcome: Outcome, words: str = "") -> bool:
+    return isinstance(outcome, Failed) and outcome.kind is BROKEN and words in outcome.answer
+
+
+# ------------------------------------------------------------------------------------------------------ one choice
+
+STATES: list[tuple[dict[str, Any], ChoiceState, str | None]] = [
+    (choice(), "whole", "stop"),
+    (choice(finish="end_turn"), "whole", "end_turn"),
+    (choice(finish="EOS"), "whole", "EOS"),
+    (choice(finish="tool_calls", tool_calls=TOOL_CALLS), "whole", "tool_calls"),
+    (choice(finish="something new"), "whole", "something new"),
+    (choice("ye", "length"), "cut_off", "length"),
+    (choice("ye", "max_tokens"), "cut_off", "length"),
+    (choice("ye", "MAX_TOKENS"), "cut_off", "length"),
+    (choice("", "length"), "cut_off", "length"),
+    (choice("", "length", reasoning_content="I think and"), "cut_off", "length"),
+    (choice("no", "content_filter"), "refused", "content_filter"),
+    (choice("", "content_filter"), "refused", "content_filter"),
+    (choice("no", "SAFETY"), "refused", "content_filter"),
+    (choice("", "refusal"), "refused", "refusal"),
+    (choice("", refusal="I won't."), "refused", "refusal"),
+    (choice([{"type": "refusal", "refusal": "I won't."}]), "refused", "refusal"),
+    (choice("yes", "length", refusal="I won't."), "refused", "refusal"),
+]
+
+
+@pytest.mark.parametrize(("sent", "state", "reason"), STATES)
+def test_choice_that_may_be_used_has_a_state(sent: dict[str, Any], state: str, reason: str | None) -> None:
+    answered = of(sent)
+    assert isinstance(answered, Answered)
+    (read,) = answered.choices
+    assert (read.state, read.finish_reason) == (state, reason)
+    assert is_usable(read), "it may be taken from the cache"
+
+
+UNUSABLE: dict[str, tuple[Any, str]] = {
+    "error": (choice(finish="error"), "broke off"),
+    "abort": (choice(finish="abort"), "broke off"),
+    "Abort": (choice(finish="Abort"), "broke off"),
+    "cancelled": (choice(finish="cancelled"), "broke off"),
+    "no_capacity": (choice(finish="insufficient_system_resource"), "broke off"),
+    "choice_error": (choice(error={"code": 502, "message": "upstream died"}), "upstream died"),
+    "choice_error_with_error": (choice(finish="error", error={"code": 400, "message": "too bad"}), "too bad"),
+    "choice_error_text": (choice(error="upstream died"), "upstream died"),
+    "error_after_length": (choice("ye", "length", error={"message": "died"}), "died"),
+    "refusal_that_broke_off": (choice("", "error", refusal="I wo"), "broke off"),
+    "empty": (choice(""), "empty"),
+    "null": (choice(None), "empty"),
+    "white_space": (choice(" \n\t"), "empty"),
+    "no_text_part": (choice([{"type": "image_url"}]), "empty"),
+    "tool_calls": (choice(None, "tool_calls", tool_calls=TOOL_CALLS), "only tool calls"),
+    "reasoning": (choice("", reasoning_content="I think."), "only reasoning"),
+    "long_text": (choice("x" * (LONGEST_TEXT + 1)), "characters"),
+    "long_reasoning": (choice(reasoning="x" * (LONGEST_TEXT + 1)), "characters"),
+    "no_message": ({"text": "yes"}, "no message"),
+    "wrong_type": (choice(5), "int"),
+}
+
+
+@pytest.mark.parametrize("name", UNUSABLE)
+def test_answer_of_an_unusable_choice_is_a_broken_attempt(name: str) -> None:
+    sent, words = UNUSABLE[name]
+    outcome = of(sent, usage={"prompt_tokens": 3, "completion_tokens": 4})
+    assert broken(outcome, words)
+    assert outcome.tokens == TokenCounts(3, 4), "it was paid for"
+
+
+@pytest.mark.parametrize("name", UNUSABLE)
+def test_usable_choices_are_kept_where_another_is_unusable(name: str) -> None:
+    answered = of(choice("a"), UNUSABLE[name][0], choice("b", "length"))
+    assert isinstance(answered, Answered)
+    assert ([each.text for each in answered.choices], answered.received) == (["a", "b"], 3)
+
+
+def test_choices_come_in_the_order_of_their_indices_and_none_twice() -> None:
+    first, second = {**choice("a"), "index": 0}, {**choice("b"), "index": 1}
+    answered = of(second, first, first)
+    assert isinstance(answered, Answered)
+    assert ([each.text for each in answered.choices], answered.received) == (["a", "b"], 3)
+
+
+@pytest.mark.parametrize("index", [{}, {"index": None}, {"index": "0"}, {"index": True}])
+def test_choices_without_indices_may_be_equal(index: dict[str, Any]) -> None:
+    answered = of({**choice("a"), **index}, {**choice("a"), **index})
+    assert isinstance(answered, Answered) and len(answered.choices) == 2
+
+
+def test_equal_texts_with_indices_of_their_own_are_two_choices() -> None:
+    answered = of({**choice("a"), "index": 0}, {**choice("a"), "index": 1})
+    assert isinstance(answered, Answered) and len(answered.choices) == 2
+
+
+def test_error_of_a_choice_that_says_busy_is_waiting() -> None:
+    outcome = of(choice("ye", "error", error={"code": 429, "message": "slow down"}))
+    assert isinstance(outcome, Failed) and outcome.kind is BUSY
+
+
+@pytest.mark.parametrize(
+    ("stored", "usable"),
+    [
+        (Choice("yes"), True),
+        (Choice("yes", finish_reason="stop"), True),
+        (Choice(""), False),
+        (Choice("", reasoning="since", finish_reason="stop"), False),
+        (Choice("ye", finish_reason="error"), False),
+        (Choice("ye", finish_reason="abort"), False),
+    ],
+)
+def test_choice_that_was_kept_is_held_to_the_same(stored: Choice, usable: bool) -> None:
+    assert is_usable(stored) is usable
+
+
+# -------------------------------------------------------------------------------------------------- finish reasons
+
+
+def test_missing_finish_reason_of_an_endpoint_that_gives_one_otherwise_is_broken_off() -> None:
+    habits = Habits("http://h/v1")
+    assert isinstance(of(choice(finish=None), habits=habits), Answered)
+    assert isinstance(of(choice("ye", "length"), habits=habits), Answered)
+    assert broken(of(choice(finish=None), habits=habits), "no finish_reason")
+    assert isinstance(of(choice(finish=None), habits=Habits("another")), Answered), "each endpoint has its own habits"
+
+
+def test_reasons_of_broken_choices_show_that_the_endpoint_gives_them() -> None:
+    habits = Habits("http://h/v1")
+    of(choice("", "abort"), habits=habits)
+    assert broken(of(choice("ye", None), habits=habits))
+
+
+@pytest.mark.parametrize("finish", [None, "something new"])
+def test_endpoint_that_is_taken_at_its_word_is_named_once(caplog: pytest.LogCaptureFixture, finish: str | None) -> None:
+    habits = Habits("http://h/v1")
+    with caplog.at_level(logging.WARNING):
+        for number in range(3):
+            assert isinstance(of(choice(finish=finish and f"{finish} {number}"), habits=habits), Answered)
+    (said,) = (record.getMessage() for record in caplog.records)
+    assert "http://h/v1" in said and "finish_reason" in said and "whole" in said
+
+
+# ------------------------------------------------------------------------------------------------------- the answer
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        None,
+        "many",
+        {"prompt_tokens": None, "completion_tokens": "4"},
+        {"prompt_tokens": True, "completion_tokens": True},
+        {"prompt_tokens": -3, "completion_tokens": -4},
+        {"prompt_tokens": 2.5, "completion_tokens": float("inf")},
+        {"prompt_tokens": 2**64, "completion_tokens": 2**63},
+        {"prompt_tokens": 10**9 + 1, "completion_tokens": 10**4000},
+    ],
+)
+def test_counts_that_no_endpoint_can_mean_are_absent(usage: Any) -> None:
+    answered = of(choice(), usage=usage)
+    assert isinstance(answered, Answered)
+    assert answered.tokens == TokenCounts(0, 0)
+
+
+def test_number_of_any_length_does_not_cost_the_answer() -> None:
+    data = b'{"choices": [{"message": {"content": "yes"}}], "usage": {"prompt_tokens": ' + b"9" * 100_000 + b"}}"
+    assert isinstance(of_answer(200, data, None, Habits("")), Answered)
+
+
+@pytest.mark.parametrize(("sent", "ids"), [([1, 2], (1, 2)), ([1, 2**64], None), ("12", None), (None, None)])
+def test_prompt_tokens_are_ids_or_none(sent: Any, ids: tuple[int, ...] | None) -> None:
+    answered = of(choice(), prompt_token_ids=sent)
+    assert isinstance(answered, Answered) and answered.prompt_token_ids == ids
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "words"),
+    [
+        ({"error": {"message": "overloaded"}}, BROKEN, "overloaded"),
+        ({"error": "overloaded"}, BROKEN, "overloaded"),
+        ({"error": {"message": "slow down", "code": 429}}, BUSY, "slow down"),
+        ({"error": {"message": "slow down", "code": "429"}}, BUSY, "slow down"),
+        ({"error": {"message": "upstream", "code": 502}}, BROKEN, "upstream"),
+        ({"error": {"message": "no credit", "code": 402}}, REJECTED, "no credit"),
+        ({"error": {"message": "odd", "code": 2**70}}, BROKEN, "odd"),
+        ({"error": {"message": "odd", "code": True}}, BROKEN, "odd"),
+        ({"error": {"code": "server_error"}}, BROKEN, "server_error"),
+        ({"error": {"message": "died on the way"}, "choices": [choice("ye")]}, BROKEN, "died on the way"),
+        ({}, BROKEN, "no choices"),
+        ({"choices": []}, BROKEN, "no choices"),
+        ({"choices": None}, BROKEN, "no choices"),
+        ({"choices": {"message": {"content": "yes"}}}, BROKEN, "no choices"),
+    ],
+)
+def test_body_with_an_error_or_without_choices_is_a_failed_attempt(
+    body: dict[str, Any], kind: FailureKind, words: str
+) -> None:
+    outcome = of_answer(200, json.dumps(body).encode(), None, Habits(""))
+    assert isinstance(outcome, Failed)
+    assert (outcome.kind, outcome.status) == (kind, 200)
+    assert words in outcome.answer
+
+
+@pytest.mark.parametrize("error", [None, "", {}, False])
+def test_error_field_without_an_error_is_none(error: Any) -> None:
+    assert isinstance(of(choice(), error=error), Answered)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"<html>Bad gateway</html>",
+        b"\xff\xfe",
+        b"null",
+        b"[]",
+        b'"text"',
+        b'{"choices": [{"message": {"content": "y',
+        pytest.param(b'{"choices":' + b"[" * 100_000, id="deep"),
+        pytest.param(b'{"choices":' + b"[" * 5000 + b"]" * 5000 + b"}", id="deep_and_closed"),
+    ],
+)
+def test_body_of_another_shape_is_a_broken_attempt(data: bytes) -> None:
+    assert broken(of_answer(200, data, None, Habits("")))
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(
+    JSON
+    | JSON.map(lambda value: {"choices": value})
+    | JSON.map(lambda value: {"choices": [{"message": value, "finish_reason": value, "error": value}]})
+    | JSON.map(lambda value: {"error": value, "usage": value, "choices": [choice()]}),
+    st.integers(100, 999),
+    st.none() | st.text(),
+)
+def test_any_answer_is_answered_or_failed(body: Any, status: int, retry_after: str | None) -> None:
+    outcome = of_answer(status, json.dumps(body).encode(), retry_after, Habits(""))
+    assert isinstance(outcome, Answered | Failed)
+    assert isinstance(outcome, Failed) or all(is_usable(each) for each in outcome.choices)
+
+
+@pytest.mark.parametrize(
+    ("kind", "statuses"),
+    [
+        (BUSY, [429, 503, 529]),
+        (BROKEN, [408, 409, 500, 501, 502, 504, 507, 599]),
+        (REJECTED, [300, 302, 307, 400, 401, 402, 403, 404, 405, 410, 413, 415, 418, 422, 451]),
+    ],
+)
+def test_status_has_a_kind_of_failure(kind: FailureKind, statuses: list[int]) -> None:
+    assert {status: kind_of_status(status) for status in statuses} == dict.fromkeys(statuses, kind)
+
+
+def test_status_other_than_2xx_fails_with_its_message_and_its_pause() -> None:
+    outcome = of_answer(429, b'{"error": {"message": "slow down"}}', "7", Habits(""))
+    assert outcome == Failed(BUSY, "slow down", 429, 7.0)
+
+
+# ------------------------------------------------------------------------------------------------------- exceptions
+
+
+def connector(reason: OSError, kind: type[aiohttp.ClientConnectorError] = aiohttp.ClientConnectorError) -> Exception:
+    key: Any = SimpleNamespace(host="h", port=1, ssl=True, is_ssl=True)
+    return kind(key, reason)
+
+
+CERTIFICATE = aiohttp.ClientConnectorCertificateError(
+    SimpleNamespace(host="h", port=1, ssl=True, is_ssl=True),  # type: ignore[arg-type]
+    ssl.SSLCertVerificationError("expired"),
+)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (connector(ConnectionRefusedError(errno.ECONNREFUSED, "refused")), AWAY),
+        (connector(OSError(errno.EHOSTUNREACH, "no route")), AWAY),
+        (connector(OSError("Multiple exceptions: [Errno 111] refused, [Errno 101] unreachable")), AWAY),
+        (connector(socket.gaierror(socket.EAI_NONAME, "name not known")), AWAY),
+        (connector(TimeoutError(errno.ETIMEDOUT, "timed out")), AWAY),
+        (aiohttp.ConnectionTimeoutError("connection timeout"), AWAY),
+        (connector(OSError(errno.EMFILE, "too many open files")), BROKEN),
+        (connector(ssl.SSLEOFError(8, "EOF"), aiohttp.ClientConnectorSSLError), BROKEN),
+        (connector(ssl.SSLError(1, "WRONG_VERSION_NUMBER"), aiohttp.ClientConnectorSSLError), REJECTED),
+        (CERTIFICATE, REJECTED),
+        (asyncio.TimeoutError(), BROKEN),
+        (TimeoutError(), BROKEN),
+        (aiohttp.ServerTimeoutError(), BROKEN),
+        (aiohttp.ServerDisconnectedError(), BROKEN),
+        (aiohttp.ClientPayloadError(), BROKEN),
+        (ConnectionResetError(), BROKEN),
+        (OSError("something"), BROKEN),
+        (aiohttp.InvalidURL("http://"), REJECTED),
+        (ValueError("a header that cannot be sent"), REJECTED),
+        (UnicodeError("a host name that cannot be"), REJECTED),
+    ],
+)
+def test_exception_has_a_kind_of_failure(error: Exception, kind: FailureKind) -> None:
+    assert kind_of_exception(error) is kind
+    assert of_exception(error, 5.0).kind is kind
+
+
+def test_time_out_says_after_how_long() -> None:
+    assert of_exception(asyncio.TimeoutError(), 2.5) == Failed(BROKEN, "none within 2.5 s")
