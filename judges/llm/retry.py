@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from judges.llm.errors import EndpointError, FailureKind
 
 _LONGEST_PAUSE_S = 60.0
+_LEAST_DELAY_S = 0.05  # for a busy endpoint, whose retries have no limit in number
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class RetryPolicy:
         """
         if not error.kind.retryable or (error.kind is not FailureKind.BUSY and broken > self.max_retries):
             return None
-        longest = min(_LONGEST_PAUSE_S, self.delay_s * 2.0 ** min(failures - 1, 32))
+        delay = max(self.delay_s, _LEAST_DELAY_S) if error.kind is FailureKind.BUSY else self.delay_s
+        longest = min(_LONGEST_PAUSE_S, delay * 2.0 ** min(failures - 1, 32))
         pause = max(error.retry_after or 0.0, random.uniform(0.0, longest))  # jitter, no secret
         return None if elapsed + pause >= self.deadline_s else pause

@@ -85,7 +85,7 @@ NEVER_PASSING = [("evaluate", kind) for kind in kinds.UNTIL_THE_DEADLINE] + [("p
 @pytest.mark.parametrize(("verb", "kind"), NEVER_PASSING)
 def test_fault_that_never_passes_is_no_result(bench: Bench, verb: Verb, side: str, kind: str) -> None:
     """The request is sent once more, and then its row is listed."""
-    once = "--env.judge_max_retries=1", "--env.max_retries=1", "--env.judge_deadline=0.6", "--openai.deadline=0.6"
+    once = "--env.judge_max_retries=1", "--env.max_retries=1", "--env.judge_deadline=0.6", "--env.policy_deadline=0.6"
     flags = QUICK if kind == "timeout" else ()
     outcome = bench.run(verb, *flags, *once, **{side: {"faults": {kind: 1}}})
     assert outcome.ended.code == 1, outcome.ended.said
