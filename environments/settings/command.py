@@ -44,7 +44,7 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
         verbs=("evaluate", "process"),
         common=True,
     )
-    keep_calls: bool = setting(
+    keep_calls: CliImplicitFlag[bool] = setting(
         True,
         "Keep what policy and judge were asked and what they answered, in calls.jsonl.gz of the run. False: record no "
         "prompts, and the answers only until the run is complete.",

@@ -13,8 +13,9 @@ import pytest
 from environments.runs.recorded_calls import read_calls
 from eval_environments.self_critique_environment import SelfCritiqueEnv
 from tests.command import Ended, RunFiles
-from tests.conformance.lab import DOWN, HANG, Lab, Undisturbed, row_of_sample
+from tests.conformance.lab import DOWN, HANG, Disturbance, Lab, Undisturbed, row_of_sample
 from tests.conformance.subjects import JUDGED_BY_MORE_THAN_THE_QUESTION, uids
+from tests.scripted import Reply
 
 FINISHED = {"row-0", "row-2", "row-5"}
 ANSWERED = FINISHED | {"row-1", "row-4"}
@@ -127,6 +128,35 @@ def test_failed_rows_are_asked_again_and_no_others(lab: Lab, undisturbed: Undist
     assert answered + lab.policy.answered == undisturbed.policy
     assert judged + lab.judge.answered == undisturbed.judge
     assert lab.judge.asked == (failed if lab.subject.has_judge else set())
+
+
+def test_one_failed_call_of_a_row_is_repeated_alone(lab: Lab, undisturbed: Undisturbed) -> None:
+    """Of the ratings, votes, games and conversations of a row, those that were answered are not asked for again."""
+    sides = {"policy": lab.policy, "judge": lab.judge}
+
+    def failing_once() -> Disturbance:
+        asked: Counter[str] = Counter()
+
+        def instead(uid: str) -> Reply | None:
+            asked[uid] += 1
+            return DOWN if asked[uid] == 2 and uid in ("row-3", "row-4") else None
+
+        return instead
+
+    for side in sides.values():
+        side.disturb(failing_once())
+    lab.evaluate()
+    answered = {name: side.answered for name, side in sides.items()}
+    for side in sides.values():
+        side.restore()
+    again = lab.evaluate("--resume")
+    assert again.code == 0, again.said
+    whole = {"policy": undisturbed.policy, "judge": undisturbed.judge}
+    for name, side in sides.items():
+        assert answered[name] + side.answered == whole[name], f"no answer of the {name} was asked for twice"
+        assert len(side.endpoint.requests) == sum((whole[name] - answered[name]).values()), "nor anything else"
+    scores = [(sample["uid"], sample["score"]) for sample in lab.files().samples]
+    assert scores == [(sample["uid"], sample["score"]) for sample in undisturbed.files.samples]
 
 
 def test_other_settings_do_not_resume_a_run(lab: Lab) -> None:
