@@ -1,6 +1,7 @@
 # make evaluate   score the bundled sample against the embedded offline judge (ARGS='--limit 5' adds options)
 # make test       lint, formatting, types, import rules and tests (ARGS='-k tokenizer' adds options of pytest)
 # make soak       ten minutes of mixed traffic with faults, kills and full disks (ARGS='--minutes 2' shortens it)
+# make test-integrations    tests with the trainers' own packages, which it installs into .trainers (several GB; CPU only)
 # make format     format, and fix what ruff can fix
 # make clean      remove the virtual environment and all caches; runs/ stays
 #
@@ -11,7 +12,7 @@ ARGS ?=
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: evaluate test soak format clean
+.PHONY: evaluate test soak test-integrations format clean
 .DELETE_ON_ERROR:
 
 evaluate: $(STAMP)
@@ -26,6 +27,11 @@ test: $(STAMP)
 
 soak: $(STAMP)
 	@$(BIN)/python -m benchmarks.soak $(ARGS)
+
+# A trainer that cannot be installed here (another Python, no network) has its tests skipped, with the reason.
+test-integrations: $(STAMP)
+	tests/integrations/install.sh
+	$(BIN)/python -m pytest -rs tests/integrations $(ARGS)
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix --exit-zero .

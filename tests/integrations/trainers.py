@@ -25,7 +25,7 @@ PATIENCE_S = 120.0
 
 @dataclass(frozen=True)
 class Ended:
-    """How a trainer's program ended; `result` is the JSON of the last line that it printed."""
+    """How a trainer's program ended; `result` is the JSON of the last line that it printed, if it is JSON."""
 
     code: int
     result: Any
@@ -54,10 +54,10 @@ async def run(trainer: str, program: str, *arguments: object, launcher: tuple[st
 
 
 async def run_with(executable: str, *arguments: object, launcher: tuple[str, ...] = ()) -> Ended:
-    """Run any program, without a network but the loopback, and not for longer than `PATIENCE_S`."""
+    """Run any program, for no longer than `PATIENCE_S`."""
     given = [str(value) if isinstance(value, str | Path) else json.dumps(value) for value in arguments]
     env = {
-        "HOME": os.environ["HOME"],
+        **os.environ,
         "PATH": f"{Path(executable).parent}:{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT),
         "HF_HUB_OFFLINE": "1",
@@ -79,5 +79,11 @@ async def run_with(executable: str, *arguments: object, launcher: tuple[str, ...
     finally:
         if child.returncode is None:
             os.killpg(child.pid, signal.SIGKILL)
-    lines = [line for line in out.decode().splitlines() if line.startswith(("{", "["))]
-    return Ended(child.returncode or 0, json.loads(lines[-1]) if lines else None, err.decode())
+    return Ended(child.returncode or 0, _json_of(out.decode().strip().rpartition("\n")[2]), err.decode())
+
+
+def _json_of(line: str) -> Any:
+    try:
+        return json.loads(line)
+    except ValueError:
+        return None

@@ -83,7 +83,7 @@ async def test_two_processes_judge_a_spread_group_once(tmp_path: Path) -> None:
     for name in ("one", "other"):
         assert mean(ended.result["spread"], name) == 0.25  # formerly 0.5: each process judged its half
         assert mean(ended.result["twins"], name) == 0.25
-    assert judged == 6  # for each function one group, then two
+    assert 3 <= judged <= 6  # one group, then two, for each function; equal requests at the same time are sent once
     assert "Unclosed" not in ended.err
 
 

@@ -1,0 +1,78 @@
+"""NeMo Gym's own agent and collector, with the reward server as its resources server."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from tests.integrations import trainers
+from tests.judges.server.running import asked, running
+from tests.scripted import Json
+
+REASONING = {"id": "s1", "type": "reasoning", "summary": [{"type": "summary_text", "text": "I think."}]}
+CALL = {"type": "function_call", "call_id": "c1", "name": "search", "arguments": '{"for": "cats"}', "id": "f1"}
+
+
+def judge(request: Json, number: int) -> str:
+    text = asked(request)
+    if "verdict" in text:
+        return '{"reason": "since", "verdict": 0}'
+    response = text.partition("### Response To Evaluate\n\n")[2]
+    return "I cannot say." if response.startswith("FAIL") else f"[SCORE] {5 if response.startswith('good') else 1}"
+
+
+def row(says: Any, **fields: Any) -> Json:
+    params = {"input": [{"role": "user", "content": "Why?"}], "metadata": {"says": json.dumps(says)}}
+    return {"responses_create_params": params, **fields}
+
+
+async def collect(url: str, directory: Path, rows: list[Json], repeats: int = 1) -> trainers.Ended:
+    parts = urlsplit(url)
+    return await trainers.run(
+        "nemo_gym", "program.py", str(parts.hostname), str(parts.port), directory, rows, str(repeats)
+    )
+
+
+def lines(path: Path) -> list[Any]:
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+async def test_rollouts_failures_and_metrics_as_the_collector_has_them(tmp_path: Path) -> None:
+    rows = [
+        row("good", rubric="Is it good?", reference_answer="Since."),
+        row("bad"),
+        row("FAIL"),
+        row([REASONING, CALL]),
+        row("good", judge_mount="safety"),
+        row("good", rubric=5),
+    ]
+    mounts = '--mounts={"safety": {"judge": "aspect", "aspects": ["coherence"]}}'
+    async with running(mounts, judge=judge) as server:
+        ended = await collect(server.url, tmp_path, rows, repeats=2)
+        shown = "".join(asked(request) for request in server.judge.bodies)
+    assert ended.code == 0, ended.err
+    kept, failed = lines(tmp_path / "rollouts.jsonl"), lines(tmp_path / "rollouts_failures.jsonl")
+    by_task = {each["_ng_task_index"]: each for each in kept}
+    assert {task: each["reward"] for task, each in by_task.items()} == {0: 1.0, 1: 0.0, 3: 1.0, 4: 0.0}
+    assert len(kept) == 8
+    assert {each["_ng_task_index"]: each["_ng_failure_class"] for each in failed} == {
+        2: "judge_failed",
+        5: "invalid_row",
+    }
+    assert all(each["mask_sample"] is True and each["failure_reason"] for each in failed)
+    assert "### Score Rubric\n\nIs it good?" in shown
+    (aggregate,) = json.loads((tmp_path / "rollouts_aggregate_metrics.json").read_text())
+    assert aggregate["key_metrics"]["mean/reward"] == 0.5  # of the eight rollouts with a reward
+    assert aggregate["agent_metrics"]
+    assert aggregate["group_level_metrics"]
+
+
+async def test_a_judge_that_is_away_leaves_no_reward_in_the_rollouts(tmp_path: Path) -> None:
+    async with running("--deadline=1") as server:
+        await server.judge.__aexit__(None, None, None)
+        ended = await collect(server.url, tmp_path, [row("good"), row("bad")])
+    assert ended.code == 0, ended.err
+    assert lines(tmp_path / "rollouts.jsonl") == []
+    assert [each["_ng_failure_class"] for each in lines(tmp_path / "rollouts_failures.jsonl")] == ["judge_failed"] * 2
