@@ -60,6 +60,8 @@ def _read_command_line(settings_type: type[BaseSettings], argv: Sequence[str], p
     try:
         source: CliSettingsSource[Any] = CliSettingsSource(settings_type, cli_exit_on_error=False, cli_prog_name=prog)
         return source(args=_with_switches(settings_type, argv))()
+    except RecursionError:
+        raise SettingsError("command line: a value is nested too deeply") from None
     except ParsingError as error:
         raise SettingsError(explain_flag(settings_type, str(error), argv)) from None
 
@@ -85,6 +87,8 @@ def _read_environment(settings_type: type[BaseSettings]) -> Values:
             raise SettingsError(f"environment variable {name}: unknown setting{suggestion(settings_type, section)}")
     try:
         return EnvSettingsSource(settings_type)()
+    except RecursionError:
+        raise SettingsError(f"environment variables ({', '.join(sorted(named))}): nested too deeply") from None
     except ParsingError as error:
         why = f"{error} ({error.__cause__})" if error.__cause__ is not None else str(error)
         raise SettingsError(f"environment variables ({', '.join(sorted(named))}): {why}") from None

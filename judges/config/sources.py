@@ -17,7 +17,16 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from judges.config.explaining import explain_values
 from judges.config.reading import ENV_PREFIX, SettingsSource, read_sources
-from judges.config.structure import DeclaredSetting, Values, declared_settings, names_given, section_of, value_of
+from judges.config.structure import (
+    DEEPEST,
+    DeclaredSetting,
+    Values,
+    declared_settings,
+    is_too_deep,
+    names_given,
+    section_of,
+    value_of,
+)
 from judges.llm.errors import SettingsError
 from judges.llm.urls import without_credentials
 
@@ -148,17 +157,21 @@ def load(
 
 
 def _check_sections(settings_type: type[BaseModel], source: SettingsSource) -> None:
-    """Check that the source's sections hold settings; a source of higher priority would replace another value silently.
+    """Check that sections hold settings, and that no value is nested too deeply for those who walk through it.
+
+    A value that is no section would be replaced without a word by a source of higher priority.
 
     Raises:
-        SettingsError: one does not.
+        SettingsError: another value, or one too deep.
     """
     for name, value in source.values.items():
         if section_of(settings_type, name) is not None and not isinstance(value, dict | BaseModel):
             raise SettingsError(
                 f"--{name} ({source.origin(name)}): expected settings by name, as in --{name}.NAME=VALUE, "
-                f"found a {type(value).__name__}"
+                f"found a value of type {type(value).__name__}"
             )
+        if is_too_deep(value):
+            raise SettingsError(f"--{name} ({source.origin(name)}): nested more than {DEEPEST} deep")
 
 
 def _merge(weaker: Values, stronger: Values) -> Values:

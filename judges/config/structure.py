@@ -9,6 +9,9 @@ from typing import Any
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
+DEEPEST = 90
+"""How deep lists and mappings may be nested in a setting."""
+
 Values = dict[str, Any]
 """The settings of a source before validation; the values have no type yet."""
 
@@ -61,6 +64,21 @@ def without(values: Values, name: str) -> Values:
         return {key: value for key, value in values.items() if key != first}
     section = values.get(first)
     return {**values, first: without(section, rest)} if isinstance(section, dict) else values
+
+
+def is_too_deep(value: object, deepest: int = DEEPEST) -> bool:
+    """Whether lists and mappings are nested more than `deepest` deep."""
+    level: list[object] = [value]
+    for _ in range(deepest + 1):
+        level = [
+            part
+            for item in level
+            if isinstance(item, dict | list)
+            for part in (item.values() if isinstance(item, dict) else item)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def value_of(settings: BaseModel, name: str) -> object:

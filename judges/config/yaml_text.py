@@ -12,7 +12,9 @@ from typing import Any
 
 import yaml
 
-DEEPEST = 100
+from judges.config.structure import DEEPEST
+
+_DEEPEST = DEEPEST + 10  # a file of settings has levels of its own around a value
 _MOST_NODES = 200_000
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the one in C is ten times as fast
@@ -70,8 +72,8 @@ def _check_size(text: str) -> None:
         elif isinstance(event, yaml.CollectionStartEvent):
             open_nodes.append((event.anchor, count))
             count += 1
-            if len(open_nodes) > DEEPEST:
-                raise ValueError(f"{_place(event)}: nested more than {DEEPEST} deep")
+            if len(open_nodes) > _DEEPEST:
+                raise ValueError(f"{_place(event)}: nested more than {_DEEPEST} deep")
         elif isinstance(event, yaml.CollectionEndEvent):
             anchor, before = open_nodes.pop()
             if anchor is not None:

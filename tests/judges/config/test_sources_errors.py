@@ -33,6 +33,11 @@ class Demo(SourcedSettings):
     limit: int | None = None
 
 
+def nested(depth: int) -> str:
+    """An object in objects."""
+    return '{"a":' * depth + "1" + "}" * depth
+
+
 def message_of(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -92,12 +97,23 @@ def test_an_unknown_setting(
         ({"yaml": "main: {kind: odd}"}, ["--main.kind", "settings.yaml", "'plain' or 'fancy'", "'odd'"]),
         ({"yaml": "main: {number: [1]}"}, ["--main.number", "settings.yaml", "integer", "'[1]'"]),
         ({"yaml": "main: {body: [1]}"}, ["--main.body", "settings.yaml", "dictionary", "'[1]'"]),
-        ({"yaml": "main: 5"}, ["--main", "settings.yaml", "expected settings by name", "found a int"]),
+        ({"yaml": "main: 5"}, ["--main", "settings.yaml", "expected settings by name", "found a value of type int"]),
         (
             {"yaml": "main: 5", "flags": ("--main.number=1",)},
-            ["--main", "settings.yaml", "expected settings by name", "found a int"],
+            ["--main", "settings.yaml", "expected settings by name", "found a value of type int"],
         ),
-        ({"yaml": "main: [1]", "env": {"JUDGEGYM_MAIN__NUMBER": "1"}}, ["--main", "settings.yaml", "found a list"]),
+        (
+            {"yaml": "main: [1]", "env": {"JUDGEGYM_MAIN__NUMBER": "1"}},
+            ["--main", "settings.yaml", "found a value of type list"],
+        ),
+        ({"flags": (f"--main.body={nested(20_000)}",)}, ["--main.body", "command line"]),
+        ({"flags": (f"--main={nested(20_000)}",)}, ["command line", "nested too deeply"]),
+        ({"flags": (f"--main.body={nested(200)}",)}, ["--main", "command line", "nested more than 90 deep"]),
+        ({"env": {"JUDGEGYM_MAIN": nested(20_000)}}, ["JUDGEGYM_MAIN", "nested too deeply"]),
+        ({"env": {"JUDGEGYM_MAIN__BODY": nested(20_000)}}, ["JUDGEGYM_MAIN__BODY", "nested too deeply"]),
+        ({"env": {"JUDGEGYM_MAIN__BODY": nested(200)}}, ["--main", "environment variable", "nested more than 90"]),
+        ({"yaml": "main: {body: &x [*x]}"}, ["settings.yaml", "*x is a part of itself"]),
+        ({"yaml": b"main: {number: \xff}"}, ["settings.yaml", "not UTF-8"]),
         ({"yaml": "main: &x {body: *x}"}, ["settings.yaml", "line 1", "*x is a part of itself"]),
         ({"yaml": "main: {number: 1}\nmain: {share: 0.1}"}, ["settings.yaml", "'main' occurs twice"]),
         (
