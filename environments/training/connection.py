@@ -1,23 +1,31 @@
-"""The connection to the rollout API: register, notice that it is lost, register again."""
+"""The connection to the rollout API: wait for it, notice that it is lost, and find back."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 
 from environments.settings import EnvConfig
-from environments.training.rollout_api import ApiRefusal, ApiStatus, ApiUnavailable, Registration, RolloutApi, Trainer
+from environments.training.membership import Membership
+from environments.training.rollout_api import (
+    ApiRefusal,
+    ApiStatus,
+    ApiUnavailable,
+    Registration,
+    RolloutApi,
+    Trainer,
+    insist,
+)
 from judges.llm.errors import SettingsError
 
 logger = logging.getLogger(__name__)
 
 _POLL_S = 0.5
-_DOES_NOT_KNOW_US = 500
-"""What the API answers of an environment it does not know; something between it and us says 502, 503 or 504."""
 
 
 class TrainerConnection:
-    """Registers at the rollout API, and registers again after the API was down or restarted.
+    """Registers at the rollout API, and finds back after the API was down or restarted.
 
     Attributes:
         joined: set while groups can be sent.
@@ -32,11 +40,16 @@ class TrainerConnection:
         self.changed = asyncio.Event()
         self.sent_since = 0
         self._config = config
-        self._name = name
+        self._membership = Membership(api, config, name)
         self._said = ""
         self._registration: Registration | None = None
         self._trainer: Trainer | None = None
         self._status: ApiStatus | None = None
+
+    @property
+    def epoch(self) -> int:
+        """A number that changes when the API has forgotten everything, its queue too."""
+        return self._membership.epoch
 
     @property
     def registration(self) -> Registration:
@@ -62,41 +75,40 @@ class TrainerConnection:
         Raises:
             SettingsError: the group size does not divide the trainer's batch size, or the URL is not a rollout API.
         """
-        registration: Registration | None = None
-        while True:
-            try:
-                trainer = await self.api.trainer()
-                if trainer is None:
-                    registration = None
-                    self._say(f"waiting for a trainer to register at {self.api.url}")
-                else:
-                    check_group_size(self._config.group_size, trainer.batch_size)
-                    # Register once: to the API, each registration is a further environment with a share of its own.
-                    registration = registration or await self._register()
-                    if registration is not None:
-                        self._status = await self.api.status(registration.env_id)
-                        self._registration, self._trainer = registration, trainer
-                        break
-                    self._say(f"waiting for the trainer at {self.api.url} to ask for its first batch")
-            except ApiUnavailable as error:
-                self._say(f"waiting for the rollout API: {error}")
-                if registration is not None and error.status == _DOES_NOT_KNOW_US:
-                    registration = None
-            except ApiRefusal as error:
-                raise SettingsError(f"--env.rollout_server_url: there is no rollout API: {error}") from error
+        while not await self._is_joined():  # noqa: ASYNC110  # only the API knows when
             await asyncio.sleep(_POLL_S)
-        self._say(f"joined the rollout API at {self.api.url} as {registration.name}")
-        self._back()
 
-    async def _register(self) -> Registration | None:
-        config = self._config
-        return await self.api.register(
-            name=self._name,
-            weight=config.inference_weight,
-            group_size=config.group_size,
-            max_token_length=config.max_token_length,
-            min_batch_allocation=config.min_batch_allocation,
-        )
+    async def _is_joined(self) -> bool:
+        """Go as far as the API lets us; return whether we can send groups."""
+        try:
+            trainer = await insist(self.api.trainer)
+            if trainer is None:
+                self._membership.forget()
+                self._say(f"waiting for a trainer to register at {self.api.url}")
+                return False
+            check_group_size(self._config.group_size, trainer.batch_size)
+            registration = await self._membership.settle()
+            if registration is None:
+                self._say(f"waiting for the trainer at {self.api.url} to ask for its first batch")
+                return False
+            is_back, self._registration, self._trainer = registration is self._registration, registration, trainer
+            self._update(await insist(partial(self.api.status, registration.env_id)))
+        except ApiUnavailable as error:
+            self._say(f"waiting for the rollout API: {error}")
+            return False
+        except ApiRefusal as error:
+            if self._registration is None:
+                raise SettingsError(f"--env.rollout_server_url: there is no rollout API: {error}") from error
+            self._say(f"waiting for the rollout API: {error}")
+            return False
+        self._say("the rollout API is back" if is_back else f"joined {self.api.url} as {registration.name}")
+        self.joined.set()
+        self.changed.set()
+        return True
+
+    async def leave(self) -> None:
+        """Unregister; try until it succeeds."""
+        await self._membership.leave()
 
     async def watch(self) -> None:
         """Refresh the status and restore a lost connection, until cancelled."""
@@ -104,7 +116,7 @@ class TrainerConnection:
             if self.joined.is_set():
                 await self._refresh()
             else:
-                await self._recover()
+                await self.join()
             await asyncio.sleep(_POLL_S)
 
     def lost(self) -> None:
@@ -113,49 +125,19 @@ class TrainerConnection:
 
     async def _refresh(self) -> None:
         try:
-            status = await self.api.status(self.registration.env_id)
+            status = await insist(partial(self.api.status, self.registration.env_id))
         except (ApiUnavailable, ApiRefusal) as error:
             self._say(f"the rollout API is away: {error}")
             self.lost()
             return
-        if status.step < self.status.step:  # the API was restarted: our number belongs to another environment
+        if status.step < self.status.step:  # another run of the API
             self.lost()
-            return
-        self._update(status)
-
-    async def _recover(self) -> None:
-        """Find out whether the API was only down, or was restarted so that we must register again."""
-        try:
-            if await self.api.trainer() is None:
-                await self.join()
-                return
-        except (ApiUnavailable, ApiRefusal):
-            return
-        for _ in range(2):  # the first answer may still be a failure of the restart
-            try:
-                status = await self.api.status(self.registration.env_id)
-            except ApiRefusal:
-                return
-            except ApiUnavailable as error:
-                if error.status != _DOES_NOT_KNOW_US:
-                    return
-                await asyncio.sleep(_POLL_S)
-                continue
-            if status.step >= self.status.step:
-                self._update(status)
-                self._say("the rollout API is back")
-                self._back()
-                return
-            break
-        await self.join()
+        else:
+            self._update(status)
 
     def _update(self, status: ApiStatus) -> None:
         self._status = status
         self.sent_since = 0
-        self.changed.set()
-
-    def _back(self) -> None:
-        self.joined.set()
         self.changed.set()
 
     def _say(self, what: str) -> None:

@@ -47,6 +47,8 @@ class TrainingMetrics:
         self._total_judgments = 0
         self.total_dropped: Counter[str] = Counter()
         """Groups that were not sent, by reason."""
+        self.groups_maybe_double: int | None = None
+        """Groups that the trainer may have twice; `None` without a rollout API."""
         self._window = _Window()
         self._own = MetricAggregator("train", rounds=0)
 
@@ -105,6 +107,8 @@ class TrainingMetrics:
         )
         for reason, count in self.total_dropped.items():
             own.number(f"groups_dropped_{reason}", count)
+        if self.groups_maybe_double is not None:
+            own.number("groups_maybe_double", self.groups_maybe_double)
         result = own.result()
         config = {f"config/{name}": value for name, value in self._config.items()}
         return replace(result, values={**result.values, **config})

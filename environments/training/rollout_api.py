@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import cast
+from typing import TypeVar, cast
 
 import aiohttp
 
@@ -18,18 +18,32 @@ from judges.llm import wire
 from judges.llm.errors import JudgeGymError
 from judges.llm.wire import JSON
 
+T = TypeVar("T")
+
 _TIMEOUT_S = 60.0
+_TRIES = 30
+_PAUSE_S = 0.1
 _COMPRESS_FROM = 16_384  # bytes; below it gzip costs more than it saves
 _FAST = 1  # token ids compress nearly as well at the lowest level, in a fraction of the time
 
 
 class ApiUnavailable(JudgeGymError):
-    """The rollout API cannot be reached, fails, or has no trainer; `status` is its HTTP status, if it gave one."""
+    """The rollout API cannot be reached, fails, or has no trainer.
 
-    def __init__(self, message: str, status: int | None = None) -> None:
-        """Keep the HTTP status."""
+    Attributes:
+        status: its HTTP status, if it gave one.
+        may_have_acted: the request left, and only its answer is missing or wrong: the API may have done what it asks.
+        timed_out: no answer came in time, so that the request may even be carried out later.
+    """
+
+    def __init__(
+        self, message: str, status: int | None = None, *, may_have_acted: bool = True, timed_out: bool = False
+    ) -> None:
+        """Describe a failure; see the class for the meaning of each argument."""
         super().__init__(message)
         self.status = status
+        self.may_have_acted = may_have_acted
+        self.timed_out = timed_out
 
 
 class ApiRefusal(JudgeGymError):
@@ -63,7 +77,7 @@ class ApiStatus:
         step: the trainer's step.
         queue: groups in the queue that compete with ours, in groups of our size.
         own_queue: our own groups in the queue.
-        weight: our share of the inference, from 0 to 1.
+        weight: our share of the inference, from 0 to 1; 1 if there is no other environment.
         unallocated: the share of a batch that no environment has reserved.
     """
 
@@ -72,6 +86,11 @@ class ApiStatus:
     own_queue: int
     weight: float
     unallocated: float
+
+    @property
+    def is_alone(self) -> bool:
+        """Return whether there is no other environment: none that is connected, and none with groups in the queue."""
+        return self.weight == 1.0 and self.queue == self.own_queue
 
 
 class RolloutApi:
@@ -131,19 +150,21 @@ class RolloutApi:
         )
 
     async def send(self, group: Mapping[str, JSON], env_id: int) -> None:
-        """Queue a group, after a check that a trainer has registered: an earlier group would block its registration.
+        """Queue a group. Ask for the status first: a group without a trainer would block the trainer's registration.
 
         Raises:
-            ApiUnavailable: try again later; the group may be queued if the answer was lost on its way.
+            ApiUnavailable: try again later; `may_have_acted` says whether the group may be queued all the same.
             ApiRefusal: the API does not accept the group.
         """
         body = wire.dumps({**group, "env_id": env_id})
         encoding = None
         if len(body) >= _COMPRESS_FROM:
             body, encoding = await asyncio.to_thread(gzip.compress, body, _FAST), "gzip"
-        if await self.trainer() is None:
-            raise ApiUnavailable(f"{self.url} has no trainer")
-        await self._post("/scored_data", body, encoding)
+        await self._request("POST", "/scored_data", body, encoding)
+
+    async def latest_group(self) -> Mapping[str, JSON]:
+        """Return the group that the API queued last, of whichever environment."""
+        return await self._call("GET", "/latest_example")
 
     async def leave(self, env_id: int) -> None:
         """Unregister, so that the shares of the other environments grow."""
@@ -151,9 +172,6 @@ class RolloutApi:
 
     async def _call(self, method: str, path: str, body: Mapping[str, JSON] | None = None) -> Mapping[str, JSON]:
         return await self._request(method, path, None if body is None else wire.dumps(body), None)
-
-    async def _post(self, path: str, body: bytes, encoding: str | None) -> None:
-        await self._request("POST", path, body, encoding)
 
     async def _request(self, method: str, path: str, body: bytes | None, encoding: str | None) -> Mapping[str, JSON]:
         headers = {"Content-Type": "application/json"}
@@ -165,8 +183,12 @@ class RolloutApi:
             ) as response:
                 data = await response.read()
                 status = response.status
-        except (aiohttp.ClientError, OSError, asyncio.TimeoutError) as error:
-            raise ApiUnavailable(f"{self.url}{path}: {error or type(error).__name__}") from error
+        except asyncio.TimeoutError as error:
+            raise ApiUnavailable(f"{self.url}{path}: no answer in {_TIMEOUT_S:.0f} s", timed_out=True) from error
+        except (aiohttp.ClientError, OSError) as error:
+            connected = not isinstance(error, aiohttp.ClientConnectorError)
+            reason = str(error) or type(error).__name__
+            raise ApiUnavailable(f"{self.url}{path}: {reason}", may_have_acted=connected) from error
         if status >= 500 or status in (408, 429):
             raise ApiUnavailable(f"{self.url}{path}: HTTP {status}: {wire.error_text(data)}", status)
         if status >= 400:
@@ -176,6 +198,25 @@ class RolloutApi:
         except ValueError as error:
             raise ApiUnavailable(f"{self.url}{path}: not JSON: {wire.excerpt(data)}") from error
         return answer if isinstance(answer, Mapping) else {}
+
+
+async def insist(ask: Callable[[], Awaitable[T]]) -> T:
+    """Make a call that may be repeated, again and again while something answers, but not as it should.
+
+    An error that comes once may be one of a proxy before the API; so many in a row mean what they say.
+
+    Raises:
+        ApiUnavailable: it never succeeds, or nothing answers.
+        ApiRefusal: the API refuses it.
+    """
+    for _ in range(_TRIES - 1):
+        try:
+            return await ask()
+        except ApiUnavailable as error:
+            if error.timed_out or not error.may_have_acted:
+                raise
+        await asyncio.sleep(_PAUSE_S)
+    return await ask()
 
 
 def _whole(answer: Mapping[str, JSON], name: str) -> int:

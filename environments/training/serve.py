@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from environments.rollouts.sources import open_source
 from environments.runs.disk import Disk
 from environments.training.checkpoints import Checkpoints
 from environments.training.connection import TrainerConnection
+from environments.training.delivery import Delivery
 from environments.training.group_file import GroupFile, free_path
 from environments.training.log import TrainingLog
 from environments.training.metrics import TrainingMetrics
@@ -30,11 +31,10 @@ from environments.training.rollout_api import ApiRefusal, ApiUnavailable
 from environments.training.sampler import EpochSampler
 from environments.training.slots import available_slots, worker_slots
 from judges.llm.errors import JudgeGymError
-from judges.llm.wire import JSON
 
 logger = logging.getLogger(__name__)
 
-_GOODBYE_S = 2.0
+_GOODBYE_S = 5.0
 _AFTER_FAILURE_S = 1.0
 _TRIES_FOR_EACH_ROW = 3
 _LONGEST_WITHOUT_LOG_S = 60.0
@@ -74,6 +74,7 @@ class ServeRun:
         path = config.data_path_to_save_groups
         self._disk = Disk(config.disk_full_deadline)
         self._file = GroupFile(free_path(Path(path).expanduser()), self._disk) if path is not None else None
+        self._delivery = Delivery(connection)
         self._workers: set[asyncio.Task[None]] = set()
         self._evaluation: asyncio.Task[None] | None = None
         self._crashed: BaseException | None = None
@@ -93,7 +94,11 @@ class ServeRun:
             DiskFull: the file of groups could not be written to for too long.
         """
         connection = self.connection
-        await connection.join()
+        try:
+            await connection.join()
+        except BaseException:  # re-raised, once the API knows that we do not stay
+            await self._leave()
+            raise
         registration = connection.registration
         self._step = connection.status.step
         if self._total_steps == -1:
@@ -180,24 +185,9 @@ class ServeRun:
         if self._file is not None:
             self._groups += 1
             self._file.write(self._groups, group.data)
-        return await self._send(group.data)
-
-    async def _send(self, group: Mapping[str, JSON]) -> str | None:
-        """Send a group, once the API is up; return why the API refuses it, or `None`."""
-        connection = self.connection
-        while True:
-            await connection.joined.wait()
-            try:
-                await connection.api.send(group, connection.registration.env_id)
-            except ApiUnavailable as error:
-                logger.info("a group waits for the rollout API: %s", error)
-                connection.lost()
-            except ApiRefusal as error:
-                return f"the rollout API refuses it: {error}"
-            else:
-                connection.sent_since += 1
-                self._sent_this_step += 1
-                return None
+        refusal = await self._delivery.deliver(group.data)
+        self._sent_this_step += refusal is None
+        return refusal
 
     async def _note_step(self, checkpoints: Checkpoints) -> None:
         """Log, evaluate and save a checkpoint, if the step calls for it."""
@@ -219,6 +209,7 @@ class ServeRun:
     async def _flush(self) -> None:
         self._sent_this_step = 0
         self._logged_at = time.monotonic()
+        self.metrics.groups_maybe_double = self._delivery.maybe_double
         metrics = self.metrics.flush(max_token_len=self.connection.trainer.max_token_len)
         await self._log.log(self._step, metrics)
 
@@ -256,9 +247,20 @@ class ServeRun:
         if self._file is not None:
             self._file.close()
         self._disk.close()
-        with suppress(JudgeGymError, asyncio.TimeoutError):
-            await asyncio.wait_for(self.connection.api.leave(self.connection.registration.env_id), _GOODBYE_S)
+        await self._leave()
         await self._log.close()
+        self._say_what_may_be_double()
+
+    async def _leave(self) -> None:
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self.connection.leave(), _GOODBYE_S)
+
+    def _say_what_may_be_double(self) -> None:
+        delivery = self._delivery
+        if delivery.maybe_double:
+            logger.warning("groups that the trainer may have twice, their answers were lost: %d", delivery.maybe_double)
+        if delivery.undecided:
+            logger.warning("groups that may not have reached the trainer: %d", delivery.undecided)
 
 
 def _crossed(before: int, now: int, interval: int) -> bool:

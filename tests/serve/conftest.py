@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from environments.training import connection
+from environments.training import connection, rollout_api
 from environments.training import serve as serving
 from tests.arena import Arena
 
@@ -17,4 +17,5 @@ def arena(tmp_path: Path) -> Arena:
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ask the rollout API for news, and a failing policy again, a hundred times a second; in this process only."""
     monkeypatch.setattr(connection, "_POLL_S", 0.01)
+    monkeypatch.setattr(rollout_api, "_PAUSE_S", 0.002)
     monkeypatch.setattr(serving, "_AFTER_FAILURE_S", 0.01)

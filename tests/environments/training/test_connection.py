@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 
 from environments.settings import EnvConfig
-from environments.training import connection
+from environments.training import connection, rollout_api
 from environments.training.connection import TrainerConnection, check_group_size
 from environments.training.rollout_api import RolloutApi
 from judges.llm.errors import SettingsError
@@ -26,7 +26,8 @@ class Api:
         batch_size: the trainer's; −1 for none.
         started: the trainer has asked for its first batch.
         step: the trainer's.
-        known: environments that have registered.
+        envs: the weights of the environments that have registered.
+        gone: the numbers of those that have left.
     """
 
     def __init__(self) -> None:
@@ -35,7 +36,12 @@ class Api:
         self.batch_size = 8
         self.started = True
         self.step = 0
-        self.known = 0
+        self.envs: list[float] = []
+        self.gone: set[int] = set()
+
+    @property
+    def connected(self) -> list[int]:
+        return [number for number in range(len(self.envs)) if number not in self.gone]
 
     def __call__(self, request: Recorded, _: int) -> Reply:
         if self.down:
@@ -43,30 +49,37 @@ class Api:
         if request.path == "/info":
             return Reply(body={"batch_size": self.batch_size, "max_token_len": -1})
         if request.path == "/register-env":
-            return self._register()
+            return self._register(request.json["weight"])
+        if request.path == "/disconnect-env":
+            self.gone.add(request.json["env_id"])
+            return Reply(body={"status": "success"})
         assert request.path == "/status-env"
         if self.status_down:
             return Reply(status=503)
-        if request.json["env_id"] >= self.known:
+        if request.json["env_id"] >= len(self.envs):
             return Reply(status=500)
-        return Reply(body={"current_step": self.step, "queue_size": 2, "self_queue_size": 1, "env_weight": 0.5})
+        weight = self.envs[request.json["env_id"]] / sum(self.envs[number] for number in self.connected)
+        return Reply(body={"current_step": self.step, "queue_size": 2, "self_queue_size": 1, "env_weight": weight})
 
-    def _register(self) -> Reply:
+    def _register(self, weight: float) -> Reply:
         if not self.started:
             return Reply(body={"status": "wait for trainer to start"})
-        self.known += 1
-        answer = {"status": "success", "env_id": self.known - 1, "wandb_name": f"env_{self.known - 1}"}
+        self.envs.append(weight)
+        number = len(self.envs) - 1
+        answer = {"status": "success", "env_id": number, "wandb_name": f"env_{number}"}
         more = {"starting_step": self.step, "checkpoint_dir": "", "checkpoint_interval": -1, "num_steps": 10}
         return Reply(body={**answer, **more})
 
     def forget(self) -> None:
         """Be another run of the API, whose trainer is already there."""
-        self.known, self.step = 0, 0
+        self.envs, self.gone, self.step = [], set(), 0
 
 
 @pytest.fixture(autouse=True)
 def quick_polls(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "_POLL_S", 0.01)
+    monkeypatch.setattr(rollout_api, "_PAUSE_S", 0.001)
+    monkeypatch.setattr(rollout_api, "_TRIES", 3)
 
 
 @pytest.fixture
@@ -114,7 +127,7 @@ async def test_joining_waits_for_the_api_its_trainer_and_the_first_batch(
         assert joining.joined.is_set()
     assert server.asked("/register-env")[-1].json == {
         "desired_name": "arena_hard",
-        "weight": 0.5,
+        "weight": pytest.approx(0.5, rel=1e-5),
         "group_size": 4,
         "max_token_length": 512,
         "min_batch_allocation": 0.25,
@@ -177,15 +190,15 @@ async def test_news_are_told(api: Api) -> None:
 
 
 @pytest.mark.parametrize("all_of_it", [True, False])
-async def test_an_api_that_was_only_away_is_not_joined_again(api: Api, all_of_it: bool) -> None:
+async def test_an_api_that_was_only_away_keeps_our_place_and_no_other(api: Api, all_of_it: bool) -> None:
     async with watched(api) as (joined, server):
         api.step, api.down, api.status_down = 1, all_of_it, True
         await until(lambda: not joined.joined.is_set(), "the loss is noticed")
         await server.arrived(len(server.requests) + 6)
         api.down = api.status_down = False
         await until(joined.joined.is_set, "the way back is found")
-        assert joined.status.step == 1
-    assert len(server.asked("/register-env")) == 1
+        assert (joined.status.step, joined.epoch) == (1, 0)
+        assert (joined.registration.env_id, api.connected) == (0, [0])
 
 
 async def test_an_api_that_has_forgotten_us_is_joined_anew(api: Api) -> None:
@@ -208,14 +221,53 @@ async def test_an_api_that_has_forgotten_its_trainer_is_waited_for(api: Api) -> 
     assert len(server.asked("/register-env")) == 2
 
 
+@pytest.mark.parametrize("many", [1, 4])
+async def test_registrations_whose_answers_are_lost_are_left(many: int) -> None:
+    lost = 0
+
+    class Forgetful(Api):
+        def _register(self, weight: float) -> Reply:
+            nonlocal lost
+            answer = super()._register(weight)
+            lost += 1
+            return answer if lost > many else Reply(drop=True)
+
+    api = Forgetful()
+    api.envs = [0.5, 0.25]
+    async with member(api) as (joining, _):
+        await joining.join()
+        assert (joining.registration.env_id, api.connected) == (2 + many, [0, 1, 2 + many])
+
+
+async def test_shares_too_small_to_be_told_apart_disconnect_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    """The API gives every share below 1 % as 1 %."""
+
+    class Crowded(Api):
+        def __call__(self, request: Recorded, number: int) -> Reply:
+            reply = super().__call__(request, number)
+            if isinstance(reply.body, dict) and "env_weight" in reply.body:
+                reply.body["env_weight"] = 0.01
+            return reply
+
+    api = Crowded()
+    api.envs = [0.5] * 3
+    async with member(api) as (joining, _):
+        await joining.join()
+        joining.lost()
+        await joining.join()
+        assert {0, 1, 2} <= set(api.connected)
+        assert "may be left" in caplog.text
+
+
 async def test_a_number_that_is_somebody_elses_now(api: Api) -> None:
     """Another run of the API, which gave our number away: its step is behind the one we know."""
     api.step = 5
-    async with watched(api) as (joined, server):
+    async with watched(api) as (joined, _):
         api.forget()
-        api.known = 1
+        api.envs = [0.5]
         await until(lambda: joined.registration.env_id == 1, "registered under a number of its own")
-    assert len(server.asked("/register-env")) == 2
+        await until(joined.joined.is_set, "the way back is found")
+        assert (api.connected, joined.epoch) == ([0, 1], 1), "the other one is not disconnected"
 
 
 async def test_another_trainer_whose_batch_does_not_fit(api: Api) -> None:
@@ -236,4 +288,4 @@ async def test_what_could_not_be_sent_stops_the_sending_until_the_api_is_back(ap
         assert not joined.joined.is_set()
         api.down = False
         await until(joined.joined.is_set, "the way back is found")
-    assert len(server.asked("/register-env")) == 1
+        assert (joined.registration.env_id, api.connected) == (0, [0])

@@ -9,7 +9,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from environments.training.rollout_api import ApiRefusal, ApiStatus, ApiUnavailable, RolloutApi
+from environments.training import rollout_api
+from environments.training.rollout_api import ApiRefusal, ApiStatus, ApiUnavailable, RolloutApi, insist
 from environments.training.rollout_api import Trainer as Wanted
 from tests.scripted import Json, Recorded, Reply, refusing
 from tests.trainer import RunApi, ScriptedServer, Trainer, registration, training
@@ -102,14 +103,58 @@ async def test_whether_there_is_a_trainer(batch_size: int, expected: Wanted | No
         assert await api.trainer() == expected
 
 
-@pytest.mark.parametrize("large", [True, False])
-async def test_nothing_is_posted_without_a_trainer(large: bool) -> None:
-    """Such a group would lock its trainer out for good."""
-    group = {**GROUP, "tokens": [[1] * 20_000]} if large else GROUP
-    async with scripted({"/info": Reply(body={"batch_size": -1, "max_token_len": -1})}) as (api, server):
-        with pytest.raises(ApiUnavailable, match="no trainer"):
-            await api.send(group, 0)
-    assert {request.path for request in server.requests} == {"/info"}
+@pytest.mark.parametrize(
+    ("reply", "acted", "times_out"),
+    [
+        (Reply(status=500), True, False),
+        (Reply(drop=True), True, False),
+        (Reply(hang=True), True, True),
+        (None, False, False),
+    ],
+    ids=["500", "dropped", "no answer", "refused"],
+)
+async def test_failure_says_whether_the_api_may_have_acted(
+    monkeypatch: pytest.MonkeyPatch, reply: Reply | None, acted: bool, times_out: bool
+) -> None:
+    monkeypatch.setattr(rollout_api, "_TIMEOUT_S", 0.2)
+    async with scripted({}, reply) as (api, _):
+        if reply is None:
+            with refusing() as url:
+                api.url = url
+                with pytest.raises(ApiUnavailable) as raised:
+                    await api.send(GROUP, 0)
+        else:
+            with pytest.raises(ApiUnavailable) as raised:
+                await api.send(GROUP, 0)
+    assert (raised.value.may_have_acted, raised.value.timed_out) == (acted, times_out)
+
+
+@pytest.mark.parametrize("failure", [Reply(status=500), Reply(status=502), Reply(drop=True), Reply(body="no JSON")])
+async def test_call_that_fails_at_times_is_made_again(monkeypatch: pytest.MonkeyPatch, failure: Reply) -> None:
+    monkeypatch.setattr(rollout_api, "_PAUSE_S", 0)
+    asked = 0
+
+    def script(request: Recorded, number: int) -> Reply:
+        nonlocal asked
+        asked += 1
+        return failure if asked < 5 else Reply(body={"batch_size": 8, "max_token_len": -1})
+
+    async with ScriptedServer(script) as server, aiohttp.ClientSession() as session:
+        assert await insist(RolloutApi(server.url, session).trainer) == Wanted(8, -1)
+    assert asked == 5
+
+
+async def test_api_that_is_not_there_is_not_insisted_on() -> None:
+    asked = 0
+
+    async def ask() -> None:
+        nonlocal asked
+        asked += 1
+        raise ApiUnavailable("refused", may_have_acted=False)
+
+    with pytest.raises(ApiUnavailable):
+        await insist(ask)
+    assert asked == 1
 
 
 @pytest.mark.parametrize(("length", "encoding"), [(10, None), (20_000, "gzip")])

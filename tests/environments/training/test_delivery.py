@@ -1,0 +1,198 @@
+"""A group whose answer was lost: what the API's counters say of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+import pytest
+
+from environments.settings import EnvConfig
+from environments.training import connection, rollout_api
+from environments.training.connection import TrainerConnection
+from environments.training.delivery import Arrival, Delivery, by_counters
+from environments.training.rollout_api import ApiStatus, RolloutApi
+from tests.scripted import Recorded, Reply
+from tests.trainer import ScriptedServer
+
+GROUP = {"tokens": [[1], [2]], "masks": [[1], [2]], "scores": [1.0, 0.0]}
+OTHER = {"tokens": [[3], [4]], "masks": [[3], [4]], "scores": [1.0, 0.0]}
+LOST = Reply(status=500)
+
+
+def status(step: int, own: int, queue: int | None = None, weight: float = 1.0) -> ApiStatus:
+    return ApiStatus(step, own if queue is None else queue, own, weight, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        (status(0, 3), status(0, 4), "arrived"),
+        (status(0, 3), status(0, 3), "missing"),
+        (status(0, 3, 9, 0.5), status(0, 4, 20, 0.2), "arrived"),
+        (status(0, 3, 9, 0.5), status(0, 3, 20, 0.2), "missing"),
+        (status(0, 5), status(1, 4), "arrived"),
+        (status(0, 5), status(1, 3), "missing"),
+        (status(0, 5), status(2, 1), "missing"),
+        (status(0, 5), status(2, 2), "arrived"),
+        (status(0, 5, 7), status(1, 4), "unknown"),
+        (status(0, 5), status(1, 4, 6), "unknown"),
+        (status(0, 5, weight=0.5), status(1, 4), "unknown"),
+        (status(0, 5), status(1, 4, weight=0.5), "unknown"),
+        (status(0, 3), status(0, 1), "unknown"),
+        (status(0, 3), status(0, 5), "unknown"),
+    ],
+)
+def test_counters_tell_whether_a_group_arrived(before: ApiStatus, after: ApiStatus, expected: Arrival) -> None:
+    """Batches of four sequences, groups of two."""
+    assert by_counters(before, after, group_size=2, batch_size=4) == expected
+
+
+@dataclass
+class Api:
+    """A rollout API with a queue.
+
+    Attributes:
+        posts: what becomes of each post, in turn; those after it are kept and answered.
+        step: the trainer's.
+        share: of our environment.
+        queue: the groups in it.
+        latest: the group that came last.
+    """
+
+    posts: list[Post] = field(default_factory=list)
+    step: int = 0
+    share: float = 1.0
+    queue: list[Any] = field(default_factory=list)
+    latest: Any = None
+
+    def __call__(self, request: Recorded, _: int) -> Reply:
+        if request.path == "/info":
+            return Reply(body={"batch_size": 4, "max_token_len": -1})
+        if request.path == "/register-env":
+            return Reply(body={"status": "success", "env_id": 0, "checkpoint_interval": -1, "num_steps": 9})
+        if request.path == "/status-env":
+            queue = {"queue_size": len(self.queue), "self_queue_size": len(self.queue), "env_weight": self.share}
+            return Reply(body={"current_step": self.step, **queue})
+        if request.path == "/latest_example":
+            return Reply(body=self.latest or {"tokens": []})
+        assert request.path == "/scored_data"
+        return self.posts.pop(0)(self, request.json) if self.posts else kept(self, request.json)
+
+
+Post = Callable[[Api, Any], Reply]
+
+
+def kept(api: Api, group: Any) -> Reply:
+    api.queue.append(group)
+    api.latest = group
+    return Reply(body={"status": "received"})
+
+
+def lost_on_the_way_there(api: Api, group: Any) -> Reply:
+    return LOST
+
+
+def lost_on_the_way_back(api: Api, group: Any) -> Reply:
+    kept(api, group)
+    return LOST
+
+
+def with_a_step(before: Post) -> Post:
+    """The trainer takes a batch, and somebody else is there who may have been in it."""
+
+    def post(api: Api, group: Any) -> Reply:
+        reply = before(api, group)
+        api.step, api.queue, api.share = api.step + 1, api.queue[:-2], 0.5
+        return reply
+
+    return post
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "_POLL_S", 0.01)
+    monkeypatch.setattr(rollout_api, "_PAUSE_S", 0.001)
+
+
+async def delivered(api: Api, *groups: Any) -> Delivery:
+    """Deliver groups, one after the other."""
+    async with ScriptedServer(api) as server, aiohttp.ClientSession() as session:
+        joined = TrainerConnection(RolloutApi(server.url, session), EnvConfig(group_size=2), "env")
+        await joined.join()
+        delivery = Delivery(joined)
+        for group in groups:
+            assert await asyncio.wait_for(delivery.deliver(group), 60) is None
+        assert joined.sent_since == len(groups)
+    return delivery
+
+
+@pytest.mark.parametrize("lost", [lost_on_the_way_there, lost_on_the_way_back])
+async def test_group_whose_answer_was_lost_is_queued_once(lost: Post) -> None:
+    api = Api([lost, lost_on_the_way_there, lost])
+    delivery = await delivered(api, GROUP, OTHER)
+    assert [group["tokens"] for group in api.queue] == [GROUP["tokens"], OTHER["tokens"]]
+    assert (delivery.maybe_double, delivery.undecided) == (0, 0)
+
+
+async def test_group_that_the_api_shows_as_its_latest_has_arrived() -> None:
+    api = Api([with_a_step(lost_on_the_way_back)])
+    delivery = await delivered(api, GROUP)
+    assert (api.queue, delivery.maybe_double) == ([], 0), "it was in the batch"
+
+
+async def test_group_of_which_nothing_is_known_is_posted_again_and_counted() -> None:
+    api = Api([with_a_step(lost_on_the_way_there)])
+    delivery = await delivered(api, GROUP)
+    assert ([group["tokens"] for group in api.queue], delivery.maybe_double) == ([GROUP["tokens"]], 1)
+
+
+async def test_group_like_the_one_before_is_not_taken_for_it() -> None:
+    """The latest group at the API is then the one before."""
+    api = Api([kept, with_a_step(lost_on_the_way_there)])
+    delivery = await delivered(api, GROUP, GROUP)
+    assert delivery.maybe_double == 1
+    assert [group["tokens"] for group in api.queue] == [GROUP["tokens"]], "the first is in the batch"
+
+
+async def test_post_without_an_answer_in_time_may_arrive_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rollout_api, "_TIMEOUT_S", 0.3)
+    delivery = await delivered(Api([lambda api, group: Reply(hang=True)]), GROUP)
+    assert delivery.maybe_double == 1
+
+
+async def test_refused_group_is_said_and_not_posted_again() -> None:
+    api = Api([lambda api, group: Reply(status=422, body={"detail": "scores: not a number"})])
+    async with ScriptedServer(api) as server, aiohttp.ClientSession() as session:
+        joined = TrainerConnection(RolloutApi(server.url, session), EnvConfig(group_size=2), "env")
+        await joined.join()
+        assert "scores: not a number" in str(await Delivery(joined).deliver(GROUP))
+        assert len(server.asked("/scored_data")) == 1
+
+
+async def test_nothing_is_posted_while_the_api_does_not_know_us() -> None:
+    """It was restarted and has no trainer yet; a group would lock that out for good."""
+    api, knows = Api(), True
+
+    def script(request: Recorded, number: int) -> Reply:
+        if not knows and request.path == "/status-env":
+            return Reply(status=500)
+        if not knows and request.path == "/info":
+            return Reply(body={"batch_size": -1, "max_token_len": -1})
+        return api(request, number)
+
+    async with ScriptedServer(script) as server, aiohttp.ClientSession() as session:
+        joined = TrainerConnection(RolloutApi(server.url, session), EnvConfig(group_size=2), "env")
+        await joined.join()
+        knows = False
+        delivering = asyncio.create_task(Delivery(joined).deliver(GROUP))
+        watching = asyncio.create_task(joined.watch())
+        await server.arrived(len(server.requests) + 60)
+        assert not server.asked("/scored_data")
+        knows = True
+        assert await asyncio.wait_for(delivering, 60) is None
+        watching.cancel()
+    assert len(api.queue) == 1

@@ -1,0 +1,164 @@
+"""The real rollout API behind a proxy that fails at random: nothing is lost, nobody is registered twice."""
+
+from __future__ import annotations
+
+import asyncio
+
+import aiohttp
+import pytest
+
+from environments.training import rollout_api
+from tests.arena import Arena
+from tests.proxy import MisbehavingProxy
+from tests.scripted import Reply
+from tests.serve.test_api_away import numbers
+from tests.serving import Served, serve
+from tests.trainer import RunApi, Trainer, training, until
+
+FLAGS = "--env.max_batches_offpolicy=2", "--env.include_messages=True"
+BROKEN = [Reply(status=500, body="Internal Server Error"), Reply(status=502, body="<html>"), Reply(drop=True)]
+
+
+async def share_of(trainer: Trainer, number: int) -> float:
+    weight: float = (await trainer.call("GET", "/status-env", {"env_id": number}))["env_weight"]
+    return weight
+
+
+async def all_until_now(trainer: Trainer, served: Served) -> list[int]:
+    """The groups of all batches, once all that the policy was asked for until now are among them."""
+    wanted = set(range(1, len(served.policy.requests) + 1))
+    for _ in range(20):
+        found = [number for batch in trainer.batches for number in numbers(batch)]
+        if wanted <= set(found):
+            return found
+        await trainer.take(1)
+    raise AssertionError(f"lost: {wanted - set(found)}")
+
+
+@pytest.mark.parametrize("failure", BROKEN, ids=["500", "502", "dropped"])
+@pytest.mark.parametrize("lost", [0.0, 0.5, 1.0])
+async def test_api_that_fails_seven_times_of_ten_gets_each_group_once_and_one_registration_stays(
+    arena: Arena, failure: Reply, lost: float
+) -> None:
+    async with (
+        training(8) as trainer,
+        MisbehavingProxy(trainer.url, seed=3) as proxy,
+        serve(arena, proxy.url, *FLAGS) as served,
+    ):
+        proxy.failure, proxy.lost = failure, lost
+        await trainer.take(2)
+        proxy.rate = 0.7
+        while sum(proxy.failed.get("/scored_data", (0, 0))) < 5:
+            await trainer.take()
+        proxy.rate = 0.0
+        found = await all_until_now(trainer, served)
+        doubles = len(found) - len(set(found))
+        assert doubles <= served.serving._delivery.maybe_double, "each group that may be double is counted"
+        assert await share_of(trainer, served.connection.registration.env_id) == 1.0
+
+
+async def test_groups_whose_answer_is_lost_are_not_posted_again(arena: Arena) -> None:
+    """While the trainer takes nothing, the API's counter decides alone."""
+    async with (
+        training(16) as trainer,
+        MisbehavingProxy(trainer.url) as proxy,
+        serve(arena, proxy.url, "--env.include_messages=True", "--env.max_batches_offpolicy=1") as served,
+    ):
+        proxy.only, proxy.rate, proxy.lost = ("/scored_data",), 1.0, 1.0
+        first = await trainer.take()
+        second = await trainer.take()
+        found = [number for batch in (*first, *second) for number in numbers(batch)]
+        assert len(found) == len(set(found)) == 8
+        assert served.serving._delivery.maybe_double == 0 or len(served.policy.requests) > 8
+
+
+@pytest.mark.parametrize("failure", BROKEN, ids=["500", "502", "dropped"])
+async def test_registration_whose_answer_is_lost_is_found_and_left(arena: Arena, failure: Reply) -> None:
+    async with training(8) as trainer, MisbehavingProxy(trainer.url) as proxy:
+        other = (await trainer.call("POST", "/register-env", registration_of_another()))["env_id"]
+        proxy.only, proxy.rate, proxy.lost, proxy.failure = ("/register-env",), 1.0, 1.0, failure
+        async with serve(arena, proxy.url, *FLAGS) as served:
+            await until(lambda: proxy.failed.get("/register-env", (0, 0))[1] >= 3, "registrations are lost")
+            proxy.rate = 0.0
+            await trainer.take(1)
+            assert served.connection.registration.env_id >= 4
+            assert await share_of(trainer, other) == pytest.approx(0.5), "of two, and not of five"
+            assert await share_of(trainer, served.connection.registration.env_id) == pytest.approx(0.5)
+        assert await share_of(trainer, other) == 1.0, "it has left"
+
+
+def registration_of_another() -> dict[str, object]:
+    """Another environment with the same settings."""
+    return {"desired_name": "arena_hard", "weight": 1.0, "group_size": 4, "max_token_length": 2048}
+
+
+async def test_api_that_is_only_thought_to_have_forgotten_us_is_left_before_the_new_registration_counts(
+    arena: Arena, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rollout_api, "_TRIES", 2)
+    async with (
+        training(8) as trainer,
+        MisbehavingProxy(trainer.url) as proxy,
+        serve(arena, proxy.url, *FLAGS) as served,
+    ):
+        other = (await trainer.call("POST", "/register-env", registration_of_another()))["env_id"]
+        await trainer.take(1)
+        before = served.connection.registration.env_id
+        proxy.only, proxy.rate, proxy.lost = ("/status-env",), 1.0, 0.0
+        await until(lambda: len(proxy.asked("/register-env")) >= 3, "it registers again and again")
+        proxy.rate = 0.0
+        await until(served.connection.joined.is_set, "the connection is back")
+        await trainer.take(1)
+        assert served.connection.registration.env_id == before, "the API knew us all the time"
+        assert await share_of(trainer, other) == pytest.approx(0.5), "one registration of ours is left"
+
+
+async def test_api_that_is_away_for_a_while_keeps_one_registration_and_all_groups(arena: Arena) -> None:
+    async with (
+        training(8) as trainer,
+        MisbehavingProxy(trainer.url) as proxy,
+        serve(arena, proxy.url, *FLAGS) as served,
+    ):
+        await trainer.take(1)
+        proxy.away = True
+        await until(lambda: not served.connection.joined.is_set(), "the loss is noticed")
+        await asyncio.sleep(0.2)
+        proxy.away = False
+        found = await all_until_now(trainer, served)
+        assert len(found) - len(set(found)) <= served.serving._delivery.maybe_double
+        assert served.connection.registration.env_id == 0
+        assert await share_of(trainer, served.connection.registration.env_id) == 1.0
+
+
+async def test_environment_that_is_stopped_while_it_joins_or_while_the_api_fails_leaves(arena: Arena) -> None:
+    async with training(8) as trainer, MisbehavingProxy(trainer.url) as proxy:
+        other = (await trainer.call("POST", "/register-env", registration_of_another()))["env_id"]
+        proxy.only, proxy.rate, proxy.lost = ("/status-env",), 1.0, 0.0
+        async with serve(arena, proxy.url, *FLAGS):
+            await until(lambda: len(proxy.asked("/register-env")) >= 1, "it registers")
+            assert await share_of(trainer, other) == pytest.approx(0.5)
+        assert await share_of(trainer, other) == 1.0
+        proxy.rate = 0.0
+        async with serve(arena, proxy.url, *FLAGS):
+            await trainer.take(1)
+            proxy.only, proxy.rate = (), 0.7
+        assert await share_of(trainer, other) == 1.0
+
+
+async def test_api_that_was_restarted_is_not_asked_for_what_the_old_one_had(arena: Arena) -> None:
+    """Its numbers belong to others: nobody else is disconnected."""
+    async with RunApi() as real, aiohttp.ClientSession() as session, MisbehavingProxy(real.url) as proxy:
+        trainer = Trainer(real.url, session)
+        await trainer.register(8)
+        async with serve(arena, proxy.url, *FLAGS) as served:
+            await trainer.take(1)
+            real.kill()
+            await until(lambda: not served.connection.joined.is_set(), "the loss is noticed")
+            proxy.away = True
+            await real.start()
+            await trainer.register(8)
+            other = (await trainer.call("POST", "/register-env", registration_of_another()))["env_id"]
+            assert other == served.connection.registration.env_id == 0
+            proxy.away = False
+            await trainer.take(1)
+            assert await share_of(trainer, other) == pytest.approx(0.5), "it was not disconnected"
