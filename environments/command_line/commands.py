@@ -94,8 +94,6 @@ async def process(
 ) -> int:
     """`process`, from settings to exit code."""
     config = loaded.settings.env
-    if loaded.settings.resume and not loaded.given("env.data_path_to_save_groups"):
-        raise SettingsError("--resume: which run? Name its file with --env.data_path_to_save_groups")
     path = groups_path(env_type.name, loaded.settings)
     config.data_path_to_save_groups = str(path)
     async with _opened(env_type, loaded, "process") as env:

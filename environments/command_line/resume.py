@@ -29,10 +29,11 @@ def resume_command(loaded: LoadedSettings[EnvSettings[Any]], arguments: Sequence
     words = [without_credentials(_without(keys, word)) for word in arguments]
     flag = _PLACES[loaded.settings.verb]
     place = str(getattr(loaded.settings.env, flag.removeprefix("--env.")))
-    if not loaded.given(flag.removeprefix("--")):
-        words.append(f"{flag}={place}")
-    else:  # a file of groups may have got another name than the given one, which was taken
+    if any(word == flag or word.startswith(f"{flag}=") for word in words):
+        # A file of groups may have got another name than the given one, which was taken.
         words = [_renamed(flag, place, before, word) for before, word in zip(["", *words], words, strict=False)]
+    else:
+        words.append(f"{flag}={place}")
     if "--resume" not in words:
         words.append("--resume")
     return shlex.join([sys.executable, sys.argv[0], *words])

@@ -25,7 +25,8 @@ from environments.records import Sample, SampleReader
 from environments.runs.directory import RunDirectory
 from environments.runs.disk import Disk
 from environments.runs.failure_guard import NothingSucceeds
-from environments.runs.ledger import CallLedger, pack
+from environments.runs.ledger import CallLedger
+from environments.runs.packing import pack
 from judges.core.judgment import Status
 from judges.llm.errors import DataError
 

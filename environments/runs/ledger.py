@@ -7,30 +7,20 @@ missing; of the answers, only places in the file are kept in memory, and none of
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import logging
-import zlib
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Collection, Mapping
 from typing import IO, Any, TypeAlias, cast
 
-from environments.runs.atomic import write_atomic
 from environments.runs.directory import RunDirectory
 from environments.runs.lines import whole_lines
-from environments.runs.recorded_calls import CALLS, PACKED_CALLS, Texts, call_line, read_answer
+from environments.runs.packing import unpack
+from environments.runs.recorded_calls import CALLS, Texts, call_line, read_answer
 from judges.llm import wire
 from judges.llm.errors import EndpointError, RunDirectoryError
 from judges.llm.ledger import Asked, CallRecord
 from judges.llm.types import ChatAnswer
 from judges.llm.wire import JSON
-
-logger = logging.getLogger(__name__)
-
-_COMPRESSION = 3
-_GZIP = 31  # zlib's number for that format
-_PART = 1 << 20
 
 RowKey: TypeAlias = "tuple[str, int | None]"
 Place: TypeAlias = "tuple[int, bool]"
@@ -62,7 +52,7 @@ class CallLedger:
         self._places: dict[RowKey, dict[str, list[Place]]] = defaultdict(dict)
         self._last_number = 0
         self.lost = 0
-        _unpack(run.path)
+        unpack(run.path)
         self.is_resumed = self._path.exists()
         if self.is_resumed:
             self._index(frozenset(finished))
@@ -207,49 +197,3 @@ def _digest(asked: Asked) -> str:
         dict(sorted(asked.parameters.items())),
     ]
     return hashlib.blake2b(wire.dumps(shape), digest_size=16).hexdigest()
-
-
-def pack(run_path: Path, *, keep: bool) -> None:
-    """Compress the ledger of a run that is complete; remove it if texts are not kept.
-
-    Without room for that, the ledger stays as it is.
-    """
-    plain = run_path / CALLS
-    try:
-        if keep and plain.exists():
-            write_atomic(run_path / PACKED_CALLS, lambda: _compressed(plain))
-        plain.unlink(missing_ok=True)
-    except OSError as error:
-        logger.warning("%s is not compressed: %s", plain, error.strerror)
-
-
-def _unpack(run_path: Path) -> None:
-    """Make the ledger a plain file again. Where both are there, the plain file is whole: it is removed last."""
-    plain, packed = run_path / CALLS, run_path / PACKED_CALLS
-    if not packed.exists():
-        return
-    if not plain.exists():
-        try:
-            write_atomic(plain, lambda: _uncompressed(packed))
-        except (EOFError, OSError, zlib.error) as error:
-            raise RunDirectoryError(f"{packed} cannot be unpacked: {error}") from error
-    packed.unlink()
-
-
-def _compressed(path: Path) -> Iterator[bytes]:
-    packer = zlib.compressobj(_COMPRESSION, wbits=_GZIP)
-    for part in _parts(path):
-        yield packer.compress(part)
-    yield packer.flush()
-
-
-def _uncompressed(path: Path) -> Iterator[bytes]:
-    with gzip.open(path) as file:
-        while part := file.read(_PART):
-            yield part
-
-
-def _parts(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        while part := file.read(_PART):
-            yield part

@@ -3,7 +3,8 @@
 Guarantees: which rows become groups does not depend on who answered first: they are the first ones, in the order of the
 sampler, whose groups are not dropped. A run directory beside the file holds the ledger of calls, from which a run that
 was stopped is resumed: its rows run again, without asking again for what was answered, and the file in the end is that
-of a run that was not stopped.
+of a run that was not stopped. Calls that failed are made again; a group that is now of use takes the place of the last
+one, which had stood in for it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from environments.rollouts.retokenize import Retokenizer
 from environments.rollouts.sources import open_source
 from environments.runs.directory import RunDirectory
 from environments.runs.disk import Disk
-from environments.runs.ledger import CallLedger, pack
+from environments.runs.ledger import CallLedger
+from environments.runs.packing import pack
 from environments.settings import EnvSettings
 from environments.training.group_file import GroupFile, free_path, run_directory_of
 from environments.training.metrics import TrainingMetrics
@@ -94,6 +96,11 @@ class ProcessRun:
         )
         self._file = GroupFile(path, self._disk, resume=settings.resume)
         self._ledger = CallLedger(self._run, finished=(), keep_texts=settings.keep_calls)
+        if self._file.kept and not self._ledger.is_resumed:
+            self._run.close()
+            raise RunDirectoryError(
+                f"{path} cannot be resumed: its groups are complete, and the answers were not kept (--keep_calls=False)"
+            )
 
     async def run(self) -> ProcessResult:
         """Write `total_steps` groups, as many at once as there are workers.

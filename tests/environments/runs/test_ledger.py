@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from environments.runs.directory import RunDirectory
-from environments.runs.ledger import CallLedger, pack
+from environments.runs.ledger import CallLedger
+from environments.runs.packing import pack
 from environments.runs.recorded_calls import RecordedCall, read_calls
 from judges.llm.cache import JudgmentCache
 from judges.llm.client import ChatClient

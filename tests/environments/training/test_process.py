@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import shlex
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,13 +14,15 @@ from typing import Any
 import pytest
 
 from environments.data.rows import epoch_order, select
+from environments.runs.lock import DirectoryLock
 from environments.settings import BUNDLED_TOKENIZER
 from tests.arena import Arena, for_model, uid_of
 from tests.command import Ended, as_process, in_process, serving, write_lines
 from tests.environments.training.test_sampler import rows
 from tests.pairwise import PLAIN, choice_row, gold, pairwise
-from tests.scripted import Json, Reply, Script, ScriptedEndpoint
+from tests.scripted import Json, Recorded, Reply, Script, ScriptedEndpoint
 from tests.serving import Verdict, answer, first_wins, judging, sampling
+from tests.trainer import ScriptedServer
 
 Groups = list[dict[str, Any]]
 
@@ -37,7 +40,9 @@ class Run:
     judge: ScriptedEndpoint
 
 
-def process(arena: Arena, *flags: str, policy: Script | None = None, verdict: Verdict = first_wins) -> Run:
+def process(
+    arena: Arena, *flags: str, policy: Script | ScriptedEndpoint | None = None, verdict: Verdict = first_wins
+) -> Run:
     with ExitStack() as stack:
         answers = stack.enter_context(serving(policy or sampling()))
         judges = stack.enter_context(serving(judging(verdict)))
@@ -252,3 +257,74 @@ def test_groups_that_the_environment_drops_are_not_written(tmp_path: Path) -> No
     assert ended.code == 0, ended.said
     (group,) = [json.loads(line) for line in path.read_bytes().splitlines()]
     assert "Question 1:" in group["messages"][0][-2]["content"]
+
+
+def run_of(arena: Arena) -> str:
+    return f"--env.data_path_to_save_groups={arena.path / 'data' / 'arena_hard.jsonl'}"
+
+
+def test_a_resumed_run_asks_again_for_what_failed_and_for_nothing_else(arena: Arena) -> None:
+    """The group of another row had stood in for it."""
+    failing = order(1)[0]
+
+    def verdict(uid: str, index: int, as_a: bool) -> Reply | str:
+        return Reply(status=400) if uid == failing and index == 1 else first_wins(uid, index, as_a)
+
+    flags = "--env.total_steps=2", "--env.max_num_workers=1", "--env.group_size=2"
+    assert process(arena, *flags, verdict=verdict).ended.code == 0
+    assert uids(groups(arena)) == order(3)[1:]
+    again = process(arena, *flags, run_of(arena), "--resume")
+    assert again.ended.code == 0, again.ended.said
+    assert again.policy.requests == []
+    assert [uid_of(body) for body in again.judge.bodies] == [failing] * 2, "two games of one rollout"
+    assert uids(groups(arena)) == order(2)
+
+
+def test_the_command_that_resumes_names_the_file_that_was_free(arena: Arena) -> None:
+    assert process(arena, "--env.total_steps=1").ended.code == 0
+    run = process(arena, "--env.total_steps=1", verdict=lambda uid, index, as_a: Reply(status=400))
+    assert run.ended.code == 1
+    *_, command = run.ended.err.rstrip().splitlines()
+    assert shlex.split(command)[-2:] == ["--env.data_path_to_save_groups=data/arena_hard_1.jsonl", "--resume"]
+    again = process(arena, "--env.total_steps=1", *shlex.split(command)[-2:])
+    assert again.ended.code == 0, again.ended.said
+    assert again.policy.requests == []
+    assert groups(arena, "data/arena_hard_1.jsonl") == groups(arena)
+
+
+def test_two_processes_do_not_write_one_file(arena: Arena) -> None:
+    assert process(arena, "--env.total_steps=1").ended.code == 0
+    lock = DirectoryLock.take(arena.path / "data" / "arena_hard.run")
+    run = process(arena, "--env.total_steps=1", run_of(arena), "--resume")
+    lock.release()
+    assert run.ended.code == 2
+    assert "in use by another process" in run.ended.err.replace("\n", " ")
+
+
+def test_without_keep_calls_a_complete_run_keeps_no_answers_and_is_not_resumed(arena: Arena) -> None:
+    flags = "--env.total_steps=1", "--keep_calls=False"
+    assert process(arena, *flags).ended.code == 0
+    assert [path.name for path in (arena.path / "data" / "arena_hard.run").iterdir()] == ["config.yaml"]
+    run = process(arena, *flags, run_of(arena), "--resume")
+    assert run.ended.code == 2
+    assert "the answers were not kept" in run.ended.err.replace("\n", " ")
+    assert not run.policy.requests
+    assert len(groups(arena)) == 1
+
+
+def test_a_token_level_server_is_not_asked_again(arena: Arena) -> None:
+    def generated(request: Recorded, number: int) -> Reply:
+        texts = [f"ANSWER {index} of request {number}" for index in range(4)]
+        entries = [[[{str(byte): -1.0}] for byte in text.encode()] for text in texts]
+        return Reply(body={"logprobs": entries, "finish_reasons": ["stop"] * 4})
+
+    flags = "--openai.server_type=vllm", "--env.max_num_workers=1", "--env.ensure_scores_are_not_same=False"
+    server = ScriptedServer(generated)
+    first = process(arena, *flags, "--env.total_steps=1", policy=server)
+    assert first.ended.code == 0, first.ended.said
+    (group,) = groups(arena)
+    server = ScriptedServer(generated)
+    again = process(arena, *flags, "--env.total_steps=2", run_of(arena), "--resume", policy=server)
+    assert again.ended.code == 0, again.ended.said
+    assert groups(arena)[0] == group
+    assert len(server.asked("/generate")) == 1

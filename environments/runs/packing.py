@@ -1,0 +1,73 @@
+"""Compress the ledger of a run that is complete, and unpack it for one that goes on.
+
+Guarantees: at any moment one of the two files is whole, also if the process is killed; where both are there, it is the
+plain one.
+"""
+
+from __future__ import annotations
+
+import gzip
+import logging
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from environments.runs.atomic import write_atomic
+from environments.runs.recorded_calls import CALLS, PACKED_CALLS
+from judges.llm.errors import RunDirectoryError
+
+logger = logging.getLogger(__name__)
+
+_COMPRESSION = 3
+_GZIP = 31  # zlib's number for that format
+_PART = 1 << 20
+
+
+def pack(run_path: Path, *, keep: bool) -> None:
+    """Compress the ledger of a run that is complete; remove it if texts are not kept.
+
+    Without room for that, the ledger stays as it is.
+    """
+    plain = run_path / CALLS
+    try:
+        if keep and plain.exists():
+            write_atomic(run_path / PACKED_CALLS, lambda: _compressed(plain))
+        plain.unlink(missing_ok=True)
+    except OSError as error:
+        logger.warning("%s is not compressed: %s", plain, error.strerror)
+
+
+def unpack(run_path: Path) -> None:
+    """Make the ledger a plain file again.
+
+    Raises:
+        RunDirectoryError: the compressed file is damaged, or there is no room.
+    """
+    plain, packed = run_path / CALLS, run_path / PACKED_CALLS
+    if not packed.exists():
+        return
+    if not plain.exists():
+        try:
+            write_atomic(plain, lambda: _uncompressed(packed))
+        except (EOFError, OSError, zlib.error) as error:
+            raise RunDirectoryError(f"{packed} cannot be unpacked: {error}") from error
+    packed.unlink()
+
+
+def _compressed(path: Path) -> Iterator[bytes]:
+    packer = zlib.compressobj(_COMPRESSION, wbits=_GZIP)
+    for part in _parts(path):
+        yield packer.compress(part)
+    yield packer.flush()
+
+
+def _uncompressed(path: Path) -> Iterator[bytes]:
+    with gzip.open(path) as file:
+        while part := file.read(_PART):
+            yield part
+
+
+def _parts(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while part := file.read(_PART):
+            yield part

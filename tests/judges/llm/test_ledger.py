@@ -1,0 +1,159 @@
+"""The client's side of a ledger of calls: when it is told what, and in which order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from judges.llm.client import ChatClient
+from judges.llm.errors import EndpointError
+from judges.llm.ledger import Asked, OpenCall, component, note_sent, recorded_in
+from judges.llm.replicas import Endpoint
+from judges.llm.types import ChatAnswer, ChatSettings
+from judges.llm.wire import Choice, Message
+from tests.scripted import Reply, ScriptedEndpoint, completion, in_turn
+
+ASK = [Message(role="user", content="Say it.")]
+
+
+@dataclass
+class Book:
+    """A ledger in memory, of one row and its one call."""
+
+    parts: dict[int, ChatAnswer] = field(default_factory=dict)
+    events: list[Any] = field(default_factory=list)
+    asked: list[Asked] = field(default_factory=list)
+
+    def record(self, asked: Asked) -> Book:
+        self.asked.append(asked)
+        return self
+
+    def held(self) -> Mapping[int, ChatAnswer]:
+        return self.parts
+
+    def sent(self) -> int:
+        self.events.append("sent")
+        return self.events.count("sent")
+
+    def answered(self, part: int, number: int | None, answer: ChatAnswer, *, has_verdict: bool) -> None:
+        self.events.append((part, number, [choice.text for choice in answer.choices], has_verdict))
+
+    def failed(self, number: int, error: EndpointError) -> None:
+        self.events.append(("failed", number))
+
+
+def client_of(endpoint: ScriptedEndpoint, **settings: Any) -> ChatClient:
+    values = {"temperature": 1.0, "retry_delay_s": 0.0, **settings}
+    return ChatClient(ChatSettings((Endpoint(endpoint.base_url, "judge"),), **values))
+
+
+def said(*texts: str) -> ChatAnswer:
+    return ChatAnswer(tuple(Choice(text) for text in texts))
+
+
+async def test_a_request_is_noted_once_before_its_attempts_and_its_answer_before_the_caller_has_it() -> None:
+    book = Book()
+    async with ScriptedEndpoint(in_turn(Reply(status=500), "fine")) as endpoint, client_of(endpoint) as client:
+        with recorded_in(book):
+            await client.chat(ASK, name="game_1", vote=3, keep=lambda choice: False)
+        await client.chat(ASK)
+    assert book.events == ["sent", (0, 1, ["fine"], False)]
+    assert [(asked.component, asked.vote, asked.model) for asked in book.asked] == [("game_1", 3, "judge")]
+
+
+async def test_a_request_that_fails_is_noted_as_such_and_one_that_is_stopped_is_not() -> None:
+    book = Book()
+    async with ScriptedEndpoint(Reply(status=400)) as endpoint, client_of(endpoint) as client:
+        with recorded_in(book), pytest.raises(EndpointError):
+            await client.chat(ASK)
+    assert book.events == ["sent", ("failed", 1)]
+    book = Book()
+    async with ScriptedEndpoint(Reply(hang=True)) as endpoint, client_of(endpoint) as client:
+        with recorded_in(book):
+            asking = asyncio.create_task(client.chat(ASK))
+        await endpoint.arrived(1)
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+    assert book.events == ["sent"]
+
+
+async def test_equal_calls_in_flight_are_each_recorded_and_one_is_sent() -> None:
+    first, second = Book(), Book()
+
+    async def ask(client: ChatClient, book: Book) -> ChatAnswer:
+        with recorded_in(book):
+            return await client.chat(ASK)
+
+    async with (
+        ScriptedEndpoint(Reply("fine", delay_s=0.05)) as endpoint,
+        client_of(endpoint, temperature=0.0) as client,
+    ):
+        answers = await asyncio.gather(ask(client, first), ask(client, second))
+    assert [answer.cached for answer in answers] == [False, True]
+    assert first.events == ["sent", (0, 1, ["fine"], True)]
+    assert second.events == [(0, None, ["fine"], True)]
+
+
+@pytest.mark.parametrize(
+    ("held", "requests"),
+    [
+        ({}, [{"n": 4}]),
+        ({0: said("a", "b", "c", "d")}, []),
+        ({0: said("a", "b", "c", "d", "e")}, []),
+        ({0: said("a", "b", "c")}, [{}]),
+        ({0: said("a"), 2: said("c")}, [{}, {}]),
+    ],
+)
+async def test_only_what_the_ledger_lacks_is_asked_for(
+    held: dict[int, ChatAnswer], requests: list[dict[str, int]]
+) -> None:
+    book = Book(dict(held))
+
+    def script(request: dict[str, Any], number: int) -> Reply:
+        return Reply(body=completion(*(f"new {number}.{place}" for place in range(request.get("n", 1)))))
+
+    async with ScriptedEndpoint(script) as endpoint, client_of(endpoint) as client:
+        with recorded_in(book):
+            answer = await client.chat(ASK, n=4)
+        assert [{name: body[name] for name in body if name == "n"} for body in endpoint.bodies] == requests
+    assert len(answer.choices) == 4
+    new = [part for event in book.events if event != "sent" for part in [event[0]]]
+    assert not set(new) & set(held), "no part is overwritten"
+
+
+async def test_parts_stand_in_their_order_whichever_came_first() -> None:
+    call = OpenCall(Book({1: said("b")}))
+
+    async def later(text: str, after: asyncio.Event, then: asyncio.Event) -> ChatAnswer:
+        await after.wait()
+        then.set()
+        return said(text)
+
+    first, last, nothing = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    last.set()
+    await asyncio.gather(call.ask(later("a", first, nothing)), call.ask(later("c", last, first)))
+    assert [answer.first.text for answer in call.answers] == ["a", "b", "c"]
+    assert call.choices == 3
+
+
+async def test_components_are_nested_and_end_with_their_block() -> None:
+    book = Book()
+    with recorded_in(book):
+        with component("rollout_1"):
+            with component("judge_ann"):
+                OpenCall.begin("score", 0, "m", ASK, {})
+            OpenCall.begin("", 0, "m", ASK, {})
+        OpenCall.begin("policy", 0, "m", ASK, {})
+    OpenCall.begin("outside", 0, "m", ASK, {})
+    assert [asked.component for asked in book.asked] == ["rollout_1/judge_ann/score", "rollout_1", "policy"]
+
+
+def test_a_request_of_no_call_is_noted_nowhere() -> None:
+    book = Book()
+    with recorded_in(book):
+        note_sent()
+    assert book.events == []
