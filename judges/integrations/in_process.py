@@ -18,7 +18,7 @@ _MOST_PENDING = 100_000
 class InProcessSource:
     """A judge with a core of its own, which opens at the first request."""
 
-    def __init__(self, judge: JudgeMount, *, deadline_s: float = 900.0) -> None:
+    def __init__(self, judge: JudgeMount, *, deadline_s: float) -> None:
         """Score with `judge`, configured as in the server.
 
         Args:

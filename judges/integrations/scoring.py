@@ -2,6 +2,7 @@
 
 Guarantees:
 
+* A result within the deadline, which is a failure if there is no answer by then.
 * Any event loop, or none, may ask: the work is done on the background loop of the process, which closes sessions when
   the process ends.
 * A setting that cannot work (an unknown judge or mount, a missing key, a wrong token) raises a `SettingsError` at the
@@ -95,9 +96,15 @@ class Source(Protocol):
 class Scoring:
     """Scores the requests of a trainer's reward function."""
 
-    def __init__(self, source: Source) -> None:
-        """Score with `source`, until the end of the process or until `close`."""
+    def __init__(self, source: Source, *, deadline_s: float) -> None:
+        """Score with `source`, until the end of the process or until `close`.
+
+        Args:
+            source: what scores.
+            deadline_s: seconds after which a request without an answer has no score.
+        """
         self._source = source
+        self._deadline_s = deadline_s
         self._refused = 0
         self._is_proven = False
         self._said: set[str] = set()
@@ -141,7 +148,10 @@ class Scoring:
                 raise request
             responses = request.get("responses")
             count = len(responses) if isinstance(responses, Sequence) else 1
-            results = await self._source.score(request)
+            results = await asyncio.wait_for(self._source.score(request), self._deadline_s)
+        except asyncio.TimeoutError:
+            logger.warning("no score within %g s", self._deadline_s)
+            return [Scored(None, "judge_failed", f"no score within {self._deadline_s:g} s")] * count
         except RefusedError as error:
             results = [Scored(None, REFUSED, str(error))] * count
         refusal = next((result.refusal for result in results if result.refusal), "")

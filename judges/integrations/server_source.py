@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
@@ -13,6 +14,7 @@ import aiohttp
 from judges.integrations.scoring import RefusedError, Request, Scored
 from judges.llm import wire
 from judges.llm.errors import SettingsError
+from judges.llm.urls import without_credentials
 from judges.llm.wire import JSON
 
 logger = logging.getLogger(__name__)
@@ -27,6 +29,7 @@ _HINTS = {
     405: "this is not a reward server: check url",
 }
 _REFUSED = (400, 413, 422)
+_TOKEN_IN_PATH = re.compile(r"(?<=/token/)[^/]+")
 
 
 class ServerSource:
@@ -36,7 +39,7 @@ class ServerSource:
         """Score through the server at `url`.
 
         Args:
-            url: the server's URL, such as `http://127.0.0.1:8400`.
+            url: the server's URL, such as `http://127.0.0.1:8400`; a token in it is shown nowhere.
             token: a bearer token, if the server needs one.
             mount: the name of a mounted judge; empty for the judge at the root.
             timeout_s: seconds for one attempt, more than the server's deadline; later no retry begins.
@@ -45,10 +48,9 @@ class ServerSource:
             SettingsError: `url` is not the URL of a server.
         """
         if not _is_http(url):
-            raise SettingsError(
-                f"url: expected the URL of a reward server such as http://127.0.0.1:8400, found {url!r}"
-            )
+            raise SettingsError("url: expected the URL of a reward server, such as http://127.0.0.1:8400")
         self._url = f"{url.rstrip('/')}{f'/{mount}' if mount else ''}/v1/score"
+        self._shown = _TOKEN_IN_PATH.sub("…", without_credentials(self._url))
         self._headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {token}"} if token else {})}
         self._timeout_s = timeout_s
         self._session: aiohttp.ClientSession | None = None
@@ -68,9 +70,9 @@ class ServerSource:
                 if code == 200:
                     return _results(body, count)
             except (aiohttp.ClientError, asyncio.TimeoutError, ValueError) as error:
-                failed = f"the reward server at {self._url}: {type(error).__name__}: {error}"
+                failed = f"the reward server at {self._shown}: {type(error).__name__}: {error}"
                 continue
-            failed = f"the reward server at {self._url}: HTTP {code}: {wire.error_text(wire.dumps(body))}"
+            failed = f"the reward server at {self._shown}: HTTP {code}: {wire.error_text(wire.dumps(body))}"
             if code in _HINTS:
                 raise SettingsError(f"{failed} ({_HINTS[code]})")
             if code in _REFUSED:

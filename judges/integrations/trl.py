@@ -56,6 +56,7 @@ def judge_reward(
     group_size: int | None = None,
     invalid_completion_score: float | None = 0.0,
     timeout_s: float = 150.0,
+    deadline_s: float = 900.0,
     name: str = "judge",
 ) -> RewardFunction:
     """Make a reward function from a reward server (`url`) or a judge in this process (`judge`).
@@ -69,13 +70,14 @@ def judge_reward(
             arena_hard). A group that is spread over several processes is gathered, and judged by one of them.
         invalid_completion_score: the score of an empty completion; `None` leaves it out.
         timeout_s: seconds for one attempt at the server.
+        deadline_s: seconds within which a batch has its scores; what has none by then is `None`.
         name: the function's name, under which TRL logs it.
 
     Raises:
         SettingsError: a setting is wrong, or neither or both of `url` and `judge` are given. Those that only the server
             or the judge's endpoint knows (a mount, a token) raise it at the first batch, which ends the training.
     """
-    source = scoring_of(url, judge, token=token, mount=mount, timeout_s=timeout_s)
+    source = scoring_of(url, judge, token=token, mount=mount, timeout_s=timeout_s, deadline_s=deadline_s)
     batches = None if group_size is None else GroupedBatch(group_size, source)
 
     async def reward(

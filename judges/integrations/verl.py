@@ -35,11 +35,13 @@ from judges.llm.wire import JSON
 logger = logging.getLogger(__name__)
 
 DEFAULT_URL = "http://127.0.0.1:8400"
+DEADLINE_S = 280.0
+"""Below the 300 s (`reward.timeout`) after which the manager `rate_limited` takes 0, unflagged."""
 _CELLS: tuple[Field, ...] = ("reference", "rubric", "aspects", "baseline", "context")
 _PROMPTS = ("question", "prompt")
 _OF_VERL = frozenset({"reward_router_address", "reward_model_tokenizer"})
 """Arguments that verl adds where it serves a reward model."""
-_SETTINGS = ("url", "judge", "token", "mount", "fallback_score", "invalid_completion_score", "timeout_s")
+_SETTINGS = ("url", "judge", "token", "mount", "fallback_score", "invalid_completion_score", "timeout_s", "deadline_s")
 
 _SOURCES: dict[bytes, Scoring] = {}
 _SEEN = {"prompt": False}
@@ -59,6 +61,7 @@ async def compute_score(
     fallback_score: float = 0.0,
     invalid_completion_score: float = 0.0,
     timeout_s: float = 150.0,
+    deadline_s: float = DEADLINE_S,
     **further: object,
 ) -> dict[str, float]:
     """The score of one response.
@@ -76,6 +79,7 @@ async def compute_score(
         fallback_score: the score of a sample that the judge failed to score.
         invalid_completion_score: the score of an empty response, about which no judge is asked.
         timeout_s: seconds for one attempt at the server.
+        deadline_s: seconds within which a sample has its score, or is flagged.
         further: what verl adds; anything else is refused.
 
     Returns:
@@ -85,7 +89,8 @@ async def compute_score(
         SettingsError: a setting cannot work, or no row has a question.
     """
     numbers = (fallback_score, invalid_completion_score)
-    source = _source(url, judge, further, numbers, token=token, mount=mount, timeout_s=timeout_s)
+    times = (timeout_s, deadline_s)
+    source = _source(url, judge, further, numbers, times, token=token, mount=mount)
     ((result,),) = await source.score([_request(solution_str, ground_truth, extra_info or {})])
     return _reward(result, *numbers)
 
@@ -103,11 +108,13 @@ def compute_score_sync(
     fallback_score: float = 0.0,
     invalid_completion_score: float = 0.0,
     timeout_s: float = 150.0,
+    deadline_s: float = DEADLINE_S,
     **further: object,
 ) -> dict[str, float]:
     """As `compute_score`, without `await`: for verl's reward manager `remote`."""
     numbers = (fallback_score, invalid_completion_score)
-    source = _source(url, judge, further, numbers, token=token, mount=mount, timeout_s=timeout_s)
+    times = (timeout_s, deadline_s)
+    source = _source(url, judge, further, numbers, times, token=token, mount=mount)
     ((result,),) = source.score_sync([_request(solution_str, ground_truth, extra_info or {})])
     return _reward(result, *numbers)
 
@@ -123,10 +130,10 @@ def _source(
     judge: Mapping[str, object] | None,
     further: Mapping[str, object],
     numbers: tuple[float, float],
+    times: tuple[float, float],
     *,
     token: str | None,
     mount: str,
-    timeout_s: float,
 ) -> Scoring:
     """What scores with these arguments, which verl passes with each sample; samples share it."""
     for name in further:
@@ -139,9 +146,11 @@ def _source(
     if judge is None and url is None:
         url = DEFAULT_URL
     settings = None if judge is None else cast("Mapping[str, JSON]", plain(judge))
-    key = wire.dumps([url, settings, token, mount, timeout_s])
+    key = wire.dumps([url, settings, token, mount, *times])
     if key not in _SOURCES:
-        _SOURCES[key] = scoring_of(url, settings, token=token, mount=mount, timeout_s=timeout_s)
+        timeout_s, deadline_s = times
+        source = scoring_of(url, settings, token=token, mount=mount, timeout_s=timeout_s, deadline_s=deadline_s)
+        _SOURCES[key] = source
     return _SOURCES[key]
 
 

@@ -4,7 +4,12 @@
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 place=${TRAINER_ENVIRONMENTS:-.trainers}
-torch=(--extra-index-url https://download.pytorch.org/whl/cpu "torch==2.13.*")
+
+torch() { # PYTHON PACKAGE…: the build for CPUs, which is a tenth of the other one's size
+    case " ${*:2} " in *" torch=="*) ;; *) return 0 ;; esac
+    "$1" -m pip install -qq --retries 0 --index-url https://download.pytorch.org/whl/cpu "torch==2.13.*" 2>/dev/null ||
+        "$1" -m pip install -qq "torch==2.13.*"
+}
 
 environment() { # NAME PYTHON PACKAGE… [-- PACKAGE WITHOUT DEPENDENCIES]
     local name=$1 python=$2; shift 2
@@ -16,14 +21,15 @@ environment() { # NAME PYTHON PACKAGE… [-- PACKAGE WITHOUT DEPENDENCIES]
     echo "$name: installing into $place/$name"
     rm -rf "${place:?}/$name"
     "$python" -m venv "$place/$name" &&
+        torch "$place/$name/bin/python" "${packages[@]}" &&
         "$place/$name/bin/python" -m pip install -qq "${packages[@]}" &&
         { [ ${#bare[@]} -eq 0 ] || "$place/$name/bin/python" -m pip install -qq --no-deps "${bare[@]}"; } &&
         touch "$place/$name/.installed" || { rm -rf "${place:?}/$name"; echo "$name: cannot be installed; its tests are skipped"; }
 }
 
-environment trl python3.11 "${torch[@]}" trl==1.16.0 aiohttp orjson
-environment verl python3.11 "${torch[@]}" tensordict omegaconf numpy pandas transformers datasets codetiming ray aiohttp orjson -- verl==0.9.1
-environment openrlhf python3.11 "${torch[@]}" transformers aiohttp pylatexenc -- openrlhf==0.11.2
+environment trl python3.11 "torch==2.13.*" trl==1.16.0 aiohttp orjson
+environment verl python3.11 "torch==2.13.*" tensordict omegaconf numpy pandas transformers datasets codetiming ray aiohttp orjson pydantic-settings tenacity aiolimiter -- verl==0.9.1
+environment openrlhf python3.11 "torch==2.13.*" transformers aiohttp pylatexenc -- openrlhf==0.11.2
 environment verifiers python3.11 verifiers==0.4.0
 environment nemo_gym python3.12 nemo-gym==0.4.0
 if [ ! -e "$place/slime" ]; then # its package of this name on PyPI is another project

@@ -120,8 +120,12 @@ def of_label(label: object) -> tuple[str | None, str | None, tuple[tuple[int, st
         if not isinstance(rubric, str | dict | None):
             found = type(rubric).__name__
             raise ValueError(f"labels: the rubric of {_shown(label)} is {found}; expected text or an object")
-        return (reference if isinstance(reference, str) else None), *rubric_of(rubric)
-    return (None if label is None or label == "" else label if isinstance(label, str) else str(label)), None, ()
+        return _text_of(reference), *rubric_of(rubric)
+    return _text_of(label), None, ()
+
+
+def _text_of(label: object) -> str | None:
+    return None if label is None or label == "" else label if isinstance(label, str) else str(label)
 
 
 def _shown(label: object) -> str:

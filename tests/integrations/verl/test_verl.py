@@ -35,8 +35,15 @@ def case(manager: str, rows: Any = ROWS, name: str = "compute_score", path: str 
 
 async def test_all_managers_give_the_scores_and_the_same_keys() -> None:
     async with running(judge=judge) as server:
+        in_process = {
+            "judge": "rubric",
+            "judge_base_url": server.judge.base_url,
+            "judge_model_name": "m",
+            "aspects": ["coherence"],  # a list inside, which arrives as a container of OmegaConf
+        }
         cases = [
             *(case(manager, url=server.url) for manager in MANAGERS),
+            case("naive", judge=in_process),
             case("naive", name="compute_score_sync", url=server.url),
             {**case("naive", path="pkg://judges.integrations.verl", url=server.url), "router": True},
         ]

@@ -206,6 +206,27 @@ async def test_a_judge_whose_endpoint_refuses_everything_ends_the_training(
         await close()
 
 
+async def test_a_sample_without_a_score_by_the_deadline_is_flagged() -> None:
+    async with running(judge=Reply(hang=True)) as server:
+        judge = {"judge": "rubric", "judge_base_url": server.judge.base_url, "judge_model_name": "m"}
+        for where in ({"judge": judge}, {"url": server.url}):
+            result = await compute_score("data", "A", "B", ROW, deadline_s=0.3, fallback_score=0.5, **where)
+            assert result == given(0.5, failed=1.0)
+        await close()
+
+
+@pytest.mark.parametrize("place", ["http://sesame@{host}", "http://{host}/token/sesame"])
+async def test_a_token_in_the_url_opens_the_server_and_is_shown_nowhere(
+    place: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running('--tokens={"trainer": "sesame"}') as server:
+        url = place.format(host=server.url.removeprefix("http://"))
+        assert await compute_score("data", "A", "B", ROW, url=url) == given(0.75)
+        with pytest.raises(SettingsError, match=r"HTTP 40[14]") as raised:
+            await compute_score("data", "A", "B", ROW, url=url, mount="nobody")
+    assert "sesame" not in str(raised.value) + caplog.text
+
+
 async def test_an_empty_response_is_a_wrong_answer_and_costs_no_call() -> None:
     async with running() as server:
         result = await compute_score("data", " ", "B", ROW, url=server.url, invalid_completion_score=-1.0)
