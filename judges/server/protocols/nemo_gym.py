@@ -143,8 +143,8 @@ class NemoGym(Adapter[VerifyBody]):
 def _final_answer(output: Sequence[Mapping[str, object]]) -> str:
     """The text of the last message; empty without one, or if it has no text (a refusal)."""
     turns = [turn_of_item(item) for item in output if item.get("type", "message") == "message"]
-    own = [turn.text for turn in turns if turn.role == "assistant"]
-    return own[-1] if own else ""
+    own = [turn for turn in turns if turn.role == "assistant"]
+    return own[-1].shown if own and own[-1].text.strip() else ""
 
 
 def _without_earlier_answer(raw: Mapping[str, JSON]) -> dict[str, JSON]:

@@ -109,6 +109,14 @@ async def test_tool_turns_of_the_prompt_are_written_out_and_the_last_message_is_
     assert "secret" not in asked(request)
 
 
+async def test_a_part_of_the_answer_that_is_no_text_is_named() -> None:
+    parts = [{"type": "output_text", "text": "4 "}, {"type": "output_image"}, {"type": "refusal", "refusal": "No."}]
+    async with running(judge=by_response) as server:
+        await server.post("/verify", rollout({"type": "message", "role": "assistant", "content": parts}))
+        (request,) = server.judge.bodies
+    assert "### Response To Evaluate\n\n4 [output_image]\n\n" in asked(request)
+
+
 @pytest.mark.parametrize(
     "output",
     [
