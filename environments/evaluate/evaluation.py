@@ -162,11 +162,11 @@ class Evaluation(Generic[TaskT, DetailT]):
             if display is None:
                 return await finishing
             display.begin_with(len(finished))
-            with display.following(self._progress(earlier, arrived)):
+            with display.following(self._progress(earlier, arrived, run.disk)):
                 return await finishing
 
     def _progress(
-        self, earlier: EarlierRows[DetailT], arrived: Sequence[tuple[TaskT, Sample[DetailT]]]
+        self, earlier: EarlierRows[DetailT], arrived: Sequence[tuple[TaskT, Sample[DetailT]]], disk: Disk
     ) -> Callable[[], report.EvaluationProgress]:
         """Return a function that counts the samples that have arrived since its last call."""
         env, live, failures, seen = self.env, MetricAggregator("live"), 0, 0
@@ -183,7 +183,8 @@ class Evaluation(Generic[TaskT, DetailT]):
                 if evaluation_metrics.counts(sample, policy_is_judge=env.policy_is_judge):
                     env.record_metrics(live, task, sample)
             done = len(earlier.finished) + seen
-            return report.EvaluationProgress(done, words, live.current(headline), failures, env.clients.judge_cost)
+            cost, value = env.clients.judge_cost, live.current(headline)
+            return report.EvaluationProgress(done, words, value, failures, cost, disk.waiting)
 
         return look
 

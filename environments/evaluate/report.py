@@ -153,6 +153,7 @@ class EvaluationProgress:
         headline: its value so far, if it has one.
         failures: rows that failed so far.
         judge_cost: US dollars so far; `None` if the cost is not known.
+        waiting: what the run waits for, if it does.
     """
 
     rows: int
@@ -160,6 +161,7 @@ class EvaluationProgress:
     headline: float | None
     failures: int
     judge_cost: float | None
+    waiting: str | None = None
 
 
 class ProgressDisplay:
@@ -220,6 +222,7 @@ class ProgressDisplay:
             "" if progress.headline is None else f"{progress.words} {progress.headline:.3f}",
             f"{progress.failures} failed" if progress.failures else "",
             f"judge ${progress.judge_cost:.2f}" if progress.judge_cost else "",
+            progress.waiting or "",
         ]
         tally = ", ".join(part for part in parts if part)
         if self._bar is not None:

@@ -104,6 +104,10 @@ class CallLedger:
         """Append a line."""
         self._run.append(CALLS, line if isinstance(line, bytes) else wire.dumps(line) + b"\n")
 
+    async def ready(self) -> None:
+        """Wait until the run's files can be written to; raises `DiskFull` after the limit."""
+        await self._run.disk.ready()
+
     def next_number(self) -> int:
         """The number of a request that leaves now."""
         self._last_number += 1
@@ -168,6 +172,10 @@ class LedgerCall:
         """See `CallRecord`."""
         places = self._row.places.get(self._key, ())
         return dict(self._row.ledger.read(place) for place, _ in places)
+
+    async def ready(self) -> None:
+        """See `CallRecord`; raises `DiskFull` if the disk refused for too long."""
+        await self._row.ledger.ready()
 
     def sent(self) -> int:
         """See `CallRecord`."""

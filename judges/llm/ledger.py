@@ -7,7 +7,7 @@ is noted as sent before it leaves. The ledger on disk is `environments.runs.ledg
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -42,6 +42,9 @@ class CallRecord(Protocol):
 
     def held(self) -> Mapping[int, ChatAnswer]:
         """The parts that the ledger holds of an earlier run."""
+
+    async def ready(self) -> None:
+        """Wait until answers can be recorded; awaited before a call is made."""
 
     def sent(self) -> int:
         """Note that a request leaves; returns its number in the ledger."""
@@ -161,6 +164,12 @@ class OpenCall:
         asking: Awaitable[ChatAnswer],
         has_verdict: Callable[[ChatAnswer], bool],
     ) -> ChatAnswer:
+        try:
+            await record.ready()
+        except BaseException:  # re-raised; the request is never sent
+            if isinstance(asking, Coroutine):
+                asking.close()
+            raise
         request = _Request(record)
         token = _REQUEST.set(request)
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 import shlex
+import signal
 import threading
 import time
 from pathlib import Path
@@ -100,3 +101,39 @@ def test_limit_of_the_operating_system_ends_the_run_as_a_full_disk_does(arena: A
     assert resumed.code == 0, resumed.said
     assert arena.files().without_run() == whole.files.without_run()
     assert arena.files().metrics["win_rate"] == whole.files.metrics["win_rate"]
+
+
+def test_no_call_begins_while_the_disk_is_full(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The policy has been asked for all rows before the first answer is refused; then the judge is not asked."""
+    disk = RefusingDisk(room=1)
+    with monkeypatch.context() as patch:
+        disk.everywhere(patch)
+        stopped = arena.evaluate("--env.disk_full_deadline=0.3")
+    assert stopped.code == 2, stopped.said
+    assert 1 <= len(stopped.policy.requests) <= 12
+    assert stopped.judge.requests == []
+    assert re.search(r"calls\.jsonl: \d+ lines could not be written and are lost", stopped.said)
+    resumed = arena.evaluate("--resume")
+    assert (resumed.code, len(resumed.files.samples)) == (0, 12), resumed.said
+
+
+def test_interruption_while_the_disk_is_full_says_what_is_lost_and_how_to_resume(arena: Arena, tmp_path: Path) -> None:
+    whole = arena.evaluate(run="whole")
+    script = tmp_path / "limited.py"
+    script.write_text(LIMITED)
+    with serving(judge(for_model)) as judging, serving(answering) as policy:
+        argv = arena.argv(judging.base_url, policy.base_url)
+        limit = len((whole.files.path / "config.yaml").read_bytes()) + 1000
+        environment = {"FILE_LIMIT": str(limit), "SCRIPT": str(SCRIPT)}
+        with Started(str(script), *argv, cwd=ROOT, env=environment) as started:
+            path = arena.files().path / "calls.jsonl"
+            started.until(lambda: path.exists() and path.stat().st_size > limit - 1000, "the limit is reached")
+            time.sleep(0.5)
+            started.process.send_signal(signal.SIGINT)
+            ended = started.ended()
+        assert ended.code == 130, ended.said
+        assert "Traceback" not in ended.said
+        assert "could not be written and are lost" in ended.err
+        assert ended.err.rstrip().endswith("--resume")
+        assert in_process(*argv, "--resume").code == 0
+    assert arena.files().without_run() == whole.files.without_run()

@@ -14,10 +14,12 @@ from typing import Any
 import pytest
 
 from environments.data.rows import epoch_order, select
+from environments.runs import disk as disks
 from environments.runs.lock import DirectoryLock
 from environments.settings import BUNDLED_TOKENIZER
 from tests.arena import Arena, for_model, uid_of
 from tests.command import Ended, as_process, in_process, serving, write_lines
+from tests.environments.runs.full_disk import RefusingDisk
 from tests.environments.training.test_sampler import rows
 from tests.pairwise import PLAIN, choice_row, gold, pairwise
 from tests.scripted import Json, Recorded, Reply, Script, ScriptedEndpoint
@@ -257,6 +259,38 @@ def test_groups_that_the_environment_drops_are_not_written(tmp_path: Path) -> No
     assert ended.code == 0, ended.said
     (group,) = [json.loads(line) for line in path.read_bytes().splitlines()]
     assert "Question 1:" in group["messages"][0][-2]["content"]
+
+
+@pytest.mark.parametrize("room", [0, 700, 3000, 9000])
+def test_disk_that_stays_full_ends_the_run_and_the_resumed_file_is_as_if_nothing_was(
+    arena: Arena, monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
+    monkeypatch.setattr(disks, "_RETRY_S", 0.01)
+    path = arena.path / "groups.jsonl"
+    flags = "--env.total_steps=4", f"--env.data_path_to_save_groups={path}", "--env.max_num_workers=2"
+    assert process(arena, *flags, policy=by_row).ended.code == 0
+    whole = path.read_bytes()
+    for each in (path, *path.with_suffix(".run").iterdir()):
+        each.unlink()
+    path.with_suffix(".run").rmdir()
+    disk = RefusingDisk(room=1, most=99)
+    with monkeypatch.context() as patch:
+        disk.everywhere(patch)
+        disk.room = room + 1
+        stopped = process(arena, *flags, "--env.disk_full_deadline=0.1", policy=by_row).ended
+    assert stopped.code == 2, stopped.said
+    assert "Traceback" not in stopped.said
+    assert "No space left on device" in stopped.err
+    assert stopped.err.rstrip().endswith("--resume")
+    held = path.read_bytes()
+    assert held.endswith(b"\n") or not held
+    assert process(arena, *flags, "--resume", policy=by_row).ended.code == 0
+    assert path.read_bytes() == whole
+
+
+def by_row(request: Json, number: int) -> Reply:
+    """A policy whose answers do not depend on the order of the requests."""
+    return sampling(lambda request, _, index: answer(request, 0, index))(request, 0)
 
 
 def run_of(arena: Arena) -> str:
