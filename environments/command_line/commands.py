@@ -85,7 +85,11 @@ async def serve(
             serving = ServeRun(env, connection, evaluate_policy)
             evaluation = Evaluation.of(env) if config.steps_per_eval > 0 else None
         _spare_the_collector()
-        await serving.run()
+        try:
+            await serving.run()
+        except asyncio.CancelledError:
+            report.warn(f"stopped: {serving.progress()}")
+            raise
     return 0
 
 

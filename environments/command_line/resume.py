@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,7 @@ from judges.config.structure import secrets
 from judges.llm.urls import without_credentials
 
 _LONG_ENOUGH_TO_BE_A_KEY = 8
+_KEY_IN_JSON = re.compile(r'(?P<before>,\s*)?"\w*api_key"\s*:\s*"(?:[^"\\]|\\.)*"(?P<after>\s*,\s*)?')
 _PLACES: Mapping[Verb, str] = {
     "evaluate": "--env.data_dir_to_save_evals",
     "process": "--env.data_path_to_save_groups",
@@ -23,10 +25,12 @@ _PLACES: Mapping[Verb, str] = {
 def resume_command(loaded: LoadedSettings[EnvSettings[Any]], arguments: Sequence[str]) -> str:
     """The command that was given, with the interpreter that ran it, the run's place and `--resume`.
 
-    Secrets are replaced by `***`, because the command is printed and may be logged.
+    It is printed and may be logged, so it holds no secrets: the flags of keys are left out, and a second line says that
+    they must be given again. Without them it asks for a key; it never sends a placeholder as one.
     """
     keys = list(secrets(loaded.settings))
-    words = [without_credentials(_without(keys, word)) for word in arguments]
+    shown, left_out = _without_keys(arguments)
+    words = [without_credentials(_without(keys, word)) for word in shown]
     flag = _PLACES[loaded.settings.verb]
     place = str(getattr(loaded.settings.env, flag.removeprefix("--env.")))
     if any(word == flag or word.startswith(f"{flag}=") for word in words):
@@ -36,7 +40,32 @@ def resume_command(loaded: LoadedSettings[EnvSettings[Any]], arguments: Sequence
         words.append(f"{flag}={place}")
     if "--resume" not in words:
         words.append("--resume")
-    return shlex.join([sys.executable, sys.argv[0], *words])
+    hint = f"\n  (with {' and '.join(left_out)} as before: keys are not shown)" if left_out else ""
+    return shlex.join([sys.executable, sys.argv[0], *words]) + hint
+
+
+def _without_keys(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The words without the flags of keys and their values, and keys within JSON; and the flags that held one."""
+    shown: list[str] = []
+    left_out: list[str] = []
+    words = iter(arguments)
+    for word in words:
+        flag, equals, value = word.partition("=")
+        if flag.startswith("--") and flag.endswith("api_key"):
+            left_out.append(flag)
+            if not equals:
+                next(words, None)
+        elif equals and _KEY_IN_JSON.search(value):
+            left_out.append(f"the keys of {flag}")
+            shown.append(f"{flag}={_KEY_IN_JSON.sub(_comma, value)}")
+        else:
+            shown.append(word)
+    return shown, left_out
+
+
+def _comma(match: re.Match[str]) -> str:
+    """What is left of a key and its value in a JSON object: a comma if there are fields on both sides."""
+    return "," if match["before"] and match["after"] else ""
 
 
 def _renamed(flag: str, place: str, before: str, word: str) -> str:
@@ -47,7 +76,10 @@ def _renamed(flag: str, place: str, before: str, word: str) -> str:
 
 
 def _without(keys: Sequence[str], word: str) -> str:
-    """A word of the command line without the secrets; a short secret is replaced only if it is the whole value."""
+    """A word of the command line without secrets, which may also be elsewhere than in the flags of keys.
+
+    A short secret is replaced only if it is the whole value.
+    """
     for secret in keys:
         flag, equals, value = word.partition("=")
         if secret in (word, value):

@@ -32,6 +32,11 @@ class Checkpoints:
         self._unsaved: tuple[int, Mapping[str, JSON]] | None = None
         self._is_refused = False
 
+    @property
+    def folder(self) -> Path | None:
+        """Where this registration's checkpoints are; `None` if nothing is saved."""
+        return self._folder
+
     def save(self, step: int, state: Mapping[str, JSON]) -> None:
         """Save the state of a step. If the disk refuses it, training goes on, and `retry` writes it later."""
         self._unsaved = (step, state)

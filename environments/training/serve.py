@@ -79,6 +79,8 @@ class ServeRun:
         self._evaluation: asyncio.Task[None] | None = None
         self._crashed: BaseException | None = None
         self._sent_this_step = 0
+        self._sent = 0
+        self._checkpoints: Checkpoints | None = None
         self._step = 0
         self._groups = 0
         self._due_evaluation: int | None = None
@@ -104,6 +106,7 @@ class ServeRun:
         if self._total_steps == -1:
             self._total_steps = registration.num_steps
         checkpoints = Checkpoints(registration, self._config.wandb_name or self.env.name)
+        self._checkpoints = checkpoints
         watcher = asyncio.create_task(connection.watch())
         watcher.add_done_callback(self._ended)
         try:
@@ -124,6 +127,20 @@ class ServeRun:
                 await self._evaluation  # finish that of the last step
         finally:
             await self._stop(watcher, checkpoints)
+
+    def progress(self) -> str:
+        """Return what was done until now and what a restart goes on from, for the message when a signal stops it."""
+        if self._checkpoints is None:
+            return "no trainer had asked for groups yet; nothing was sent"
+        parts = [f"at step {self._step}, {self._sent} groups were sent"]
+        if self._file is not None:
+            parts.append(f"those groups are in {self._file.path}")
+        folder = self._checkpoints.folder
+        if folder is None:
+            parts.append("the trainer named no checkpoint directory, so a restart begins with the first rows again")
+        else:
+            parts.append(f"the position in the data is in {folder}, and a restart at this step goes on from there")
+        return "; ".join(parts)
 
     def _restore(self, checkpoints: Checkpoints) -> None:
         state = checkpoints.load(self._step) if self._step > 0 else None
@@ -187,6 +204,7 @@ class ServeRun:
             self._file.write(self._groups, group.data)
         refusal = await self._delivery.deliver(group.data)
         self._sent_this_step += refusal is None
+        self._sent += refusal is None
         return refusal
 
     async def _note_step(self, checkpoints: Checkpoints) -> None:

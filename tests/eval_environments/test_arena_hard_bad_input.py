@@ -113,7 +113,7 @@ def test_a_missing_key(arena: Arena, flags: tuple[str, ...], env: dict[str, str]
     [
         ("env: [1,", ["is not a YAML file"]),
         ("- a\n- b\n", ["list", "sections"]),
-        ("env: 3\n", ["--env", "dictionary"]),
+        ("env: 3\n", ["--env", "expected settings by name"]),
         ("env:\n  judge_temprature: 0\n", ["env.judge_temprature", "did you mean --env.judge_temperature?"]),
         ("env:\n  judge_temperature: hot\n", ["--env.judge_temperature", "'hot'"]),
         ("nonsense: 1\n", ["nonsense"]),

@@ -30,14 +30,6 @@ RUN = "--env.data_dir_to_save_evals=runs/x"
         (["--resume", RUN], ["--resume", RUN]),
         (["--env.data_dir_to_save_evals", "a b/$x"], ["--env.data_dir_to_save_evals", "a b/$x", "--resume"]),
         ([RUN, "--env.custom_system_prompt=It's `x`"], [RUN, "--env.custom_system_prompt=It's `x`", "--resume"]),
-        ([RUN, f"--env.judge_api_key={KEY}"], [RUN, "--env.judge_api_key=***", "--resume"]),
-        ([RUN, "--env.judge_api_key", KEY], [RUN, "--env.judge_api_key", "***", "--resume"]),
-        ([f"--openai.api_key={KEY}", RUN], ["--openai.api_key=***", RUN, "--resume"]),
-        (["--openai.api_key=e", RUN], ["--openai.api_key=***", RUN, "--resume"]),
-        (
-            ["--openai.api_key", "EMPTY", RUN, "--openai.model_name=EMPTY-1"],
-            ["--openai.api_key", "***", RUN, "--openai.model_name=EMPTY-1", "--resume"],
-        ),
         (
             [RUN, f"--env.judge_base_url=http://user:{KEY}@127.0.0.1:9/v1"],
             [RUN, "--env.judge_base_url=http://127.0.0.1:9/v1", "--resume"],
@@ -51,6 +43,33 @@ def test_resume_command_is_the_given_one_with_directory_and_flag(given: list[str
 
 @pytest.mark.usefixtures("_as_a_script")
 @pytest.mark.parametrize(
+    ("given", "expected", "left_out"),
+    [
+        ([RUN, f"--env.judge_api_key={KEY}"], [RUN], "--env.judge_api_key"),
+        ([RUN, "--env.judge_api_key", KEY], [RUN], "--env.judge_api_key"),
+        (["--openai.api_key=e", RUN, f"--env.judge_api_key={KEY}"], [RUN], "--openai.api_key and --env.judge_api_key"),
+        (
+            ["--openai.api_key", "EMPTY", RUN, "--openai.model_name=EMPTY-1"],
+            [RUN, "--openai.model_name=EMPTY-1"],
+            "--openai.api_key",
+        ),
+        (
+            [RUN, f'--openai.replicas=[{{"base_url": "{ONE}", "api_key": "{KEY}", "model_name": "m"}}]'],
+            [RUN, f'--openai.replicas=[{{"base_url": "{ONE}","model_name": "m"}}]'],
+            "the keys of --openai.replicas",
+        ),
+        ([RUN, f'--env={{"judge_api_key": "{KEY}"}}'], [RUN, "--env={}"], "the keys of --env"),
+    ],
+)
+def test_resume_command_leaves_keys_out_and_says_so(given: list[str], expected: list[str], left_out: str) -> None:
+    """A placeholder would be pasted, and sent as a key."""
+    command, hint = resume_command(loaded_from(*given), ["evaluate", *given]).splitlines()
+    assert shlex.split(command)[2:] == ["evaluate", *expected, "--resume"]
+    assert hint == f"  (with {left_out} as before: keys are not shown)"
+
+
+@pytest.mark.usefixtures("_as_a_script")
+@pytest.mark.parametrize(
     "given",
     [
         f'--openai.replicas=[{{"base_url": "{ONE}", "api_key": "{KEY}"}}]',
@@ -60,7 +79,8 @@ def test_resume_command_is_the_given_one_with_directory_and_flag(given: list[str
     ],
 )
 def test_resume_command_of_nested_secrets_shows_none(given: str) -> None:
-    assert KEY not in resume_command(loaded_from(given, RUN), ["evaluate", given, RUN])
+    command = resume_command(loaded_from(given, RUN), ["evaluate", given, RUN])
+    assert KEY not in command and "***" not in command
 
 
 @pytest.mark.usefixtures("_as_a_script")
