@@ -94,5 +94,7 @@ def _log_to_terminal(*, debug: bool) -> None:
         logging.basicConfig(level=logging.WARNING, format="%(message)s", datefmt="[%X]", handlers=[handler], force=True)
     else:
         logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s", force=True)
+    for name in ("huggingface_hub", "datasets", "transformers"):
+        logging.getLogger(name).propagate = False  # they have handlers of their own, and each line would come twice
     for name in ("judges", "environments", "eval_environments"):
         logging.getLogger(name).setLevel(logging.DEBUG if debug else logging.INFO)

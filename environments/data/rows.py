@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, cast
 
 from environments.data import provenance
+from environments.data.hub import why_out_of_reach
 from judges.core.seeding import derive
 from judges.llm import wire
 from judges.llm.errors import DataError
@@ -222,12 +223,16 @@ def _is_header_alone(path: Path) -> bool:
 
 
 def _load_from_hub(name: str, split: str) -> Iterable[Mapping[str, JSON]]:
+    unreachable = why_out_of_reach()
     datasets = _datasets()
     try:
         return list(datasets.load_dataset(name, split=split))
     except Exception as error:  # the hub, the network and the dataset's own files each raise their own kinds
+        why = _first_line(error)
+        if unreachable is not None:
+            why += f" (the hub cannot be reached: {unreachable}; what is not in the cache is not there)"
         raise DataError(
-            f"{name}: cannot be loaded from the Hugging Face hub (split {split!r}): {_first_line(error)}; "
+            f"{name}: cannot be loaded from the Hugging Face hub (split {split!r}): {why}; "
             f"a local file needs one of the endings {', '.join(FILE_KINDS)}"
         ) from error
 

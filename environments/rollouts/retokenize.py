@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from environments.data.hub import why_out_of_reach
 from environments.rollouts.sequences import TokenSequence
 from judges.llm.errors import SettingsError
 from judges.llm.wire import Message
@@ -29,14 +30,21 @@ class Retokenizer:
         Raises:
             SettingsError: it cannot be loaded.
         """
+        is_local = Path(self.name).exists()
+        unreachable = None if is_local else why_out_of_reach()
         from transformers import AutoTokenizer  # late: evaluation needs none
 
         try:
             return AutoTokenizer.from_pretrained(self.name)
         except (OSError, ValueError) as error:
-            kind = "folder" if Path(self.name).exists() else "name on the Hugging Face hub"
-            first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            raise SettingsError(f"--env.tokenizer_name: no tokenizer in the {kind} {self.name!r}: {first}") from error
+            why = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            if unreachable is not None:
+                why = f"the hub cannot be reached ({unreachable}), and the tokenizer is not in the cache"
+            place = "in the folder" if is_local else "of the name on the Hugging Face hub"
+            raise SettingsError(
+                f"--env.tokenizer_name: no tokenizer {place} {self.name!r}: {why}. Name the tokenizer of the policy (a "
+                "hub name or a folder); an endpoint that returns token ids needs none"
+            ) from error
 
     def sequence(self, conversation: Sequence[Message], text: str, *, stopped: bool) -> TokenSequence:
         """Tokenize a conversation and the answer to it; there are no logprobs.

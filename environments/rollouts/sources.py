@@ -22,10 +22,16 @@ from judges.core.judgment import CallRun
 from judges.llm.client import ChatClient
 from judges.llm.errors import EndpointError, FailureKind, SettingsError
 from judges.llm.types import ChatAnswer
+from judges.llm.urls import same_host
 from judges.llm.wire import JSON, Choice
 
 logger = logging.getLogger(__name__)
 
+_WITHOUT_TOKEN_IDS = "https://api.openai.com"
+_RETOKENIZED = (
+    "%s: tokens come from the chat template applied to the text. There are no logprobs, which trainers with an "
+    "importance ratio refuse, and the tokens may differ from the sampled ones"
+)
 _WITH_TOKENS: Mapping[str, JSON] = {"return_token_ids": True, "logprobs": True}
 _NAME = "policy"
 
@@ -43,9 +49,15 @@ def open_source(settings: EnvSettings[Any], session: aiohttp.ClientSession, reto
     if config.token_source == "token_server" or (config.token_source == "auto" and is_token_server):
         from environments.rollouts.token_server import TokenServer  # late: atroposlib takes seconds to import
 
+        _ = retokenizer.tokenizer  # report an error in its name before the first call
         return TokenServer(openai, config, retokenizer)
     chat_settings = openai.chat_settings(config, max_concurrency=openai.num_max_requests_at_once)
     settled = None if config.token_source == "auto" else config.token_source
+    if settled is None and same_host(",".join(openai.urls), _WITHOUT_TOKEN_IDS):
+        settled = "retokenize"
+        logger.warning(_RETOKENIZED, f"{_WITHOUT_TOKEN_IDS} returns no token ids and logprobs")
+    if settled == "retokenize":
+        _ = retokenizer.tokenizer  # report an error in its name before the first call
     return ChatSource(ChatClient(chat_settings, session=session), config, retokenizer, settled=settled)
 
 
@@ -109,6 +121,8 @@ class ChatSource:
             if error.kind is not FailureKind.REJECTED or self._settled == "chat":
                 raise
             # An endpoint that does not know the two fields refuses the request; a second refusal has another reason.
+            if error.status in (400, 422):
+                _ = self._retokenizer.tokenizer  # report an error in its name before an answer is paid for
             answer = await self._client.chat(conversation, n=n, temperature=temperature, max_tokens=longest, name=_NAME)
             self._settle("retokenize", f"the endpoint refuses return_token_ids and logprobs ({error.answer})")
             return answer
@@ -120,11 +134,8 @@ class ChatSource:
         if source == "chat":
             logger.info("tokens and logprobs are the endpoint's own")
         else:
-            logger.warning(
-                "%s: tokens come from the chat template applied to the text. There are no logprobs, which trainers "
-                "with an importance ratio refuse, and the tokens may differ from the sampled ones",
-                why,
-            )
+            logger.warning(_RETOKENIZED, why)
+            _ = self._retokenizer.tokenizer  # one error for all groups; it ends the run
 
 
 def _sequences(answer: ChatAnswer) -> list[TokenSequence] | None:

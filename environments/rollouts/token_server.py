@@ -36,7 +36,7 @@ def server_configs(settings: PolicySettings, config: EnvConfig) -> list[APIServe
             api_key=endpoint.api_key.get_secret_value() if endpoint.api_key is not None else "x",
             model_name=endpoint.model,
             server_type=settings.server_type,
-            tokenizer_name=config.tokenizer_name,
+            tokenizer_name=config.tokenizer_name or settings.model_name,
             timeout=int(settings.timeout),
             num_max_requests_at_once=settings.num_max_requests_at_once,
             num_requests_for_eval=settings.num_requests_for_eval,

@@ -74,6 +74,11 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
         """The verb whose settings these are."""
         return self._verb
 
+    @property
+    def tokenizer(self) -> str:
+        """The name of the policy's tokenizer: the given one, or the policy's own name."""
+        return self.env.tokenizer_name or self.openai.model_name
+
     def standing_in(self, roles: Sequence[str], *, env: ConfigT, openai: PolicySettings) -> Self:
         """A copy of these settings in which `roles` (`judge`, `policy`) are stand-ins; its sections hold the URLs."""
         settings = self.model_copy(update={"env": env, "openai": openai})

@@ -48,9 +48,10 @@ class RolloutSettings(BaseModel):
         "server_type names one, else chat if the endpoint returns token ids, else retokenize.",
         verbs=ROLLOUTS,
     )
-    tokenizer_name: str = setting(
-        "NousResearch/DeepHermes-3-Llama-3-3B-Preview",
-        "Tokenize with this tokenizer (hub name or directory) if the endpoint returns no token ids.",
+    tokenizer_name: str | None = setting(
+        None,
+        "Tokenize with this tokenizer (hub name or directory) if the endpoint returns no token ids. If unset, with the "
+        "one of the policy's name, openai.model_name.",
         verbs=ROLLOUTS,
     )
     invalid_thinking_reward: float = setting(

@@ -42,13 +42,13 @@ class AtroposEnv(BaseEnv):  # type: ignore[misc]  # atroposlib has no types
         """
         config, settings = env.config, env.settings
         names = (BaseEnvConfig.model_fields.keys() & type(config).model_fields.keys()) - _OURS_ALONE
-        values = {name: getattr(config, name) for name in names}
+        values = {**{name: getattr(config, name) for name in names}, "tokenizer_name": settings.tokenizer}
         super().__init__(BaseEnvConfig(**values), server_configs(settings.openai, config))
         self.name = env.name
         self.config.wandb_name = config.wandb_name or env.name
         self._env = env
         self._metrics = TrainingMetrics(config={"thinking_mode": float(config.thinking_mode)})
-        source = open_source(settings, env.clients.session, Retokenizer(config.tokenizer_name))
+        source = open_source(settings, env.clients.session, Retokenizer(settings.tokenizer))
         self._pipeline = GroupPipeline(env, source, self._metrics, tries_for_each_row=3)
         self._sampler: EpochSampler[Any] = EpochSampler(env.tasks("train"), config.seed)
         self._evaluation: Evaluation[Any, Any] | None = None

@@ -63,8 +63,8 @@ class ServeRun:
         self.metrics = TrainingMetrics(config={"thinking_mode": float(config.thinking_mode)})
         self._evaluate = evaluate
         self._config = config
-        retokenizer = Retokenizer(config.tokenizer_name)
-        if config.use_wandb or config.token_source == "retokenize":
+        retokenizer = Retokenizer(env.settings.tokenizer)
+        if config.use_wandb:
             _ = retokenizer.tokenizer  # report an error in its name before the first call
         self._source = open_source(env.settings, env.clients.session, retokenizer)
         self._pipeline = GroupPipeline(env, self._source, self.metrics, tries_for_each_row=_TRIES_FOR_EACH_ROW)

@@ -16,6 +16,7 @@ from judges.llm.errors import SettingsError
 from tests.environments.loading import loaded_from
 
 OTHER_DEFAULT: dict[str, Any] = {
+    "env.tokenizer_name": None,
     "env.eval_handling": "NONE",
     "env.use_wandb": False,
     "env.worker_timeout": -1,
@@ -29,6 +30,7 @@ OTHER_TYPE: dict[str, Any] = {
     "openai.api_key": SecretStr | None,
     "openai.base_url": str,
     "openai.timeout": float,
+    "env.tokenizer_name": str | None,
 }
 
 

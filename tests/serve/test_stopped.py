@@ -57,6 +57,7 @@ async def test_a_signal_during_a_group(arena: Arena, number: signal.Signals, cod
         assert ended.code == code
         assert "Traceback" not in ended.said
         assert await trainer.queued() == 0, "nothing half judged is sent"
+        assert "stopped: at step 0, 0 groups were sent; " in ended.err
         release.set()
         async with serve(arena, trainer.url) as served:
             await trainer.take(2)
@@ -73,5 +74,6 @@ async def test_a_signal_while_it_waits_for_a_trainer(arena: Arena) -> None:
             ended = await asyncio.to_thread(started.ended)
     assert ended.code == 143
     assert "waiting for a trainer to register" in ended.err
+    assert "stopped: no trainer had asked for groups yet; nothing was sent" in ended.err
     assert "Traceback" not in ended.said
     assert {request.path for request in api.requests} == {"/info"}

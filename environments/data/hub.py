@@ -1,0 +1,45 @@
+"""The Hugging Face hub: found out once whether it can be reached, before a library tries for minutes.
+
+Guarantee: without the hub its libraries take what is in their caches at once, and what is not there is one error.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import urllib.error
+import urllib.request
+from functools import cache
+
+_PATIENCE_S = 5.0
+_SWITCH = "HF_HUB_OFFLINE"
+_OFF = ("", "0", "off", "false", "no")
+_PLACES = ("huggingface_hub.constants", "datasets.config")
+"""Modules that have read the switch when they were imported."""
+
+
+def why_out_of_reach() -> str | None:
+    """Why the hub cannot be reached, or `None`; then its libraries are told not to try.
+
+    To be called before one of them loads something. A library that is imported already is told, too.
+    """
+    if os.environ.get(_SWITCH, "").lower() not in _OFF:
+        return f"{_SWITCH} is set"
+    reason = _unreachable(os.environ.get("HF_ENDPOINT") or "https://huggingface.co")
+    if reason is not None:
+        os.environ[_SWITCH] = "1"
+        for module in filter(None, map(sys.modules.get, _PLACES)):
+            setattr(module, _SWITCH, True)
+    return reason
+
+
+@cache
+def _unreachable(url: str) -> str | None:
+    """Why nothing answers at a URL, or `None`; any HTTP answer will do."""
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=_PATIENCE_S):
+            return None
+    except urllib.error.HTTPError:
+        return None
+    except (OSError, ValueError) as error:
+        return f"{url}: {getattr(error, 'reason', error)}"
