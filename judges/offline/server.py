@@ -1,6 +1,7 @@
 """The HTTP side of the stand-in: routes, latency, faults and counts."""
 
 import asyncio
+import contextlib
 import socket
 import struct
 from collections import Counter
@@ -117,11 +118,12 @@ class StandInServer:
 
     async def _misbehave(self, http: web.Request, done: Effect) -> web.StreamResponse:
         """Do what is no plain response; if the connection has no end by then, wait for it."""
-        match done.end:
-            case "pieces":
-                return await self._send_slowly(http, done.body)
-            case "endless":
-                return await _send_without_end(http, done.body)
+        with contextlib.suppress(ConnectionError):  # the client has left
+            match done.end:
+                case "pieces":
+                    return await self._send_slowly(http, done.body)
+                case "endless":
+                    return await _send_without_end(http, done.body)
         transport = http.transport
         if transport is not None and isinstance(transport, asyncio.Transport) and done.end != "hang":
             transport.write(done.body)
@@ -154,7 +156,7 @@ class StandInServer:
 
 async def _send_without_end(http: web.Request, body: bytes) -> web.StreamResponse:
     response = web.StreamResponse(headers={"Content-Type": "application/json"})
-    response.content_length = HUGE
+    response.enable_chunked_encoding()  # its length is known at its end alone
     await response.prepare(http)
     piece = body * (1 << 16)
     for _ in range(HUGE // len(piece)):

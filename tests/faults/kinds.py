@@ -11,23 +11,16 @@ _STATUSES = ("408", "409", "429", "500", "502", "503", "504", "520", "529")
 CHANGES_THE_REQUESTS = ("fewer_choices", "duplicate_choices")
 """What is missing is asked for with another request, so that it is another sample where there are several."""
 
-_LATER = (
-    "redirect",
-    "finish_error",
-    "finish_abort",
-    "choice_error",
-    "no_finish",
-    "huge_body",
-    "shuffled_choices",
-    *CHANGES_THE_REQUESTS,
-)
-TRANSIENT = (*_STATUSES, *NO_ANSWER, *(kind for kind in (*NO_COMPLETION, *BUSY, *BROKEN) if kind not in _LATER))
+TRANSIENT = (*_STATUSES, *NO_ANSWER, *(kind for kind in (*NO_COMPLETION, *BUSY, *BROKEN) if kind != "redirect"))
 """The request is sent again until it is answered: the results are those of an endpoint without faults."""
 
-UNTIL_THE_DEADLINE = tuple(kind for kind in TRANSIENT if kind not in BROKEN)
+UNTIL_THE_DEADLINE = tuple(kind for kind in TRANSIENT if kind not in ("no_finish", "duplicate_choices"))
 """Those that fail a request whenever they come; an endpoint that never gives a finish reason is taken at its word."""
 
-RIGHT = tuple(kind for kind in HARMLESS if kind not in _LATER)
+WAITED_FOR = ("429", "503", "529", *BUSY)
+"""Those that are not counted as tries."""
+
+RIGHT = tuple(HARMLESS)
 """The answer is the right one: it is taken, and the request is not sent again."""
 
 LAST_WORD = tuple(SAID)

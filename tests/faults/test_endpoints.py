@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from judges.offline.misbehaviour import BROKEN_OFF
-from tests.conformance.subjects import Verb
+from tests.conformance.subjects import SUBJECTS, Verb
 from tests.faults import kinds
 from tests.faults.bench import Bench, Outcome
 
@@ -16,6 +16,7 @@ ONE_AT_A_TIME = ("--env.judge_max_concurrency=1",)
 """For a kind that is told by earlier answers; the policy has one request for each row."""
 
 each_verb = pytest.mark.parametrize("verb", VERBS)
+each_subject = pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.title)
 
 
 def nothing_is_lost(outcome: Outcome, undisturbed: Outcome) -> None:
@@ -38,6 +39,17 @@ def test_fault_that_passes_leaves_no_trace(bench: Bench, verb: Verb, kind: str, 
         assert len(outcome.result) == bench.rows
     else:
         nothing_is_lost(outcome, undisturbed)
+
+
+@each_verb
+@each_subject
+def test_mixture_of_faults_leaves_no_trace(bench: Bench, verb: Verb, undisturbed: Outcome) -> None:
+    told_apart = ("timeout", "no_finish", *kinds.CHANGES_THE_REQUESTS)
+    mixed = [kind for kind in (*kinds.TRANSIENT, *kinds.RIGHT) if kind not in told_apart]
+    settings = {"faults": dict.fromkeys(mixed, 0.4 / len(mixed)), "slow_ms": 10}
+    outcome = bench.run(verb, policy=settings, judge=settings)
+    assert sum(outcome.faults.values()) > 0
+    nothing_is_lost(outcome, undisturbed)
 
 
 @each_verb
@@ -77,7 +89,7 @@ def test_rows_whose_requests_are_refused_are_listed_and_no_others(
         assert outcome.result == others
 
 
-ONE_OF_EACH = ("reset", "timeout", "malformed", "empty", "429")
+ONE_OF_EACH = ("reset", "malformed", "finish_error", "empty", "fewer_choices")
 NEVER_PASSING = [("evaluate", kind) for kind in kinds.UNTIL_THE_DEADLINE] + [("process", kind) for kind in ONE_OF_EACH]
 
 
@@ -85,9 +97,11 @@ NEVER_PASSING = [("evaluate", kind) for kind in kinds.UNTIL_THE_DEADLINE] + [("p
 @pytest.mark.parametrize(("verb", "kind"), NEVER_PASSING)
 def test_fault_that_never_passes_is_no_result(bench: Bench, verb: Verb, side: str, kind: str) -> None:
     """The request is sent once more, and then its row is listed."""
-    once = "--env.judge_max_retries=1", "--env.max_retries=1", "--env.judge_deadline=0.6", "--env.policy_deadline=0.6"
-    flags = QUICK if kind == "timeout" else ()
-    outcome = bench.run(verb, *flags, *once, **{side: {"faults": {kind: 1}}})
+    deadline = 0.5 if kind in ("timeout", *kinds.WAITED_FOR) else 60
+    once = "--env.judge_max_retries=1", "--env.max_retries=1"
+    deadlines = f"--env.judge_deadline={deadline}", f"--env.policy_deadline={deadline}"
+    flags = *once, *deadlines, *(QUICK if kind == "timeout" else ())
+    outcome = bench.run(verb, *flags, **{side: {"faults": {kind: 1}}})
     assert outcome.ended.code == 1, outcome.ended.said
     assert outcome.result == []
     assert BROKEN_OFF not in outcome.ended.said

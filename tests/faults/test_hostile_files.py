@@ -1,6 +1,7 @@
 """Rows and settings that nobody should write: an error in one message before anything is asked, or a score.
 
-The cases are files in `data/`, each with the exit code and the words that its message has.
+The cases are files in `data/`, each with the exit code and the words that its message has. In a text that is a list, a
+pair is a piece and how often it is repeated.
 """
 
 from __future__ import annotations
@@ -21,8 +22,15 @@ FIRST = {"uid": "first", "instruction": "Explain the first to a child.", "rubric
 
 def cases(name: str) -> list[Any]:
     """The cases of a file, by their names."""
-    found = [json.loads(line) for line in (DATA / name).read_text(encoding="utf-8").splitlines()]
+    lines = (DATA / name).read_text(encoding="utf-8").splitlines()
+    found = [{field: _repeated(field, value) for field, value in json.loads(line).items()} for line in lines]
     return [pytest.param(case, id=case["name"]) for case in found]
+
+
+def _repeated(field: str, value: Any) -> Any:
+    if field not in ("line", "text", "yaml") or isinstance(value, str):
+        return value
+    return "".join(part if isinstance(part, str) else part[0] * part[1] for part in value)
 
 
 def holds(outcome: Outcome, case: dict[str, Any], rows: int) -> None:
