@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
+import json
 import math
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -10,11 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from environments.runs.directory import RunDirectory
 from environments.runs.ledger import CallLedger
 from environments.runs.packing import pack
-from environments.runs.recorded_calls import RecordedCall, read_calls
+from environments.runs.recorded_calls import RecordedCall, Texts, read_calls
 from judges.llm.cache import JudgmentCache
 from judges.llm.client import ChatClient
 from judges.llm.errors import EndpointError, RunDirectoryError
@@ -191,7 +195,7 @@ async def test_what_was_in_flight_is_counted_once(tmp_path: Path) -> None:
     async def hangs(request: Json, number: int) -> Reply:
         if number == 2:
             return Reply(status=400)
-        return Reply(text="fine", hang=number > 2)
+        return Reply(text="fine", hang=number in (3, 4))
 
     async with connected(hangs) as (client, endpoint):
         with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
@@ -204,9 +208,13 @@ async def test_what_was_in_flight_is_counted_once(tmp_path: Path) -> None:
             for task in hanging:
                 task.cancel()
             await asyncio.gather(*hanging, return_exceptions=True)
-    for lost in (2, 0):
-        with Session(tmp_path) as ledger:
-            assert (ledger.is_resumed, ledger.lost) == (True, lost)
+        with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
+            assert (ledger.is_resumed, ledger.lost) == (True, 2)
+            await client.chat(ASK, vote=5)
+    with Session(tmp_path) as ledger:
+        assert (ledger.is_resumed, ledger.lost) == (True, 0)
+    lines = [json.loads(line) for line in (tmp_path / "calls.jsonl").read_bytes().splitlines()]
+    assert [line["sent"] for line in lines if "sent" in line] == [1, 2, 3, 4, 5]
 
 
 async def test_a_request_that_waits_for_its_turn_is_not_in_flight(tmp_path: Path) -> None:
@@ -295,16 +303,18 @@ async def test_the_reader_gives_what_was_asked_and_a_long_text_is_written_once(t
     assert (tmp_path / "calls.jsonl").read_text().count(LONG) == 1
 
 
-async def test_texts_are_found_again_however_many_there_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Writer and reader forget the same texts, also after the run was resumed."""
-    monkeypatch.setattr("environments.runs.recorded_calls._TEXTS_KEPT", 3)
-    asked = [[Message(role="user", content=f"{number} {LONG}")] for number in (0, 1, 2, 0, 3, 4, 0, 1, 5, 1, 0)]
-    async with connected(counting) as (client, _):
-        for part in (asked[:6], asked[6:]):
-            with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1", len(part))):
-                for messages in part:
-                    await client.chat(messages)
-    assert [list(call.messages or ()) for call in read_calls(tmp_path)] == asked
+@given(sessions=st.lists(st.lists(st.integers(0, 6), max_size=12), max_size=4))
+@example(sessions=[[0, 1, 2], [0, 3, 0]])
+def test_texts_are_found_again_however_many_there_are(sessions: list[list[int]]) -> None:
+    """Writer and reader forget the same texts, also after the run was resumed with an empty memory."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("environments.runs.recorded_calls._TEXTS_KEPT", 3)
+        reader = Texts(keep=True)
+        for session in sessions:
+            writer = Texts(keep=False)
+            for number in session:
+                message = Message(role="user", content=f"{number} {LONG}")
+                assert reader.read(writer.written(message)) == message
 
 
 async def test_no_prompt_is_written_where_texts_are_not_kept(tmp_path: Path) -> None:
@@ -332,6 +342,22 @@ async def test_a_packed_ledger_is_read_and_resumed(tmp_path: Path) -> None:
         assert len(endpoint.requests) == 1
     assert (tmp_path / "calls.jsonl").read_bytes().startswith(plain)
     assert not (tmp_path / "calls.jsonl.gz").exists()
+
+
+async def test_the_plain_file_counts_where_both_are_there(tmp_path: Path) -> None:
+    """The process was killed while it unpacked, or before it removed what it had packed."""
+    async with connected(counting) as (client, endpoint):
+        for vote in range(2):
+            with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
+                await client.chat(ASK, vote=vote)
+            if vote == 0:
+                plain = (tmp_path / "calls.jsonl").read_bytes()
+        (tmp_path / "calls.jsonl.gz").write_bytes(gzip.compress(plain))
+        assert len(list(read_calls(tmp_path))) == 2
+        with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
+            await client.chat(ASK, vote=1)
+        assert names(tmp_path) == ["calls.jsonl"]
+        assert len(endpoint.requests) == 2
 
 
 async def test_nothing_is_kept_in_memory_of_finished_rows(tmp_path: Path) -> None:
