@@ -90,6 +90,10 @@ async def serve(
         except asyncio.CancelledError:
             report.warn(f"stopped: {serving.progress()}")
             raise
+        except DiskFull as error:
+            raise DiskFull(
+                f"{error}\nMake room on the disk, and start serve again: it goes on at the trainer's last checkpoint"
+            ) from error
     return 0
 
 

@@ -89,6 +89,16 @@ class Disk:
                 self._check_deadline()
                 await asyncio.sleep(self._retry_s)
 
+    def retry(self) -> None:
+        """Try the writes again, where nobody waits for `ready`.
+
+        Raises:
+            DiskFull: the disk refused for too long.
+        """
+        if self._fault is not None:
+            self._flush()
+            self._check_deadline()
+
     async def write(self, path: Path, content: Content) -> None:
         """Replace a file as a whole or not at all, once the disk takes it.
 

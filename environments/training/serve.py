@@ -213,6 +213,7 @@ class ServeRun:
         if time.monotonic() - self._logged_at > _LONGEST_WITHOUT_LOG_S:
             await self._flush()  # so that a run that sends nothing shows why
         checkpoints.retry()
+        self._disk.retry()
         if now == before:
             return
         self._step = now
