@@ -1,0 +1,243 @@
+"""Checks of what the parsers read, by plain means that share no code with them.
+
+Each check gives what is wrong with a parser's result for a text, or `None`. Slow and simple on purpose: own text by a
+search from the end, objects by trying all pairs of braces, numbers by their digits.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+
+from benchmarks.judge_texts.texts import TOKENS
+from judges.parsing.json_objects import prose_before
+from judges.parsing.thinking import after_thinking, split
+from judges.parsing.verdicts import (
+    arena_label,
+    before_feedback,
+    binary_verdict,
+    choice_letter,
+    choice_letter_official,
+    feedback_score,
+    feedback_text,
+    is_strict_feedback,
+    prometheus_result,
+    rating,
+    rating_official,
+    score_object,
+    verdict_reason,
+)
+
+_UPPER_TO_LOWER = {code: code + 32 for code in range(65, 91)}
+_MIRRORED = {"B<<A": "A>>B", "B<A": "A>B", "B=A": "A=B", "A<B": "B>A", "A<<B": "B>>A"}
+_YES, _NO = ("1", "1.0", "1e0", "true", '"1"', '"yes"', '"true"'), ("0", "0.0", "false", '"0"', '"no"', '"false"')
+_DECODER = json.JSONDecoder(strict=False)
+
+
+def _lower(text: str) -> str:
+    return text.translate(_UPPER_TO_LOWER)
+
+
+def own_text(text: str) -> str:
+    """What follows the judge's thinking."""
+    lower = _lower(text)
+    end = lower.rfind("</think>")
+    if end >= 0:
+        return text[end + len("</think>") :]
+    return "" if lower.strip().startswith("<think>") else text
+
+
+def _arena(text: str) -> str | None:
+    label = arena_label(text)
+    if label is None:
+        return None
+    own = own_text(text).upper()
+    for opening, closing in (("[[", "]]"), ("[", "]")):
+        pieces = [piece.lstrip("[").partition(closing) for piece in own.split(opening)[1:]]
+        labels = [inside for inside, found, _ in pieces if found and inside and not inside.strip("AB<>=")]
+        if labels:
+            last = labels[-1]
+            return None if label == _MIRRORED.get(last, last) else f"{label} read, the last label is {last}"
+    return f"{label} read, and there is no label"
+
+
+def _choice(text: str) -> str | None:
+    letter = choice_letter(text, "ABCD")
+    own = own_text(text)
+    last = max("ABCD", key=lambda shown: own.rfind(f"[[{shown}]]"))
+    return None if letter in (None, last) and (letter is None or f"[[{letter}]]" in own) else f"{letter} read"
+
+
+def _choice_official(text: str) -> str | None:
+    letter = choice_letter_official(text)
+    first = [shown for shown in "ABCD" if f"[[{shown}]]" in text][:1]
+    return None if [letter] == (first or [None]) else f"{letter} read"
+
+
+def _digits(text: str) -> list[str]:
+    return "".join(character if character in "0123456789" else " " for character in text).split()
+
+
+def _rating(text: str) -> str | None:
+    value = rating(text)
+    if value is None:
+        return None
+    ending = own_text(text).rstrip()
+    while token := next((token for token in TOKENS if ending.lower().endswith(token.lower())), ""):
+        ending = ending[: -len(token)].rstrip()
+    ending = ending.rstrip(" \n*_`)].")
+    scale = ending.removesuffix("10").rstrip()
+    if scale != ending and scale.endswith(("/", "of")):
+        ending = scale
+    return None if _digits(ending)[-1:] == [str(value)] and 1 <= value <= 10 else f"{value} read"
+
+
+def _rating_official(text: str) -> str | None:
+    value = rating_official(text)
+    return None if value is None or (text.rstrip().endswith(str(value)) and 1 <= value <= 10) else f"{value} read"
+
+
+def objects(text: str) -> Iterator[tuple[Mapping[str, object], str]]:
+    """The outermost objects of a text with what they are written as, the last one first."""
+    found: list[tuple[Mapping[str, object], str]] = []
+    start = text.find("{")
+    while start >= 0:
+        try:
+            value, end = _DECODER.raw_decode(text, start)
+        except ValueError:
+            end = start + 1
+        else:
+            found.append(({name.lower(): each for name, each in value.items()}, text[start:end]))
+        start = text.find("{", end)
+    yield from reversed(found)
+
+
+def _binary(text: str) -> str | None:
+    verdict = binary_verdict(text)
+    if verdict is None:
+        return None
+    for fields, written in objects(own_text(text)):
+        if "verdict" in fields:
+            value = fields["verdict"]
+            shown = json.dumps(value.strip() if isinstance(value, str) else value).lower()
+            allowed = _YES if verdict else _NO
+            literal = shown in allowed and any(word.strip('"') in written.lower() for word in allowed)
+            return None if literal else f"{verdict} read of {value!r}"
+    return f"{verdict} read, and there is no object"
+
+
+def _score(text: str) -> str | None:
+    found = score_object(text)
+    if found is None:
+        return None
+    for fields, written in objects(own_text(text)):
+        value = fields.get("score")
+        whole = isinstance(value, int | float) and not isinstance(value, bool) and value == found.score
+        shown = isinstance(value, str) and _digits(value)[:1] == [str(found.score)]
+        if whole or shown:
+            literal = str(found.score) in written or "e" in written.lower()
+            return None if literal and 0 <= found.score <= 100 else f"{found.score} read of {written!r}"
+        if _is_usable(value):
+            return f"{found.score} read, the last usable score is {value!r}"
+    return f"{found.score} read, and there is no object"
+
+
+def _is_usable(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 100 and value == value // 1
+
+
+def _tagged(tag: str, parse: Callable[[str], int | None]) -> Callable[[str], str | None]:
+    def check(text: str) -> str | None:
+        value = parse(text)
+        if value is None:
+            return None
+        own = own_text(text)
+        line = own[_last(own, tag) + len(tag) :].replace("\r", "\n").partition("\n")[0]
+        at_most = _digits(line)
+        literal = _last(own, tag) >= 0 and at_most[:1] == [str(value)] and 1 <= value <= 5
+        return None if literal else f"{value} read of {line!r}"
+
+    return check
+
+
+def _last(text: str, tag: str) -> int:
+    return _lower(text).rfind(tag.lower())
+
+
+def _split(text: str) -> str | None:
+    parts = split(text)
+    opens, closes = text.count("<think>"), text.count("</think>")
+    after = text.rpartition("</think>")[2].strip()
+    is_valid = opens == closes == 1 and text.index("<think>") < text.index("</think>") and after != ""
+    if parts.valid is not is_valid or (parts.valid and parts.answer != after):
+        return f"{parts}"
+    return None if parts.answer in text and parts.thinking in text else "not in the text"
+
+
+def _strict(text: str) -> str | None:
+    if not is_strict_feedback(text, "feedback_score"):
+        return None
+    return None if feedback_score(text) is not None else "strict, and without a score"
+
+
+def _is_in(parse: Callable[[str], str | None]) -> Callable[[str], str | None]:
+    def check(text: str) -> str | None:
+        found = parse(text)
+        return None if found is None or found in text else f"{found!r} is not in the text"
+
+    return check
+
+
+def _reason(text: str) -> str | None:
+    reason = verdict_reason(text)
+    known = [fields.get("reason") for fields, _ in objects(own_text(text)) if "verdict" in fields]
+    if reason is None or not known or not isinstance(known[0], str):
+        return None if reason is None else f"{reason!r} read"
+    return (
+        None if reason == "".join("\ufffd" if "\ud800" <= each <= "\udfff" else each for each in known[0]) else reason
+    )
+
+
+def _score_before(text: str) -> str | None:
+    return prose_before(text, "score")
+
+
+CHECKS: Mapping[str, Callable[[str], str | None]] = {
+    "arena_label": _arena,
+    "choice_letter": _choice,
+    "choice_letter_official": _choice_official,
+    "rating": _rating,
+    "rating_official": _rating_official,
+    "binary_verdict": _binary,
+    "verdict_reason": _reason,
+    "score_object": _score,
+    "feedback_score": _tagged("[SCORE]", feedback_score),
+    "prometheus_result": _tagged("[RESULT]", prometheus_result),
+    "feedback_text": _is_in(feedback_text),
+    "before_feedback": _is_in(before_feedback),
+    "is_strict_feedback": _strict,
+    "prose_before": _is_in(_score_before),
+    "after_thinking": _is_in(after_thinking),
+    "thinking.split": _split,
+}
+"""What is wrong with a parser's result, by the parser's name."""
+
+PARSERS: Mapping[str, Callable[[str], object]] = {
+    "arena_label": arena_label,
+    "choice_letter": lambda text: choice_letter(text, "ABCD"),
+    "choice_letter_official": choice_letter_official,
+    "rating": rating,
+    "rating_official": rating_official,
+    "binary_verdict": binary_verdict,
+    "verdict_reason": verdict_reason,
+    "score_object": score_object,
+    "feedback_score": feedback_score,
+    "prometheus_result": prometheus_result,
+    "feedback_text": feedback_text,
+    "before_feedback": before_feedback,
+    "is_strict_feedback": lambda text: is_strict_feedback(text, "feedback_score"),
+    "prose_before": _score_before,
+    "after_thinking": after_thinking,
+    "thinking.split": split,
+}
+"""The parsers by name."""
