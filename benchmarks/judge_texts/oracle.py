@@ -78,14 +78,24 @@ def _digits(text: str) -> list[str]:
     return "".join(character if character in "0123456789" else " " for character in text).split()
 
 
+def _without_tokens(text: str) -> str:
+    """The text without the tokens at its end, also those that a mutation has made of one."""
+    text = text.rstrip()
+    while True:
+        start = max(text.rfind("<|"), text.rfind("<｜"))
+        named = text[start:] if start >= 0 and text.endswith(("|>", "｜>")) else ""
+        written = named if 4 < len(named) < 70 and not any(sign.isspace() for sign in named) else ""
+        token = next((token for token in TOKENS if text.endswith(token)), written)
+        if not token:
+            return text
+        text = text[: -len(token)].rstrip()
+
+
 def _rating(text: str) -> str | None:
     value = rating(text)
     if value is None:
         return None
-    ending = own_text(text).rstrip()
-    while token := next((token for token in TOKENS if ending.lower().endswith(token.lower())), ""):
-        ending = ending[: -len(token)].rstrip()
-    ending = ending.rstrip(" \n*_`)].")
+    ending = _without_tokens(own_text(text)).rstrip(" \n*_`)].")
     scale = ending.removesuffix("10").rstrip()
     if scale != ending and scale.endswith(("/", "of")):
         ending = scale

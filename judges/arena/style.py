@@ -21,6 +21,8 @@ _CODE_BLOCK = re.compile(r"^[ \t]*```.*?(?:^[ \t]*```[ \t]*$|\Z)", re.MULTILINE 
 _HEADER = re.compile(r"^#{1,6}[ \t]", re.MULTILINE)
 _LIST_ITEM = re.compile(r"^[ \t]*(?:\d{1,9}[.)]|[-*+])[ \t]", re.MULTILINE)
 _BOLD = re.compile(r"\*\*[^*\n]+\*\*|__[^_\n]+__")
+LOOKED_AT = 100_000
+"""Characters of an answer in which markdown is counted; the counts of a longer answer are in proportion."""
 # Inverse strength of the penalty: it keeps the fit finite if style separates the outcomes, and hardly changes it else.
 _WEAK_PENALTY = 1e4
 
@@ -37,13 +39,9 @@ class TextStyle:
 
 def style_of(answer: str) -> TextStyle:
     """The style of an answer."""
-    prose = _CODE_BLOCK.sub("", answer)
-    return TextStyle(
-        tokens=count_tokens(answer),
-        headers=len(_HEADER.findall(prose)),
-        list_items=len(_LIST_ITEM.findall(prose)),
-        bold=len(_BOLD.findall(prose)),
-    )
+    prose, share = _CODE_BLOCK.sub("", answer[:LOOKED_AT]), min(1.0, LOOKED_AT / max(len(answer), 1))
+    headers, list_items, bold = (round(len(pattern.findall(prose)) / share) for pattern in (_HEADER, _LIST_ITEM, _BOLD))
+    return TextStyle(count_tokens(answer), headers, list_items, bold)
 
 
 def style_difference(model: TextStyle, baseline: TextStyle) -> list[float]:

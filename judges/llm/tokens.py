@@ -13,6 +13,8 @@ logger = logging.getLogger(__name__)
 
 _ENCODING = "cl100k_base"
 _BYTES_PER_TOKEN = 4
+COUNTED = 100_000
+"""Characters of a text whose tokens are counted; the count of a longer text is in proportion."""
 
 
 def count_tokens(text: str) -> int:
@@ -24,7 +26,8 @@ def count_tokens(text: str) -> int:
     encoding = _encoding()
     if encoding is None:
         return -(-len(text.encode("utf-8", "replace")) // _BYTES_PER_TOKEN)
-    return len(encoding.encode_ordinary(text))
+    counted = len(encoding.encode_ordinary(text[:COUNTED]))
+    return counted if len(text) <= COUNTED else round(counted * len(text) / COUNTED)
 
 
 @lru_cache(maxsize=1)

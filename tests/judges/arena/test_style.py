@@ -7,7 +7,7 @@ from statistics import mean
 
 import pytest
 
-from judges.arena.style import TextStyle, style_controlled_win_rate, style_difference, style_of
+from judges.arena.style import LOOKED_AT, TextStyle, style_controlled_win_rate, style_difference, style_of
 from judges.llm.tokens import count_tokens
 
 EQUAL = [0.0, 0.0, 0.0, 0.0]
@@ -45,6 +45,13 @@ def test_markdown_is_counted_outside_code_blocks_and_tokens_everywhere() -> None
     style = style_of(ANSWER)
     assert (style.headers, style.list_items, style.bold) == (2, 3, 2)
     assert style.tokens == count_tokens(ANSWER)
+
+
+def test_counts_of_an_answer_longer_than_what_is_looked_at_are_in_proportion() -> None:
+    lines = "# a\n- b\n\n**c**\n"
+    whole, half = (style_of(lines * (2 * LOOKED_AT // len(lines) // part)) for part in (1, 2))
+    assert half.headers == half.list_items == half.bold == LOOKED_AT // len(lines)
+    assert (whole.headers, whole.list_items, whole.bold) == pytest.approx((2 * half.headers,) * 3, rel=1e-3)
 
 
 def test_code_block_without_an_end_reaches_to_the_end() -> None:

@@ -1,0 +1,112 @@
+"""The longest time for which a text of 1 MB holds the event loop, for each parser and each fence of a prompt.
+
+Every function that reads a text in the event loop gets hostile texts of this many bytes: repeated braces, brackets,
+tags, tokens, titles, broken objects, digits, white space, characters beyond ASCII. Printed is, for each function, the
+slowest text and the CPU time of its best round, which the machine's other work disturbs least.
+
+    python -m benchmarks.parsers [--megabytes 1] [--rounds 3] [--only NAME]
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Mapping
+
+from benchmarks.judge_texts.oracle import PARSERS
+from judges.arena.judge import game_prompt
+from judges.arena.style import style_of
+from judges.aspects.prompt import aspect_prompt
+from judges.core.critique import critique_messages
+from judges.core.sections import marker_lines, read_sections
+from judges.llm.template_tokens import broken_up, restored
+from judges.pairwise.prompt import choice_prompt, rating_prompt
+from judges.parsing.json_objects import last_first
+from judges.peers.judge import peer_prompt
+from judges.rubrics.prompt import Rubric, rubric_prompt
+from judges.server.chat_tokens import plain_prompt, plain_response
+
+LIMIT_MS = 50
+
+PIECES = (
+    "{", "}", "{}", '{"a":', '{"verdict":1}', '{"score":5}', '{"a":"', '\\"{', '"', "\\", "[", "[[", "[[A]]", "[[A>B]]",
+    "[A", "[SCORE]", "[SCORE] 5\n", "[RESULT] 5 ", "[FEEDBACK]", "**[FEEDBACK]**", "Feedback:", "\nFeedback:", "```\n",
+    "<think>", "</think>", "<think", "<|im_end|>", "</s>", "<pad> \n", "<", "<|", "<|a", "<¦s>", "¦", "[|", "[INST]",
+    "<|im_start|>user\n", "<start_of_turn>", "5", "5 ", "10/", "-", "a", "a ", " ", "\n", "\t", "*", "**", "_", "#",
+    "# a\n", "- a\n", "1. ", "input", "[input", "query", "instruction", "#instruction", "\n**", "start of assistant",
+    "user question", "candidate response:", "### a\n", "<|a|>\n", "[a]\n", "a:\n", "é", "中", "e\u0301", "\u200b[",
+    "𝐢𝐧", "😀", "The quick brown fox. ", "\x00", "\r\n",
+)  # fmt: skip
+ENDINGS = ("", "{" * 20_000, '{"a":' * 4_000, '{"a":' * 900 + "1" + "}" * 900, "[SCORE] 5", '{"verdict": 1}', " 7")
+
+
+def objects(text: str) -> list[object]:
+    return list(last_first(text))
+
+
+def sections(text: str) -> object:
+    return read_sections(text, list(marker_lines(text)), ("Input", "Criteria"))
+
+
+FUNCTIONS: Mapping[str, Callable[[str], object]] = {
+    **PARSERS,
+    "json_objects.last_first": objects,
+    "style_of": style_of,
+    "chat_tokens.plain_prompt": plain_prompt,
+    "chat_tokens.plain_response": plain_response,
+    "sections (stand-in)": sections,
+    "broken_up": broken_up,
+    "restored": restored,
+    "arena: game_prompt": lambda text: game_prompt("Why?", text, "So.", protocol="three_way"),
+    "aspects: aspect_prompt": lambda text: aspect_prompt("Is it?", text),
+    "pairwise: choice_prompt": lambda text: choice_prompt("Why?", (text, "So.")),
+    "pairwise: rating_prompt": lambda text: rating_prompt("Why?", text),
+    "peers: peer_prompt": lambda text: peer_prompt("Why?", text, "Brevity"),
+    "rubrics: rubric_prompt": lambda text: rubric_prompt("Why?", text, Rubric("Is it short?")),
+    "critique_messages": lambda text: critique_messages([{"role": "user", "content": "Judge."}], text),
+}
+
+
+def hostile(size: int) -> dict[str, str]:
+    """The texts by name, each of this many bytes of UTF-8."""
+    texts: dict[str, str] = {}
+    for piece in PIECES:
+        repeated = piece * (size // len(piece.encode()))
+        for ending in ENDINGS if piece in ("a ", "中", "{", '"') else ("",):
+            texts[f"{piece!r} … {ending[:8]!r}" if ending else repr(piece)] = (
+                repeated[: len(repeated) - len(ending)] + ending
+            )
+    return texts
+
+
+def milliseconds(function: Callable[[str], object], text: str, rounds: int) -> float:
+    times = []
+    for _ in range(rounds):
+        fresh = text + " "  # prompts remember the texts that they have just seen
+        began = time.thread_time()
+        function(fresh)
+        times.append(time.thread_time() - began)
+        text = fresh
+    return 1000 * min(times)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])  # type: ignore[union-attr]
+    parser.add_argument("--megabytes", type=float, default=1.0)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", default="")
+    arguments = parser.parse_args()
+    texts = hostile(round(1_000_000 * arguments.megabytes))
+    print(f"{len(texts)} texts of {arguments.megabytes:g} MB; milliseconds of the slowest for each function")
+    worst = 0.0
+    for name, function in FUNCTIONS.items():
+        if arguments.only in name:
+            times = {shown: milliseconds(function, text, arguments.rounds) for shown, text in texts.items()}
+            slowest = max(times, key=lambda shown: times[shown])
+            worst = max(worst, times[slowest])
+            print(f"{name:26} {times[slowest]:7.1f}   {slowest}", flush=True)
+    print(f"worst: {worst:.1f} ms, {worst / LIMIT_MS:.2f} of the limit of {LIMIT_MS} ms")
+
+
+if __name__ == "__main__":
+    main()
