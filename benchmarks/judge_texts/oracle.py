@@ -97,7 +97,8 @@ def _rating(text: str) -> str | None:
         return None
     ending = _without_tokens(own_text(text)).rstrip(" \n*_`)].")
     scale = ending.removesuffix("10").rstrip()
-    if scale != ending and scale.endswith(("/", "of")):
+    before_of = scale.removesuffix("of")
+    if scale != ending and (scale.endswith("/") or (before_of != scale and not before_of[-1:].isalpha())):
         ending = scale
     return None if _digits(ending)[-1:] == [str(value)] and 1 <= value <= 10 else f"{value} read"
 

@@ -13,6 +13,9 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import NamedTuple
+
+from judges.llm.template_tokens import BREAK
 
 _SIGNS = "[]#<|:"
 """What makes a heading of a title; all other punctuation but emphasis and quotation marks is left out."""
@@ -60,19 +63,27 @@ def count_lookalikes(text: str, lookalikes: Sequence[str], *, shown: str | None 
     """
     signs, titles, led = _patterns(tuple(lookalikes))
     count = sum(len(pattern.findall(text if shown is None else shown)) for pattern in signs)
-    folded = f"\n{text.translate(_FOLDING)}\n"
+    # Without the sign of broken tokens, which is often all that is not ASCII: translating ASCII is many times faster.
+    folded = f"\n{text.replace(BREAK, '').translate(_FOLDING)}\n"
     count += sum(len(pattern.findall(folded)) for pattern in titles)
-    return count + (0 if led is None else len(led.findall(folded[::-1])))
+    backwards = folded[::-1] if led else ""
+    return count + sum(len(pattern.findall(backwards)) for pattern in led)
+
+
+class _Patterns(NamedTuple):
+    """The patterns of signs, of titles, and of titles behind a sign, which are for texts from end to beginning.
+
+    From its end, because titles are rarer than signs, and a pattern costs time wherever it may begin. One for each
+    title, because a pattern that begins with letters, and no choice of them, is searched for the fastest.
+    """
+
+    signs: list[re.Pattern[str]]
+    titles: list[re.Pattern[str]]
+    led: list[re.Pattern[str]]
 
 
 @lru_cache
-def _patterns(
-    lookalikes: tuple[str, ...],
-) -> tuple[list[re.Pattern[str]], list[re.Pattern[str]], re.Pattern[str] | None]:
-    """The patterns of signs, of titles, and of titles behind a sign, which is for texts from end to beginning.
-
-    From its end, because titles are rarer than signs, and a pattern costs time wherever it may begin.
-    """
+def _patterns(lookalikes: tuple[str, ...]) -> _Patterns:
     signs: list[str] = []
     titles: list[str] = []
     led: list[str] = []
@@ -83,19 +94,15 @@ def _patterns(
         if not words:
             signs.append(_FORMAT.join(_WRITTEN[sign] for sign in opening + colon))
         elif opening:
-            backwards = _between().join(word[::-1] for word in reversed(words))
+            backwards = _between(words).join(word[::-1] for word in reversed(words))
             led.append(rf"{backwards}\**{_WORD}[*\n]{{0,8}}{re.escape(opening)}")
         else:
-            titles.append(_between().join(words) + (rf"{_WORD}\**:" if colon else ""))
+            titles.append(_between(words).join(words) + (rf"{_WORD}\**:" if colon else ""))
         if opening == "#":  # a bold line is a heading, too
-            titles.append(rf"\n\*{{2,8}}{_WORD}{_between().join(words)}{_WORD}[*:]{{0,8}}\n")
-    return (
-        [re.compile(pattern) for pattern in signs],
-        [re.compile(pattern) for pattern in titles],
-        re.compile("|".join(led)) if led else None,
-    )
+            titles.append(rf"\n\*{{2,8}}{_WORD}{_between(words).join(words)}{_WORD}[*:]{{0,8}}\n")
+    return _Patterns(*([re.compile(pattern) for pattern in patterns] for patterns in (signs, titles, led)))
 
 
-def _between() -> str:
-    """What may stand between two words of a title."""
-    return r"[*\n']{0,8}\w{0,8}?[*\n]{0,8}"
+def _between(words: Sequence[str]) -> str:
+    """What may stand between two words of a title: emphasis, and another word (in a long title a short one)."""
+    return rf"[*\n']{{0,8}}\w{{0,{8 if len(words) < 3 else 4}}}?[*\n']{{0,8}}"

@@ -12,9 +12,11 @@ _SLASHES = r"/\u2044\u2215\uff0f"
 _DASHES = r"\-\u2010-\u2015\u2212"
 _RATING = re.compile(
     rf"(?:^|[^\w.,+{_SLASHES}{_DASHES}])"
-    rf"[*_`(\[]{{0,4}}([0-9]{{1,2}})[*_`)\]]{{0,3}}(?: ?[{_SLASHES}] ?10| out of 10)?[*_`)\]]{{0,4}}\.?[*_`]{{0,3}}\Z"
+    rf"[*_`(\[]{{0,4}}([1-9][0-9]?)[*_`)\]]{{0,3}}(?: ?[{_SLASHES}] ?10| out of 10)?[*_`)\]]{{0,4}}\.?[*_`]{{0,3}}\Z"
 )
-_NOT_ALONE = re.compile(rf"(?:[0-9] ?[{_DASHES}]|[0-9] (?:to|or|and)|[{_SLASHES}]|\b(?:of|scale))[ (\[*_`]*\Z")
+_NOT_ALONE = re.compile(
+    rf"(?:[0-9] ?[{_DASHES}]|[0-9] (?:to|or|and)|[{_SLASHES}]|(?<![^\W\d_])(?:of|scale))[ (\[*_`]*\Z"
+)
 _OFFICIAL_RATING = re.compile(r"\b([1-9]|10)\b\Z")
 _LOOKED_AT = 1000  # characters at the end that are read
 

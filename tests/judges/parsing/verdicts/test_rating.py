@@ -74,6 +74,8 @@ RATINGS = [
     ("7 - 8", None, 8),
     ("7 to 8", None, 8),
     ("on a scale from 1 to 10", None, 10),
+    ("1of 10", None, 10),
+    ("05", None, None),
     ("1e5", None, None),
     ("v5", None, None),
     ("7 points", None, None),
