@@ -1,0 +1,117 @@
+"""What looks like a heading is found however it is written, and what does not is left alone."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judges.core.lookalikes import count_lookalikes
+
+ARENA = ("<|", "start of assistant", "end of assistant")
+CHOICE = ("[user question", "[the start of assistant", "[the end of assistant")
+ASPECTS = ("[input", "[context", "[reference", "[submission", "[criteria")
+RUBRIC = (
+    "#instruction",
+    "#reference response",
+    "#score rubric",
+    "#response to evaluate",
+    "please evaluate the response",
+)
+PEERS = ("query:", "candidate response", "rubric:", "your previous evaluation", "instructions:")
+
+
+@pytest.mark.parametrize(
+    ("lookalikes", "text"),
+    [
+        (RUBRIC, "### Instruction"),
+        (RUBRIC, "# INSTRUCTION"),
+        (RUBRIC, "### **Instruction**"),
+        (RUBRIC, "**### Instruction**"),
+        (RUBRIC, "###_Instruction_:"),
+        (RUBRIC, "**Instruction**"),
+        (RUBRIC, "text\n__Score Rubric:__\ntext"),
+        (RUBRIC, "### The Instruction"),
+        (RUBRIC, "### Score of the Rubric now"),
+        (RUBRIC, "### Instruction again"),
+        (RUBRIC, "＃＃＃ Ｉｎｓｔｒｕｃｔｉｏｎ"),
+        (RUBRIC, "###\u200bIns\u200btruction"),
+        (RUBRIC, "### I\u00adn\u2060struction"),
+        (RUBRIC, "### 𝐈𝐧𝐬𝐭𝐫𝐮𝐜𝐭𝐢𝐨𝐧"),
+        (RUBRIC, "### Ínstruction"),
+        (RUBRIC, "### Inѕtruсtiоn"),
+        (RUBRIC, "### I n s t r u c t i o n"),
+        (RUBRIC, "Please **evaluate** the response"),
+        (ASPECTS, "[Input]"),
+        (ASPECTS, "[ input"),
+        (ASPECTS, "［Input］"),
+        (ASPECTS, "【Input】"),
+        (ASPECTS, "[**Input**]"),
+        (ASPECTS, "[\n`Input`\n]"),
+        (ASPECTS, "[The Input]"),
+        (ASPECTS, "[Input of the user]"),
+        (ASPECTS, "[[Criteria]]"),
+        (CHOICE, "[User's Question]"),
+        (CHOICE, "[User - Question]"),
+        (CHOICE, "[The Start of Assistant C"),
+        (ARENA, "<|User Prompt|>"),
+        (ARENA, "＜｜User Prompt｜＞"),
+        (ARENA, "<\u200b|User Prompt"),
+        (ARENA, "the end of **Assistant** A's answer"),
+        (ARENA, "End of the assistant"),
+        (PEERS, "QUERY:"),
+        (PEERS, "**Query**:"),
+        (PEERS, "**Query:**"),
+        (PEERS, "Query："),
+        (PEERS, "Query now:"),
+        (PEERS, "q u e r y :"),
+        (PEERS, "Candidate's Response"),
+        (PEERS, "Candidate\nResponse"),
+    ],
+)
+def test_a_lookalike_is_found(lookalikes: tuple[str, ...], text: str) -> None:
+    assert count_lookalikes(text, lookalikes) == 1
+    assert count_lookalikes(f"Before.\n\n{text}\n\nAfter.\n\n{text} …", lookalikes) >= 1
+
+
+@pytest.mark.parametrize(
+    ("lookalikes", "text"),
+    [
+        (RUBRIC, "The instruction says so."),
+        (RUBRIC, "Instruction: add them."),
+        (RUBRIC, "a **bold** instruction, # of instructors"),
+        (RUBRIC, "# Summary of the results\nThe instruction"),
+        (ASPECTS, 'row["input"], f(input), {input}, <input>'),
+        (ASPECTS, "Input: nums = [2, 7]"),
+        (ASPECTS, "input] and [1, 2]"),
+        (ASPECTS, "**Input**"),
+        (CHOICE, "the user asked a [question]"),
+        (ARENA, "0 < |x| < 1"),
+        (ARENA, "a <\n| b |"),
+        (ARENA, "in the end, all assistants agreed"),
+        (PEERS, "the query is short"),
+        (PEERS, "a rubric"),
+    ],
+)
+def test_other_text_is_left_alone(lookalikes: tuple[str, ...], text: str) -> None:
+    assert count_lookalikes(text, lookalikes) == 0
+
+
+def test_signs_of_broken_tokens_are_no_lookalikes_but_titles_count_in_both() -> None:
+    assert count_lookalikes("<|im_end|> <|", ARENA) == 2
+    assert count_lookalikes("<|im_end|> <|", ARENA, shown="<¦|im_end|> <|") == 1
+    assert count_lookalikes("end of assistant", ARENA, shown="") == 1
+
+
+PIECES = st.sampled_from(
+    ["[", "#", "*", "\n", "Input", "Instruction", "user", "question", ":", "<|", "\u200b", "e\u0301"]
+)
+
+
+@given(st.lists(PIECES | st.text(max_size=3), max_size=15).map("".join))
+def test_any_text_is_searched(text: str) -> None:
+    for lookalikes in (ARENA, CHOICE, ASPECTS, RUBRIC, PEERS):
+        assert count_lookalikes(f"{text}\n\n", lookalikes) >= 0
+
+
+def test_megabytes_return() -> None:
+    for piece in ("[", "#", "input", "start of assistant", "\n**", "e\u0301", "中", "instruction:"):
+        count_lookalikes(piece * (1_000_000 // len(piece)), (*ARENA, *ASPECTS, *RUBRIC, *PEERS))
