@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 
+from environments.runs.recorded_calls import read_calls
 from tests.conformance.lab import Lab, Undisturbed
 from tests.conformance.subjects import uids
 
@@ -32,3 +34,17 @@ def test_judge_cache_answers_a_second_run(lab: Lab, undisturbed: Undisturbed) ->
     assert again.without_run() == undisturbed.files.without_run()
     assert lab.judge.answered == Counter()
     assert lab.policy.answered == undisturbed.policy
+
+
+def test_ledger_has_all_that_was_asked_and_said(lab: Lab) -> None:
+    """Also the words of a judge whose detail does not hold them."""
+    files = lab.finished()
+    calls = list(read_calls(files.path))
+    asked, said = Counter[str](), Counter[str]()
+    for side in (lab.policy, lab.judge):
+        asked += Counter(json.dumps(body["messages"]) for body in side.endpoint.bodies)
+        said += Counter(text for uid in uids() for text in side.texts(uid))
+    assert Counter(json.dumps(call.messages) for call in calls) == asked
+    assert Counter(choice.text for call in calls for choice in call.answer.choices) == said
+    assert {call.row.partition(":")[0] for call in calls} == set(uids())
+    assert all(call.answer.usage.prompt_tokens > 0 for call in calls)
