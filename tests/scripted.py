@@ -104,7 +104,8 @@ class ScriptedEndpoint:
         peak: the most that were in flight at once.
     """
 
-    def __init__(self, script: Script | Reply | str = "fine") -> None:
+    def __init__(self, script: Script | Reply | str = "fine", *, port: int = 0) -> None:
+        self._port = port
         self.requests: list[Recorded] = []
         self.in_flight = 0
         self.peak = 0
@@ -130,7 +131,7 @@ class ScriptedEndpoint:
         app.router.add_route("*", "/{path:.*}", self._serve)
         self._runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.01)
         await self._runner.setup()
-        listener = socket.create_server(("127.0.0.1", 0))
+        listener = socket.create_server(("127.0.0.1", self._port))
         await web.SockSite(self._runner, listener, backlog=1024).start()
         self.base_url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
         return self

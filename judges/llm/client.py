@@ -79,6 +79,11 @@ class ChatClient:
         """Close the session, if it is this client's own; calls in flight fail."""
         await self._transport.close()
 
+    @property
+    def waiting(self) -> str | None:
+        """What all calls wait for, in one sentence, such as an endpoint that refuses connections; `None` otherwise."""
+        return self._transport.presence.waiting
+
     def rescale(self, share: float) -> None:
         """Limit the requests in flight to a share (0 to 1) of the settings' concurrency, at least one."""
         self._transport.limit.rescale(max(1, int(self.settings.max_concurrency * share)))

@@ -45,9 +45,20 @@ class Endpoint:
 
 @dataclass(slots=True)
 class Replica:
-    """An endpoint, its load and its recent failures."""
+    """An endpoint, its load, its recent failures and whether it is there (`judges.llm.presence`).
+
+    Attributes:
+        is_there: it accepts connections, as far as is known.
+        away_since: when it first refused a connection after its last answer (monotonic clock).
+        away_in_a_row: how often it was probed since its last answer.
+        has_answered: it has answered a request, if only with an error.
+    """
 
     endpoint: Endpoint
+    is_there: bool = True
+    away_since: float | None = None
+    away_in_a_row: int = 0
+    has_answered: bool = False
     in_flight: int = 0
     failures_in_a_row: int = 0
     paused_until: float = float("-inf")
@@ -73,6 +84,12 @@ class Replica:
             if secret:
                 text = text.replace(secret, "***")
         return without_credentials(text)
+
+    def reached(self) -> None:
+        """Report that a request had some outcome other than a refused connection."""
+        self.has_answered = True
+        self.away_since = None
+        self.away_in_a_row = 0
 
     def succeeded(self) -> None:
         """Report an answer."""
@@ -113,11 +130,14 @@ class ReplicaSet:
         self.replicas = tuple(Replica(endpoint) for endpoint in endpoints)
 
     def pick(self) -> Replica:
-        """The least busy replica that is not paused; if all are paused, the one whose pause ends first."""
+        """The least busy replica that is there and not paused; if all are paused, the one whose pause ends first."""
         if len(self.replicas) == 1:
             return self.replicas[0]
         now = time.monotonic()
-        return min(self.replicas, key=lambda replica: (max(0.0, replica.paused_until - now), replica.in_flight))
+        return min(
+            self.replicas,
+            key=lambda replica: (not replica.is_there, max(0.0, replica.paused_until - now), replica.in_flight),
+        )
 
 
 def environment_proxy(url: str) -> str | None:

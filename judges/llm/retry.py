@@ -41,7 +41,7 @@ class RetryPolicy:
             broken: those that count.
             elapsed: seconds of the deadline that the call has used so far.
         """
-        if not error.kind.retryable or (error.kind is not FailureKind.BUSY and broken > self.max_retries):
+        if not error.kind.retryable or (error.kind is FailureKind.BROKEN and broken > self.max_retries):
             return None
         delay = max(self.delay_s, _LEAST_DELAY_S) if error.kind is FailureKind.BUSY else self.delay_s
         longest = min(_LONGEST_PAUSE_S, delay * 2.0 ** min(failures - 1, 32))

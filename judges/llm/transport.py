@@ -19,6 +19,7 @@ from judges.llm.errors import EndpointError, FailureKind
 from judges.llm.ledger import note_sent
 from judges.llm.limits import AdaptiveLimit, RateBudget
 from judges.llm.outcome import Answered, Failed, Outcome, of_answer, of_exception
+from judges.llm.presence import Presence
 from judges.llm.replicas import Replica, ReplicaSet
 from judges.llm.retry import RetryPolicy
 from judges.llm.tokens import count_tokens
@@ -57,6 +58,7 @@ class _Call:
         broken: those that count against `max_retries`.
         paid: the usage of all answers, unusable ones too.
         started: when its first attempt was admitted (monotonic clock).
+        away: seconds that it waited since for a model that was away.
     """
 
     body: dict[str, JSON]
@@ -65,10 +67,11 @@ class _Call:
     broken: int = 0
     paid: Usage = Usage()
     started: float = 0.0
+    away: float = 0.0
 
     def elapsed(self) -> float:
-        """Seconds of the deadline that have passed since the first attempt was admitted."""
-        return time.monotonic() - self.started
+        """Seconds of the deadline: since the first attempt was admitted, without those in which the model was away."""
+        return time.monotonic() - self.started - self.away
 
 
 class Transport:
@@ -80,13 +83,20 @@ class Transport:
         self.meter = meter
         self.limit = AdaptiveLimit(settings.max_concurrency)
         self._replicas = ReplicaSet(settings.endpoints)
+        self.presence = Presence(
+            self._replicas.replicas,
+            title=settings.title,
+            deadline_s=settings.away_deadline_s,
+            setting=f"--{settings.section}endpoint_away_deadline",
+        )
         self._budget = RateBudget.per_minute(settings.requests_per_minute, settings.tokens_per_minute)
         self._retries = RetryPolicy(settings.max_retries, settings.retry_delay_s, settings.deadline_s)
         self._session = session
         self._owns_session = session is None
 
     async def close(self) -> None:
-        """Close the session, if it is this transport's own."""
+        """End the probes, and close the session, if it is this transport's own."""
+        await self.presence.close()
         if self._owns_session and self._session is not None:
             await self._session.close()
             self._session = None
@@ -124,27 +134,38 @@ class Transport:
             if isinstance(outcome, Answered):
                 return outcome
             failure = _error(replica, outcome)
-            call.broken += outcome.kind in (FailureKind.BROKEN, FailureKind.AWAY)
+            if outcome.kind is FailureKind.AWAY:
+                call.attempts -= 1  # nothing was sent
+                self.presence.lost(replica, failure)
+                continue
+            call.broken += outcome.kind is FailureKind.BROKEN
             pause = self._retries.pause(failure, failures=call.attempts, broken=call.broken, elapsed=call.elapsed())
             if pause is None:
                 raise failure
             await asyncio.sleep(pause)
 
     async def _admitted(self, call: _Call, failure: EndpointError | None) -> float:
-        """Wait for the rate budget and a slot, retries before all first attempts.
+        """Wait for a replica that is there, the rate budget and a slot; retries go before all first attempts.
 
         Returns:
             The time of admission (monotonic clock).
 
         Raises:
-            EndpointError: the deadline passed while a retry waited; it is the failure of the attempt before.
+            EndpointError: the deadline passed while a retry waited; it is the failure of the attempt before. Or the
+                model has been away for too long.
         """
         is_retry = failure is not None
-        if self._budget is not None:
-            await self._budget.spend(call.tokens, urgent=is_retry)
-        admitted = await self.limit.acquire(urgent=is_retry)
+        while True:
+            if not self.presence.is_any_there:
+                call.away += await self.presence.wait()
+            if self._budget is not None:
+                await self._budget.spend(call.tokens, urgent=is_retry)
+            admitted = await self.limit.acquire(urgent=is_retry)
+            if self.presence.is_any_there:
+                break
+            self.limit.release()  # it has gone away in the meantime
         if failure is None:
-            call.started = admitted
+            call.started, call.away = admitted, 0.0
         elif call.elapsed() >= self.settings.deadline_s:
             self.limit.release()
             raise failure
@@ -166,7 +187,9 @@ class Transport:
         if isinstance(outcome, Answered):
             self.limit.succeeded()
             replica.succeeded()
-        else:
+            replica.reached()
+        elif outcome.kind is not FailureKind.AWAY:
+            replica.reached()
             if outcome.kind is FailureKind.BUSY:
                 self.limit.overloaded(admitted)
             if outcome.kind is not FailureKind.REJECTED:

@@ -58,9 +58,12 @@ def test_a_judge_that_is_down_ends_the_evaluation(arena: Arena, reply: Reply, ex
 
 def test_a_judge_that_refuses_connections(arena: Arena) -> None:
     with serving(answering) as policy, refusing() as url:
-        ended = in_process(*arena.argv(url, policy.base_url, *ONCE))
+        ended = in_process(*arena.argv(url, policy.base_url, *ONCE, "--env.endpoint_away_deadline=0.3"))
     assert ended.code == 1
-    assert url in ended.err
+    assert f"the judge at {url} refuses connections (it has never answered: is its URL right?)" in " ".join(
+        ended.err.split()
+    )
+    assert "--env.endpoint_away_deadline" in ended.err, "the setting that changes the wait"
     no_number_was_made_up(ended, arena.files())
 
 

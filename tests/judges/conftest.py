@@ -52,7 +52,7 @@ async def connect() -> AsyncIterator[Callable[..., ChatClient]]:
     ) -> ChatClient:
         secret = None if key is None else SecretStr(key)
         urls = [target if isinstance(target, str) else target.base_url for target in targets]
-        settings = {"retry_delay_s": 0.0, "timeout_s": 30.0, "deadline_s": 60.0, **settings}
+        settings = {"retry_delay_s": 0.0, "timeout_s": 30.0, "deadline_s": 60.0, "away_deadline_s": 0.3, **settings}
         endpoints = tuple(Endpoint(url, MODEL, secret) for url in urls)
         clients.append(ChatClient(ChatSettings(endpoints=endpoints, **settings), cache=cache, session=session))
         return clients[-1]

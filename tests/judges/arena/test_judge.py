@@ -139,7 +139,7 @@ async def test_a_judge_that_cannot_be_reached_gives_no_score(connect: Connect) -
     with refusing() as base_url:
         judgment = await ArenaCaseJudge(connect(base_url, max_retries=1)).judge(CASE)
     assert (judgment.score, judgment.status) == (None, Status.JUDGE_FAILED)
-    assert [call.run.attempts for call in judgment.calls] == [2, 2]
+    assert [call.run.attempts for call in judgment.calls] == [0, 0]
 
 
 async def test_a_judge_that_says_nothing_has_failed(connect: Connect) -> None:

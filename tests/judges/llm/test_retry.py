@@ -5,7 +5,7 @@ import pytest
 from judges.llm.errors import EndpointError, FailureKind
 from judges.llm.retry import RetryPolicy
 
-RETRIED = [kind for kind in FailureKind if kind is not FailureKind.REJECTED]
+RETRIED = [FailureKind.BUSY, FailureKind.BROKEN]
 
 
 def failure(kind: FailureKind = FailureKind.BROKEN, retry_after: float | None = None) -> EndpointError:

@@ -103,11 +103,12 @@ async def test_a_rejected_request_is_not_sent_again_and_its_message_is_shown(con
     assert len(endpoint.requests) == 1
 
 
-async def test_a_refused_connection_is_tried_again(connect: Connect) -> None:
+async def test_a_refused_connection_is_waited_for_until_its_own_deadline(connect: Connect) -> None:
     with refusing() as base_url, pytest.raises(EndpointError) as raised:
-        await connect(base_url, max_retries=2).chat(ASK)
-    assert (raised.value.kind, raised.value.status, raised.value.attempts) == (FailureKind.AWAY, None, 3)
+        await connect(base_url, max_retries=0, away_deadline_s=0.25, section="env.").chat(ASK)
+    assert (raised.value.kind, raised.value.status, raised.value.attempts) == (FailureKind.AWAY, None, 0)
     assert "last answer: none (Cannot connect" in str(raised.value)
+    assert "the limit is 0.25 s (--env.endpoint_away_deadline)" in str(raised.value)
 
 
 @pytest.mark.parametrize("status", [300, 307])

@@ -1,0 +1,150 @@
+"""Which replicas of a model are there, and the wait for those that are away: one probe for all callers.
+
+A replica is away from the moment that it refuses a connection. A probe then tries to connect, with backoff, for as long
+as it takes; nothing is sent over the connection. While another replica is there, calls go to that; while none is, all
+calls wait for the first one that is back, up to a deadline. After the deadline calls fail at once, until the probe
+succeeds.
+
+Guarantees: a replica that is away is said at once, then now and then, and when it is back; one that accepts connections
+and then refuses them again is not asked without a pause, and is away until it answers a request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from urllib.parse import urlsplit
+
+from judges.llm.errors import EndpointError, FailureKind
+from judges.llm.replicas import Replica
+
+logger = logging.getLogger(__name__)
+
+_FIRST_PAUSE_S = 0.1
+_LONGEST_PAUSE_S = 10.0
+_CONNECT_S = 10.0
+_SAY_AGAIN_S = 30.0
+
+
+class Presence:
+    """The replicas of one model that are there or away.
+
+    Attributes:
+        is_any_there: whether a replica is there.
+    """
+
+    def __init__(self, replicas: Sequence[Replica], *, title: str, deadline_s: float, setting: str) -> None:
+        """Take all replicas to be there.
+
+        Args:
+            replicas: the replicas.
+            title: what they are, such as `the judge`.
+            deadline_s: seconds to wait while all are away.
+            setting: the setting that changes it, for messages.
+        """
+        self._replicas = replicas
+        self._title = title
+        self._deadline_s = deadline_s
+        self._setting = setting
+        self.is_any_there = True
+        self._probes: set[asyncio.Task[None]] = set()
+        self._back = asyncio.Event()
+        self._last_failure: EndpointError | None = None
+
+    @property
+    def waiting(self) -> str | None:
+        """What all calls wait for, in one sentence; `None` while a replica is there."""
+        if self.is_any_there:
+            return None
+        names = ", ".join(dict.fromkeys(replica.endpoint.shown for replica in self._replicas))
+        return f"{self._title} at {names} refuses connections, for {self._away_for():.0f} s"
+
+    def lost(self, replica: Replica, failure: EndpointError) -> None:
+        """Note that a replica refused a connection, and begin to probe it."""
+        self._last_failure = failure
+        if replica.away_since is None:
+            replica.away_since = time.monotonic()
+        if replica.is_there:
+            replica.is_there = False
+            probe = asyncio.get_running_loop().create_task(self._probe(replica, failure.answer))
+            self._probes.add(probe)
+            probe.add_done_callback(self._probes.discard)
+        self.is_any_there = any(each.is_there for each in self._replicas)
+        if not self.is_any_there:
+            self._back.clear()
+
+    async def wait(self) -> float:
+        """Wait until a replica is there.
+
+        Returns:
+            The seconds that passed.
+
+        Raises:
+            EndpointError: all have been away for as long as the deadline.
+        """
+        started = time.monotonic()
+        while not self.is_any_there:
+            left = self._deadline_s - self._away_for()
+            if left <= 0:
+                raise self._gone()
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._back.wait(), left)
+        return time.monotonic() - started
+
+    async def close(self) -> None:
+        """End all probes."""
+        probes = list(self._probes)
+        for probe in probes:
+            probe.cancel()
+        await asyncio.gather(*probes, return_exceptions=True)
+
+    def _away_for(self) -> float:
+        """Seconds since the last of the replicas went away."""
+        return time.monotonic() - max(each.away_since or float("-inf") for each in self._replicas)
+
+    def _gone(self) -> EndpointError:
+        assert self._last_failure is not None  # all are away
+        return EndpointError(
+            FailureKind.AWAY,
+            endpoint=self._last_failure.endpoint,
+            answer=f"{self._last_failure.answer}; away for {self._away_for():.0f} s, the limit is {self._limit}",
+        )
+
+    async def _probe(self, replica: Replica, why: str) -> None:
+        """Try to connect until it succeeds. The pauses grow until the replica answers a request."""
+        name = f"{self._title} at {replica.endpoint.shown}"
+        never = "" if replica.has_answered else " (it has never answered: is its URL right?)"
+        logger.warning("%s refuses connections%s: %s. Calls wait for it, at most %s", name, never, why, self._limit)
+        begun = said = time.monotonic()
+        while True:
+            await asyncio.sleep(min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(replica.away_in_a_row, 16)))
+            replica.away_in_a_row += 1
+            if await _accepts_connections(replica):
+                break
+            if time.monotonic() - said >= _SAY_AGAIN_S:
+                said = time.monotonic()
+                logger.warning("%s still refuses connections, for %.0f s", name, said - begun)
+        logger.warning("%s accepts connections again, after %.0f s", name, time.monotonic() - begun)
+        replica.is_there = self.is_any_there = True
+        self._back.set()
+
+    @property
+    def _limit(self) -> str:
+        return f"{self._deadline_s:g} s ({self._setting})"
+
+
+async def _accepts_connections(replica: Replica) -> bool:
+    """Whether a connection to a replica, or to the proxy before it, can be opened."""
+    try:
+        parts = urlsplit(replica.proxy or replica.url)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        _, writer = await asyncio.wait_for(asyncio.open_connection(parts.hostname, port), _CONNECT_S)
+    except (OSError, asyncio.TimeoutError):
+        return False
+    writer.close()
+    with suppress(OSError):
+        await writer.wait_closed()
+    return True

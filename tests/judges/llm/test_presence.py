@@ -1,0 +1,188 @@
+"""Endpoints at which nothing listens: all calls wait on one probe, and the others go on."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import pytest
+
+from judges.llm import presence
+from judges.llm.client import ChatClient
+from judges.llm.errors import EndpointError, FailureKind
+from judges.llm.presence import Presence
+from judges.llm.replicas import Endpoint, Replica
+from tests.scripted import Reply, ScriptedEndpoint, refusing
+
+ASK = [{"role": "user", "content": "hi"}]
+REFUSED = EndpointError(FailureKind.AWAY, endpoint="http://h/v1", answer="refused")
+
+Connect = Callable[..., ChatClient]
+
+
+class Port:
+    """A port that refuses connections until an endpoint is opened on it."""
+
+    def __init__(self) -> None:
+        with socket.socket() as bound:
+            bound.bind(("127.0.0.1", 0))
+            self.number = bound.getsockname()[1]
+        self.base_url = f"http://127.0.0.1:{self.number}/v1"
+
+    @asynccontextmanager
+    async def open(self, script: Any = "fine") -> AsyncIterator[ScriptedEndpoint]:
+        """Serve on it."""
+        endpoint = ScriptedEndpoint(script, port=self.number)
+        async with endpoint:
+            yield endpoint
+
+
+@pytest.fixture
+def port() -> Port:
+    return Port()
+
+
+@pytest.fixture(autouse=True)
+def _quick_probes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(presence, "_FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(presence, "_LONGEST_PAUSE_S", 0.02)
+
+
+async def test_all_calls_wait_for_an_endpoint_and_are_answered_when_it_is_there(connect: Connect, port: Port) -> None:
+    client = connect(port.base_url, max_retries=0, deadline_s=0.05, away_deadline_s=60.0, title="the judge")
+    calls = [asyncio.create_task(client.chat(ASK)) for _ in range(20)]
+    await asyncio.sleep(0.2)  # longer than the deadline of a call, which counts from when the endpoint is there
+    assert client.waiting == f"the judge at {port.base_url} refuses connections, for 0 s"
+    assert not any(call.done() for call in calls)
+    async with port.open() as endpoint:
+        answers = await asyncio.gather(*calls)
+        assert client.waiting is None
+    assert {(answer.first.text, answer.attempts) for answer in answers} == {("fine", 1)}
+    assert len(endpoint.requests) == 20
+
+
+async def test_probe_is_one_for_all_calls_and_sends_nothing(
+    connect: Connect, port: Port, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[float] = []
+    open_connection = asyncio.open_connection
+
+    async def counted(*where: Any) -> Any:
+        opened.append(time.monotonic())
+        return await open_connection(*where)
+
+    monkeypatch.setattr(asyncio, "open_connection", counted)
+    monkeypatch.setattr(presence, "_LONGEST_PAUSE_S", 10.0)
+    client = connect(port.base_url, away_deadline_s=60.0)
+    calls = [asyncio.create_task(client.chat(ASK)) for _ in range(50)]
+    await asyncio.sleep(0.1)
+    assert 1 <= len(opened) <= 5, "the pauses double"
+    async with port.open() as endpoint:
+        await asyncio.gather(*calls)
+    assert {request.method for request in endpoint.requests} == {"POST"}
+
+
+async def test_after_the_deadline_all_calls_fail_and_later_ones_at_once(connect: Connect, port: Port) -> None:
+    client = connect(port.base_url, away_deadline_s=0.05)
+    outcomes = await asyncio.gather(*(client.chat(ASK) for _ in range(5)), return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [EndpointError] * 5
+    with pytest.raises(EndpointError, match="away after 0 requests"):
+        await client.chat(ASK)
+    async with port.open():
+        answer = None
+        while answer is None:
+            with suppress(EndpointError):
+                answer = await client.chat(ASK)
+            await asyncio.sleep(0.01)
+    assert answer.first.text == "fine"
+
+
+async def test_other_replicas_go_on_and_one_that_is_back_is_used(connect: Connect, port: Port) -> None:
+    async with ScriptedEndpoint("there") as there:
+        client = connect(port.base_url, there, max_retries=0, away_deadline_s=60.0)
+        answers = [await client.chat(ASK) for _ in range(5)]
+        assert {(answer.first.text, answer.attempts) for answer in answers} == {("there", 1)}
+        assert client.waiting is None
+        async with port.open("back") as back:
+            while not back.requests:
+                await asyncio.gather(*(client.chat(ASK) for _ in range(4)))
+                await asyncio.sleep(0.01)
+
+
+async def test_endpoint_that_goes_away_is_said_at_once_and_when_it_is_back(
+    connect: Connect, port: Port, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(presence, "_SAY_AGAIN_S", 0.05)
+    client = connect(port.base_url, away_deadline_s=60.0, title="the judge", section="env.")
+    with caplog.at_level(logging.WARNING):
+        call = asyncio.create_task(client.chat(ASK))
+        await asyncio.sleep(0.2)
+        async with port.open():
+            await call
+    first, *later, last = (record.getMessage() for record in caplog.records)
+    assert f"the judge at {port.base_url} refuses connections (it has never answered: is its URL right?)" in first
+    assert "Cannot connect" in first and "at most 60 s (--env.endpoint_away_deadline)" in first
+    assert later and all("still refuses connections" in each for each in later)
+    assert "accepts connections again" in last
+
+
+async def test_endpoint_that_has_answered_before_is_not_taken_for_a_mistyped_one(
+    connect: Connect, port: Port, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = connect(port.base_url, away_deadline_s=0.05)
+    async with port.open(Reply(status=400)):
+        with pytest.raises(EndpointError, match="rejected"):
+            await client.chat(ASK)
+    with pytest.raises(EndpointError, match="away"):
+        await client.chat(ASK)
+    assert "refuses connections: " in caplog.text and "never answered" not in caplog.text
+
+
+async def test_endpoint_that_accepts_connections_and_never_answers_is_away_until_the_deadline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each probe connects, and each request is refused: neither without a pause nor without an end."""
+    probes = 0
+
+    async def accepts(replica: Replica) -> bool:
+        nonlocal probes
+        probes += 1
+        return True
+
+    monkeypatch.setattr(presence, "_accepts_connections", accepts)
+    replica = Replica(Endpoint("http://h/v1", "m"))
+    found = Presence([replica], title="the judge", deadline_s=0.2, setting="--x")
+    with pytest.raises(EndpointError, match=r"refused; away for 0 s, the limit is 0\.2 s \(--x\)"):
+        while True:
+            found.lost(replica, REFUSED)
+            await found.wait()
+    assert 2 < probes < 30
+    await found.close()
+
+
+async def test_answer_ends_the_time_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr(presence, "time", type("Clock", (), {"monotonic": staticmethod(lambda: now)}))
+    replica = Replica(Endpoint("http://h/v1", "m"))
+    found = Presence([replica], title="the judge", deadline_s=60.0, setting="--x")
+    found.lost(replica, REFUSED)
+    now = 1042.0
+    assert found.waiting == "the judge at http://h/v1 refuses connections, for 42 s"
+    replica.reached()
+    found.lost(replica, REFUSED)
+    assert found.waiting == "the judge at http://h/v1 refuses connections, for 0 s"
+    await found.close()
+
+
+async def test_client_that_is_closed_probes_no_more(connect: Connect) -> None:
+    with refusing() as base_url:
+        client = connect(base_url, away_deadline_s=0.0)
+        with pytest.raises(EndpointError):
+            await client.chat(ASK)
+        await client.close()
+        assert [task for task in asyncio.all_tasks() if "Presence._probe" in repr(task)] == []
