@@ -35,6 +35,7 @@ class Clients:
         cache = settings.env.judge_cache
         self._cache = JudgmentCache(cache) if cache is not None else None
         self._judges: list[ChatClient] = []
+        self._policies: list[ChatClient] = []
 
     @cached_property
     def judge(self) -> ChatClient:
@@ -55,12 +56,23 @@ class Clients:
         """
         config, openai = self._settings.env, self._settings.openai
         chat_settings = openai.chat_settings(config, max_concurrency=openai.num_requests_for_eval)
-        return Policy(ChatClient(chat_settings, session=self.session), config)
+        return Policy(self.open_policy(chat_settings), config)
 
     def open_judge(self, chat_settings: ChatSettings) -> ChatClient:
         """Open the client of another judge."""
         self._judges.append(ChatClient(chat_settings, cache=self._cache, session=self.session))
         return self._judges[-1]
+
+    def open_policy(self, chat_settings: ChatSettings) -> ChatClient:
+        """Open a client of the policy, whose answers are never cached."""
+        self._policies.append(ChatClient(chat_settings, session=self.session))
+        return self._policies[-1]
+
+    @property
+    def waiting(self) -> str | None:
+        """Return which endpoints all their calls wait for, as in `ChatClient.waiting`; `None` if there is none."""
+        found = (client.waiting for client in (*self._policies, *self._judges))
+        return "; ".join(dict.fromkeys(sentence for sentence in found if sentence is not None)) or None
 
     @property
     def judge_cost(self) -> float | None:

@@ -183,8 +183,9 @@ class Evaluation(Generic[TaskT, DetailT]):
                 if evaluation_metrics.counts(sample, policy_is_judge=env.policy_is_judge):
                     env.record_metrics(live, task, sample)
             done = len(earlier.finished) + seen
-            cost, value = env.clients.judge_cost, live.current(headline)
-            return report.EvaluationProgress(done, words, value, failures, cost, disk.waiting)
+            clients, value = env.clients, live.current(headline)
+            waiting = "; ".join(filter(None, (disk.waiting, clients.waiting))) or None
+            return report.EvaluationProgress(done, words, value, failures, clients.judge_cost, waiting)
 
         return look
 

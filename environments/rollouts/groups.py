@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -22,7 +21,7 @@ from environments.records import Sample
 from environments.rollouts.judged_group import GroupScores, JudgedGroup, longest
 from environments.rollouts.rollout import NoTokens, Rollout, RolloutSource
 from environments.rollouts.scored_group import scored_group
-from environments.runs.failure_guard import FailureGuard, is_retryable, why_unsampled, why_unscored
+from environments.runs.failure_guard import FailureGuard, why_unsampled, why_unscored
 from environments.settings import EnvConfig
 from judges.core.judgment import Judgment, Status
 from judges.llm.errors import EndpointError
@@ -32,9 +31,9 @@ from judges.llm.wire import JSON
 
 logger = logging.getLogger(__name__)
 
-GroupOutcome = Literal["sent", "dropped", "failed", "retry"]
+GroupOutcome = Literal["sent", "dropped", "failed"]
 """sent: the sink took the group. dropped: it is of no use to a trainer, or the sink refused it. failed: the policy or
-the judge failed. retry: the policy failed for a reason that may pass."""
+the judge failed."""
 
 RecordRollout = Callable[[MetricAggregator, int], None]
 """Records the environment's own metrics of the rollout with a number."""
@@ -88,8 +87,6 @@ class GroupPipeline(Generic[TaskT, DetailT]):
         env: JudgedEnv[Any, TaskT, DetailT],
         source: RolloutSource,
         recorder: Recorder,
-        *,
-        tries_for_each_row: int = 1,
     ) -> None:
         """Set up the pipeline; `run` makes the groups.
 
@@ -97,7 +94,6 @@ class GroupPipeline(Generic[TaskT, DetailT]):
             env: the environment.
             source: samples the rollouts.
             recorder: records each group.
-            tries_for_each_row: how often to try a row if the policy fails for a reason that may pass.
         """
         self.env = env
         self.max_token_len = -1
@@ -105,8 +101,6 @@ class GroupPipeline(Generic[TaskT, DetailT]):
         self._source = source
         self._recorder = recorder
         self._guard = FailureGuard()
-        self._tries_for_each_row = tries_for_each_row
-        self._tries: Counter[str] = Counter()
 
     async def run(self, task: TaskT, sink: Sink, calls: RowLedger | None = None) -> GroupOutcome:
         """Make the group of a row, and hand it to the sink unless it must be dropped.
@@ -127,7 +121,6 @@ class GroupPipeline(Generic[TaskT, DetailT]):
             return self._drop("timed_out", f"group {task.uid!r} took longer than env.worker_timeout")
         except (EndpointError, NoTokens) as error:
             return self._policy_failed(task, error)
-        self._tries.pop(task.uid, None)
         scores = group.scores
         self._record(task, group, scores)
         if scores is None:
@@ -179,15 +172,9 @@ class GroupPipeline(Generic[TaskT, DetailT]):
         self._guard.record_judged(group.judgments, has_scores=scores is not None)
 
     def _policy_failed(self, task: TaskT, error: EndpointError | NoTokens) -> GroupOutcome:
-        """Retry the row if the reason may pass, up to the limit; otherwise drop it."""
         if isinstance(error, EndpointError):
             self._recorder.record_unsampled(error.usage)
         self._guard.record_unsampled(error)
-        self._tries[task.uid] += 1
-        if is_retryable(error) and self._tries[task.uid] < self._tries_for_each_row:
-            logger.warning("group %r is retried: %s", task.uid, why_unsampled(error))
-            return "retry"
-        del self._tries[task.uid]
         return self._drop(
             "policy_failed",
             f"group {task.uid!r} is dropped, its policy failed: {why_unsampled(error)}",

@@ -11,8 +11,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Literal
 
-import aiohttp
-
+from environments.clients import Clients
 from environments.completions import Conversation, read_completion
 from environments.rollouts.retokenize import Retokenizer
 from environments.rollouts.rollout import NoTokens, Rollout, RolloutSource
@@ -36,7 +35,7 @@ _WITH_TOKENS: Mapping[str, JSON] = {"return_token_ids": True, "logprobs": True}
 _NAME = "policy"
 
 
-def open_source(settings: EnvSettings[Any], session: aiohttp.ClientSession, retokenizer: Retokenizer) -> RolloutSource:
+def open_source(settings: EnvSettings[Any], clients: Clients, retokenizer: Retokenizer) -> RolloutSource:
     """Open the source that `token_source` and `server_type` name.
 
     Raises:
@@ -58,7 +57,7 @@ def open_source(settings: EnvSettings[Any], session: aiohttp.ClientSession, reto
         logger.warning(_RETOKENIZED, f"{_WITHOUT_TOKEN_IDS} returns no token ids and logprobs")
     if settled == "retokenize":
         _ = retokenizer.tokenizer  # report an error in its name before the first call
-    return ChatSource(ChatClient(chat_settings, session=session), config, retokenizer, settled=settled)
+    return ChatSource(clients.open_policy(chat_settings), config, retokenizer, settled=settled)
 
 
 class ChatSource:

@@ -5,6 +5,8 @@ This module imports atroposlib, which takes seconds; import it only where such a
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -21,11 +23,15 @@ from environments.settings import EnvConfig, PolicySettings
 from judges.core.judgment import CallRun
 from judges.llm.errors import EndpointError, FailureKind
 from judges.llm.ledger import OpenCall, note_sent
-from judges.llm.outcome import kind_of_exception, kind_of_status
+from judges.llm.outcome import checked, kind_of_exception, kind_of_status
+from judges.llm.presence import Presence
 from judges.llm.replicas import Replica
+from judges.llm.retry import RetryPolicy
 from judges.llm.types import ChatAnswer
 from judges.llm.usage import Usage
 from judges.llm.wire import JSON, Choice
+
+logger = logging.getLogger(__name__)
 
 
 def server_configs(settings: PolicySettings, config: EnvConfig) -> list[APIServerConfig]:
@@ -51,11 +57,18 @@ class TokenServer:
 
     def __init__(self, settings: PolicySettings, config: EnvConfig, retokenizer: Retokenizer) -> None:
         """Build Atropos' server manager."""
-        first = settings.endpoints()[0]
+        first, *_ = endpoints = settings.endpoints()
         self._manager = ServerManager(server_configs(settings, config))
         self._config = config
         self._retokenizer = retokenizer
-        self._replica = Replica(first)
+        self._replicas = [Replica(endpoint) for endpoint in endpoints]
+        self._retries = RetryPolicy(config.max_retries, config.retry_delay, config.policy_deadline)
+        self._presence = Presence(
+            self._replicas,
+            title="the policy",
+            deadline_s=config.endpoint_away_deadline,
+            setting="--env.endpoint_away_deadline",
+        )
         self._endpoint = first.shown
         self._model = first.model
 
@@ -76,7 +89,46 @@ class TokenServer:
         return rollouts, CallRun(answer.latency_s, answer.attempts, answer.cached, answer.usage)
 
     async def _ask(self, conversation: Conversation, n: int, parameters: Mapping[str, JSON]) -> ChatAnswer:
-        started = time.monotonic()
+        """Ask until there are `n` completions that may be used, for those that are missing.
+
+        Raises:
+            EndpointError: the policy's deadline passed, or its servers refuse the request.
+        """
+        started, away, failures, broken = time.monotonic(), 0.0, 0, 0
+        prompt, choices = tuple[int, ...](), list[Choice]()
+        while len(choices) < n:
+            try:
+                prompt, more = await self._attempt(conversation, n - len(choices), parameters)
+                choices += more
+            except EndpointError as error:
+                failures += 1
+                broken += error.kind is FailureKind.BROKEN
+                error.attempts = failures
+                if error.kind is FailureKind.AWAY:
+                    for replica in self._replicas:
+                        self._presence.lost(replica, error)
+                    away += await self._presence.wait()
+                    continue
+                elapsed = time.monotonic() - started - away
+                pause = self._retries.pause(error, failures=failures, broken=broken, elapsed=elapsed)
+                if pause is None:
+                    raise
+                logger.warning("a request to the policy is retried: %s", error)
+                await asyncio.sleep(pause)
+        seconds = time.monotonic() - started
+        attempts = failures + 1
+        return ChatAnswer(
+            tuple(choices[:n]), Usage(cost=None), latency_s=seconds, attempts=attempts, prompt_token_ids=prompt
+        )
+
+    async def _attempt(
+        self, conversation: Conversation, n: int, parameters: Mapping[str, JSON]
+    ) -> tuple[tuple[int, ...], list[Choice]]:
+        """Send one request; return the tokens of the prompt, and the completions that may be used.
+
+        Raises:
+            EndpointError: it failed, or no completion may be used.
+        """
         note_sent()
         async with self._manager.managed_server(tokenizer=self._retokenizer.tokenizer) as managed:
             try:
@@ -84,19 +136,22 @@ class TokenServer:
             except Exception as error:  # Atropos' retries raise whatever the last attempt raised
                 raise self._failure(_innermost(error)) from error
             nodes = managed.get_state()["nodes"]
-        if len(answer.choices) != n:
-            problem = f"{len(answer.choices)} completions where {n} were asked for"
+        for replica in self._replicas:
+            replica.reached()
+        found = [checked(_choice(choice, node)) for choice, node in zip(answer.choices, nodes, strict=True)]
+        choices = [choice for choice in found if isinstance(choice, Choice)]
+        if not choices:
+            problem = "no completion" if not found else str(found[0])
             raise EndpointError(FailureKind.BROKEN, endpoint=self._endpoint, answer=problem)
-        choices = [_choice(choice, node) for choice, node in zip(answer.choices, nodes, strict=True)]
-        prompt = tuple(nodes[0].tokens[: _prompt_length(nodes[0])])
-        seconds = time.monotonic() - started
-        return ChatAnswer(tuple(choices), Usage(cost=None), latency_s=seconds, attempts=1, prompt_token_ids=prompt)
+        return tuple(nodes[0].tokens[: _prompt_length(nodes[0])]), choices
 
     def _failure(self, error: BaseException) -> EndpointError:
         """Convert a failure of Atropos' client."""
         status = error.status if isinstance(error, aiohttp.ClientResponseError) else None
         kind = kind_of_exception(error) if status is None else kind_of_status(status)
-        problem = self._replica.redact(f"none ({error or type(error).__name__})")
+        problem = f"none ({error or type(error).__name__})"
+        for replica in self._replicas:
+            problem = replica.redact(problem)
         return EndpointError(kind, endpoint=self._endpoint, status=status, answer=problem)
 
     def _rollout(self, choice: Choice, prompt: tuple[int, ...]) -> Rollout:

@@ -49,7 +49,7 @@ class PolicySettings(BaseModel):
     )
     api_key_env: str = operational(
         "OPENAI_API_KEY",
-        "Read the policy's API key from this environment variable, unless the host is this machine.",
+        "Read the policy's API key from this environment variable. Only a public host needs one.",
         common=True,
     )
     replicas: list[ReplicaSettings] = operational(

@@ -48,8 +48,8 @@ class AtroposEnv(BaseEnv):  # type: ignore[misc]  # atroposlib has no types
         self.config.wandb_name = config.wandb_name or env.name
         self._env = env
         self._metrics = TrainingMetrics(config={"thinking_mode": float(config.thinking_mode)})
-        source = open_source(settings, env.clients.session, Retokenizer(settings.tokenizer))
-        self._pipeline = GroupPipeline(env, source, self._metrics, tries_for_each_row=3)
+        source = open_source(settings, env.clients, Retokenizer(settings.tokenizer))
+        self._pipeline = GroupPipeline(env, source, self._metrics)
         self._sampler: EpochSampler[Any] = EpochSampler(env.tasks("train"), config.seed)
         self._evaluation: Evaluation[Any, Any] | None = None
         self._evaluated: dict[str, float | int] = {}
@@ -62,16 +62,14 @@ class AtroposEnv(BaseEnv):  # type: ignore[misc]  # atroposlib has no types
         return self._sampler.next()
 
     async def collect_trajectories(self, item: Any) -> tuple[dict[str, JSON] | None, list[Any]]:
-        """Return the group of a row, or `None` if it is dropped; and the row, if it can be retried."""
+        """Return the group of a row, or `None` if it is dropped; there is nothing to try again."""
         groups: list[dict[str, JSON]] = []
 
         async def collect(group: ScoredGroup) -> None:
             groups.append(dict(group.data))
 
         self._pipeline.max_token_len = self.max_token_len
-        outcome = await self._pipeline.run(item, collect)
-        if outcome == "retry":
-            return None, [item]
+        await self._pipeline.run(item, collect)
         self._sampler.ack(item)
         return (groups[0] if groups else None), []
 

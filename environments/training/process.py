@@ -73,7 +73,7 @@ class ProcessRun:
         config, settings = env.config, env.settings
         if config.total_steps < 1:
             raise SettingsError(f"--env.total_steps: process needs the number of groups, got {config.total_steps}")
-        source = open_source(settings, env.clients.session, Retokenizer(settings.tokenizer))
+        source = open_source(settings, env.clients, Retokenizer(settings.tokenizer))
         self._wanted = config.total_steps
         self._workers = worker_slots(settings)
         self._metrics = TrainingMetrics(config={"thinking_mode": float(config.thinking_mode)})

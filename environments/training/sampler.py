@@ -29,7 +29,7 @@ class EpochSampler(Generic[TaskT]):
         self._under_way: dict[str, int] = {}
 
     def next(self) -> TaskT:
-        """Return the next row: first the unfinished rows of a checkpoint and those that were requeued."""
+        """Return the next row: first the unfinished rows of a checkpoint."""
         task = self._again.pop(0) if self._again else self._advance()
         self._under_way[task.uid] = self._under_way.get(task.uid, 0) + 1
         return task
@@ -50,11 +50,6 @@ class EpochSampler(Generic[TaskT]):
             self._under_way[task.uid] = left
         else:
             self._under_way.pop(task.uid, None)
-
-    def requeue(self, task: TaskT) -> None:
-        """Hand a row out again."""
-        self.ack(task)
-        self._again.append(task)
 
     def state_dict(self) -> dict[str, JSON]:
         """Return the position in the order, and the rows before it that are not finished."""

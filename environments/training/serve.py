@@ -36,7 +36,6 @@ logger = logging.getLogger(__name__)
 
 _GOODBYE_S = 5.0
 _AFTER_FAILURE_S = 1.0
-_TRIES_FOR_EACH_ROW = 3
 _LONGEST_WITHOUT_LOG_S = 60.0
 
 Evaluate = Callable[[int], Awaitable[Metrics]]
@@ -66,8 +65,8 @@ class ServeRun:
         retokenizer = Retokenizer(env.settings.tokenizer)
         if config.use_wandb:
             _ = retokenizer.tokenizer  # report an error in its name before the first call
-        self._source = open_source(env.settings, env.clients.session, retokenizer)
-        self._pipeline = GroupPipeline(env, self._source, self.metrics, tries_for_each_row=_TRIES_FOR_EACH_ROW)
+        self._source = open_source(env.settings, env.clients, retokenizer)
+        self._pipeline = GroupPipeline(env, self._source, self.metrics)
         self._sampler: EpochSampler[Any] = EpochSampler(env.tasks("train"), config.seed)
         headlines = dict.fromkeys((env.training_headline or env.headline[0], env.headline[0]))
         self._log = TrainingLog(config, retokenizer, headlines=tuple(headlines))
@@ -189,12 +188,12 @@ class ServeRun:
         await self._disk.ready()
         self._pipeline.max_token_len = self.connection.trainer.max_token_len
         outcome = await self._pipeline.run(task, self._hand_over)
-        if outcome == "retry":
-            self._sampler.requeue(task)
-        else:
-            self._sampler.ack(task)
-        if outcome in ("retry", "failed"):
+        self._sampler.ack(task)
+        if outcome == "failed":
             await asyncio.sleep(_AFTER_FAILURE_S)  # keep the slot: the endpoint would refuse the next group, too
+            # A group begun while an endpoint is away would be paid for and dropped.
+            while self.env.clients.waiting is not None:  # noqa: ASYNC110  # the state of several clients, seen from outside
+                await asyncio.sleep(_AFTER_FAILURE_S)
 
     async def _hand_over(self, group: ScoredGroup) -> str | None:
         """Take a group from the pipeline: to the table of rollouts, the file of groups, and the API."""

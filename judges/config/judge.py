@@ -16,7 +16,7 @@ from judges.config.text import TextOrFile, prompt_digest
 from judges.llm.errors import SettingsError
 from judges.llm.replicas import Endpoint
 from judges.llm.types import ChatSettings
-from judges.llm.urls import check_urls, is_loopback, same_host, split_urls
+from judges.llm.urls import check_urls, is_public, same_host, split_urls
 from judges.llm.usage import Prices
 
 logger = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False):
     )
     judge_api_key_env: str = operational(
         "ANTHROPIC_API_KEY",
-        "Read the judge's API key from this environment variable, unless the host is this machine.",
+        "Read the judge's API key from this environment variable. Only a public host needs one.",
         common=True,
     )
     judge_temperature: float = setting(
@@ -189,7 +189,7 @@ class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False):
 def api_key(
     urls: str, *, given: SecretStr | None, variable: str, variable_is_meant: bool, setting: str
 ) -> SecretStr | None:
-    """The API key for an endpoint; `None` if the host is this machine and no key is set.
+    """The API key for an endpoint; `None` if no key is set and no host is public (`judges.llm.urls.is_public`).
 
     A key from an environment variable is sent only to the host it belongs to: the setting's default host, or any host
     if the user named the variable.
@@ -202,19 +202,24 @@ def api_key(
         setting: the setting that names the variable, for the message.
 
     Raises:
-        SettingsError: the host is not loopback and there is no key; or a key cannot be sent in a header.
+        SettingsError: a host is public and there is no key; or a key cannot be sent in a header.
     """
     if given is not None and given.get_secret_value():
         return SecretStr(_sendable(given.get_secret_value(), f"{setting.removesuffix('_env')}: the key"))
     key = os.environ.get(variable) if variable_is_meant else None
     if key:
         return SecretStr(_sendable(key, f"{setting}: the key in the environment variable {variable}"))
-    if all(is_loopback(url) for url in split_urls(urls)):
+    hosts = ", ".join(sorted({urlsplit(url).hostname or "" for url in split_urls(urls) if is_public(url)}))
+    if not hosts:
         return None
-    hosts = ", ".join(sorted({urlsplit(url).hostname or "" for url in split_urls(urls)}))
+    otherwise = f"if it takes none, set {setting.removesuffix('_env')}=none"
     if not variable_is_meant:
-        raise SettingsError(f"{setting}: {hosts} needs an API key; name the environment variable that holds it")
-    raise SettingsError(f"{setting}: {hosts} needs an API key, and the environment variable {variable} is not set")
+        raise SettingsError(
+            f"{setting}: {hosts} needs an API key; name the environment variable that holds it, or, {otherwise}"
+        )
+    raise SettingsError(
+        f"{setting}: {hosts} needs an API key, and the environment variable {variable} is not set; {otherwise}"
+    )
 
 
 def _sendable(key: str, what: str) -> str:

@@ -190,7 +190,7 @@ def kind_of_exception(error: BaseException) -> FailureKind:
 
 def is_usable(choice: Choice) -> bool:
     """Whether a choice that was kept from an earlier answer may be used, as if an endpoint had just sent it."""
-    return not isinstance(_checked(choice, tool_calls=False), str)
+    return not isinstance(checked(choice), str)
 
 
 def _in_order(sent: Sequence[JSON]) -> Sequence[JSON]:
@@ -216,7 +216,7 @@ def _reported(error: JSON, status: int) -> Failed:
     number = int(code) if isinstance(code, str) and code.isascii() and code.isdigit() and len(code) == 3 else code
     is_status = isinstance(number, int) and not isinstance(number, bool) and 400 <= number < 600
     kind = kind_of_status(number) if is_status and isinstance(number, int) else FailureKind.BROKEN
-    said = message if isinstance(message, str) and message else wire.excerpt(wire.dumps(error))
+    said = message if isinstance(message, str) and message else wire.shorten(str(error))
     return Failed(kind, f"it reports an error: {said}", status)
 
 
@@ -237,16 +237,16 @@ def _choice(raw: JSON, status: int, habits: Habits) -> Choice | Failed:
     else:
         habits.say_once("none", "gives no finish_reason: its answers are taken to be whole")
     message = raw.get("message")
-    checked = _checked(read, tool_calls=isinstance(message, Mapping) and bool(message.get("tool_calls")))
-    if isinstance(checked, str):
-        return Failed(FailureKind.BROKEN, checked, status)
-    if checked.finish_reason != "stop" and checked.state == "whole" and _reason(checked) not in _STOPPED:
-        said = f"gives the finish_reason {checked.finish_reason!r}: such answers are taken to be whole"
+    usable = checked(read, tool_calls=isinstance(message, Mapping) and bool(message.get("tool_calls")))
+    if isinstance(usable, str):
+        return Failed(FailureKind.BROKEN, usable, status)
+    if usable.finish_reason != "stop" and usable.state == "whole" and _reason(usable) not in _STOPPED:
+        said = f"gives the finish_reason {usable.finish_reason!r}: such answers are taken to be whole"
         habits.say_once("unknown", said)
-    return checked
+    return usable
 
 
-def _checked(choice: Choice, *, tool_calls: bool) -> Choice | str:
+def checked(choice: Choice, *, tool_calls: bool = False) -> Choice | str:
     """The choice with its finish reason in the words of `Choice.state`, or why it may not be used."""
     reason = _reason(choice)
     if max(len(choice.text), len(choice.reasoning or ""), len(choice.refusal or "")) > LONGEST_TEXT:

@@ -13,6 +13,7 @@ from pydantic import SecretStr
 from judges.llm.outcome import Habits
 from judges.llm.urls import is_loopback, without_credentials
 
+_PATH = "/chat/completions"
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 30.0
 
@@ -33,8 +34,9 @@ class Endpoint:
 
     @property
     def url(self) -> str:
-        """The chat completions URL."""
-        return f"{self.base_url.rstrip('/')}/chat/completions"
+        """The chat completions URL; a base URL may be that already."""
+        base = self.base_url.rstrip("/")
+        return base if base.endswith(_PATH) else base + _PATH
 
     @property
     def shown(self) -> str:

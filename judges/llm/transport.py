@@ -24,6 +24,7 @@ from judges.llm.replicas import Replica, ReplicaSet
 from judges.llm.retry import RetryPolicy
 from judges.llm.tokens import count_tokens
 from judges.llm.types import ChatAnswer, ChatSettings
+from judges.llm.urls import with_version
 from judges.llm.usage import Meter, Usage
 from judges.llm.wire import JSON, Message
 
@@ -246,6 +247,8 @@ async def _body(response: aiohttp.ClientResponse) -> bytes:
 def _error(replica: Replica, failed: Failed) -> EndpointError:
     """A failed attempt as an error, without the endpoint's key and passwords."""
     answer = wire.shorten(replica.redact(failed.answer))
+    if failed.status in (404, 405) and (meant := with_version(replica.endpoint.base_url)) is not None:
+        answer += f" (did you mean {meant}?)"
     return EndpointError(
         failed.kind,
         endpoint=replica.endpoint.shown,

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import re
-from urllib.parse import urlsplit
+from ipaddress import ip_address
+from urllib.parse import urlsplit, urlunsplit
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+_PRIVATE_SUFFIXES = (
+    *(".local", ".internal", ".intranet", ".private", ".lan", ".corp", ".home", ".home.arpa", ".localdomain"),
+    *(".localhost", ".cluster", ".svc", ".consul"),
+)
+_VERSION = re.compile(r"/v\d")
 _CREDENTIALS = re.compile(r"(?<=://)[^/\s]*@")
 
 
@@ -41,6 +47,28 @@ def _is_url(url: str) -> bool:
         return parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 0) >= 0
     except ValueError:  # a port that is no number or out of range
         return False
+
+
+def is_public(url: str) -> bool:
+    """Whether a URL's host may be anywhere on the internet, so that an endpoint there is sure to want a key.
+
+    Not public are addresses that are not global (this machine, private networks, carrier-grade NAT), names without a
+    dot, and names under a suffix that only private networks use. Nothing is looked up: a name under a public suffix is
+    public, whatever it resolves to.
+    """
+    host = (urlsplit(url).hostname or "").rstrip(".").lower()
+    try:
+        return ip_address(host.partition("%")[0]).is_global
+    except ValueError:
+        return "." in host and not host.endswith(_PRIVATE_SUFFIXES)
+
+
+def with_version(base_url: str) -> str | None:
+    """The base URL with `/v1`, where its path names no version of the API; `None` where it does."""
+    parts = urlsplit(base_url)
+    if _VERSION.search(parts.path):
+        return None
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], f"{parts.path.rstrip('/')}/v1", "", ""))
 
 
 def is_loopback(url: str) -> bool:

@@ -104,7 +104,7 @@ async def test_a_judge_that_is_down_for_a_while(arena: Arena) -> None:
 
 
 async def test_a_policy_that_fails_for_a_while_costs_no_row(arena: Arena) -> None:
-    """A row whose policy failed is asked again, before the rows that come after it."""
+    """The request for a row is sent again."""
     failed = set()
 
     def policy(request: Json, number: int) -> Reply:
@@ -113,7 +113,7 @@ async def test_a_policy_that_fails_for_a_while_costs_no_row(arena: Arena) -> Non
             return DOWN
         return sampling()(request, number)
 
-    flags = "--env.max_batches_offpolicy=1", "--env.include_messages=True", "--env.max_retries=0"
+    flags = "--env.max_batches_offpolicy=1", "--env.include_messages=True", "--env.retry_delay=0.01"
     async with training(32) as trainer, serve(arena, trainer.url, *flags, policy=policy) as served:
         (batch,) = await trainer.take()
         assert served.counted("policy_failed") == 0
@@ -128,7 +128,8 @@ async def test_a_row_that_never_succeeds_is_given_up(arena: Arena, reply: Reply,
     def policy(request: Json, number: int) -> Reply:
         return reply if uid_of(request) == "row-3" else sampling()(request, number)
 
-    flags = "--env.max_batches_offpolicy=1", "--env.max_retries=0", "--env.token_source=chat"
+    retries = "--env.max_retries=2", "--env.retry_delay=0.01"
+    flags = "--env.max_batches_offpolicy=1", *retries, "--env.token_source=chat"
     async with training(28) as trainer, serve(arena, trainer.url, *flags, policy=policy) as served:
         (batch,) = await trainer.take()
         asked = [uid_of(body) for body in served.policy.bodies].count("row-3")

@@ -7,7 +7,7 @@ import pytest
 from tests.arena import Arena
 from tests.scripted import Recorded, Reply
 from tests.serving import serve
-from tests.trainer import ScriptedServer, training, until
+from tests.trainer import ScriptedServer, training
 
 FLAGS = "--openai.server_type=vllm", "--env.max_num_workers=1", "--env.max_batches_offpolicy=1"
 
@@ -19,17 +19,32 @@ def generated(count: int, number: int, logprob: float = -1.0) -> Reply:
     return Reply(body={"logprobs": entries, "finish_reasons": ["stop"] * count})
 
 
-async def test_fewer_completions_than_asked_for_are_no_group(arena: Arena) -> None:
-    """They are asked for again, or the group is given up; a group of one has no advantage."""
+async def test_completions_that_are_missing_are_asked_for_again(arena: Arena) -> None:
     flags = *FLAGS, "--env.ensure_scores_are_not_same=False"
     server = ScriptedServer(lambda request, number: generated(1, number))
     async with training(8) as trainer, serve(arena, trainer.url, *flags, policy=server) as served:
+        (batch,) = await trainer.take()
+        assert served.counted("policy_failed") == 0
+    assert [len(group["tokens"]) for group in batch] == [4, 4]
 
-        async def settled() -> bool:
-            return await trainer.poll() is not None or served.counted("policy_failed") > 0
 
-        await until(settled, "the group is sent or given up")
-    assert {len(group["tokens"]) for batch in trainer.batches for group in batch} <= {4}
+@pytest.mark.parametrize("fault", ["abort", "empty"])
+async def test_completions_that_broke_off_or_are_empty_are_asked_for_again(arena: Arena, fault: str) -> None:
+    """The first request gives two that may be used; the second the two that are missing."""
+
+    def script(request: Recorded, number: int) -> Reply:
+        reply = generated(4, number)
+        if number == 1:
+            reply.body["finish_reasons"][:2] = ["abort", "abort"] if fault == "abort" else ["stop", "stop"]
+            if fault == "empty":
+                reply.body["logprobs"][:2] = [[], []]
+        return reply
+
+    server = ScriptedServer(script)
+    async with training(4) as trainer, serve(arena, trainer.url, *FLAGS, policy=server) as served:
+        (batch,) = await trainer.take()
+        assert served.counted("policy_failed") == 0
+    assert [len(group["tokens"]) for group in batch] == [4]
 
 
 async def test_logprobs_that_are_none_are_not_sent(arena: Arena) -> None:
@@ -44,7 +59,7 @@ async def test_logprobs_that_are_none_are_not_sent(arena: Arena) -> None:
 
 
 async def test_a_server_that_fails_for_a_while(arena: Arena, caplog: pytest.LogCaptureFixture) -> None:
-    """Its own retries give up, the row is retried, and the run goes on; the log says what the server said."""
+    """Its own retries give up, the request is retried, and the run goes on; the log says what the server said."""
 
     def script(request: Recorded, number: int) -> Reply:
         return Reply(status=500) if number <= 3 else generated(4, number)

@@ -157,15 +157,6 @@ async def test_what_a_policy_cost_that_failed_is_recorded() -> None:
     assert records.unsampled == [error.usage]
 
 
-async def test_row_is_retried_while_the_reason_may_pass_and_as_often_as_allowed() -> None:
-    async with opened(speaking, verb="serve") as (env, _):
-        records = Records()
-        pipeline = GroupPipeline(env, Fixed(error=DOWN), records, tries_for_each_row=3)
-        assert [await pipeline.run(WORD, taken) for _ in range(4)] == ["retry", "retry", "failed", "retry"]
-        refused = GroupPipeline(env, Fixed(error=REJECTED), records, tries_for_each_row=3)
-        assert await refused.run(WORD, taken) == "failed"
-
-
 @pytest.mark.parametrize("env_type", [WordsEnv, Failing])
 async def test_run_ends_when_an_endpoint_refuses_the_first_groups(env_type: type[WordsEnv]) -> None:
     async with opened(speaking, verb="serve", env_type=env_type) as (env, _):

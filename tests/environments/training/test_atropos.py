@@ -77,16 +77,16 @@ async def test_its_workers_send_groups_to_the_real_api(tmp_path: Path) -> None:
     assert env.backlog == []
 
 
-async def test_a_row_whose_policy_is_away_comes_back_from_its_backlog(tmp_path: Path) -> None:
+async def test_a_row_whose_policy_failed_is_none_and_is_not_asked_again(tmp_path: Path) -> None:
+    """The client has tried until the policy's deadline."""
+
     def script(request: Json, number: int) -> Reply:
         return Reply(status=500) if number == 1 else sampling(every_other_right)(request, number)
 
     async with driven(tmp_path, "--env.max_retries=0", policy=script) as (env, _):
         item = await env.get_next_item()
-        assert await env.collect_trajectories(item) == (None, [item])
-        assert env.sampler_state["unfinished"] == [item.uid]
-        group, backlog = await env.collect_trajectories(item)
-    assert (len(group["scores"]), backlog, env.sampler_state["unfinished"]) == (GROUP, [], [])
+        assert await env.collect_trajectories(item) == (None, [])
+        assert env.sampler_state["unfinished"] == []
 
 
 @pytest.mark.parametrize(("text", "is_of_use"), [(lambda *choice: "all wrong", False), (every_other_right, True)])

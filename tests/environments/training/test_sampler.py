@@ -49,15 +49,7 @@ def test_there_must_be_rows() -> None:
         EpochSampler([], 0)
 
 
-def test_what_is_given_back_comes_next() -> None:
-    order = EpochSampler(rows(5), 0)
-    first, second = order.next(), order.next()
-    order.requeue(second)
-    order.requeue(first)
-    assert [order.next(), order.next()] == [second, first]
-
-
-STEPS = st.lists(st.sampled_from(["take", "take", "done", "give_back"]), max_size=60)
+STEPS = st.lists(st.sampled_from(["take", "take", "done"]), max_size=60)
 
 
 class Book:
@@ -73,11 +65,8 @@ class Book:
             self.under_way.append(self.order.next())
         elif self.under_way:
             row = self.under_way.pop(number % len(self.under_way))
-            if what == "done":
-                self.finished[row.uid] += 1
-                self.order.ack(row)
-            else:
-                self.order.requeue(row)
+            self.finished[row.uid] += 1
+            self.order.ack(row)
 
     def finish(self) -> None:
         row = self.order.next()
