@@ -14,6 +14,7 @@ from typing import Any
 import aiohttp
 from atroposlib.envs.server_handling.server_baseline import APIServerConfig
 from atroposlib.envs.server_handling.server_manager import ServerManager
+from pydantic import ValidationError
 
 from environments.completions import Conversation, read_completion
 from environments.rollouts.retokenize import Retokenizer
@@ -82,8 +83,10 @@ class TokenServer:
             parameters["max_tokens"] = self._config.train_max_tokens
         call = OpenCall.begin("policy", 0, self._model, conversation, parameters)
         if call.choices < n:
-            asking = self._ask(conversation, n, parameters)
-            await call.ask(asking, has_verdict=lambda answer: all(map(_has_logprobs, answer.choices)))
+            await call.ask(
+                lambda part: self._ask(conversation, n, parameters),
+                has_verdict=lambda answer: all(map(_has_logprobs, answer.choices)),
+            )
         (answer,) = call.answers
         rollouts = [self._rollout(choice, answer.prompt_token_ids or ()) for choice in answer.choices]
         return rollouts, CallRun(answer.latency_s, answer.attempts, answer.cached, answer.usage)
@@ -149,6 +152,8 @@ class TokenServer:
         """Convert a failure of Atropos' client."""
         status = error.status if isinstance(error, aiohttp.ClientResponseError) else None
         kind = kind_of_exception(error) if status is None else kind_of_status(status)
+        if isinstance(error, ValidationError):  # an answer that Atropos cannot read, such as one that broke off
+            kind = FailureKind.BROKEN
         problem = f"none ({error or type(error).__name__})"
         for replica in self._replicas:
             problem = replica.redact(problem)

@@ -129,8 +129,10 @@ class ChatClient:
         call = OpenCall.begin(name, vote, self.settings.endpoints[0].model, messages, parameters)
         missing = n - call.choices
         if missing > 0 and n == 1:
-            asking = self._one(messages, parameters, vote, keep, fresh=fresh)
-            await call.ask(asking, has_verdict=lambda answer: keep is None or keep(answer.first))
+            await call.ask(
+                lambda part: self._one(messages, parameters, vote, keep, fresh=fresh),
+                has_verdict=lambda answer: keep is None or keep(answer.first),
+            )
         elif missing > 0:
             await self._many(call, messages, parameters, n)
         answer = _one_answer(call.answers, n)
@@ -202,10 +204,10 @@ class ChatClient:
     async def _many(self, call: OpenCall, messages: Sequence[Message], parameters: dict[str, JSON], n: int) -> None:
         """Ask for the `n` choices of a call: for all in one request, then for each that is missing or unusable."""
         if not call.choices and not self._n_is_ignored:
-            await call.ask(self._several(messages, parameters, n))
+            await call.ask(lambda part: self._several(messages, parameters, n))
         missing = n - call.choices
         if missing > 0:
-            await self._fan_out(call, messages, parameters, n, call.free_parts(missing))
+            await self._fan_out(call, messages, parameters, n, missing)
 
     async def _several(self, messages: Sequence[Message], parameters: dict[str, JSON], n: int) -> ChatAnswer:
         """Send one request for `n` choices; note if the endpoint takes that for one."""
@@ -238,20 +240,20 @@ class ChatClient:
         return Reply(dataclasses.replace(reply.answer, attempts=attempts), reply.received)
 
     async def _fan_out(
-        self, call: OpenCall, messages: Sequence[Message], parameters: Mapping[str, JSON], n: int, parts: Sequence[int]
+        self, call: OpenCall, messages: Sequence[Message], parameters: Mapping[str, JSON], n: int, missing: int
     ) -> None:
-        """Send a request for each of the parts at once; raise the first error of those that fail after their retries.
+        """Send a request for each missing choice at once; raise the first error of those that fail after their retries.
 
         Each has a seed of its own: the same request with the same seed is the same completion. The first `n` seeds are
         taken by a request for `n` choices, also those of choices that cannot be used.
         """
         first = n if call.answers else 0
 
-        async def ask(part: int) -> ChatAnswer:
+        async def send(part: int) -> ChatAnswer:
             return await self._alone(messages, _with_seed(parameters, first + part))
 
         # Wait for all, so that none is in flight after the call has failed.
-        for outcome in await asyncio.gather(*(call.ask(ask(part)) for part in parts), return_exceptions=True):
+        for outcome in await asyncio.gather(*(call.ask(send) for _ in range(missing)), return_exceptions=True):
             if isinstance(outcome, BaseException):
                 raise outcome
 

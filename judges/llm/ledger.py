@@ -134,26 +134,28 @@ class OpenCall:
         """The number of completions that are there."""
         return sum(len(answer.choices) for answer in self._parts.values())
 
-    def free_parts(self, count: int) -> list[int]:
-        """The numbers that the next `count` parts will have."""
-        return [number for number in range(len(self._taken) + count) if number not in self._taken][:count]
-
     async def ask(
-        self, asking: Awaitable[ChatAnswer], *, has_verdict: Callable[[ChatAnswer], bool] = lambda answer: True
+        self,
+        send: Callable[[int], Awaitable[ChatAnswer]],
+        *,
+        has_verdict: Callable[[ChatAnswer], bool] = lambda answer: True,
     ) -> ChatAnswer:
         """Wait for the next part, and record it.
 
         Args:
-            asking: sends the request.
+            send: sends the request for the part with a number.
             has_verdict: whether the part has what it was asked for; if its row fails, a resumed run asks again for one
                 that has not.
 
         Raises:
-            EndpointError: as raised by `asking`.
+            EndpointError: as raised by `send`.
         """
-        (part,) = self.free_parts(1)
+        part = next(number for number in range(len(self._taken) + 1) if number not in self._taken)
         self._taken.add(part)
-        answer = await (asking if self._record is None else self._recorded(self._record, part, asking, has_verdict))
+        if self._record is None:
+            answer = await send(part)
+        else:
+            answer = await self._recorded(self._record, part, send, has_verdict)
         self._parts[part] = answer
         return answer
 
@@ -161,7 +163,7 @@ class OpenCall:
         self,
         record: CallRecord,
         part: int,
-        asking: Awaitable[ChatAnswer],
+        send: Callable[[int], Awaitable[ChatAnswer]],
         has_verdict: Callable[[ChatAnswer], bool],
     ) -> ChatAnswer:
         try:
@@ -173,7 +175,7 @@ class OpenCall:
         request = _Request(record)
         token = _REQUEST.set(request)
         try:
-            answer = await asking
+            answer = await send(part)
         except EndpointError as error:
             if request.number is not None:
                 record.failed(request.number, error)

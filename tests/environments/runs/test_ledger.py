@@ -283,7 +283,7 @@ async def test_answers_are_read_back_as_they_were(tmp_path: Path) -> None:
         return odd
 
     with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
-        await OpenCall.begin("x", 0, "judge", ASK, {}).ask(asking())
+        await OpenCall.begin("x", 0, "judge", ASK, {}).ask(lambda part: asking())
     with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
         assert OpenCall.begin("x", 0, "judge", ASK, {}).answers == [odd]
     assert [call.answer for call in read_calls(tmp_path)] == [odd]
