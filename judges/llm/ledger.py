@@ -7,7 +7,7 @@ is noted as sent before it leaves. The ledger on disk is `environments.runs.ledg
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -166,12 +166,7 @@ class OpenCall:
         send: Callable[[int], Awaitable[ChatAnswer]],
         has_verdict: Callable[[ChatAnswer], bool],
     ) -> ChatAnswer:
-        try:
-            await record.ready()
-        except BaseException:  # re-raised; the request is never sent
-            if isinstance(asking, Coroutine):
-                asking.close()
-            raise
+        await record.ready()
         request = _Request(record)
         token = _REQUEST.set(request)
         try:

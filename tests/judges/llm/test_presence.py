@@ -8,11 +8,12 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from judges.llm import presence
+from judges.llm import limits, presence, transport
 from judges.llm.client import ChatClient
 from judges.llm.errors import EndpointError, FailureKind
 from judges.llm.presence import Presence
@@ -53,11 +54,18 @@ def _quick_probes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(presence, "_LONGEST_PAUSE_S", 0.02)
 
 
-async def test_all_calls_wait_for_an_endpoint_and_are_answered_when_it_is_there(connect: Connect, port: Port) -> None:
-    client = connect(port.base_url, max_retries=0, deadline_s=0.05, away_deadline_s=60.0, title="the judge")
+async def test_all_calls_wait_for_an_endpoint_and_their_deadline_counts_from_when_it_is_there(
+    connect: Connect, port: Port, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1000.0
+    for module in (presence, transport, limits):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now))
+    client = connect(port.base_url, max_retries=0, deadline_s=10.0, away_deadline_s=60.0, title="the judge")
     calls = [asyncio.create_task(client.chat(ASK)) for _ in range(20)]
-    await asyncio.sleep(0.2)  # longer than the deadline of a call, which counts from when the endpoint is there
-    assert client.waiting == f"the judge at {port.base_url} refuses connections, for 0 s"
+    while client.waiting is None:  # noqa: ASYNC110  # the state that is tested
+        await asyncio.sleep(0)
+    now += 50.0
+    assert client.waiting == f"the judge at {port.base_url} refuses connections, for 50 s"
     assert not any(call.done() for call in calls)
     async with port.open() as endpoint:
         answers = await asyncio.gather(*calls)
