@@ -9,6 +9,7 @@
 
 PYTHON ?= python3
 ARGS ?=
+TRAINER_ENVIRONMENTS ?= .trainers
 BIN := .venv/bin
 STAMP := .venv/.installed
 
@@ -30,8 +31,8 @@ soak: $(STAMP)
 
 # A trainer that cannot be installed here (another Python, no network) has its tests skipped, with the reason.
 test-integrations: $(STAMP)
-	tests/integrations/install.sh
-	$(BIN)/python -m pytest -rs tests/integrations $(ARGS)
+	TRAINER_ENVIRONMENTS=$(TRAINER_ENVIRONMENTS) tests/integrations/install.sh
+	TRAINER_ENVIRONMENTS=$(TRAINER_ENVIRONMENTS) $(BIN)/python -m pytest -rs tests/integrations $(ARGS)
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix --exit-zero .

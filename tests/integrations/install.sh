@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs each trainer's package into an environment of its own under .trainers (or $TRAINER_ENVIRONMENTS), unless it is there.
+# Installs each trainer's package into an environment of its own under $TRAINER_ENVIRONMENTS, unless it is there.
 # OpenRLHF and verl need a GPU's libraries; their clients do not, so that they are installed without what they depend on.
 set -uo pipefail
 cd "$(dirname "$0")/../.."

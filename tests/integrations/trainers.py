@@ -1,7 +1,7 @@
 """Environments with the trainers' own packages, and their programs run against this project's reward server.
 
-`make test-integrations` builds an environment for each trainer under `.trainers/NAME` (slime: a checkout). Another
-place is named in TRAINER_ENVIRONMENTS. A trainer that is absent has its tests skipped.
+`make test-integrations` builds an environment for each trainer under `.trainers/NAME` (slime: a checkout), and names
+that place in TRAINER_ENVIRONMENTS. Without the variable, or for a trainer that is absent, the tests are skipped.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pytest
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-PLACE = Path(os.environ.get("TRAINER_ENVIRONMENTS", ROOT / ".trainers"))
+PLACE = os.environ.get("TRAINER_ENVIRONMENTS")
 
 PATIENCE_S = 120.0
 
@@ -34,9 +34,11 @@ class Ended:
 
 def place_of(trainer: str) -> Path:
     """The directory of a trainer's environment or checkout; skips the test if there is none."""
-    place = PLACE / trainer
+    if PLACE is None:
+        pytest.skip("with the trainers' own packages: make test-integrations")
+    place = Path(PLACE).absolute() / trainer
     if not place.is_dir():
-        pytest.skip(f"{trainer} is not installed in {PLACE}: make test-integrations")
+        pytest.skip(f"{trainer} is not installed in {PLACE}")
     return place
 
 
