@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gzip
 import io
 import json
 import logging
@@ -79,6 +80,12 @@ class RunFiles:
         """The metrics that are known, without their prefix."""
         found = self.report["results"]["all"]
         return {name.removeprefix("eval/"): value for name, value in found.items() if value is not None}
+
+    def texts(self) -> list[str]:
+        """Everything that stands in the files, the compressed ones too."""
+        files = [path for path in self.path.iterdir() if path.is_file()]
+        raw = [gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes() for path in files]
+        return [data.decode() for data in raw]
 
     def without_run(self) -> list[bytes]:
         """The samples' lines, byte for byte, without what may differ between two runs."""

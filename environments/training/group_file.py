@@ -32,6 +32,18 @@ def run_directory_of(path: Path) -> Path:
     return path.with_suffix(".run")
 
 
+def make_folder(path: Path) -> None:
+    """Create the folder of a file of groups.
+
+    Raises:
+        SettingsError: it cannot be created.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SettingsError(f"--env.data_path_to_save_groups: {path}: {error.strerror}") from error
+
+
 class GroupFile:
     """Appends groups as they come, as whole lines; `finish` sorts them."""
 
@@ -51,8 +63,8 @@ class GroupFile:
         self._numbers: list[int | None] = []
         """The number of each line; `None` for a line of an earlier run, until it is written again."""
         self._kept: dict[bytes, list[int]] = defaultdict(list)
+        make_folder(self.path)
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
             self.path.open("ab" if resume else "xb").close()
         except OSError as error:
             raise SettingsError(f"--env.data_path_to_save_groups: {self.path}: {error.strerror}") from error

@@ -27,7 +27,7 @@ from environments.runs.disk import Disk
 from environments.runs.ledger import CallLedger
 from environments.runs.packing import pack
 from environments.settings import EnvSettings
-from environments.training.group_file import GroupFile, free_path, run_directory_of
+from environments.training.group_file import GroupFile, free_path, make_folder, run_directory_of
 from environments.training.metrics import TrainingMetrics
 from environments.training.page import write_page
 from environments.training.sampler import EpochSampler
@@ -87,6 +87,7 @@ class ProcessRun:
         self._disk = Disk(config.disk_full_deadline)
         self._keeps_calls = settings.keep_calls
         path = Path(config.data_path_to_save_groups)
+        make_folder(path)
         self._run, _ = RunDirectory.open(
             run_directory_of(path),
             config=settings.public(),

@@ -37,7 +37,7 @@ def test_help_of_a_verb_lists_the_most_used_of_its_settings_and_help_all_every_o
         assert flag in common.out and flag in everything.out
     assert "--env.judge_deadline" not in common.out and "--env.judge_deadline" in everything.out
     assert ("--env.group_size" in everything.out) == (verb != "evaluate")
-    assert ("--resume" in everything.out) == (verb == "evaluate")
+    assert ("--resume" in everything.out) == (verb != "serve")
     assert ("--limit" in everything.out) == (verb != "serve")
 
 

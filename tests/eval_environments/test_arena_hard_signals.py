@@ -71,7 +71,7 @@ def test_ctrl_c_prints_the_command_that_finishes_the_run(arena: Arena) -> None:
         assert second.code == 0, second.said
         assert {uid_of(request.json) for request in judging.requests[asked_before:]}.isdisjoint(finishing)
         assert all("you" in request.json["messages"][0]["content"] for request in policy.requests)
-    for said in (first.said, second.said, *(path.read_text() for path in files.path.iterdir())):
+    for said in (first.said, second.said, *files.texts()):
         assert KEY not in said
     undisturbed = arena.evaluate('--env.custom_system_prompt=It\'s `me` & "you"', run="undisturbed").files
     assert files.without_run() == undisturbed.without_run()

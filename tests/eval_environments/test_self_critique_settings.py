@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -40,11 +39,6 @@ def test_models_from_yaml(tmp_path: Path) -> None:
     assert "first" in ended.out
 
 
-def text_of(path: Path) -> str:
-    data = path.read_bytes()
-    return (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
-
-
 def test_keys_go_to_their_own_models_and_nowhere_else(tmp_path: Path) -> None:
     with bench(tmp_path, names=("ann", "bob", "cid")) as models:
         named = [
@@ -59,7 +53,7 @@ def test_keys_go_to_their_own_models_and_nowhere_else(tmp_path: Path) -> None:
         }
     assert ended.code == 0, ended.said
     assert sent == {"ann": {f"Bearer {KEY}"}, "bob": {f"Bearer {KEY}-bob"}, "cid": {None}}
-    written = [text_of(path) for path in ended.files.path.iterdir() if path.is_file()]
+    written = ended.files.texts()
     assert len(written) > 5
     assert not [text for text in written if KEY in text]
     assert KEY not in ended.said

@@ -147,7 +147,6 @@ def test_training_is_logged_by_step(run: Run) -> None:
             "train/tie_rate": 0.0,
             "train/position_agreement_rate": 1.0,
             "train/judge_error_rate": 0.0,
-            "train/judge_cost_usd": 0.0,
             "train/groups_without_signal_rate": 0.0,
             "train/reward_mean": -0.5,
             "config/thinking_mode": 0.0,
@@ -179,4 +178,5 @@ def test_evaluate_is_logged_too(tmp_path: Path) -> None:
     assert ended.code == 0, ended.said
     (row,) = history(tmp_path).values()
     logged = {name: value for name, value in row.items() if name.startswith("eval/")}
-    assert logged == RunFiles(tmp_path / "run").report["results"]["all"]
+    found = RunFiles(tmp_path / "run").report["results"]["all"]
+    assert logged == {name: value for name, value in found.items() if value is not None}  # a cost that is unknown
