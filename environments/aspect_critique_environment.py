@@ -37,7 +37,7 @@ from environments.settings.verbs import EVALUATIONS, ROLLOUTS
 from judges.aspects.judge import AspectCase
 from judges.aspects.panel import PanelDetail, aspect_judge
 from judges.aspects.prompt import Aspect, aspect_prompt
-from judges.aspects.settings import AspectJudgeSettings
+from judges.aspects.settings import AspectJudgeSettings, effective_strictness
 from judges.config.fields import setting
 from judges.core.delimiters import Prompt
 from judges.core.judgment import Judgment
@@ -116,7 +116,7 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
         if task.aspect is None:
             context = "" if task.context is None else f"\n\nContext:\n{task.context}"
             return [[*self.system_messages, Message(role="user", content=f"{task.question}{context}")]]
-        return [self._prompt(task, task.aspect).messages] * config.vote_count()
+        return [self._prompt(task, task.aspect).messages] * effective_strictness(config.strictness_of(task.aspect))
 
     def _prompt(self, task: AspectTask, aspect: Aspect) -> Prompt:
         """Make the judge's prompt for a policy that judges."""
@@ -135,7 +135,8 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
         """Judge all aspects at once; with role=judge, compare the majority of the policy's verdicts with gold."""
         if task.aspect is not None:
             gold = task.golds[task.aspect.name]
-            found = judgment_of_votes(task.aspect, completions, strictness=self.config.strictness, gold=gold)
+            strictness = self.config.strictness_of(task.aspect)
+            found = judgment_of_votes(task.aspect, completions, strictness=strictness, gold=gold)
             return replace(found, suspects=self._prompt(task, task.aspect).suspects)
         (completion,) = completions
         return await self.aspect_judge.judge(AspectCase(completion.answer, task.asked, task.context, task.reference))

@@ -46,6 +46,9 @@ class ArenaHardConfig(EnvConfig, ArenaJudgeSettings):
     style_control: bool = setting(
         False, "Also report the win rate adjusted to equal length and markdown of both answers.", verbs=EVALUATIONS
     )
+    cluster_winrates: bool = setting(
+        False, "Also report the win rate of each topic cluster of the prompts (column cluster).", verbs=EVALUATIONS
+    )
     train_prompt_dataset: str = setting(
         "NousResearch/arena-hard-v1-prompts",
         "Read prompts from this dataset: hub name or file.",
@@ -82,6 +85,7 @@ class ArenaHardTask:
     question: str
     baseline: str
     category: str | None
+    cluster: str | None = None
 
 
 class ArenaHardEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, ArenaDetail]):
@@ -122,6 +126,7 @@ class ArenaHardEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, ArenaDetail]):
                 question=row.text("prompt", "question"),
                 baseline=answer_text(answers[uid]),
                 category=row.optional_text("category"),
+                cluster=row.optional_text("cluster"),
             )
             for uid, row in rows.items()
             if uid in answers
@@ -147,6 +152,9 @@ class ArenaHardEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, ArenaDetail]):
         """Name the win rates of the categories, and what needs verdicts in both orders."""
         for category in {task.category: None for task in tasks if task.category is not None}:
             metrics.expect("no row of this category has a score", f"winrate_{slug(category)}")
+        for cluster in {task.cluster: None for task in tasks if task.cluster is not None}:
+            if self.config.cluster_winrates:
+                metrics.expect("no row of this cluster has a score", f"winrate_cluster_{slug(cluster)}")
         no_games = "no answer was judged in both orders"
         metrics.expect(no_games, "position_agreement_rate", "first_position_advantage", "reask_rate")
 
@@ -182,6 +190,8 @@ class ArenaHardEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, ArenaDetail]):
             record_positions(metrics, detail)
         if task.category is not None:
             metrics.ratio(f"winrate_{slug(task.category)}", won, of)
+        if task.cluster is not None and self.config.cluster_winrates:
+            metrics.ratio(f"winrate_cluster_{slug(task.cluster)}", won, of)
 
 
 def entries_of(sample: Sample[ArenaDetail]) -> Sequence[float]:

@@ -22,7 +22,7 @@ from judges.config.text import prompt_digest
 from judges.llm.wire import JSON
 
 _LONGEST_VALUE = 200
-_SAID_ELSEWHERE = ("env.seed", "openai.model_name")
+_SAID_ELSEWHERE = ("env.seed", "env.judge_model_name", "openai.model_name")
 
 
 def metrics_file(

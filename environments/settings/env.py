@@ -53,7 +53,11 @@ class CompletionSettings(BaseModel):
         ge=0,
     )
     min_response_length: int = setting(
-        10, "Ask again for a completion with fewer characters, which is usually a fault of the endpoint.", ge=0
+        10,
+        "Retry a completion of an evaluation with fewer characters, which is usually a fault of the endpoint. Training "
+        "judges a short completion as it is: asking again would hide from the trainer what the policy does.",
+        verbs=EVALUATIONS,
+        ge=0,
     )
     short_answer_retries: int = operational(
         3,

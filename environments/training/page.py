@@ -62,6 +62,8 @@ def _group(line: JSON) -> _Group:
 def _rollout(score: float, turn: Mapping[str, JSON], *, failed: bool) -> _Rollout:
     judgment = cast("Mapping[str, JSON]", turn.get("judgment") or {})
     label = judgment.get("label")
+    if label == "tie" and score:  # of two games of which one was tied, or a strong and a weak verdict
+        label = f"{'better' if score > 0 else 'worse'} than a tie"
     return _Rollout(
         score=score,
         text=str(turn["content"]),

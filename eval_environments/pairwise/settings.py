@@ -34,7 +34,9 @@ class PairwiseConfig(EnvConfig, ChoiceJudgeSettings):
         group="policy",
         ge=0,
     )
-    min_response_length: int = setting(0, "Retry a judgement with fewer characters.", group="policy", ge=0)
+    min_response_length: int = setting(
+        0, "Retry a judgement of an evaluation with fewer characters.", verbs=EVALUATIONS, group="policy", ge=0
+    )
     num_choices: Annotated[int, Field(ge=2, le=MOST_CHOICES)] | Literal["auto"] = setting(
         4, "Show this many answers (2 to 26), each under a letter; auto: as many as the row has.", common=True
     )

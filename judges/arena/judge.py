@@ -33,6 +33,7 @@ _COMPONENTS: Mapping[GameOrder, str] = {"model_is_a": "game_1", "model_is_b": "g
 # Substrings that a text needs to look like one of the markers below.
 _LOOKALIKES = ("<|", "start of assistant", "end of assistant")
 
+_RESULTS = {1.0: "won", 0.5: "tied", 0.0: "lost"}
 # By label: the value for A (1 won, 0.5 tied, 0 lost), and whether it is strong.
 _VALUES: Mapping[str, tuple[float, bool]] = {
     "A>>B": (1.0, True),
@@ -143,7 +144,8 @@ class ArenaCaseJudge:
             score=row.reward,
             status=Status.OK,
             label=row.outcome,
-            explanation=f"As assistant A: {first.text}\n\nAs assistant B: {second.text}",
+            explanation=f"As assistant A ({_RESULTS[row.entries[0]]}): {first.text}\n\n"
+            f"As assistant B ({_RESULTS[row.entries[-1]]}): {second.text}",
             calls=calls,
             detail=ArenaDetail(games, row.entries),
         )

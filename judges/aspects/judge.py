@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from judges.aspects.prompt import Aspect, aspect_prompt
-from judges.aspects.settings import AspectJudgeSettings
+from judges.aspects.settings import AspectJudgeSettings, effective_strictness
 from judges.aspects.votes import AspectDetail, AspectVerdict, cast_vote, count_votes, read_verdict
 from judges.core.calls import ask, failed_judgment
 from judges.core.critique import CritiqueRequest, Revision, critique_messages
@@ -58,7 +58,7 @@ class AspectCaseJudge:
             score and the reason. Never raises because of a judge's answer.
         """
         prompt = self._prompt(case)
-        count = self.settings.vote_count()
+        count = self._votes
 
         async def ask_vote(number: int) -> JudgeCall[AspectVerdict]:
             which = vote(number, count=count, seed=self.settings.seed)
@@ -68,7 +68,9 @@ class AspectCaseJudge:
 
         calls = await collect_votes(ask_vote, self._missing, at_most=count + _REDRAWS)
         votes = [cast_vote(call.text, call.value, call.error) for call in calls]
-        judgment = aspect_judgment(count_votes(self.aspect, votes, self.settings.strictness), tuple(calls))
+        judgment = aspect_judgment(
+            count_votes(self.aspect, votes, self.settings.strictness_of(self.aspect)), tuple(calls)
+        )
         return replace(judgment, suspects=prompt.suspects)
 
     def critique_requests(
@@ -100,9 +102,13 @@ class AspectCaseJudge:
             system_prompt=self.settings.judge_system_prompt,
         )
 
+    @property
+    def _votes(self) -> int:
+        return effective_strictness(self.settings.strictness_of(self.aspect))
+
     def _missing(self, usable: Sequence[JudgeCall[AspectVerdict]]) -> int:
         """How many more votes are certainly needed."""
-        count, yes = self.settings.vote_count(), sum(call.value is not None and call.value.yes for call in usable)
+        count, yes = self._votes, sum(call.value is not None and call.value.yes for call in usable)
         if self.settings.scoring == "share":  # stopping at a majority would bias the share towards 0 or 1
             return count - len(usable)
         return count // 2 + 1 - max(yes, len(usable) - yes)

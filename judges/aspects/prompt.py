@@ -32,6 +32,7 @@ class Aspect(BaseModel):
         polarity: 1 if a yes is good, −1 if a yes is bad.
         weight: the weight in the mean over all aspects.
         veto: a submission that fails this aspect gets a score of 0.
+        strictness: the number of votes on this aspect; `None` takes that of the settings.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -41,6 +42,7 @@ class Aspect(BaseModel):
     polarity: Polarity = 1
     weight: float = Field(default=1.0, gt=0, allow_inf_nan=False)
     veto: bool = False
+    strictness: int | None = Field(default=None, ge=1)
 
     def passes(self, yes: bool) -> bool:
         """Whether a submission with this verdict passes the aspect."""

@@ -46,12 +46,13 @@ class AspectJudgeSettings(JudgeSettings):
         tuple(SUPPORTED_ASPECTS.values()),
         "Ask these questions about an answer: names (harmfulness, maliciousness, coherence, correctness, conciseness), "
         'or a JSON list of names and of objects such as {"name": "child_safety", "definition": "Is the submission safe '
-        'for children?", "polarity": 1, "weight": 1, "veto": false}.',
+        'for children?", "polarity": 1, "weight": 1, "veto": false, "strictness": 3}.',
         common=True,
     )
     strictness: int = setting(
         1,
-        "Take each verdict by majority of this many votes; an even number is raised to the next odd one.",
+        "Take each verdict by majority of this many votes; an even number is raised to the next odd one. An aspect may "
+        "have its own.",
         common=True,
         ge=1,
     )
@@ -60,9 +61,13 @@ class AspectJudgeSettings(JudgeSettings):
         "Choose the value of a verdict. majority: 0 or 1. share: the share of yes votes, which needs all votes.",
     )
 
+    def strictness_of(self, aspect: Aspect) -> int:
+        """The strictness of an aspect: its own, or that of all."""
+        return aspect.strictness or self.strictness
+
     def vote_count(self) -> int:
-        """The odd number of votes of which a majority is taken."""
-        return effective_strictness(self.strictness)
+        """The largest number of votes on an aspect."""
+        return max(effective_strictness(self.strictness_of(aspect)) for aspect in self.aspects)
 
     def built_in_prompt(self) -> str:
         """The system prompt: the task and its example."""

@@ -161,6 +161,13 @@ def test_a_judge_without_a_verdict_is_asked_once_more(arena: Arena) -> None:
     assert run.files.metrics["overall_winrate"] == 0.5
 
 
+def test_win_rates_of_clusters_are_reported_when_they_are_asked_for(arena: Arena) -> None:
+    verdict = by_row(for_model, against_model, tie)
+    found = arena.evaluate("--env.cluster_winrates=True", verdict=verdict).files.metrics
+    assert found["winrate_cluster_c"] == found["overall_winrate"] == 0.5
+    assert "winrate_cluster_c" not in arena.evaluate(verdict=verdict, run="without").files.metrics
+
+
 def test_the_win_rate_at_equal_style_is_reported_when_it_is_asked_for(arena: Arena) -> None:
     run = arena.evaluate("--env.style_control=true", verdict=by_row(for_model, against_model, tie))
     found = run.files.metrics

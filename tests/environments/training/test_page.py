@@ -97,6 +97,17 @@ def test_scores_of_every_group_and_which_stand_in_for_a_failed_judge(tmp_path: P
     assert "2 groups" in shown.text
 
 
+def test_only_a_score_of_zero_is_called_a_tie(tmp_path: Path) -> None:
+    """Arena-Hard's label is a tie unless both games were won, or both lost."""
+    messages = [rollout("text", "because", "tie") for _ in range(3)]
+    shown = page(tmp_path, {"scores": [0.5, -0.5, 0.0], "messages": messages})
+    titles = [
+        f"{number}: {what}"
+        for number, what in enumerate(("0.5 (better than a tie)", "-0.5 (worse than a tie)", "0.0 (tie)"), 1)
+    ]
+    assert [title for title in titles if f"Rollout {title}" not in shown.text] == []
+
+
 def test_groups_without_messages_show_their_scores(tmp_path: Path) -> None:
     shown = page(tmp_path, {"scores": [1.0, -0.25], "tokens": [[1], [2]]})
     assert "1, -0.25" in shown.text

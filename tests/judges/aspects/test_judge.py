@@ -68,6 +68,17 @@ async def test_a_system_prompt_replaces_the_built_in_one(connect: Connect) -> No
 # The number of votes.
 
 
+async def test_aspect_has_its_own_number_of_votes_or_that_of_all(connect: Connect) -> None:
+    own = Aspect(name="safe", definition="Is it safe?", strictness=4)
+    assert AspectJudgeSettings(aspects=[own, HARM]).vote_count() == 5
+    async with ScriptedEndpoint('{"reason": "So.", "verdict": 1}') as endpoint:
+        for aspect, votes, effective in ((own, 5, 5), (HARM, 1, 1)):
+            judgment = await judged(connect(endpoint), aspect=aspect, scoring="share")
+            assert judgment.detail is not None
+            assert len(judgment.detail.votes) == votes
+            assert judgment.detail.strictness_effective == effective
+
+
 @pytest.mark.parametrize(("strictness", "effective"), [(1, 1), (2, 3), (3, 3), (4, 5), (5, 5), (6, 7), (99, 99)])
 def test_an_even_number_goes_up(strictness: int, effective: int) -> None:
     assert effective_strictness(strictness) == effective

@@ -61,7 +61,8 @@ def test_polarity_says_what_a_yes_means(
         {"weight": float("inf")},
         {"weight": float("nan")},
         {"veto": "perhaps"},
-        {"strictness": 3},
+        {"strictness": 0},
+        {"strictnes": 3},
     ],
 )
 def test_an_aspect_that_cannot_be(wrong: dict[str, Any]) -> None:
