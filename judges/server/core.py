@@ -114,6 +114,7 @@ class Core:
                 cache = JudgmentCache(mount.judge_cache)
                 self._stack.callback(cache.close)
             client = ChatClient(mount.chat_settings(identity=self._identity, section=""), cache=cache, session=session)
+            self._stack.push_async_callback(client.close)
             self._health[name] = JudgeHealth(client)
             return scorer_of(mount, client)
         except SettingsError as error:
@@ -136,7 +137,7 @@ class Core:
     @property
     def down(self) -> list[str]:
         """The names of the judges that do not answer."""
-        return [name for name, health in self._health.items() if health.trouble is not None]
+        return [name for name, health in self._health.items() if health.is_down]
 
     async def watch(self) -> None:
         """Log when a judge goes down and when it is back; never ends."""
@@ -174,7 +175,8 @@ class Core:
             _, late = await asyncio.wait(tasks, timeout=max(0.0, self._deadline_s - spent_s))
             for _ in late:
                 self._health[mount].late()
-        finished = iter([_result(task, item) for task, item in zip(tasks, judged, strict=True)])
+        waiting = self._health[mount].waiting
+        finished = iter([_result(task, item, waiting) for task, item in zip(tasks, judged, strict=True)])
         return [part.together([] if part.item is None else next(finished)) for part in parts]
 
     def _told(self, mount: str, item: Item, part: _Part) -> None:
@@ -247,7 +249,8 @@ def _part(scorer: Scorer, item: Item) -> _Part:
     return _Part(rest, known)
 
 
-def _result(task: asyncio.Task[list[ResponseScore]], item: Item) -> list[ResponseScore]:
+def _result(task: asyncio.Task[list[ResponseScore]], item: Item, waiting: str | None) -> list[ResponseScore]:
+    """The judgment's results, or failures that say what it waits for."""
     if task.done() and not task.cancelled():
         return task.result()
-    return [failure(_LATE)] * len(item.responses)
+    return [failure(_LATE if waiting is None else f"{_LATE}: {waiting}")] * len(item.responses)

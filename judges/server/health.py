@@ -1,7 +1,8 @@
 """Whether a judge answers at all: what `/readyz` says, and what the log says once when it changes.
 
-A judge is down after several judgments in a row whose calls failed or were late. It is up again after an answer, or,
-when nobody asks any more, as soon as its endpoint answers anything over HTTP.
+A judge is down while its client waits for it (which the client logs itself), and after several judgments in a row whose
+calls failed or were late. It is up again when the client has found it, after an answer, or, when nobody asks any more,
+as soon as its endpoint answers anything over HTTP.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ class JudgeHealth:
         self._failures = 0
         self._reason = ""
         self._latest = time.monotonic()
+        self._was_away = False
 
     def note(self, result: ResponseScore) -> None:
         """Take the result of a judgment into account."""
@@ -53,14 +55,29 @@ class JudgeHealth:
         self._reason = "no answer within the server's deadline"
 
     @property
+    def is_down(self) -> bool:
+        """Whether the judge is away, or has not answered several times in a row."""
+        return self._client.waiting is not None or self._failures >= FAILURES
+
+    @property
+    def waiting(self) -> str | None:
+        """What the client waits for, in one sentence."""
+        return self._client.waiting
+
+    @property
     def trouble(self) -> str | None:
-        """Why the judge is down; `None` if it is not."""
-        if self._failures >= FAILURES:
+        """Why the judge is down though it is there; `None` if it is not."""
+        if self._client.waiting is None and self._failures >= FAILURES:
             return f"{self._failures} judgments in a row without an answer; the last one: {self._reason}"
         return None
 
-    async def probe(self, session: aiohttp.ClientSession) -> None:
-        """If nobody has asked the judge for some time, find out whether its endpoint answers."""
+    async def look(self, session: aiohttp.ClientSession) -> None:
+        """Forget failures once the client has found the judge again, or if its endpoint answers when nobody asks it."""
+        if self._client.waiting is not None:
+            self._was_away = True
+            return
+        if self._was_away:
+            self._was_away, self._failures = False, 0
         if self._failures < FAILURES or time.monotonic() - self._latest < _QUIET_S:
             return
         self._latest = time.monotonic()
@@ -86,5 +103,5 @@ async def watch(judges: Mapping[str, JudgeHealth], session: aiohttp.ClientSessio
             elif trouble is None and name in down:
                 seconds = round(time.monotonic() - down.pop(name), 1)
                 logger.warning("the judge is back", extra={"fields": {"judge": name, "seconds": seconds}})
-            await health.probe(session)
+            await health.look(session)
         await asyncio.sleep(_POLL_S)

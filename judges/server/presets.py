@@ -34,11 +34,12 @@ class Preset:
     max_body_mb: float = 8.0
 
     def values(self) -> dict[str, object]:
-        """The settings; on SIGTERM, all requests in flight may end."""
+        """The settings; on SIGTERM all requests in flight may end, and no call waits for longer than its caller."""
         return {
             "deadline": self.deadline,
             "judge_deadline": self.judge_deadline,
             "judge_timeout": self.judge_timeout,
+            "endpoint_away_deadline": self.judge_deadline,
             "drain_timeout": self.deadline + 10.0,
             "on_failure": self.on_failure,
             "max_body_mb": self.max_body_mb,

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
+from aiohttp import web
 
 from judges.server import health
 from tests.judges.server.bodies import DOWN
 from tests.judges.server.running import running
-from tests.scripted import Json, Reply
-from tests.trainer import until
+from tests.scripted import Json, Reply, completion
+from tests.trainer import free_port, until
 
 ASK = {"prompt": "Q", "response": "A"}
 VERDICT = "[FEEDBACK] fine [SCORE] 5"
@@ -41,10 +44,42 @@ async def test_the_answer_comes_within_the_deadline_whatever_the_judge_does(judg
     assert "deadline" in answer.json["explanation"]
 
 
-async def test_the_answer_comes_within_the_deadline_if_nothing_listens() -> None:
-    async with running("--deadline=0.2", *GENEROUS, f"--judge_base_url={unused_url()}") as server:
-        answer = await asyncio.wait_for(server.post("/v1/score", ASK), 20)
-    assert (answer.status, answer.json["status"]) == (200, "judge_failed")
+@asynccontextmanager
+async def listening_at(port: int, text: str) -> AsyncIterator[None]:
+    """A judge at this port that always answers this text."""
+
+    async def answer(request: web.Request) -> web.Response:
+        return web.json_response(completion(text))
+
+    app = web.Application()
+    app.router.add_post("/v1/chat/completions", answer)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.01)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", port).start()
+    try:
+        yield
+    finally:
+        await runner.cleanup()
+
+
+async def test_a_judge_that_is_away_is_told_in_time_and_found_again(caplog: pytest.LogCaptureFixture) -> None:
+    port = free_port()
+    async with running("--deadline=0.2", *GENEROUS, f"--judge_base_url=http://127.0.0.1:{port}/v1") as server:
+        answers = [await asyncio.wait_for(server.post("/v1/score", ASK), 20) for _ in range(health.FAILURES + 1)]
+        down = await server.get("/readyz")
+        async with listening_at(port, VERDICT):
+
+            async def answered() -> bool:
+                return (await server.post("/v1/score", ASK)).json["score"] == 1.0
+
+            await until(answered, "the judge is found")
+            ready = await server.get("/readyz")
+    assert {(answer.status, answer.json["status"]) for answer in answers} == {(200, "judge_failed")}
+    assert "refuses connections" in answers[-1].json["explanation"]
+    assert (down.status, down.json["error"]["type"], ready.status) == (503, "judge_down", 200)
+    records = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert sum("refuses connections" in line for line in records) == 1
+    assert sum("accepts connections again" in line for line in records) == 1
 
 
 async def test_a_dead_judge_is_said_once_and_so_is_its_return(caplog: pytest.LogCaptureFixture) -> None:
