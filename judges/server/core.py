@@ -187,9 +187,7 @@ class Core:
 
     def _remember(self, mount: str, prompt: str, response: str, result: ResponseScore, seconds: float) -> None:
         self._on_result(mount, result)
-        self.recent.append(
-            RecentJudgment(time.time(), mount, prompt[:_SHOWN], response[:_SHOWN], result, round(seconds, 3))
-        )
+        self.recent.append(RecentJudgment(time.time(), mount, _cut(prompt), _cut(response), result, round(seconds, 3)))
 
     def _task(self, key: str, mount: str, item: Item) -> asyncio.Task[list[ResponseScore]]:
         if key not in self._in_flight:
@@ -247,6 +245,10 @@ def _part(scorer: Scorer, item: Item) -> _Part:
         alone = failure(f"{len(known) - len(filled)} of {len(known)} responses are empty; of the others: {error}")
         return _Part(None, tuple(alone if result is None else result for result in known))
     return _Part(rest, known)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({len(text)} characters, cut here)"
 
 
 def _result(task: asyncio.Task[list[ResponseScore]], item: Item, waiting: str | None) -> list[ResponseScore]:

@@ -280,3 +280,11 @@ async def test_hundreds_at_once() -> None:
         assert await many(server, 300) == [200] * 300
         assert server.service.core.pending == 0
     assert len(server.judge.requests) == 300
+
+
+async def test_a_long_text_among_the_last_judgments_is_cut_with_a_word() -> None:
+    async with running(judge=VERDICT) as server:
+        await server.post("/v1/score", {"prompt": "Q" * 4000, "response": "A" * 4001})
+        (recent,) = (await server.get("/v1/recent")).json["judgments"]
+    assert recent["prompt"] == "Q" * 4000
+    assert recent["response"] == "A" * 4000 + "… (4001 characters, cut here)"
