@@ -9,8 +9,6 @@ there is no response. Linear time on any text.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
-from itertools import accumulate
 
 from judges.llm.template_tokens import TEMPLATE_TOKEN
 
@@ -25,7 +23,7 @@ _BETWEEN = re.compile(rf"\s+|{TEMPLATE_TOKEN.pattern}")
 _HALF_A_CHARACTER = "�"
 _LEAST_REST = 16
 """The fewest characters by which the rest of a prompt that was cut is known; fewer may be the response's own."""
-_MOST_TRIED = 100
+_MOST_TRIED = 20
 
 
 def response_in(query: str, prompt: str) -> str | None:
@@ -38,15 +36,15 @@ def response_in(query: str, prompt: str) -> str | None:
     if prompt.strip() and query.startswith(prompt):
         return query[len(prompt) :]
     words, asked = _words(query), _words(prompt)
-    length = _asked_length("".join(words), "".join(asked).lstrip(_HALF_A_CHARACTER))
-    if length is not None:
-        return _after(query, length, ending=TEMPLATE_TOKEN.findall(prompt, _end_of_words(prompt)))
-    return _after_header(query, prompt)
+    length = _asked_length(words, asked.lstrip(_HALF_A_CHARACTER))
+    if length is None:
+        return _after_header(query, prompt)
+    return _after(query, length, ending=TEMPLATE_TOKEN.findall(prompt, _place_after(prompt, len(asked))))
 
 
-def _words(text: str) -> list[str]:
-    """The text without white space and special tokens, in pieces."""
-    return _BETWEEN.split(text)
+def _words(text: str) -> str:
+    """The text without white space and special tokens."""
+    return "".join(TEMPLATE_TOKEN.sub(" ", text).split())
 
 
 def _asked_length(query: str, prompt: str) -> int | None:
@@ -70,16 +68,6 @@ def _asked_length(query: str, prompt: str) -> int | None:
     return None
 
 
-def _end_of_words(text: str) -> int:
-    """Where the white space and special tokens at the end of a text begin."""
-    end_of_words = end = 0
-    for gap in _BETWEEN.finditer(text):
-        if gap.start() > end:
-            end_of_words = gap.start()
-        end = gap.end()
-    return end_of_words if end == len(text) else len(text)
-
-
 def _after(query: str, length: int, *, ending: list[str]) -> str:
     """What follows the first `length` characters of `query`, white space and special tokens not counted.
 
@@ -88,14 +76,7 @@ def _after(query: str, length: int, *, ending: list[str]) -> str:
         length: the number of characters.
         ending: the special tokens with which the prompt ends; others are the response's own.
     """
-    pieces, end = [], 0
-    for gap in _BETWEEN.finditer(query):
-        pieces.append((end, gap.start()))
-        end = gap.end()
-    pieces.append((end, len(query)))
-    reached = list(accumulate(stop - start for start, stop in pieces))
-    number = bisect_left(reached, length)
-    place = pieces[number][1] - (reached[number] - length)
+    place = _place_after(query, length)
     while (found := _BETWEEN.match(query, place)) is not None:
         if found[0] in ending:
             ending.remove(found[0])
@@ -103,6 +84,33 @@ def _after(query: str, length: int, *, ending: list[str]) -> str:
             break
         place = found.end()
     return query[place:]
+
+
+def _place_after(text: str, length: int) -> int:
+    """The place behind the first `length` characters, white space and special tokens not counted."""
+    start, left = 0, length
+    for token in TEMPLATE_TOKEN.finditer(text):
+        count = _count(text, start, token.start())
+        if count >= left:
+            return _place_within(text, start, token.start(), left)
+        start, left = token.end(), left - count
+    return _place_within(text, start, len(text), left)
+
+
+def _place_within(text: str, start: int, end: int, length: int) -> int:
+    """The place behind the first `length` characters of a part of the text without tokens, by halving the part."""
+    while length > 0 and end - start > 1:
+        middle = (start + end) // 2
+        count = _count(text, start, middle)
+        if count >= length:
+            end = middle
+        else:
+            start, length = middle, length - count
+    return end if length > 0 else start
+
+
+def _count(text: str, start: int, end: int) -> int:
+    return sum(map(len, text[start:end].split()))
 
 
 def _after_header(query: str, prompt: str) -> str | None:
