@@ -20,7 +20,7 @@ _ROLE = (
 )  # fmt: skip
 _SHARED = (
     "total_samples", "selected_rows", "judge_error_rate", "judge_failed_count", "unparsable_count",
-    "policy_error_rate", "policy_failed_count",
+    "policy_error_rate", "policy_failed_count", "judge_injection_suspects",
 )  # fmt: skip
 _ASPECTS = ("correctness", "conciseness")
 _AGREEMENT = ("accuracy", "precision", "recall", "f1", "kappa")

@@ -103,6 +103,14 @@ def test_what_the_judge_failed_at_is_an_error_and_no_observation() -> None:
     assert found["train/observed"] == 2, "an answer in the wrong format is an answer"
 
 
+def test_suspects_in_what_judges_were_shown_are_added_up_in_each_window() -> None:
+    judged = group([1.0, -1.0])
+    hostile = replace(judged, judgments=tuple(replace(each, suspects=2) for each in judged.judgments))
+    metrics = collected([judged, hostile])
+    assert metrics.flush(max_token_len=-1).values["train/judge_injection_suspects"] == 4
+    assert metrics.flush(max_token_len=-1).values["train/judge_injection_suspects"] == 0
+
+
 def test_costs_include_requests_that_brought_no_group_and_are_unknown_if_one_is() -> None:
     metrics = collected([group([1.0, -1.0], [10, 20], cost=1.0)])
     metrics.record_unsampled(Usage(10, 5, 0.25))
