@@ -127,7 +127,8 @@ class Evaluation(Generic[TaskT, DetailT]):
             await run.write_metrics(
                 metrics_file(env, self.runner, tasks, metrics, datasets=self.datasets, seconds=seconds, notices=notices)
             )
-            if settings.keep_calls or len(rows) == len(tasks):  # failed rows still need the answers that they have
+            # Rows that are not complete still need the answers that they have.
+            if settings.keep_calls or all(map(self.runner.is_complete, samples)):
                 await asyncio.to_thread(pack, path, keep=settings.keep_calls)
         finally:
             run.close()

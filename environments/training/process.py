@@ -32,7 +32,7 @@ from environments.training.metrics import TrainingMetrics
 from environments.training.page import write_page
 from environments.training.sampler import EpochSampler
 from environments.training.slots import worker_slots
-from judges.llm.errors import RunDirectoryError, SettingsError
+from judges.llm.errors import RunDirectoryError, SettingsError, UserError
 
 logger = logging.getLogger(__name__)
 
@@ -95,13 +95,17 @@ class ProcessRun:
             resume=settings.resume,
             disk=self._disk,
         )
-        self._file = GroupFile(path, self._disk, resume=settings.resume)
-        self._ledger = CallLedger(self._run, finished=(), keep_texts=settings.keep_calls)
-        if self._file.kept and not self._ledger.is_resumed:
+        try:
+            self._file = GroupFile(path, self._disk, resume=settings.resume)
+            self._ledger = CallLedger(self._run, finished=(), keep_texts=settings.keep_calls)
+            if self._file.kept and not self._ledger.is_resumed:
+                raise RunDirectoryError(
+                    f"{path} cannot be resumed: its groups are complete, and the answers were not kept "
+                    "(--keep_calls=False)"
+                )
+        except UserError:
             self._run.close()
-            raise RunDirectoryError(
-                f"{path} cannot be resumed: its groups are complete, and the answers were not kept (--keep_calls=False)"
-            )
+            raise
 
     async def run(self) -> ProcessResult:
         """Write `total_steps` groups, as many at once as there are workers.
@@ -117,6 +121,8 @@ class ProcessRun:
         try:
             await asyncio.gather(*workers)
             await self._file.finish()
+            if self._keeps_calls or self._written == self._wanted:  # groups that failed still need the answers
+                await asyncio.to_thread(pack, self._run.path, keep=self._keeps_calls)
         finally:
             for task in workers:
                 task.cancel()
@@ -124,8 +130,6 @@ class ProcessRun:
             self._file.close()
             self._ledger.close()
             self._run.close()
-        if self._keeps_calls or self._written == self._wanted:  # groups that failed still need the answers
-            await asyncio.to_thread(pack, self._run.path, keep=self._keeps_calls)
         page = await self._disk.retried(self._file.path, lambda: write_page(self._file.path))
         metrics = self._metrics.flush(max_token_len=-1)
         return ProcessResult(self._file.path, page, self._written, self._metrics.total_dropped, metrics)
