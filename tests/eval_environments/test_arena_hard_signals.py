@@ -18,8 +18,8 @@ KEY = "sk-very-secret-0123456789"
 
 
 def resume_command(ended: Ended) -> list[str]:
-    """The last line that a stopped command prints, as words."""
-    line = ended.err.rstrip().splitlines()[-1]
+    """The last command that a stopped command prints, as words; a hint about keys may follow it."""
+    *_, line = (line for line in ended.err.splitlines() if line.strip().startswith(sys.executable))
     words = shlex.split(line)
     assert words[0] == sys.executable
     return words[1:]
