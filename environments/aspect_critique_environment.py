@@ -103,7 +103,7 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
         if not usable:
             raise DataError(f"{source}: no row has a question that the policy could answer")
         if len(usable) < len(tasks):
-            logger.warning("%d of %d rows have no question for the policy", len(tasks) - len(usable), len(tasks))
+            self.warn_once(logger, f"{len(tasks) - len(usable)} of {len(tasks)} rows have no question for the policy")
         return usable
 
     def dataset_answer(self, task: AspectTask) -> str | None:

@@ -9,6 +9,7 @@ training.
 from __future__ import annotations
 
 import inspect
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
@@ -96,8 +97,15 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
         self.verb: Verb = verb
         self.policy_is_judge = self.config.policy_is_judge
         self.system_messages = system_messages(self.config)
+        self._warned: set[str] = set()
         if not self.policy_is_judge:
             self.open_judges()
+
+    def warn_once(self, logger: logging.Logger, message: str) -> None:
+        """Log a warning about rows; once, where the rows of training and of the evaluations beside it are the same."""
+        if message not in self._warned:
+            self._warned.add(message)
+            logger.warning("%s", message)
 
     @abstractmethod
     def tasks(self, split: Split) -> Sequence[TaskT]:

@@ -128,7 +128,7 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
             needed_by = "role=judge" if config.role == "judge" else "score_responses"
             raise DataError(f"{source}: {needed_by} needs rows with a response and a gold score, and there are none")
         if len(usable) < len(tasks):
-            logger.warning("%d of %d rows have no response or no gold score", len(tasks) - len(usable), len(tasks))
+            self.warn_once(logger, f"{len(tasks) - len(usable)} of {len(tasks)} rows have no response or no gold score")
         return usable
 
     def dataset_answer(self, task: RubricTask) -> str | None:

@@ -135,7 +135,8 @@ class ArenaHardEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, ArenaDetail]):
             raise DataError(f"{baselines}: no answer to any of the {len(rows)} prompts of {prompts}")
         if len(tasks) < len(rows):
             missing = next(uid for uid in rows if uid not in answers)
-            logger.warning("%d of %d prompts have no baseline, such as %r", len(rows) - len(tasks), len(rows), missing)
+            without = f"{len(rows) - len(tasks)} of {len(rows)} prompts have no baseline, such as {missing!r}"
+            self.warn_once(logger, without)
         self.prompts_without_baseline = len(rows) - len(tasks)
         return tasks
 

@@ -70,7 +70,7 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
         preferences = read_preferences(load_rows(source, split=split), all_rows=all_rows)
         if preferences.dropped:
             counts = ", ".join(f"{count} for {reason}" for reason, count in preferences.dropped.items())
-            logger.warning("%s: rows without a preference are left out: %s", source, counts)
+            self.warn_once(logger, f"{source}: rows without a preference are left out: {counts}")
         return preferences.rows
 
     def _of_categories(self, rows: list[Preference]) -> list[Preference]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from typing import Any, Generic
 
@@ -97,3 +98,14 @@ def _make(base: Any, attributes: dict[str, Any]) -> type[Any]:
     import types
 
     return types.new_class("Mine", (base,), exec_body=lambda namespace: namespace.update(attributes))
+
+
+async def test_warning_about_rows_of_training_and_evaluation_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    logger = logging.getLogger("environments.words")
+    async with opened(speaking) as (env, _):
+        for message in ("3 rows have no answer", "3 rows have no answer", "2 rows have no answer"):
+            env.warn_once(logger, message)
+    assert [record.getMessage() for record in caplog.records if record.name == logger.name] == [
+        "3 rows have no answer",
+        "2 rows have no answer",
+    ]
