@@ -2,7 +2,8 @@
 
 Guarantees: the same judge works in a script without an event loop, in a notebook that runs one, in async code, and from
 a trainer's event loop. HTTP sessions belong to this one loop and are closed on it when the process ends, so that
-aiohttp reports no unclosed session. A forked child starts a loop of its own: threads do not survive a fork.
+aiohttp reports no unclosed session. A child that was forked after the first use is told so: the thread does not survive
+a fork, and the child would wait for it for ever.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
+
+from judges.llm.errors import SettingsError
 
 ResultT = TypeVar("ResultT")
 
@@ -28,11 +31,20 @@ class BackgroundLoop:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closers: list[Callable[[], Coroutine[Any, Any, None]]] = []
-        os.register_at_fork(after_in_child=self._restart)
+        self._process = os.getpid()
 
     def submit(self, work: Coroutine[Any, Any, ResultT]) -> Future[ResultT]:
-        """Start `work`; the future gets its result or exception."""
-        return asyncio.run_coroutine_threadsafe(work, self._running())
+        """Start `work`; the future gets its result or exception.
+
+        Raises:
+            SettingsError: this process was forked from one that had used the loop.
+        """
+        try:
+            loop = self._running()
+        except SettingsError:
+            work.close()
+            raise
+        return asyncio.run_coroutine_threadsafe(work, loop)
 
     def run(self, work: Coroutine[Any, Any, ResultT]) -> ResultT:
         """Block the calling thread until `work` is done; Ctrl-C cancels it."""
@@ -57,18 +69,18 @@ class BackgroundLoop:
 
     def _running(self) -> asyncio.AbstractEventLoop:
         with self._lock:
+            if self._loop is not None and self._process != os.getpid():
+                raise SettingsError("judges were used before this process was forked: start it with the method spawn")
             if self._loop is None:
+                self._process = os.getpid()
                 self._loop = asyncio.new_event_loop()
                 threading.Thread(target=self._loop.run_forever, name="judgegym", daemon=True).start()
                 atexit.register(self._stop)
             return self._loop
 
-    def _restart(self) -> None:
-        self._lock, self._loop, self._closers = threading.Lock(), None, []
-
     def _stop(self) -> None:
         loop, closers = self._loop, list(self._closers)
-        if loop is None or not loop.is_running():
+        if self._process != os.getpid() or loop is None or not loop.is_running():
             return
         try:
             asyncio.run_coroutine_threadsafe(_close_all(closers), loop).result(_STOP_SECONDS)

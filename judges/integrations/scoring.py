@@ -159,7 +159,7 @@ class Scoring:
             if not self._is_proven and any(result.is_unauthorized for result in results):
                 raise SettingsError(f"the judge's endpoint refuses its requests: {refusal}")
             self._warn(refusal)
-        else:
+        elif any(result.score is not None for result in results):
             self._is_proven = True
         return results
 

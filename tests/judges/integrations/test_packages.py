@@ -55,6 +55,23 @@ reward = judge_reward(judge={{"judge": "rubric", "judge_base_url": {endpoint!r},
 print(asyncio.run(reward(["Q"], ["answer"])))
 """
 
+FORKED = """
+import os
+from judges.integrations.verl import compute_score_sync
+from judges.llm.errors import SettingsError
+def score():
+    return compute_score_sync("d", "answer", "", {{"question": "Q"}}, url={url!r})["score"]
+score()
+if os.fork() == 0:
+    try:
+        score()
+    except SettingsError as error:
+        os.write(1, str(error)[:11].encode())
+    os._exit(0)
+os.wait()
+print(score())
+"""
+
 
 @pytest.mark.parametrize(
     ("script", "printed"),
@@ -62,6 +79,7 @@ print(asyncio.run(reward(["Q"], ["answer"])))
         (TRL, "[0.75] [0.75]"),
         (VERL, "0.75 0.75"),
         (IN_PROCESS, "[0.75]"),
+        (FORKED, "judges were0.75"),
     ],
 )
 async def test_a_script_that_closes_nothing_ends_without_a_word(script: str, printed: str) -> None:
@@ -70,5 +88,5 @@ async def test_a_script_that_closes_nothing_ends_without_a_word(script: str, pri
         started = await asyncio.create_subprocess_exec(
             sys.executable, "-X", "dev", "-W", "error::ResourceWarning", "-c", code, stdout=-1, stderr=-1
         )
-        out, err = await started.communicate()
+        out, err = await asyncio.wait_for(started.communicate(), 60)
     assert (out.decode().strip(), err.decode()) == (printed, "")
