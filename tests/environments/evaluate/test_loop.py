@@ -10,8 +10,10 @@ import pytest
 from environments.evaluate.loop import finish_rows
 from environments.records import Sample
 from environments.runs.directory import RunDirectory
+from environments.runs.disk import Disk
 from environments.runs.failure_guard import NothingSucceeds
 from environments.runs.ledger import CallLedger
+from tests.environments.runs.full_disk import RefusingDisk
 from tests.environments.samples_of import sample
 
 
@@ -231,3 +233,21 @@ async def test_rows_of_one_uid_do_not_run_for_ever(run: RunDirectory) -> None:
     """Datasets are checked for it; an environment of somebody else's may not be."""
     samples, _ = await finish_all(run, at_once, [ROWS[0], ROWS[0]])
     assert [each.uid for each in samples] == [ROWS[0].uid] * 2
+
+
+async def test_no_row_begins_while_the_disk_is_full(tmp_path: Path) -> None:
+    refusing, begun = RefusingDisk(room=0), list[str]()
+    disk = Disk(retry_s=0.01, open_file=refusing.open)
+    run, _ = RunDirectory.open(tmp_path / "run", config={}, matters={}, resume=False, disk=disk)
+
+    async def finish(task: Row) -> Sample[Any]:
+        begun.append(task.uid)
+        return sample(task.uid)
+
+    finishing = asyncio.create_task(finish_all(run, finish, in_flight=2))
+    await asyncio.sleep(0.05)
+    assert len(begun) <= 2
+    refusing.room = 1 << 20
+    await asyncio.wait_for(finishing, 60)
+    assert (len(begun), len(on_disk(run))) == (30, 30)
+    run.close()

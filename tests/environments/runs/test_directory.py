@@ -1,3 +1,4 @@
+import asyncio
 import fcntl
 import json
 import os
@@ -11,7 +12,9 @@ import pytest
 import yaml
 
 from environments.runs.directory import EarlierLines, RunDirectory, new_path
+from environments.runs.disk import Disk
 from judges.llm.errors import RunDirectoryError
+from tests.environments.runs.full_disk import RefusingDisk
 
 MATTERS: dict[str, Any] = {"env.judge_temperature": 0.2, "env.judge_extra_body": {"a": [1, None]}, "limit": None}
 
@@ -211,3 +214,27 @@ async def test_metrics_can_be_dropped(tmp_path: Path) -> None:
     run.drop_metrics()
     run.close()
     assert not (tmp_path / "metrics.json").exists()
+
+
+async def test_run_is_not_finished_while_lines_wait_for_the_disk(tmp_path: Path) -> None:
+    """Lines of the ledger would be lost."""
+    refusing = RefusingDisk(room=0)
+    disk = Disk(retry_s=0.01, open_file=refusing.open)
+    run, _ = RunDirectory.open(tmp_path, config={}, matters={}, resume=False, disk=disk)
+    run.append("calls.jsonl", b"{}\n")
+    finishing = asyncio.create_task(run.rewrite(list, list))
+    await asyncio.sleep(0.05)
+    assert not finishing.done()
+    refusing.room = 1 << 20
+    await asyncio.wait_for(finishing, 60)
+    assert (run.path / "calls.jsonl").read_bytes() == b"{}\n"
+    run.close()
+
+
+@pytest.mark.parametrize("name", ["samples.jsonl", "config.yaml"])
+def test_directory_in_the_place_of_a_file_is_an_error(tmp_path: Path, name: str) -> None:
+    begin(tmp_path)[0].close()
+    (tmp_path / name).unlink(missing_ok=True)
+    (tmp_path / name).mkdir()
+    with pytest.raises(RunDirectoryError, match=re.escape(str(tmp_path / name))):
+        begin(tmp_path, resume=True)

@@ -239,6 +239,24 @@ async def test_registrations_whose_answers_are_lost_are_left(many: int) -> None:
         assert (joining.registration.env_id, api.connected) == (2 + many, [0, 1, 2 + many])
 
 
+async def test_shares_that_change_while_they_are_compared_are_compared_again() -> None:
+    """Another environment leaves in between."""
+
+    class Moving(Api):
+        def __call__(self, request: Recorded, number: int) -> Reply:
+            if request.path == "/status-env" and request.json["env_id"] == 1 and len(self.envs) == 3:
+                self.gone.add(0)
+            return super().__call__(request, number)
+
+    api = Moving()
+    api.envs = [2.0]
+    async with member(api) as (joining, _):
+        await joining.join()
+        joining.lost()
+        await joining.join()
+        assert (joining.registration.env_id, joining.epoch, api.connected) == (1, 0, [1])
+
+
 async def test_shares_too_small_to_be_told_apart_disconnect_nobody(caplog: pytest.LogCaptureFixture) -> None:
     """The API gives every share below 1 % as 1 %."""
 

@@ -196,3 +196,34 @@ async def test_nothing_is_posted_while_the_api_does_not_know_us() -> None:
         assert await asyncio.wait_for(delivering, 60) is None
         watching.cancel()
     assert len(api.queue) == 1
+
+
+async def test_group_of_a_queue_that_is_gone_is_posted_again_and_is_no_double() -> None:
+    """The API was restarted before anybody could ask it for the group."""
+    without_trainer = 0
+    is_known = True
+
+    def restart(api: Api, group: Any) -> Reply:
+        nonlocal without_trainer, is_known
+        kept(api, group)
+        api.queue, without_trainer, is_known = [], 3, False
+        return LOST
+
+    def script(request: Recorded, number: int) -> Reply:
+        nonlocal without_trainer, is_known
+        if request.path == "/info" and without_trainer:
+            without_trainer -= 1
+            return Reply(body={"batch_size": -1, "max_token_len": -1})
+        is_known |= request.path == "/register-env"
+        return api(request, number) if is_known or request.path != "/status-env" else Reply(status=500)
+
+    api = Api([kept, restart])
+    async with ScriptedServer(script) as server, aiohttp.ClientSession() as session:
+        joined = TrainerConnection(RolloutApi(server.url, session), EnvConfig(group_size=2), "env")
+        await joined.join()
+        watching = asyncio.create_task(joined.watch())
+        delivery = Delivery(joined)
+        for group in (GROUP, OTHER):
+            assert await asyncio.wait_for(delivery.deliver(group), 60) is None
+        watching.cancel()
+    assert ([group["tokens"] for group in api.queue], delivery.maybe_double) == ([OTHER["tokens"]], 0)
