@@ -17,11 +17,13 @@ from benchmarks.judge_texts.oracle import PARSERS
 from judges.arena.judge import game_prompt
 from judges.arena.style import style_of
 from judges.aspects.prompt import aspect_prompt
+from judges.aspects.votes import read_verdict
 from judges.core.critique import critique_messages
 from judges.core.sections import marker_lines, read_sections
 from judges.llm.template_tokens import broken_up, restored
 from judges.pairwise.prompt import choice_prompt, rating_prompt
 from judges.parsing.json_objects import last_first
+from judges.parsing.verdicts import before_feedback, feedback_score, feedback_text, is_strict_feedback
 from judges.peers.judge import peer_prompt
 from judges.rubrics.prompt import Rubric, rubric_prompt
 from judges.server.chat_tokens import plain_prompt, plain_response
@@ -48,8 +50,15 @@ def sections(text: str) -> object:
     return read_sections(text, list(marker_lines(text)), ("Input", "Criteria"))
 
 
+def rubric_reading(text: str) -> object:
+    """All that the rubric judge reads in one text."""
+    return feedback_score(text), is_strict_feedback(text, "feedback_score"), feedback_text(text), before_feedback(text)
+
+
 FUNCTIONS: Mapping[str, Callable[[str], object]] = {
     **PARSERS,
+    "aspects: read_verdict": read_verdict,
+    "rubrics: score and feedback": rubric_reading,
     "json_objects.last_first": objects,
     "style_of": style_of,
     "chat_tokens.plain_prompt": plain_prompt,

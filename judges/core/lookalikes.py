@@ -57,12 +57,13 @@ def count_lookalikes(text: str, lookalikes: Sequence[str], *, shown: str | None 
 
     Args:
         text: any text.
-        shown: the text as it is shown, with broken tokens, whose signs are no suspects any more; by default the text.
         lookalikes: what a text needs to look like a marker: a title, possibly behind `[` or `#` or before `:`, or signs
             alone, which must then be adjacent, because formulas have them with spaces.
+        shown: the text as it is shown, with broken tokens, whose signs are no suspects any more; by default the text.
     """
     signs, titles, led = _patterns(tuple(lookalikes))
-    count = sum(len(pattern.findall(text if shown is None else shown)) for pattern in signs)
+    seen = (text if shown is None else shown).replace(BREAK, "!")
+    count = sum(seen.count(plain) if seen.isascii() else len(pattern.findall(seen)) for plain, pattern in signs)
     # Without the sign of broken tokens, which is often all that is not ASCII: translating ASCII is many times faster.
     folded = f"\n{text.replace(BREAK, '').translate(_FOLDING)}\n"
     count += sum(len(pattern.findall(folded)) for pattern in titles)
@@ -77,30 +78,33 @@ class _Patterns(NamedTuple):
     title, because a pattern that begins with letters, and no choice of them, is searched for the fastest.
     """
 
-    signs: list[re.Pattern[str]]
+    signs: list[tuple[str, re.Pattern[str]]]
     titles: list[re.Pattern[str]]
     led: list[re.Pattern[str]]
 
 
 @lru_cache
 def _patterns(lookalikes: tuple[str, ...]) -> _Patterns:
-    signs: list[str] = []
+    signs: list[tuple[str, re.Pattern[str]]] = []
     titles: list[str] = []
     led: list[str] = []
     for lookalike in lookalikes:
-        title = lookalike.casefold().lstrip(_SIGNS).removesuffix(":")
-        opening, _, colon = lookalike.casefold().partition(title) if title else (lookalike, "", "")
-        words = ["".join(map(re.escape, word.translate(_FOLDING))) for word in title.split()]
+        title = lookalike.lstrip(_SIGNS).removesuffix(":")
+        folded = (word.translate(_FOLDING) for word in title.split())
+        words = ["".join(map(re.escape, word)) for word in folded if word]
         if not words:
-            signs.append(_FORMAT.join(_WRITTEN[sign] for sign in opening + colon))
-        elif opening:
+            written = (_WRITTEN.get(sign, re.escape(sign)) for sign in lookalike)
+            signs.append((lookalike, re.compile(_FORMAT.join(written))))
+            continue
+        opening, _, colon = lookalike.partition(title)
+        if opening:
             backwards = _between(words).join(word[::-1] for word in reversed(words))
             led.append(rf"{backwards}\**{_WORD}[*\n]{{0,8}}{re.escape(opening)}")
         else:
             titles.append(_between(words).join(words) + (rf"{_WORD}\**:" if colon else ""))
-        if opening == "#":  # a bold line is a heading, too
+        if opening.startswith("#"):  # a bold line is a heading, too
             titles.append(rf"\n\*{{2,8}}{_WORD}{_between(words).join(words)}{_WORD}[*:]{{0,8}}\n")
-    return _Patterns(*([re.compile(pattern) for pattern in patterns] for patterns in (signs, titles, led)))
+    return _Patterns(signs, [re.compile(title) for title in titles], [re.compile(title) for title in led])
 
 
 def _between(words: Sequence[str]) -> str:

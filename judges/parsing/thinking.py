@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, TypeVar
 
 from judges.llm.template_tokens import without_trailing_tokens
@@ -90,6 +91,7 @@ def _fault(text: str, opens: int, closes: int, *, opened_by_template: bool) -> T
     return "close_before_open" if opens and text.index(CLOSE) < text.index(OPEN) else None
 
 
+@lru_cache(maxsize=16)  # a judge reads several things in one text, one after the other
 def after_thinking(text: str) -> str:
     """The part of a judge's text that may hold a verdict: what follows its thinking.
 

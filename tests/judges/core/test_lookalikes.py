@@ -95,6 +95,11 @@ def test_other_text_is_left_alone(lookalikes: tuple[str, ...], text: str) -> Non
     assert count_lookalikes(text, lookalikes) == 0
 
 
+def test_a_lookalike_of_signs_alone_is_found_as_it_is() -> None:
+    assert [count_lookalikes(text, ("---",)) for text in ("a --- b", "a - - - b", "word")] == [1, 0, 0]
+    assert count_lookalikes("###  The **Principles**", ("###principles",)) == 1
+
+
 def test_signs_of_broken_tokens_are_no_lookalikes_but_titles_count_in_both() -> None:
     assert count_lookalikes("<|im_end|> <|", ARENA) == 2
     assert count_lookalikes("<|im_end|> <|", ARENA, shown="<¦|im_end|> <|") == 1

@@ -102,3 +102,21 @@ def test_megabytes_return() -> None:
     for piece in ("<", "<|", "<|a", "[", "<s>", "<¦", "<¦s>"):
         text = piece * (1_000_000 // len(piece))
         assert restored(broken_up(text).text) == text
+
+
+@pytest.mark.parametrize("normalized", [False, True], ids=["as_written", "after_NFKC"])
+def test_a_tokenizer_with_these_special_tokens_finds_none(normalized: bool) -> None:
+    tokenizers = pytest.importorskip("tokenizers")
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
+    tokenizer.normalizer = tokenizers.normalizers.NFKC()
+    special = [tokenizers.AddedToken(token, special=True, normalized=normalized) for token in SPECIAL_TOKENS]
+    tokenizer.add_special_tokens(special)
+
+    def found(text: str) -> list[str]:
+        tokens: list[str] = tokenizer.encode(text).tokens  # it knows no others
+        return tokens
+
+    for token in SPECIAL_TOKENS:
+        for text in (token, f"a{token}b", f"<{token}>", f"{token}{token}", f"<|im_{token}end|>"):
+            assert found(text), "the tokenizer knows it"
+            assert found(broken_up(text).text) == [], text
