@@ -17,8 +17,8 @@ import inspect
 import json
 import socket
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
@@ -126,15 +126,26 @@ class ScriptedEndpoint:
             self._arrival.clear()
             await self._arrival.wait()
 
+    @asynccontextmanager
+    async def away(self) -> AsyncIterator[None]:
+        """Refuse connections for as long as the context lasts; those that are open are closed."""
+        await self._runner.cleanup()
+        yield
+        await self._listen()
+
     async def __aenter__(self) -> ScriptedEndpoint:
+        await self._listen()
+        return self
+
+    async def _listen(self) -> None:
         app = web.Application(client_max_size=256 * 1024 * 1024)
         app.router.add_route("*", "/{path:.*}", self._serve)
         self._runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.01)
         await self._runner.setup()
         listener = socket.create_server(("127.0.0.1", self._port))
         await web.SockSite(self._runner, listener, backlog=1024).start()
-        self.base_url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
-        return self
+        self._port = listener.getsockname()[1]
+        self.base_url = f"http://127.0.0.1:{self._port}/v1"
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

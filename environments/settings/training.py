@@ -80,8 +80,8 @@ class RolloutSettings(BaseModel):
     )
     worker_timeout: float = operational(
         -1,
-        "Drop a group that takes longer than this many seconds; -1: never. Prefer the deadlines of policy and judge, "
-        "which lose one rollout and not the whole group.",
+        "Drop a group that takes longer than this many seconds, also those in which an endpoint is away; -1: never. "
+        "Prefer the deadlines of policy and judge, which lose one rollout and not the whole group.",
         verbs=ROLLOUTS,
     )
 

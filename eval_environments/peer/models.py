@@ -63,6 +63,8 @@ class Candidate:
             except EndpointError as error:
                 run = CallRun(attempts=error.attempts, usage=error.usage)
                 return PeerAnswer(self.name, None, f"the candidate at {error}"), run
+        if completion.refused:
+            return PeerAnswer(self.name, None, "the candidate refused to answer"), run
         if completion.thinking_fault is not None:
             return PeerAnswer(self.name, None, f"the thinking is malformed: {completion.thinking_fault}"), run
         if not completion.answer.strip():

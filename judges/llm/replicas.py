@@ -90,8 +90,9 @@ class Replica:
     def reached(self) -> None:
         """Report that a request had some outcome other than a refused connection."""
         self.has_answered = True
-        self.away_since = None
-        self.away_in_a_row = 0
+        if self.is_there:  # otherwise it was begun before the endpoint went away
+            self.away_since = None
+            self.away_in_a_row = 0
 
     def succeeded(self) -> None:
         """Report an answer."""

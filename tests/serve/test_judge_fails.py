@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from tests.arena import Arena, model_is_a, uid_of
-from tests.scripted import Json, Reply
+from tests.scripted import Json, Reply, Script
 from tests.serving import judging, sampling, serve, which
 from tests.trainer import Group, training
 
@@ -41,6 +43,16 @@ class FailingJudge:
         tries = list(zip(self.games[key, True], self.games[key, False], strict=True))
         assert len(tries) == (1 if all(tries[0]) else 2)
         return all(tries[-1])
+
+
+def after(event: asyncio.Event, script: Callable[[Json, int], Reply | str]) -> Script:
+    """A script that answers nothing until the event."""
+
+    async def wait(request: Json, number: int) -> Reply | str:
+        await event.wait()
+        return script(request, number)
+
+    return wait
 
 
 def completions(group: Group) -> list[Key]:
@@ -101,6 +113,49 @@ async def test_a_judge_that_is_down_for_a_while(arena: Arena) -> None:
         assert served.counted("judge_failed") == 0
     assert sorted(completions(group)[0][0] for group in batch) == [1, 2, 3, 4]
     assert all(group["scores"] == [1, -1, -1, -1] and group["overrides"] is None for group in batch)
+
+
+@pytest.mark.parametrize("side", ["judge", "policy"])
+async def test_endpoint_that_refuses_connections_for_a_while_costs_no_group(
+    arena: Arena, side: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its calls wait for it; the log says so at once."""
+    gone = asyncio.Event()
+    flags = "--env.max_batches_offpolicy=1", "--env.include_messages=True"
+    scripts: dict[str, Any] = {
+        "judge": judging(),
+        "policy": sampling(),
+        side: after(gone, judging() if side == "judge" else sampling()),
+    }
+    async with training(16) as trainer, serve(arena, trainer.url, *flags, **scripts) as served:
+        endpoint = served.judge if side == "judge" else served.policy
+        await endpoint.arrived(1)
+        async with endpoint.away():
+            gone.set()
+            while served.env.clients.waiting is None:  # noqa: ASYNC110  # the state that is tested
+                await asyncio.sleep(0.01)
+            assert served.env.clients.waiting.startswith(f"the {side} at {endpoint.base_url} refuses")
+        (batch,) = await trainer.take()
+        assert served.counted("judge_failed") == served.counted("policy_failed") == 0
+    assert len({group["messages"][0][0]["content"] for group in batch}) == 4
+    assert f"the {side} at {endpoint.base_url} refuses connections" in caplog.text
+
+
+async def test_group_that_failed_with_an_endpoint_that_is_away_is_the_last_until_it_is_back(arena: Arena) -> None:
+    """Past the deadline a group is dropped; no other is sampled for a judge that is not there."""
+    gone = asyncio.Event()
+    flags = "--env.max_batches_offpolicy=1", "--env.endpoint_away_deadline=0.1", "--env.max_num_workers=2"
+    async with training(16) as trainer, serve(arena, trainer.url, *flags, judge=after(gone, judging())) as served:
+        await served.judge.arrived(1)
+        async with served.judge.away():
+            gone.set()
+            while served.serving.metrics.total_dropped.get("judge_failed", 0) < 2:  # noqa: ASYNC110  # likewise
+                await asyncio.sleep(0.01)
+            sampled = len(served.policy.requests)
+            await asyncio.sleep(1.5)  # longer than the pause after a failed group
+            assert len(served.policy.requests) == sampled
+        (batch,) = await trainer.take()
+    assert len(batch) == 4
 
 
 async def test_a_policy_that_fails_for_a_while_costs_no_row(arena: Arena) -> None:

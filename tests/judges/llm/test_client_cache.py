@@ -1,16 +1,18 @@
 """The client with a judgment cache: no answer is paid for twice, and none is shared that must be independent."""
 
 import asyncio
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from judges.llm.cache import JudgmentCache
+from judges.llm.cache import CacheRow, JudgmentCache
 from judges.llm.errors import EndpointError
 from judges.llm.usage import Usage
-from judges.llm.wire import Choice, Token
+from judges.llm.wire import Token
 from tests.scripted import Reply, ScriptedEndpoint, completion, in_turn
 
 ASK = [{"role": "user", "content": "hi"}]
@@ -133,6 +135,47 @@ async def test_the_judge_says_what_is_worth_keeping(connect: Connect, cache: Jud
     ]
 
 
+async def test_what_is_not_worth_keeping_is_not_taken_from_the_cache_either(
+    connect: Connect, cache: JudgmentCache
+) -> None:
+    """The cache may hold it of an earlier version, or of a judge with another parser."""
+    async with ScriptedEndpoint(in_turn("no verdict", "[[A]]")) as endpoint:
+        client = connect(endpoint, cache=cache)
+        await client.chat(ASK)
+        answers = [await client.chat(ASK, keep=lambda choice: "[[" in choice.text) for _ in range(2)]
+        assert (await client.chat(ASK)).first.text == "[[A]]", "it has been replaced"
+    assert [(answer.first.text, answer.cached) for answer in answers] == [("[[A]]", False), ("[[A]]", True)]
+
+
+UNUSABLE = {
+    "empty": b'{"message":{"content":""},"finish_reason":"stop"}',
+    "reasoning": b'{"message":{"content":"","reasoning":"since"},"finish_reason":"stop"}',
+    "error": b'{"message":{"content":"[[A]]"},"finish_reason":"error"}',
+    "abort": b'{"message":{"content":"[[A]]"},"finish_reason":"abort"}',
+    "length": b'{"message":{"content":"[[A]]"},"finish_reason":"length"}',
+    "refusal": b'{"message":{"content":"[[A]]","refusal":"no"},"finish_reason":"stop"}',
+    "torn": b'{"message":{"content":"[[A',
+    "blob": b"\x00\x01",
+}
+
+
+@pytest.mark.parametrize("name", UNUSABLE)
+async def test_entry_that_cannot_be_used_is_asked_for_again_and_replaced(
+    connect: Connect, tmp_path: Path, name: str
+) -> None:
+    path = tmp_path / "cache.sqlite"
+    cache = JudgmentCache(path)
+    async with ScriptedEndpoint("whole") as endpoint:
+        client = connect(endpoint, cache=cache)
+        await client.chat(ASK)
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("UPDATE answers SET answer = ?", (UNUSABLE[name],))
+        answers = [await client.chat(ASK) for _ in range(2)]
+    cache.close()
+    assert [(answer.first.text, answer.cached) for answer in answers] == [("whole", False), ("whole", True)]
+    assert len(endpoint.requests) == 2
+
+
 async def test_identical_greedy_calls_at_once_are_one_request_and_are_kept(
     connect: Connect, cache: JudgmentCache
 ) -> None:
@@ -152,7 +195,7 @@ class SlowToRead(JudgmentCache):
         self.readings = 0
         self.end = asyncio.Event()
 
-    async def get(self, key: str) -> Choice | None:
+    async def get(self, key: str) -> CacheRow:
         self.readings += 1
         second = self.readings == 2
         kept = await super().get(key)

@@ -182,6 +182,9 @@ async def test_answer_ends_the_time_away(monkeypatch: pytest.MonkeyPatch) -> Non
     now = 1042.0
     assert found.waiting == "the judge at http://h/v1 refuses connections, for 42 s"
     replica.reached()
+    assert found.waiting == "the judge at http://h/v1 refuses connections, for 42 s", "by a request from before"
+    replica.is_there = True
+    replica.reached()
     found.lost(replica, REFUSED)
     assert found.waiting == "the judge at http://h/v1 refuses connections, for 0 s"
     await found.close()

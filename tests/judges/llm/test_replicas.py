@@ -12,7 +12,15 @@ def endpoint(base_url: str = "http://localhost:8000/v1", key: str | None = None)
     return Endpoint(base_url, "some-model", None if key is None else SecretStr(key))
 
 
-@pytest.mark.parametrize("base_url", ["http://h:8000/v1", "http://h:8000/v1/"])
+@pytest.mark.parametrize(
+    "base_url",
+    [
+        "http://h:8000/v1",
+        "http://h:8000/v1/",
+        "http://h:8000/v1/chat/completions",
+        "http://h:8000/v1/chat/completions/",
+    ],
+)
 def test_url_of_completions_is_below_the_base_url(base_url: str) -> None:
     assert endpoint(base_url).url == "http://h:8000/v1/chat/completions"
 

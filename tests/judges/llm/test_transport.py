@@ -103,6 +103,16 @@ async def test_a_rejected_request_is_not_sent_again_and_its_message_is_shown(con
     assert len(endpoint.requests) == 1
 
 
+@pytest.mark.parametrize(("path", "is_asked"), [("", True), ("/", True), ("/v1", False)])
+async def test_base_url_without_v1_is_told_in_the_error(connect: Connect, path: str, is_asked: bool) -> None:
+    async with ScriptedEndpoint(Reply(status=404)) as endpoint:
+        root = endpoint.base_url.removesuffix("/v1")
+        with pytest.raises(EndpointError) as raised:
+            await connect(root + path).chat(ASK)
+    assert f"{root}{path}: rejected HTTP 404 after 1 request" in str(raised.value)
+    assert (f"did you mean {root}/v1?" in str(raised.value)) is is_asked
+
+
 async def test_a_refused_connection_is_waited_for_until_its_own_deadline(connect: Connect) -> None:
     with refusing() as base_url, pytest.raises(EndpointError) as raised:
         await connect(base_url, max_retries=0, away_deadline_s=0.25, section="env.").chat(ASK)

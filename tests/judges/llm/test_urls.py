@@ -1,6 +1,14 @@
 import pytest
 
-from judges.llm.urls import check_urls, is_loopback, same_host, split_urls, without_credentials
+from judges.llm.urls import (
+    check_urls,
+    is_loopback,
+    is_public,
+    same_host,
+    split_urls,
+    with_version,
+    without_credentials,
+)
 
 LOOPBACK = ["http://localhost:8000/v1", "http://127.0.0.1:8000/v1", "http://[::1]:8000/v1", "http://LOCALHOST/v1"]
 ELSEWHERE = "https://judge.example/v1"
@@ -45,6 +53,53 @@ def test_a_password_is_not_repeated() -> None:
 )
 def test_is_loopback_knows_this_machines_names(url: str, expected: bool) -> None:
     assert is_loopback(url) is expected
+
+
+PRIVATE = [
+    *LOOPBACK,
+    "http://127.0.0.53:8000/v1",
+    "http://10.1.2.3:8000/v1",
+    "http://172.16.0.1/v1",
+    "http://192.168.0.7/v1",
+    "http://100.64.1.2/v1",
+    "http://169.254.1.1/v1",
+    "http://[fe80::1%eth0]:8000/v1",
+    "http://[fd00::1]:8000/v1",
+    "http://gpu-node-7:8000/v1",
+    "http://GPU.LOCAL:8000/v1",
+    "http://vllm.llm.svc:8000/v1",
+    "http://vllm.llm.svc.cluster.local./v1",
+    "http://ip-10-0-0-7.ec2.internal:8000/v1",
+    "http://user:password@vllm.internal/v1",
+]
+PUBLIC = [
+    ELSEWHERE,
+    "https://api.openai.com/v1",
+    "http://8.8.8.8:8000/v1",
+    "http://[2606:4700::1]/v1",
+    "http://localhost.evil/v1",
+    "http://internal.example/v1",
+]
+
+
+@pytest.mark.parametrize(("url", "expected"), [*((url, False) for url in PRIVATE), *((url, True) for url in PUBLIC)])
+def test_host_is_public_unless_its_address_or_name_is_private(url: str, expected: bool) -> None:
+    assert is_public(url) is expected
+
+
+@pytest.mark.parametrize(
+    ("base_url", "meant"),
+    [
+        ("http://h:8000", "http://h:8000/v1"),
+        ("http://h:8000/", "http://h:8000/v1"),
+        ("http://user:password@h:8000/api?key=x", "http://h:8000/api/v1"),
+        ("http://h:8000/v1", None),
+        ("https://h/v1beta/openai", None),
+        ("https://h/api/paas/v4/", None),
+    ],
+)
+def test_url_without_a_version_has_one_that_may_be_meant(base_url: str, meant: str | None) -> None:
+    assert with_version(base_url) == meant
 
 
 @pytest.mark.parametrize(
