@@ -65,7 +65,7 @@ async def listening_at(port: int, text: str) -> AsyncIterator[None]:
 async def test_a_judge_that_is_away_is_told_in_time_and_found_again(caplog: pytest.LogCaptureFixture) -> None:
     port = free_port()
     async with running("--deadline=0.2", *GENEROUS, f"--judge_base_url=http://127.0.0.1:{port}/v1") as server:
-        answers = [await asyncio.wait_for(server.post("/v1/score", ASK), 20) for _ in range(health.FAILURES + 1)]
+        answers = [await asyncio.wait_for(server.post("/v1/score", ASK), 20) for _ in range(health.FAILURES - 1)]
         down = await server.get("/readyz")
         async with listening_at(port, VERDICT):
 
@@ -80,6 +80,23 @@ async def test_a_judge_that_is_away_is_told_in_time_and_found_again(caplog: pyte
     records = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert sum("refuses connections" in line for line in records) == 1
     assert sum("accepts connections again" in line for line in records) == 1
+
+
+async def test_a_judge_that_was_away_is_ready_again_before_anybody_asks_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All judgments have failed by then: its client alone looks for it."""
+    monkeypatch.setattr(health, "_QUIET_S", 1e9)
+    port = free_port()
+    flags = ("--endpoint_away_deadline=0.05", f"--judge_base_url=http://127.0.0.1:{port}/v1")
+    async with running(*GENEROUS, *flags) as server:
+        for number in range(health.FAILURES + 1):
+            await server.post("/v1/score", {**ASK, "response": str(number)})
+        assert (await server.get("/readyz")).status == 503
+        async with listening_at(port, "I cannot say."):
+
+            async def ready() -> bool:
+                return (await server.get("/readyz")).status == 200
+
+            await until(ready, "it is ready")
 
 
 async def test_a_dead_judge_is_said_once_and_so_is_its_return(caplog: pytest.LogCaptureFixture) -> None:
