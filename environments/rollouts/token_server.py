@@ -23,7 +23,7 @@ from environments.rollouts.sequences import MASKED, TokenSequence
 from environments.settings import EnvConfig, PolicySettings
 from judges.core.judgment import CallRun
 from judges.llm.errors import EndpointError, FailureKind
-from judges.llm.ledger import OpenCall, note_sent
+from judges.llm.ledger import OpenCall, note_sent, until_recordable
 from judges.llm.outcome import checked, kind_of_exception, kind_of_status
 from judges.llm.presence import Presence
 from judges.llm.replicas import Replica
@@ -132,6 +132,7 @@ class TokenServer:
         Raises:
             EndpointError: it failed, or no completion may be used.
         """
+        await until_recordable()
         note_sent()
         async with self._manager.managed_server(tokenizer=self._retokenizer.tokenizer) as managed:
             try:

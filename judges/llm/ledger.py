@@ -7,6 +7,7 @@ is noted as sent before it leaves. The ledger on disk is `environments.runs.ledg
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -44,7 +45,7 @@ class CallRecord(Protocol):
         """The parts that the ledger holds of an earlier run."""
 
     async def ready(self) -> None:
-        """Wait until answers can be recorded; awaited before a call is made."""
+        """Wait until an answer can be recorded; awaited before a request leaves."""
 
     def sent(self) -> int:
         """Note that a request leaves; returns its number in the ledger."""
@@ -107,6 +108,16 @@ def note_sent() -> None:
         request.number = request.record.sent()
 
 
+async def until_recordable() -> float:
+    """Wait until the answer of the request in progress can be recorded; returns the seconds that this took."""
+    request = _REQUEST.get()
+    if request is None:
+        return 0.0
+    began = time.monotonic()
+    await request.record.ready()
+    return time.monotonic() - began
+
+
 class OpenCall:
     """One call with the parts of its answer: those that the ledger holds, and those asked for since."""
 
@@ -166,7 +177,6 @@ class OpenCall:
         send: Callable[[int], Awaitable[ChatAnswer]],
         has_verdict: Callable[[ChatAnswer], bool],
     ) -> ChatAnswer:
-        await record.ready()
         request = _Request(record)
         token = _REQUEST.set(request)
         try:

@@ -16,7 +16,7 @@ import aiohttp
 
 from judges.llm import wire
 from judges.llm.errors import EndpointError, FailureKind
-from judges.llm.ledger import note_sent
+from judges.llm.ledger import note_sent, until_recordable
 from judges.llm.limits import AdaptiveLimit, RateBudget
 from judges.llm.outcome import Answered, Failed, Outcome, of_answer, of_exception
 from judges.llm.presence import Presence
@@ -59,7 +59,7 @@ class _Call:
         broken: those that count against `max_retries`.
         paid: the usage of all answers, unusable ones too.
         started: when its first attempt was admitted (monotonic clock).
-        away: seconds that it waited since for a model that was away.
+        away: seconds that it waited since for a model that was away, or until its answer could be recorded.
     """
 
     body: dict[str, JSON]
@@ -165,9 +165,15 @@ class Transport:
             if self.presence.is_any_there:
                 break
             self.limit.release()  # it has gone away in the meantime
+        try:
+            waited = await until_recordable()
+        except BaseException:  # re-raised; nothing is sent
+            self.limit.release()
+            raise
         if failure is None:
             call.started, call.away = admitted, 0.0
-        elif call.elapsed() >= self.settings.deadline_s:
+        call.away += waited
+        if failure is not None and call.elapsed() >= self.settings.deadline_s:
             self.limit.release()
             raise failure
         return admitted

@@ -137,3 +137,14 @@ def test_interruption_while_the_disk_is_full_says_what_is_lost_and_how_to_resume
         assert ended.err.rstrip().endswith("--resume")
         assert in_process(*argv, "--resume").code == 0
     assert arena.files().without_run() == whole.files.without_run()
+
+
+def test_calls_that_wait_for_a_slot_when_the_disk_gets_full_are_not_sent(
+    arena: Arena, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = RefusingDisk(room=1)
+    with monkeypatch.context() as patch:
+        disk.everywhere(patch)
+        stopped = arena.evaluate("--env.disk_full_deadline=0.3", "--openai.num_requests_for_eval=1")
+    assert stopped.code == 2, stopped.said
+    assert len(stopped.policy.requests) == 1, "the one that was in flight"

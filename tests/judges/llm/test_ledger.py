@@ -27,6 +27,7 @@ class Book:
     parts: dict[int, ChatAnswer] = field(default_factory=dict)
     events: list[Any] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
+    gate: asyncio.Event | None = None
 
     def record(self, asked: Asked) -> Book:
         self.asked.append(asked)
@@ -34,6 +35,10 @@ class Book:
 
     def held(self) -> Mapping[int, ChatAnswer]:
         return self.parts
+
+    async def ready(self) -> None:
+        if self.gate is not None:
+            await self.gate.wait()
 
     def sent(self) -> int:
         self.events.append("sent")
@@ -157,3 +162,18 @@ def test_a_request_of_no_call_is_noted_nowhere() -> None:
     with recorded_in(book):
         note_sent()
     assert book.events == []
+
+
+async def test_no_request_leaves_while_its_answer_could_not_be_recorded_and_its_deadline_waits() -> None:
+    book = Book(gate=asyncio.Event())
+    settings: dict[str, Any] = {"deadline_s": 0.5, "max_concurrency": 1}
+    async with ScriptedEndpoint("fine") as endpoint, client_of(endpoint, **settings) as client:
+        with recorded_in(book):
+            calls = [asyncio.create_task(client.chat([*ASK], name=f"call_{number}")) for number in range(3)]
+        await asyncio.sleep(0.7)
+        assert not endpoint.requests
+        assert book.events == []
+        assert book.gate is not None
+        book.gate.set()
+        answers = await asyncio.gather(*calls)
+    assert [answer.first.text for answer in answers] == ["fine"] * 3
