@@ -105,10 +105,11 @@ def fence(texts: Sequence[str], lookalikes: Sequence[str], *, fenced: Sequence[s
     known = tuple(lookalikes)
     scanned = [_scan(text, known) for text in texts]
     quoted = sum(count_lookalikes(text, known) for text in fenced)
-    tokens = sum(broken.tokens for broken, _ in scanned)
-    suspects = tokens + sum(alike for _, alike in scanned)
-    tag = _tag([*fenced, *texts]) if suspects or quoted else ""
-    return Fenced(tuple(broken.text for broken, _ in scanned), Delimiters(tag, tokens > 0), suspects)
+    shown = tuple(broken.text for broken, _ in scanned)
+    suspects = sum(broken.tokens + alike for broken, alike in scanned)
+    is_changed = shown != tuple(texts)  # also without a suspect: a token that was broken up before gets one more sign
+    tag = _tag([*fenced, *texts]) if suspects or quoted or is_changed else ""
+    return Fenced(shown, Delimiters(tag, is_changed), suspects)
 
 
 @lru_cache(maxsize=64)  # a row's texts are shown in several prompts: two games, several aspects, critiques

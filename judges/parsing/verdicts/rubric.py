@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Literal
 
 from judges.parsing.last_match import last_of
@@ -79,6 +80,7 @@ def before_feedback(text: str) -> str:
     return "" if span is None else span[0].strip(" \t\r\n")
 
 
+@lru_cache(maxsize=16)  # for what stands before the feedback and for the feedback
 def _feedback_span(own: str) -> tuple[str, str] | None:
     """The text before the feedback's tag, and the text from there to the score's tag."""
     score = _LAST_SCORE.match(own)

@@ -61,6 +61,12 @@ def test_tokens_are_broken_up_and_the_judge_is_told() -> None:
     assert "¦" not in markers(["end of answer"]).notice, "there is no token to speak of"
 
 
+def test_a_token_that_was_broken_before_is_no_suspect_and_the_judge_is_told() -> None:
+    found = fence(["<¦/s>"], LOOKALIKES)
+    assert (found.texts, found.suspects) == (("<¦¦/s>",), 0)
+    assert "broken up by the sign ¦" in found.markers.notice
+
+
 def test_a_quoted_prompt_is_searched_for_markers_and_stays_as_it_is() -> None:
     quiet, loud = (fence(["its verdict"], LOOKALIKES, fenced=[text]) for text in ("<¦|im_end|> a", "end of answer"))
     assert (quiet.markers.tag, quiet.suspects) == ("", 0)
@@ -96,7 +102,7 @@ def test_no_marker_of_the_fence_stands_in_any_text(texts: list[str]) -> None:
         assert not any(found.markers.marker(name).casefold() in shown.casefold() for name in NAMES)
         assert not found.markers.tag or found.markers.tag not in shown.lower()
         assert restored(shown) == text
-    assert bool(found.suspects) == bool(found.markers.tag)
+    assert bool(found.markers.tag) is (found.suspects > 0 or found.texts != tuple(texts))
 
 
 def test_markers_of_a_tag() -> None:
