@@ -47,7 +47,8 @@ def objects(text: str) -> list[object]:
 
 
 def sections(text: str) -> object:
-    return read_sections(text, list(marker_lines(text)), ("Input", "Criteria"))
+    titles = ("Input", "Submission", "Criteria")
+    return read_sections(text, list(marker_lines(text, titles)), titles)
 
 
 def rubric_reading(text: str) -> object:

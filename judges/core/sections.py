@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 _STYLES = ("<|", "[", "### ", "")
-_MARKER = re.compile(r"^(?:<\|(.+)\|>|\[(.+)\]|### (.+)|(.+):)$", re.MULTILINE)
 _TAG = re.compile(r"[0-9a-f]+")
 
 
@@ -31,12 +31,21 @@ class PromptSections(NamedTuple):
     texts: Mapping[str, str]
 
 
-def marker_lines(content: str) -> Iterator[MarkerLine]:
-    """All lines that look like a marker, in order."""
-    for match in _MARKER.finditer(content):
+def marker_lines(content: str, titles: Collection[str] = ()) -> Iterator[MarkerLine]:
+    """All lines that look like a marker, in order; with titles, those of a marker with one of them.
+
+    A text may have very many lines that look like a marker, and few with a title.
+    """
+    for match in _marker(frozenset(titles)).finditer(content):
         style = match.lastindex
         assert style is not None  # each alternative has a group
         yield MarkerLine(_STYLES[style - 1], match[style], match.start(), match.end())
+
+
+@lru_cache
+def _marker(titles: frozenset[str]) -> re.Pattern[str]:
+    inside = f"(?:{'|'.join(map(re.escape, sorted(titles)))})(?: {_TAG.pattern})?" if titles else ".+"
+    return re.compile(rf"^(?:<\|({inside})\|>|\[({inside})\]|### ({inside})|({inside}):)$", re.MULTILINE)
 
 
 def read_sections(
