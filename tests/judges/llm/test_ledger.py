@@ -140,7 +140,7 @@ async def test_parts_stand_in_their_order_whichever_came_first() -> None:
 
     first, last, nothing = asyncio.Event(), asyncio.Event(), asyncio.Event()
     last.set()
-    await asyncio.gather(call.ask(later("a", first, nothing)), call.ask(later("c", last, first)))
+    await asyncio.gather(call.ask(lambda _: later("a", first, nothing)), call.ask(lambda _: later("c", last, first)))
     assert [answer.first.text for answer in call.answers] == ["a", "b", "c"]
     assert call.choices == 3
 
