@@ -30,6 +30,7 @@ class BackgroundLoop:
         """Create no thread yet."""
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = threading.current_thread()
         self._closers: list[Callable[[], Coroutine[Any, Any, None]]] = []
         self._process = os.getpid()
 
@@ -74,7 +75,8 @@ class BackgroundLoop:
             if self._loop is None:
                 self._process = os.getpid()
                 self._loop = asyncio.new_event_loop()
-                threading.Thread(target=self._loop.run_forever, name="judgegym", daemon=True).start()
+                self._thread = threading.Thread(target=self._loop.run_forever, name="judgegym", daemon=True)
+                self._thread.start()
                 atexit.register(self._stop)
             return self._loop
 
@@ -86,6 +88,9 @@ class BackgroundLoop:
             asyncio.run_coroutine_threadsafe(_close_all(closers), loop).result(_STOP_SECONDS)
         finally:
             loop.call_soon_threadsafe(loop.stop)
+            self._thread.join(_STOP_SECONDS)
+            if not self._thread.is_alive():
+                loop.close()
 
 
 async def _close_all(closers: list[Callable[[], Coroutine[Any, Any, None]]]) -> None:

@@ -54,6 +54,7 @@ class ServerSource:
         self._headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {token}"} if token else {})}
         self._timeout_s = timeout_s
         self._session: aiohttp.ClientSession | None = None
+        self._is_away = False
 
     async def score(self, request: Request) -> list[Scored]:
         """See `Source`. Retry after each of `PAUSES_S` while the server cannot be reached or is full."""
@@ -68,17 +69,26 @@ class ServerSource:
             try:
                 code, body = await self._post(request)
                 if code == 200:
+                    self._say(back=True)
                     return _results(body, count)
             except (aiohttp.ClientError, asyncio.TimeoutError, ValueError) as error:
                 failed = f"the reward server at {self._shown}: {type(error).__name__}: {error}"
+                self._say(failed)
                 continue
             failed = f"the reward server at {self._shown}: HTTP {code}: {wire.error_text(wire.dumps(body))}"
             if code in _HINTS:
                 raise SettingsError(f"{failed} ({_HINTS[code]})")
             if code in _REFUSED:
                 raise RefusedError(failed)
+            self._say(failed)
         logger.warning("no score: %s", failed)
         return [Scored(None, "judge_failed", failed)] * count
+
+    def _say(self, failed: str = "", *, back: bool = False) -> None:
+        """Say once that the server does not answer and is asked again, and once that it is back."""
+        if back is self._is_away:
+            self._is_away = not back
+            logger.warning("%s", f"the reward server at {self._shown} is back" if back else f"{failed}; asking again")
 
     async def _post(self, request: Request) -> tuple[int, JSON]:
         if self._session is None or self._session.closed:

@@ -17,7 +17,7 @@ environment() { # NAME PYTHON PACKAGE… [-- PACKAGE WITHOUT DEPENDENCIES]
     while [ $# -gt 0 ] && [ "$1" != -- ]; do packages+=("$1"); shift; done
     [ $# -eq 0 ] || bare=("${@:2}")
     [ -e "$place/$name/.installed" ] && return
-    command -v "$python" >/dev/null || { echo "$name: needs $python, which is not here; its tests are skipped"; return; }
+    "$python" -c '' 2>/dev/null || { echo "$name: needs $python, which is not here; its tests are skipped"; return; }
     echo "$name: installing into $place/$name"
     rm -rf "${place:?}/$name"
     "$python" -m venv "$place/$name" &&

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from aiohttp import web
 
 from judges.integrations import verl
 from judges.integrations.scoring import REFUSED_AT_START
@@ -71,6 +72,34 @@ async def test_a_server_that_is_away_is_tried_again_and_has_the_same_keys(pauses
     assert pauses == list(PAUSES_S)
     assert PAUSES_S[0] == 0.5
     assert result == given(0.0, failed=1.0)
+
+
+async def test_a_server_that_is_away_is_said_once_and_once_that_it_is_back(
+    pauses: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
+    codes = [503, 503, 200]
+
+    async def answer(request: web.Request) -> web.Response:
+        code = codes.pop(0) if codes else 200
+        return web.json_response({"score": 1.0, "status": "ok"} if code == 200 else {"error": "full"}, status=code)
+
+    app = web.Application()
+    app.router.add_post("/v1/score", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        results = [await compute_score("data", "A", "B", ROW, url=url) for _ in range(2)]
+        await close()
+    finally:
+        await runner.cleanup()
+    assert results == [given(1.0)] * 2
+    said = [record.message for record in caplog.records if record.name == "judges.integrations.server_source"]
+    assert said == [
+        f"the reward server at {url}/v1/score: HTTP 503: full; asking again",
+        f"the reward server at {url}/v1/score is back",
+    ]
 
 
 async def test_judge_in_this_process_gives_scores() -> None:
