@@ -47,7 +47,7 @@ class Commands:
         bench, undisturbed = self._of(subject, verb)
         stops = [self._stop(undisturbed) for _ in range(self._rng.randrange(4))]
         faults = dict.fromkeys(MIXED, 0.2 / len(MIXED))
-        away = [Away(self._rng.randrange(1, undisturbed.requests), self._rng.uniform(0.2, 3))]
+        away = [Away(self._rng.randrange(1, undisturbed.requests), self._rng.uniform(0.2, 3))] * self._rng.randrange(2)
         what = f"{subject.title} {verb}, {stops}"
         try:
             ended = taken_up(
@@ -61,7 +61,7 @@ class Commands:
         self._tally.counts["requests"] += ended.requests
         self._tally.faults.update(ended.faults)
         self._compare(verb, undisturbed, ended.made, what)
-        if ended.twice > ended.said:
+        if ended.twice > ended.said and not away:  # an endpoint that goes takes answers along that it has counted
             self._tally.fail(f"{what}: {ended.twice} requests were paid twice, and it said {ended.said}")
         shutil.rmtree(ended.made) if ended.made.is_dir() else ended.made.unlink()
 

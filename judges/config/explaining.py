@@ -63,7 +63,8 @@ def _explain(
     given = next((prefix for prefix in prefixes if prefix in origins), name)
     origin = f" ({origins[given]})" if given in origins else ""
     if error["type"] == "extra_forbidden":
-        return f"{name}{origin}: unknown setting{suggestion(settings_type, name)}"
+        shown = name if name.isprintable() else repr(name)  # the message is one line
+        return f"{shown}{origin}: unknown setting{suggestion(settings_type, name)}"
     first, *others = dict.fromkeys(_in_words(wrong["msg"]) for wrong in errors)
     message = ", or ".join([first, *(other.removeprefix("expected ") for other in others)])
     harmless = isinstance(error["input"], int | float | None) or _may_be_shown(settings_type, parts)

@@ -42,6 +42,8 @@ def check_urls(value: str) -> str:
 
 
 def _is_url(url: str) -> bool:
+    if not url.isprintable() or " " in url:  # the parser drops line breaks, and with them a name of another host
+        return False
     try:
         parts = urlsplit(url)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 0) >= 0

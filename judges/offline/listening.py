@@ -42,9 +42,14 @@ class Listening:
         self._site = web.SockSite(self._runner, listener, backlog=BACKLOG)
         await self._site.start()
 
+    @property
+    def is_away(self) -> bool:
+        """Whether nothing listens; what is in progress has no answer."""
+        return self._returning is not None and not self._returning.done()
+
     def go_away(self, seconds: float) -> None:
         """Refuse connections for some seconds, and reset those that there are; nothing if it is away already."""
-        if self._returning is None or self._returning.done():
+        if not self.is_away:
             self._returning = asyncio.create_task(self._away(seconds))
 
     async def _away(self, seconds: float) -> None:

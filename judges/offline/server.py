@@ -82,6 +82,8 @@ class StandInServer:
             fault = self._fault(request)
             response = self._respond(request, fault)
             await asyncio.sleep(due - asyncio.get_running_loop().time())
+            if self._listening.is_away:
+                return await self._misbehave(http, Effect("hang"))
             is_answer = fault is None or fault in HARMLESS or (fault == "duplicate_choices" and request.n == 1)
             counts["answers"] += is_answer
             self.answered[request.digest] += is_answer

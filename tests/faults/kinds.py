@@ -14,8 +14,11 @@ CHANGES_THE_REQUESTS = ("fewer_choices", "duplicate_choices")
 TRANSIENT = (*_STATUSES, *NO_ANSWER, *(kind for kind in (*NO_COMPLETION, *BUSY, *BROKEN) if kind != "redirect"))
 """The request is sent again until it is answered: the results are those of an endpoint without faults."""
 
-UNTIL_THE_DEADLINE = tuple(kind for kind in TRANSIENT if kind not in ("no_finish", "duplicate_choices"))
-"""Those that fail a request whenever they come; an endpoint that never gives a finish reason is taken at its word."""
+ANSWERS_ALL_THE_SAME = ("no_finish", "duplicate_choices")
+"""An endpoint that never gives a finish reason is taken at its word; a single choice that comes twice is one."""
+
+UNTIL_THE_DEADLINE = tuple(kind for kind in TRANSIENT if kind not in ANSWERS_ALL_THE_SAME)
+"""Those that fail a request whenever they come."""
 
 WAITED_FOR = ("429", "503", "529", *BUSY)
 """Those that are not counted as tries."""

@@ -52,9 +52,11 @@ def test_mixture_of_faults_leaves_no_trace(bench: Bench, verb: Verb, undisturbed
     nothing_is_lost(outcome, undisturbed)
 
 
-@each_verb
+REFUSED = [("evaluate", kind) for kind in kinds.PERMANENT] + [("serve", "401"), ("process", "redirect")]
+
+
 @pytest.mark.parametrize("side", ["policy", "judge"])
-@pytest.mark.parametrize("kind", kinds.PERMANENT)
+@pytest.mark.parametrize(("verb", "kind"), REFUSED)
 def test_refusal_of_all_requests_ends_with_one_message_and_is_not_repeated(
     bench: Bench, verb: Verb, side: str, kind: str
 ) -> None:
@@ -89,12 +91,15 @@ def test_rows_whose_requests_are_refused_are_listed_and_no_others(
         assert outcome.result == others
 
 
-ONE_OF_EACH = ("reset", "malformed", "finish_error", "empty", "fewer_choices")
-NEVER_PASSING = [("evaluate", kind) for kind in kinds.UNTIL_THE_DEADLINE] + [("process", kind) for kind in ONE_OF_EACH]
+ONE_OF_EACH = ("429", "reset", "malformed", "finish_error", "empty", "fewer_choices")
+NEVER_PASSING = [
+    *(("evaluate", "judge", kind) for kind in kinds.UNTIL_THE_DEADLINE),
+    *(("evaluate", "policy", kind) for kind in {*ONE_OF_EACH, *kinds.BROKEN} - {*kinds.ANSWERS_ALL_THE_SAME}),
+    *(("process", side, kind) for side in ("policy", "judge") for kind in ONE_OF_EACH[1:]),
+]
 
 
-@pytest.mark.parametrize("side", ["policy", "judge"])
-@pytest.mark.parametrize(("verb", "kind"), NEVER_PASSING)
+@pytest.mark.parametrize(("verb", "side", "kind"), sorted(NEVER_PASSING))
 def test_fault_that_never_passes_is_no_result(bench: Bench, verb: Verb, side: str, kind: str) -> None:
     """The request is sent once more, and then its row is listed."""
     deadline = 0.5 if kind in ("timeout", *kinds.WAITED_FOR) else 60

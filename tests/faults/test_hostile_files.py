@@ -71,5 +71,6 @@ def test_hostile_settings_are_refused_in_one_line(bench: Bench, case: dict[str, 
         assert policy.requests == judge.requests == 0
     assert ended.code == 2, ended.said
     assert ended.err.count("\n") == 1, ended.err
-    assert [word for word in (str(path), *case["says"]) if word not in ended.err] == []
+    assert [word for word in case["says"] if word not in ended.err] == []
+    assert str(path) in ended.err or "judge_api_key" in case["yaml"], "a key is not told from where it is"
     assert not (bench.path / "run").exists()
