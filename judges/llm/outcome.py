@@ -140,6 +140,8 @@ def of_answer(status: int, data: bytes, retry_after: str | None, habits: Habits)
     tokens = _token_counts(body.get("usage"))
     if body.get("error"):
         return replace(_reported(body["error"], status), tokens=tokens)
+    if not habits.gives_reasons:  # another choice of the same answer may have one
+        habits.gives_reasons = any(isinstance(raw, Mapping) and bool(raw.get("finish_reason")) for raw in sent)
     choices: list[Choice] = []
     faults: list[Failed] = []
     for raw in sent if len(sent) == 1 else _in_order(sent):
@@ -230,11 +232,9 @@ def _choice(raw: JSON, status: int, habits: Habits) -> Choice | Failed:
     if raw.get("error"):
         reported = _reported(raw["error"], status)  # the request was accepted: a retry may mend whatever came then
         return replace(reported, kind=FailureKind.BUSY if reported.kind is FailureKind.BUSY else FailureKind.BROKEN)
-    if read.finish_reason is not None:
-        habits.gives_reasons = True
-    elif habits.gives_reasons:
-        return Failed(FailureKind.BROKEN, "the answer broke off: it has no finish_reason", status)
-    else:
+    if read.finish_reason is None:
+        if habits.gives_reasons:
+            return Failed(FailureKind.BROKEN, "the answer broke off: it has no finish_reason", status)
         habits.say_once("none", "gives no finish_reason: its answers are taken to be whole")
     message = raw.get("message")
     usable = checked(read, tool_calls=isinstance(message, Mapping) and bool(message.get("tool_calls")))

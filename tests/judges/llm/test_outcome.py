@@ -172,6 +172,12 @@ def test_missing_finish_reason_of_an_endpoint_that_gives_one_otherwise_is_broken
     assert isinstance(of(choice(finish=None), habits=Habits("another")), Answered), "each endpoint has its own habits"
 
 
+def test_missing_finish_reason_beside_one_that_is_given_is_broken_off() -> None:
+    answered = of(choice("a", None), choice("b"))
+    assert isinstance(answered, Answered)
+    assert ([each.text for each in answered.choices], answered.received) == (["b"], 2)
+
+
 def test_reasons_of_broken_choices_show_that_the_endpoint_gives_them() -> None:
     habits = Habits("http://h/v1")
     of(choice("", "abort"), habits=habits)
