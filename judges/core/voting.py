@@ -29,7 +29,7 @@ async def collect_votes(
     *,
     at_most: int,
 ) -> list[JudgeCall[ValueT]]:
-    """Request votes until none is missing.
+    """Request votes until none is missing, or the endpoint has refused all that were requested at once.
 
     Args:
         ask: requests the vote with a number, from 0. Each call has a number of its own, also a repeated one.
@@ -46,4 +46,7 @@ async def collect_votes(
         wave = min(wanted, at_most - len(calls))
         if wave <= 0:
             return calls
-        calls += await asyncio.gather(*(ask(len(calls) + number) for number in range(wave)))
+        asked = await asyncio.gather(*(ask(len(calls) + number) for number in range(wave)))
+        calls += asked
+        if all(call.rejected for call in asked):
+            return calls  # the endpoint would refuse further votes, too

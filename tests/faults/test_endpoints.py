@@ -70,6 +70,7 @@ def test_refusal_of_all_requests_ends_with_one_message_and_is_not_repeated(
     if verb == "evaluate":
         assert {failure["uid"] for failure in outcome.failures} == {f"row-{number}" for number in range(bench.rows)}
         assert "--resume" in err
+        assert getattr(outcome, side).requests == bench.rows * (2 if side == "judge" else 1), "one for each judgment"
 
 
 @pytest.mark.parametrize("verb", ["evaluate"])
