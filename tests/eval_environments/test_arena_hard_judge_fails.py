@@ -102,7 +102,7 @@ def test_it_says_how_to_try_again_and_the_key_is_not_in_it(arena: Arena) -> None
     ids=["env as JSON", "openai as JSON", "replicas", "URL"],
 )
 def test_no_way_to_give_a_key_puts_it_into_the_output(arena: Arena, flag: str) -> None:
-    run = arena.evaluate(*ONCE, flag, judge_script=error(500, "down"))
+    run = arena.evaluate(*ONCE, "--env.endpoint_away_deadline=0.3", flag, judge_script=error(500, "down"))
     assert run.code == 1
     assert "--resume" in run.ended.err
     no_number_was_made_up(run.ended, run.files)
