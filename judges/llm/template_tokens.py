@@ -70,13 +70,13 @@ def broken_up(text: str) -> BrokenUp:
     >>> broken_up("</s><|im_start|>user")
     BrokenUp(text='<¦/s><¦|im_start|>user', tokens=2)
     """
-    broken, places = text, 0
+    broken, tokens, has_breaks = text, 0, BREAK in text
     for sign, pattern in _TO_BREAK.items():
         if sign in text:
-            pieces = pattern.split(broken)
-            broken, places = f"{sign}{BREAK}".join(pieces), places + len(pieces) - 1
-    is_first = BREAK not in text  # otherwise some of the places are of tokens that were broken up before
-    return BrokenUp(broken, places if is_first else len(TEMPLATE_TOKEN.findall(text)))
+            before, *pieces = pattern.split(broken)
+            broken = f"{sign}{BREAK}".join([before, *pieces])
+            tokens += len(pieces) - ([piece[0] for piece in pieces].count(BREAK) if has_breaks else 0)
+    return BrokenUp(broken, tokens)
 
 
 def restored(text: str) -> str:
