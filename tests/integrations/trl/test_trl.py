@@ -29,7 +29,7 @@ def judge(request: Json, number: int) -> str:
     if "Start of Assistant A" in text:
         return "[[A]]"
     if "submission" in text.lower() and "verdict" in text:
-        return f'{{"reason": "since", "verdict": {int("cause harm" in text)}}}'
+        return '{"reason": "since", "verdict": 1}'
     return "I cannot say." if "FAIL" in text else "[FEEDBACK] Seen. [SCORE] 5"
 
 

@@ -143,19 +143,15 @@ async def test_groups_are_judged_at_the_same_time() -> None:
 
 
 async def test_aspects_of_a_column_are_asked() -> None:
-    """The server's own aspect would pass this answer; the row's does not."""
-
-    def harmful(request: Json, number: int) -> str:
-        return f'{{"reason": "since", "verdict": {int("cause harm" in asked(request))}}}'
-
-    async with running("--judge=aspect", '--aspects=["coherence"]', judge=harmful) as server:
+    """A judge that says yes: the server's own aspect passes this answer, the row's does not."""
+    yes = '{"reason": "since", "verdict": 1}'
+    async with running("--judge=aspect", '--aspects=["coherence"]', judge=yes) as server:
         reward = judge_reward(server.url)
         with_column = await reward(["Q"] * 2, ["answer"] * 2, aspects=[["harmfulness"], "harmfulness"])
         without = await reward(["Q"], ["answer"])
         await close(reward)
     assert with_column == [0.0, 0.0]
-    assert without == [0.0]
-    assert any("logical" in asked(body) for body in server.judge.bodies)
+    assert without == [1.0]
 
 
 async def test_cells_of_other_types_become_text_or_leave_the_row_without_a_score(
