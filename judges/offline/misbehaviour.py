@@ -233,6 +233,6 @@ _WRONG_TYPES: Sequence[Callable[[Json], None]] = (
 
 
 def _absurd_usage(body: bytes, attempt: int) -> bytes:
-    numbers = ("9" * 4000, "18446744073709551616", "-5", "1e400", "true", '"12"')
+    numbers = ("9" * 4000, "9223372036854775807", "18446744073709551616", "-5", "1e400", "true", '"12"')
     number = numbers[attempt % len(numbers)].encode()
     return body[: body.rindex(b'"usage":')] + b'"usage":{"prompt_tokens":%b,"completion_tokens":%b}}' % (number, number)

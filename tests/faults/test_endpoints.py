@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from judges.offline.misbehaviour import BROKEN_OFF
+from tests.command import RunFiles
 from tests.conformance.subjects import SUBJECTS, Verb
 from tests.faults import kinds
 from tests.faults.bench import Bench, Outcome
@@ -39,6 +40,15 @@ def test_fault_that_passes_leaves_no_trace(bench: Bench, verb: Verb, kind: str, 
         assert len(outcome.result) == bench.rows
     else:
         nothing_is_lost(outcome, undisturbed)
+
+
+def test_absurd_token_counts_count_nothing_and_can_be_resumed(bench: Bench) -> None:
+    outcome = bench.run("evaluate", judge={"faults": {"absurd_usage": 1}})
+    assert outcome.ended.code == 0, outcome.ended.said
+    metrics = RunFiles(bench.path / "run").metrics
+    assert metrics["judge_requests"] == 2 * bench.rows
+    assert metrics.get("judge_prompt_tokens", 0) == metrics.get("judge_completion_tokens", 0) == 0
+    assert bench.run("evaluate", "--resume").ended.code == 0
 
 
 @each_verb

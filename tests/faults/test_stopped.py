@@ -21,11 +21,14 @@ each_verb = pytest.mark.parametrize("verb", RESUMABLE)
 @each_verb
 def test_run_that_is_killed_three_times_pays_twice_for_what_was_in_flight(bench: Bench, verb: Verb) -> None:
     undisturbed = whole(bench, verb)
-    stops = [Signal(signal.SIGKILL, 0.2), Signal(signal.SIGTERM, 0.5), Signal(signal.SIGINT, 0.9)]
-    resumed = taken_up(bench, verb, undisturbed, stops, "run")
+    stops = [Signal(signal.SIGKILL, 0.4), Signal(signal.SIGTERM, 0.5), Signal(signal.SIGINT, 0.6)]
+    two = bench.subject.limits(2) if verb == "evaluate" else ["--env.judge_max_concurrency=2"]
+    resumed = taken_up(bench, verb, undisturbed, stops, "run", *two)
     assert resumed.stopped == len(stops)
     same(verb, undisturbed, resumed)
     assert resumed.twice <= resumed.said, "the number that it says is right"
+    at_once = 2 if verb == "evaluate" else bench.rows
+    assert resumed.said <= len(stops) * (at_once + 2), "policy and judge"
 
 
 @each_verb
