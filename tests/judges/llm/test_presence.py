@@ -190,6 +190,38 @@ async def test_answer_ends_the_time_away(monkeypatch: pytest.MonkeyPatch) -> Non
     await found.close()
 
 
+async def test_time_away_is_that_of_the_last_replica_to_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr(presence, "time", SimpleNamespace(monotonic=lambda: now))
+    replicas = [Replica(Endpoint(f"http://{host}/v1", "m")) for host in "ab"]
+    found = Presence(replicas, title="the policy", deadline_s=60.0, setting="--x")
+    found.lost(replicas[0], REFUSED)
+    assert found.waiting is None
+    now += 30.0
+    found.lost(replicas[1], REFUSED)
+    now += 5.0
+    assert found.waiting == "the policy at http://a/v1, http://b/v1 refuses connections, for 5 s"
+    await found.close()
+
+
+async def test_call_that_waits_for_a_slot_does_not_ask_an_endpoint_that_has_gone_away(
+    connect: Connect, port: Port, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = 0
+    post = transport.Transport._post
+
+    async def counted(self: transport.Transport, *arguments: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        return await post(self, *arguments)
+
+    monkeypatch.setattr(transport.Transport, "_post", counted)
+    client = connect(port.base_url, max_concurrency=1, away_deadline_s=0.05)
+    outcomes = await asyncio.gather(*(client.chat(ASK) for _ in range(5)), return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [EndpointError] * 5
+    assert asked == 1
+
+
 async def test_client_that_is_closed_probes_no_more(connect: Connect) -> None:
     with refusing() as base_url:
         client = connect(base_url, away_deadline_s=0.0)

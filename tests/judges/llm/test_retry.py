@@ -49,6 +49,12 @@ def test_busy_endpoint_is_waited_for_however_often_it_says_so() -> None:
     assert policy.pause(failure(FailureKind.BUSY), failures=1000, broken=0, elapsed=0.0) is not None
 
 
+def test_busy_endpoint_is_not_asked_again_without_a_pause() -> None:
+    policy = RetryPolicy(max_retries=0, delay_s=0.0, deadline_s=1e9)
+    assert 0.04 < max(pauses(policy, 1, failure(FailureKind.BUSY))) <= 0.05
+    assert max(pauses(RetryPolicy(9, 0.0, 1e9), 1, failure())) == 0.0
+
+
 def test_rejected_request_is_final() -> None:
     policy = RetryPolicy(max_retries=9, delay_s=1.0, deadline_s=1e9)
     assert policy.pause(failure(FailureKind.REJECTED), failures=1, broken=0, elapsed=0.0) is None

@@ -91,6 +91,13 @@ async def test_a_busy_endpoint_is_waited_for_until_the_deadline_and_no_retry_is_
     assert (raised.value.kind, raised.value.attempts) == (FailureKind.BUSY, 6)
 
 
+async def test_waiting_for_a_busy_endpoint_leaves_the_retries_for_broken_attempts(connect: Connect) -> None:
+    busy, broken = Reply(status=503), Reply(status=500)
+    async with ScriptedEndpoint(in_turn(busy, busy, broken, busy, "fine")) as endpoint:
+        answer = await connect(endpoint, max_retries=1).chat(ASK)
+    assert (answer.first.text, answer.attempts) == ("fine", 5)
+
+
 @pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 405, 413, 422])
 async def test_a_rejected_request_is_not_sent_again_and_its_message_is_shown(connect: Connect, status: int) -> None:
     async with ScriptedEndpoint(
