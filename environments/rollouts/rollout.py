@@ -36,6 +36,10 @@ class RolloutSource(Protocol):
             NoTokens: it answered without the tokens that it was asked for.
         """
 
+    @property
+    def waiting(self) -> str | None:
+        """What all requests wait for, such as an endpoint that refuses connections; `None` otherwise."""
+
     def rescale(self, share: float) -> None:
         """Use this share (0 to 1) of the policy's concurrency; the rollout API assigns it."""
 

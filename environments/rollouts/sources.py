@@ -80,6 +80,11 @@ class ChatSource:
         self._retokenizer = retokenizer
         self._settled = settled
 
+    @property
+    def waiting(self) -> str | None:
+        """See `RolloutSource`."""
+        return self._client.waiting
+
     def rescale(self, share: float) -> None:
         """See `RolloutSource`."""
         self._client.rescale(share)

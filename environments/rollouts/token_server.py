@@ -73,6 +73,11 @@ class TokenServer:
         self._endpoint = first.shown
         self._model = first.model
 
+    @property
+    def waiting(self) -> str | None:
+        """See `RolloutSource`."""
+        return self._presence.waiting
+
     def rescale(self, share: float) -> None:
         """Do nothing: Atropos' servers have limits of their own."""
 
@@ -100,6 +105,8 @@ class TokenServer:
         started, away, failures, broken = time.monotonic(), 0.0, 0, 0
         prompt, choices = tuple[int, ...](), list[Choice]()
         while len(choices) < n:
+            if not self._presence.is_any_there:
+                away += await self._presence.wait()
             try:
                 prompt, more = await self._attempt(conversation, n - len(choices), parameters)
                 choices += more
@@ -110,7 +117,6 @@ class TokenServer:
                 if error.kind is FailureKind.AWAY:
                     for replica in self._replicas:
                         self._presence.lost(replica, error)
-                    away += await self._presence.wait()
                     continue
                 elapsed = time.monotonic() - started - away
                 pause = self._retries.pause(error, failures=failures, broken=broken, elapsed=elapsed)

@@ -124,6 +124,7 @@ class ServeRun:
                 worker.cancel()  # the trainer takes no more groups
             if self._evaluation is not None:
                 await self._evaluation  # finish that of the last step
+            await self._disk.ready()  # groups that a full disk refused are still in memory
         finally:
             await self._stop(watcher, checkpoints)
 
@@ -192,7 +193,7 @@ class ServeRun:
         if outcome == "failed":
             await asyncio.sleep(_AFTER_FAILURE_S)  # keep the slot: the endpoint would refuse the next group, too
             # A group begun while an endpoint is away would be paid for and dropped.
-            while self.env.clients.waiting is not None:  # noqa: ASYNC110  # the state of several clients, seen from outside
+            while self._source.waiting or self.env.clients.waiting:  # noqa: ASYNC110  # states, seen from outside
                 await asyncio.sleep(_AFTER_FAILURE_S)
 
     async def _hand_over(self, group: ScoredGroup) -> str | None:

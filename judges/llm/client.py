@@ -172,10 +172,20 @@ class ChatClient:
         key = request_key(self._identity, messages, parameters, vote)
         if not greedy:
             return await self._cached_or_asked(cache, key, messages, parameters, keep)
-        # Read the cache within the flight: another flight may end between reading it and starting one.
-        answer, shared = await self._flights.run(
-            key, lambda: self._cached_or_asked(cache, key, messages, parameters, keep)
-        )
+        is_own = False
+
+        async def ask() -> ChatAnswer:
+            nonlocal is_own
+            is_own = True
+            # Read the cache within the flight: another flight may end between reading it and starting one.
+            return await self._cached_or_asked(cache, key, messages, parameters, keep)
+
+        try:
+            answer, shared = await self._flights.run(key, ask)
+        except EndpointError as error:
+            if is_own:
+                raise
+            raise error.of_another_call() from error
         return ChatAnswer(answer.choices, latency_s=answer.latency_s, cached=True) if shared else answer
 
     async def _cached_or_asked(
@@ -253,9 +263,17 @@ class ChatClient:
             return await self._alone(messages, _with_seed(parameters, first + part))
 
         # Wait for all, so that none is in flight after the call has failed.
-        for outcome in await asyncio.gather(*(call.ask(send) for _ in range(missing)), return_exceptions=True):
-            if isinstance(outcome, BaseException):
-                raise outcome
+        outcomes = await asyncio.gather(*(call.ask(send) for _ in range(missing)), return_exceptions=True)
+        failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+        if not failures:
+            return
+        first_failure = failures[0]
+        if isinstance(first_failure, EndpointError):  # the call has cost what all its requests have cost
+            for other in (*failures[1:], *call.answers):
+                if isinstance(other, EndpointError | ChatAnswer):
+                    first_failure.usage += other.usage
+                    first_failure.attempts += other.attempts
+        raise first_failure
 
 
 def _with_seed(parameters: Mapping[str, JSON], number: int) -> Mapping[str, JSON]:

@@ -83,6 +83,17 @@ class EndpointError(JudgeGymError):
         self.retry_after = retry_after
         self.usage = Usage()
 
+    def of_another_call(self) -> EndpointError:
+        """The error for a call that shares the requests of an identical one, which sent and paid for them."""
+        return EndpointError(
+            self.kind,
+            endpoint=self.endpoint,
+            answer=self.answer,
+            status=self.status,
+            attempts=0,
+            retry_after=self.retry_after,
+        )
+
     def __str__(self) -> str:
         """One line: kind, endpoint, status, number of requests, last answer."""
         status = f" HTTP {self.status}" if self.status is not None else ""

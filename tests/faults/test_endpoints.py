@@ -20,12 +20,18 @@ each_verb = pytest.mark.parametrize("verb", VERBS)
 each_subject = pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.title)
 
 
-def nothing_is_lost(outcome: Outcome, undisturbed: Outcome) -> None:
-    """The results are those of endpoints without faults, and nothing that was answered was asked again."""
+def nothing_is_lost(outcome: Outcome, undisturbed: Outcome, *, by_time: bool = False) -> None:
+    """The results are those of endpoints without faults, and nothing that was answered was asked again.
+
+    Where failures are told `by_time`, an answer may come too late on a busy machine, and is asked for again.
+    """
     assert outcome.ended.code == 0, outcome.ended.said
     assert outcome.failures == []
     assert outcome.result == undisturbed.result
-    assert outcome.answered == undisturbed.answered
+    if by_time:
+        assert outcome.answered.keys() == undisturbed.answered.keys()
+    else:
+        assert outcome.answered == undisturbed.answered
 
 
 @each_verb
@@ -39,7 +45,7 @@ def test_fault_that_passes_leaves_no_trace(bench: Bench, verb: Verb, kind: str, 
         assert outcome.ended.code == 0, outcome.ended.said
         assert len(outcome.result) == bench.rows
     else:
-        nothing_is_lost(outcome, undisturbed)
+        nothing_is_lost(outcome, undisturbed, by_time=kind == "timeout")
 
 
 def test_absurd_token_counts_count_nothing_and_can_be_resumed(bench: Bench) -> None:

@@ -152,7 +152,7 @@ async def test_group_that_failed_with_an_endpoint_that_is_away_is_the_last_until
             while served.serving.metrics.total_dropped.get("judge_failed", 0) < 2:  # noqa: ASYNC110  # likewise
                 await asyncio.sleep(0.01)
             sampled = len(served.policy.requests)
-            await asyncio.sleep(1.5)  # longer than the pause after a failed group
+            await asyncio.sleep(0.3)  # longer than the pause after a failed group
             assert len(served.policy.requests) == sampled
         (batch,) = await trainer.take()
     assert len(batch) == 4

@@ -39,6 +39,10 @@ class Fixed:
             raise self.error
         return self.rollouts, CallRun()
 
+    @property
+    def waiting(self) -> str | None:
+        raise AssertionError("nobody asked for it")
+
     def rescale(self, share: float) -> None:
         raise AssertionError("nobody asked for it")
 

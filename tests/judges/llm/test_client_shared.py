@@ -74,9 +74,10 @@ async def test_a_completion_that_fails_fails_the_call(connect: Connect) -> None:
     wrong = Reply(status=400, body={"error": {"message": "wrong"}})
     async with ScriptedEndpoint(in_turn("a", wrong)) as endpoint:
         client = connect(endpoint)
-        with pytest.raises(EndpointError, match="wrong"):
+        with pytest.raises(EndpointError, match="wrong") as failure:
             await client.chat(ASK, n=3)
     assert client.meter.usage == Usage(10, 5, None)
+    assert (failure.value.usage, failure.value.attempts) == (Usage(10, 5, None), 3), "what the answered part cost, too"
 
 
 async def test_completions_of_a_greedy_policy_are_not_shared(connect: Connect) -> None:
@@ -97,6 +98,15 @@ async def test_identical_greedy_calls_at_once_are_one_request(connect: Connect, 
     assert [texts(answer) for answer in answers] == [["fine"]] * 10
     assert sorted((answer.cached, answer.usage.prompt_tokens) for answer in answers) == [(False, 10)] + [(True, 0)] * 9
     assert client.meter.usage == Usage(10, 5, None)
+
+
+async def test_failure_that_identical_calls_share_is_counted_once(connect: Connect) -> None:
+    unusable = Reply(body={**completion(""), "usage": {"prompt_tokens": 10, "completion_tokens": 5}})
+    async with ScriptedEndpoint(unusable) as endpoint:
+        client = connect(endpoint, temperature=0.0, max_retries=1)
+        failures = await asyncio.gather(*(client.chat(ASK) for _ in range(3)), return_exceptions=True)
+    errors = [failure for failure in failures if isinstance(failure, EndpointError)]
+    assert sorted((error.attempts, error.usage.prompt_tokens) for error in errors) == [(0, 0), (0, 0), (2, 20)]
 
 
 @pytest.mark.parametrize("temperature", [0.2, None])
