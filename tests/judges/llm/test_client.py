@@ -242,19 +242,19 @@ async def test_only_the_choices_that_are_not_usable_are_asked_for_again(connect:
     def script(request: dict[str, Any], number: int) -> Reply | str:
         if request.get("n") != 4:
             return f"again with {request.get('seed')}"
-        body = completion("a", "b", "", "d")
+        body = completion("a", "b", "", " ")
         body["choices"][1]["finish_reason"] = "error"
         return Reply(body=body)
 
     async with ScriptedEndpoint(script) as endpoint:
         client = connect(endpoint)
         answer = await client.chat(ASK, n=4, seed=seed)
-        seeds = [5, 10, 11] if seed else [None] * 3
-        assert [choice.text for choice in answer.choices] == ["a", "d", *(f"again with {each}" for each in seeds[1:])]
-        assert [body.get("n") for body in endpoint.bodies] == [4, None, None]
+        seeds = [5, 10, 11, 12] if seed else [None] * 4
+        assert [choice.text for choice in answer.choices] == ["a", *(f"again with {each}" for each in seeds[1:])]
+        assert [body.get("n") for body in endpoint.bodies] == [4, None, None, None]
         assert [body.get("seed") for body in endpoint.bodies] == seeds, "those of the four choices are taken"
         await client.chat(ASK, n=4, seed=seed)
-    assert [body.get("n") for body in endpoint.bodies[3:]] == [4, None, None], "the endpoint does not ignore n"
+    assert [body.get("n") for body in endpoint.bodies[4:]] == [4, None, None, None], "the endpoint does not ignore n"
 
 
 async def test_a_completion_that_fails_after_its_retries_is_not_asked_for_again(connect: Connect) -> None:
