@@ -25,7 +25,7 @@ def failing(reply: Reply | str) -> Any:
 @pytest.mark.parametrize(
     ("reply", "status", "said", "calls"),
     [
-        (REFUSED, "judge_failed", "not today", 3),
+        (REFUSED, "judge_failed", "not today", 1),
         ("I cannot say.", "unparsable", "no verdict could be read", 3),
         (json.dumps({"reason": "?", "verdict": 0.7}), "unparsable", "no verdict could be read", 3),
     ],
