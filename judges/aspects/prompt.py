@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from judges import prompts
 from judges.core.delimiters import Prompt, fence
+from judges.core.voting import MOST_VOTES
 from judges.llm import wire
 from judges.llm.wire import Message
 
@@ -42,7 +43,7 @@ class Aspect(BaseModel):
     polarity: Polarity = 1
     weight: float = Field(default=1.0, gt=0, allow_inf_nan=False)
     veto: bool = False
-    strictness: int | None = Field(default=None, ge=1)
+    strictness: int | None = Field(default=None, ge=1, le=MOST_VOTES)
 
     def passes(self, yes: bool) -> bool:
         """Whether a submission with this verdict passes the aspect."""

@@ -13,6 +13,7 @@ from judges.aspects.prompt import SUPPORTED_ASPECTS, Aspect, aspects_of
 from judges.config.fields import setting
 from judges.config.judge import JudgeSettings
 from judges.core.naming import slug
+from judges.core.voting import MOST_VOTES
 
 AspectScoring = Literal["majority", "share"]
 
@@ -55,6 +56,7 @@ class AspectJudgeSettings(JudgeSettings):
         "have its own.",
         common=True,
         ge=1,
+        le=MOST_VOTES,
     )
     scoring: AspectScoring = setting(
         "majority",

@@ -11,6 +11,9 @@ from judges.core.judgment import JudgeCall
 
 ValueT = TypeVar("ValueT")
 
+MOST_VOTES = 99
+"""The most votes on one question: settings and rows that ask for more are refused, since each vote is a paid call."""
+
 
 def vote(number: int, *, count: int, seed: int) -> Vote:
     """The vote with this number. A single vote is sent without a seed, like any other call.

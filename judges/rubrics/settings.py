@@ -9,6 +9,7 @@ from pydantic import ValidationInfo, field_validator
 from judges.config.fields import setting
 from judges.config.judge import JudgeSettings
 from judges.core.scale import Scale
+from judges.core.voting import MOST_VOTES
 from judges.llm.errors import SettingsError
 from judges.parsing.verdicts import RubricFormat
 from judges.rubrics.expected_score import check_scale
@@ -30,7 +31,9 @@ class RubricJudgeSettings(JudgeSettings):
     )
     scale_min: int = setting(1, "Use this as the lowest score of the scale.")
     scale_max: int = setting(5, "Use this as the highest score of the scale; above scale_min.", validate_default=True)
-    samples_per_item: int = setting(1, "Ask for this many independent judgments of each response, one call each.", ge=1)
+    samples_per_item: int = setting(
+        1, "Ask for this many independent judgments of each response, one call each.", ge=1, le=MOST_VOTES
+    )
     samples_pooling: Pooling = setting("mean", "Pool the judgments of one response into their mean or their median.")
     weighting: Weighting = setting(
         "none",

@@ -62,6 +62,7 @@ def test_polarity_says_what_a_yes_means(
         {"weight": float("nan")},
         {"veto": "perhaps"},
         {"strictness": 0},
+        {"strictness": 100},
         {"strictnes": 3},
     ],
 )

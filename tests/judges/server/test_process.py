@@ -38,6 +38,7 @@ def post(url: str, path: str = "/v1/score", body: bytes = BODY) -> Any:
         (["--offline", '--mounts={"v1": {}}'], ["mounts", "'v1'"]),
         (["--offline", '--mounts={"safety": {"strictnes": 3}}'], ["mounts.safety.strictnes"]),
         (["--offline", '--mounts={"safety": {"strictness": 0}}'], ["mounts.safety.strictness"]),
+        (["--offline", '--mounts={"safety": {"strictness": 100}}'], ["mounts.safety.strictness", "99"]),
         (["--offline", "--scale_min=5", "--scale_max=5"], ["scale_max"]),
         (["--offline", "--workers=0"], ["--workers", "greater than or equal to 1"]),
         (["--offline", "--workers=-2"], ["--workers", "greater than or equal to 1"]),
