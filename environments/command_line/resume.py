@@ -50,14 +50,15 @@ def _without_keys(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     left_out: list[str] = []
     words = iter(arguments)
     for word in words:
-        flag, equals, value = word.partition("=")
+        flag, equals, _ = word.partition("=")
         if flag.startswith("--") and flag.endswith("api_key"):
             left_out.append(flag)
             if not equals:
                 next(words, None)
-        elif equals and _KEY_IN_JSON.search(value):
-            left_out.append(f"the keys of {flag}")
-            shown.append(f"{flag}={_KEY_IN_JSON.sub(_comma, value)}")
+        elif _KEY_IN_JSON.search(word):
+            flag_of_value = flag if flag.startswith("--") else "".join(shown[-1:])  # `--flag value`
+            left_out.append(f"the keys of {flag_of_value}")
+            shown.append(_KEY_IN_JSON.sub(_comma, word))
         else:
             shown.append(word)
     return shown, left_out

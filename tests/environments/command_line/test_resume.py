@@ -59,6 +59,7 @@ def test_resume_command_is_the_given_one_with_directory_and_flag(given: list[str
             "the keys of --openai.replicas",
         ),
         ([RUN, f'--env={{"judge_api_key": "{KEY}"}}'], [RUN, "--env={}"], "the keys of --env"),
+        ([RUN, "--env", f'{{"judge_api_key": "{KEY}"}}'], [RUN, "--env", "{}"], "the keys of --env"),
     ],
 )
 def test_resume_command_leaves_keys_out_and_says_so(given: list[str], expected: list[str], left_out: str) -> None:
