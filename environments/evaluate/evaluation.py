@@ -95,7 +95,7 @@ class Evaluation(Generic[TaskT, DetailT]):
             RunDirectoryError: the run directory cannot be used.
             DiskFull: it could not be written to for too long.
         """
-        env, tasks, settings, started = self.env, self.tasks, self.env.settings, time.time()
+        env, tasks, settings, started = self.env, self.tasks, self.env.settings, time.monotonic()
         run, before = RunDirectory.open(
             path,
             config=settings.public(),
@@ -123,7 +123,7 @@ class Evaluation(Generic[TaskT, DetailT]):
             notices = [report.offline_notice(settings.stand_ins)] if settings.stand_ins else []
             rows = [(task, sample) for task, sample in zip(tasks, samples, strict=True) if sample.finished]
             tables = await run.disk.retried(path, lambda: self.runner.write_report(path, rows))
-            seconds = time.time() - started
+            seconds = time.monotonic() - started
             await run.write_metrics(
                 metrics_file(env, self.runner, tasks, metrics, datasets=self.datasets, seconds=seconds, notices=notices)
             )

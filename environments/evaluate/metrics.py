@@ -12,6 +12,7 @@ from environments.records import Sample
 from environments.settings import EnvConfig
 from judges.core.judgment import CallRun, Judgment, Status
 from judges.llm.usage import Usage
+from judges.llm.wire import CUT_OFF, REFUSALS
 
 POLICY_FAILED = "policy_failed"
 MISSING_CELLS = "missing_cell_rate"
@@ -34,7 +35,8 @@ def expect_shared(metrics: MetricAggregator, config: EnvConfig, roles: Sequence[
     """
     no_answer = "there is no answer of a policy"
     if completions:
-        metrics.expect(no_answer, "short_response_rate", "truncated_response_rate", "response_length_chars")
+        metrics.expect(no_answer, "short_response_rate", "truncated_response_rate", "refused_response_rate")
+        metrics.expect(no_answer, "response_length_chars")
     if completions and config.thinking_mode:
         metrics.expect(no_answer, "thinking_valid_rate", "thinking_length_chars")
     for role in roles:
@@ -59,7 +61,8 @@ def record_shared(metrics: MetricAggregator, samples: Sequence[Sample[Any]], *, 
     metrics.number("policy_error_rate", statuses[POLICY_FAILED] / len(samples))
     for completion in (completion for sample in samples for completion in sample.completions):
         metrics.rate("short_response_rate", completion.short)
-        metrics.rate("truncated_response_rate", completion.finish_reason == "length")
+        metrics.rate("truncated_response_rate", completion.finish_reason == CUT_OFF)
+        metrics.rate("refused_response_rate", completion.finish_reason in REFUSALS)
         metrics.mean("response_length_chars", len(completion.answer))
         if thinking_mode:
             metrics.rate("thinking_valid_rate", completion.valid)

@@ -7,6 +7,7 @@ directory (`lock.py`); a file is replaced as a whole or not at all (`atomic.py`)
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,11 +21,14 @@ from environments.runs.atomic import write_atomic
 from environments.runs.disk import Disk
 from environments.runs.lines import RawLine, read_lines
 from environments.runs.lock import LOCK, DirectoryLock
+from environments.runs.recorded_calls import CALLS, PACKED_CALLS
 from environments.runs.writer import LineWriter
 from judges.config.yaml_text import load_yaml
 from judges.llm import wire
 from judges.llm.errors import RunDirectoryError
 from judges.llm.wire import JSON
+
+logger = logging.getLogger(__name__)
 
 CONFIG, SAMPLES, FAILURES, METRICS = "config.yaml", "samples.jsonl", "failures.jsonl", "metrics.json"
 
@@ -37,6 +41,7 @@ class EarlierLines:
     failures: Sequence[RawLine]
 
 
+_OF_A_RUN = (SAMPLES, FAILURES, CALLS, PACKED_CALLS)
 _LONGEST_NAME = 70  # a file's name has at most 255 bytes
 
 
@@ -85,7 +90,8 @@ class RunDirectory:
 
         Raises:
             RunDirectoryError: the directory is not empty and `resume` is not set; the settings differ; another process
-                uses it; a file is damaged elsewhere than in its last line; nothing can be written to it.
+                uses it; its settings are missing; a file is damaged elsewhere than in its last line; nothing can be
+                written to it.
         """
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -101,6 +107,13 @@ class RunDirectory:
                 )
             if (path / CONFIG).exists():
                 cls._compare(path / CONFIG, matters)
+            elif lines := [name for name in there if name in _OF_A_RUN]:
+                raise RunDirectoryError(
+                    f"run directory {path} holds {', '.join(lines)} but no {CONFIG}, so the run cannot be resumed: "
+                    "nothing says with which settings it was made"
+                )
+            elif resume:
+                logger.warning("%s holds no run: there is nothing to resume, so a new run begins", path)
             before = EarlierLines(*(read_lines(path / name) for name in (SAMPLES, FAILURES)))
             write_atomic(path / CONFIG, yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True).encode())
         except OSError as error:

@@ -94,6 +94,8 @@ class CallLedger:
     @property
     def loss(self) -> str:
         """How many requests the earlier run has lost, in words."""
+        if not self.is_resumed:
+            return f"it has no {CALLS}, so all that its other rows had been answered is asked for again"
         return f"requests in flight when it stopped, which are sent again: at most {self.lost}"
 
     def row(self, uid: str, group: int | None = None) -> LedgerOfRow:

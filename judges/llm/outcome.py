@@ -2,8 +2,9 @@
 
 An attempt ends `Answered`, with the choices that may be used, or `Failed`, with a `FailureKind`. A choice that may be
 used is whole, cut off by the length limit or refused (`Choice.state`). All others are unusable: those that carry an
-error, broke off (`error`, `abort`), have no finish reason though the endpoint otherwise gives one, or hold no text
-(empty, tool calls alone, reasoning alone). An answer of nothing but unusable choices is a failed attempt.
+error, broke off (`error`, `abort`), have no finish reason though the endpoint otherwise gives one (or has hardly
+answered yet), or hold no text (empty, tool calls alone, reasoning alone). An answer of nothing but unusable choices is
+a failed attempt.
 
 Guarantees: whatever an endpoint sends, one of the two comes out and nothing is raised; counts, pauses and texts that no
 endpoint can mean are absent or unusable.
@@ -33,6 +34,10 @@ logger = logging.getLogger(__name__)
 LONGEST_TEXT = 8_000_000
 """Characters of a choice's text or reasoning; a longer one is unusable. A model writes a million tokens at most."""
 _MOST_TOKENS = 10**9
+
+_ANSWERS_IN_DOUBT = 2
+"""An endpoint whose first answers have no finish reason is asked again so often; then it is taken to give none at all.
+At the start of a run, an answer that broke off would otherwise be believed."""
 
 _BUSY = frozenset({429, 503, 529})  # 529: Anthropic's "overloaded"
 _RETRYABLE = frozenset({408, 409})
@@ -106,11 +111,28 @@ class Habits:
     Attributes:
         name: the endpoint, for messages.
         gives_reasons: it has given a finish reason, so a choice without one broke off.
+        without_reason: its answers so far in which no choice had one.
     """
 
     name: str
     gives_reasons: bool = False
+    without_reason: int = 0
     _said: set[str] = field(default_factory=set)
+
+    @property
+    def may_give_reasons(self) -> bool:
+        """Whether it gives reasons, or has answered too seldom to say that it never does."""
+        return self.gives_reasons or self.without_reason <= _ANSWERS_IN_DOUBT
+
+    def learn(self, sent: Sequence[JSON]) -> None:
+        """Note whether the choices of an answer have finish reasons."""
+        if any(isinstance(raw, Mapping) and _is_reason(raw.get("finish_reason")) for raw in sent):
+            if not self.may_give_reasons:
+                taken = self.without_reason - _ANSWERS_IN_DOUBT
+                self.say_once("late", f"gives a finish_reason now; {taken} answers without one were taken to be whole")
+            self.gives_reasons = True
+        else:
+            self.without_reason += 1
 
     def say_once(self, topic: str, what: str) -> None:
         """Log a peculiarity of the endpoint, the first time that it is met."""
@@ -140,8 +162,7 @@ def of_answer(status: int, data: bytes, retry_after: str | None, habits: Habits)
     tokens = _token_counts(body.get("usage"))
     if body.get("error"):
         return replace(_reported(body["error"], status), tokens=tokens)
-    if not habits.gives_reasons:  # another choice of the same answer may have one
-        habits.gives_reasons = any(isinstance(raw, Mapping) and bool(raw.get("finish_reason")) for raw in sent)
+    habits.learn(sent)
     choices: list[Choice] = []
     faults: list[Failed] = []
     for raw in sent if len(sent) == 1 else _in_order(sent):
@@ -158,6 +179,8 @@ def of_exception(error: BaseException, timeout_s: float) -> Failed:
     kind = kind_of_exception(error)
     if isinstance(error, asyncio.TimeoutError) and kind is FailureKind.BROKEN:
         return Failed(kind, f"none within {timeout_s:g} s")
+    if isinstance(error, aiohttp.ClientConnectorError) and error.os_error.strerror is None:
+        return Failed(kind, f"none ({error}: {type(error.os_error).__name__})")  # a reset within the TLS handshake
     return Failed(kind, f"none ({error or type(error).__name__})")
 
 
@@ -183,8 +206,10 @@ def kind_of_exception(error: BaseException) -> FailureKind:
     if isinstance(error, aiohttp.ClientConnectorError):
         if isinstance(error.os_error, socket.gaierror):
             return FailureKind.AWAY
-        reason = error.os_error.errno  # `None`: the addresses of the host failed for different reasons
-        return FailureKind.AWAY if reason is None or reason in _NOBODY_THERE else FailureKind.BROKEN
+        reason = error.os_error.errno
+        # The addresses of the host failed for different reasons. A reset, as in a handshake, has no number either.
+        several = type(error.os_error) is OSError and reason is None
+        return FailureKind.AWAY if several or reason in _NOBODY_THERE else FailureKind.BROKEN
     if isinstance(error, ConnectionRefusedError):
         return FailureKind.AWAY
     return FailureKind.REJECTED if isinstance(error, ValueError) else FailureKind.BROKEN
@@ -233,7 +258,7 @@ def _choice(raw: JSON, status: int, habits: Habits) -> Choice | Failed:
         reported = _reported(raw["error"], status)  # the request was accepted: a retry may mend whatever came then
         return replace(reported, kind=FailureKind.BUSY if reported.kind is FailureKind.BUSY else FailureKind.BROKEN)
     if read.finish_reason is None:
-        if habits.gives_reasons:
+        if habits.may_give_reasons:
             return Failed(FailureKind.BROKEN, "the answer broke off: it has no finish_reason", status)
         habits.say_once("none", "gives no finish_reason: its answers are taken to be whole")
     message = raw.get("message")
@@ -264,6 +289,10 @@ def checked(choice: Choice, *, tool_calls: bool = False) -> Choice | str:
     if tool_calls:
         return "no text, only tool calls"
     return "no text, only reasoning" if choice.reasoning else "empty content"
+
+
+def _is_reason(value: JSON) -> bool:
+    return isinstance(value, str) and value != ""
 
 
 def _reason(choice: Choice) -> str:

@@ -53,6 +53,12 @@ def test_what_the_policy_wrote_is_counted_where_it_wrote_something() -> None:
     assert not any(name.startswith("thinking") for name in values(samples)), "only in thinking mode"
 
 
+def test_refusals_are_counted_as_such() -> None:
+    reasons = ["refusal", "content_filter", "stop", "length"]
+    samples = [sample(f"row-{n}", completions=(Completion("no", finish_reason=why),)) for n, why in enumerate(reasons)]
+    assert values(samples)["refused_response_rate"] == 0.5
+
+
 def test_every_completion_of_a_row_with_several_conversations_counts() -> None:
     both = sample(completions=(Completion("0123"), Completion("01", short=True)))
     assert values([both])["response_length_chars"] == 3

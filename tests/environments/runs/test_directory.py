@@ -75,6 +75,24 @@ def test_a_file_that_is_no_run_is_not_touched(tmp_path: Path, resume: bool) -> N
     assert not (tmp_path / "config.yaml").exists()
 
 
+@pytest.mark.parametrize("name", ["samples.jsonl", "failures.jsonl", "calls.jsonl", "calls.jsonl.gz"])
+def test_rows_without_their_settings_are_not_resumed(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text('{"uid":"a"}\n')
+    with pytest.raises(RunDirectoryError, match=f"holds {re.escape(name)} but no config.yaml"):
+        begin(tmp_path, resume=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [name]
+
+
+def test_resuming_where_no_run_is_begins_one_and_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    begin(tmp_path / "mistyped", resume=True)[0].close()
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{tmp_path / 'mistyped'} holds no run: there is nothing to resume, so a new run begins"
+    ]
+    caplog.clear()
+    begin(tmp_path / "mistyped", resume=True)[0].close()
+    assert not caplog.records
+
+
 def test_a_directory_that_is_not_empty_is_named_with_what_is_in_it(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("x")
     with pytest.raises(

@@ -166,10 +166,31 @@ def test_choice_that_was_kept_is_held_to_the_same(stored: Choice, usable: bool) 
 
 def test_missing_finish_reason_of_an_endpoint_that_gives_one_otherwise_is_broken_off() -> None:
     habits = Habits("http://h/v1")
-    assert isinstance(of(choice(finish=None), habits=habits), Answered)
     assert isinstance(of(choice("ye", "length"), habits=habits), Answered)
+    for _ in range(5):
+        assert broken(of(choice(finish=None), habits=habits), "no finish_reason")
+
+
+def test_first_answers_without_finish_reason_are_asked_again_before_they_are_believed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    habits = Habits("http://h/v1")
+    assert broken(of(choice(finish=None), choice(finish=None), choice(finish=None), habits=habits), "no finish_reason")
+    assert broken(of(choice(finish=""), habits=habits), "no finish_reason")
+    for _ in range(3):
+        assert isinstance(of(choice(finish=None), habits=habits), Answered)
+    assert broken(of(choice(finish=None), habits=Habits("another")), "no finish_reason"), "each has its own habits"
+    assert isinstance(of(choice(finish="stop"), habits=habits), Answered)
     assert broken(of(choice(finish=None), habits=habits), "no finish_reason")
-    assert isinstance(of(choice(finish=None), habits=Habits("another")), Answered), "each endpoint has its own habits"
+    assert [record.getMessage() for record in caplog.records] == [
+        "http://h/v1 gives no finish_reason: its answers are taken to be whole",
+        "http://h/v1 gives a finish_reason now; 3 answers without one were taken to be whole",
+    ]
+
+
+def test_choice_without_finish_reason_beside_one_that_has_it_is_broken_off() -> None:
+    answered = of(choice("one", None), choice("two"), habits=Habits("http://h/v1"))
+    assert isinstance(answered, Answered) and [each.text for each in answered.choices] == ["two"]
 
 
 def test_missing_finish_reason_beside_one_that_is_given_is_broken_off() -> None:
@@ -186,7 +207,7 @@ def test_reasons_of_broken_choices_show_that_the_endpoint_gives_them() -> None:
 
 @pytest.mark.parametrize("finish", [None, "something new"])
 def test_endpoint_that_is_taken_at_its_word_is_named_once(caplog: pytest.LogCaptureFixture, finish: str | None) -> None:
-    habits = Habits("http://h/v1")
+    habits = Habits("http://h/v1", without_reason=2)
     with caplog.at_level(logging.WARNING):
         for number in range(3):
             assert isinstance(of(choice(finish=finish and f"{finish} {number}"), habits=habits), Answered)
@@ -217,7 +238,7 @@ def test_counts_that_no_endpoint_can_mean_are_absent(usage: Any) -> None:
 
 
 def test_number_of_any_length_does_not_cost_the_answer() -> None:
-    data = b'{"choices": [{"message": {"content": "yes"}}], "usage": {"prompt_tokens": ' + b"9" * 100_000 + b"}}"
+    data = json.dumps({"choices": [choice()], "usage": {"prompt_tokens": 0}}).encode().replace(b": 0", b": " + b"9" * 100_000)
     assert isinstance(of_answer(200, data, None, Habits("")), Answered)
 
 
@@ -340,6 +361,7 @@ CERTIFICATE = aiohttp.ClientConnectorCertificateError(
         (connector(TimeoutError(errno.ETIMEDOUT, "timed out")), AWAY),
         (aiohttp.ConnectionTimeoutError("connection timeout"), AWAY),
         (connector(OSError(errno.EMFILE, "too many open files")), BROKEN),
+        (connector(ConnectionResetError()), BROKEN),  # within the TLS handshake: somebody accepted the connection
         (connector(ssl.SSLEOFError(8, "EOF"), aiohttp.ClientConnectorSSLError), BROKEN),
         (connector(ssl.SSLError(1, "WRONG_VERSION_NUMBER"), aiohttp.ClientConnectorSSLError), REJECTED),
         (CERTIFICATE, REJECTED),
