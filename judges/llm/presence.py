@@ -51,6 +51,7 @@ class Presence:
         self._setting = setting
         self.is_any_there = True
         self._probes: set[asyncio.Task[None]] = set()
+        self._is_closed = False
         self._back = asyncio.Event()
         self._last_failure: EndpointError | None = None
 
@@ -95,11 +96,17 @@ class Presence:
         return time.monotonic() - started
 
     async def close(self) -> None:
-        """End all probes."""
+        """End all probes.
+
+        A probe whose connection is refused in the moment in which it is cancelled does not notice that (`wait_for`
+        before Python 3.12), so it is told, too.
+        """
+        self._is_closed = True
         probes = list(self._probes)
         for probe in probes:
             probe.cancel()
         await asyncio.gather(*probes, return_exceptions=True)
+        self._is_closed = False  # a client that is used again probes again
 
     def _away_for(self) -> float:
         """Seconds since the last of the replicas went away."""
@@ -119,15 +126,18 @@ class Presence:
         never = "" if replica.has_answered else " (it has never answered: is its URL right?)"
         logger.warning("%s refuses connections%s: %s. Calls wait for it, at most %s", name, never, why, self._limit)
         begun = said = time.monotonic()
-        while True:
+        while not self._is_closed:
             await asyncio.sleep(min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(replica.away_in_a_row, 16)))
             replica.away_in_a_row += 1
             if await _accepts_connections(replica):
-                break
+                self._found(replica, name, time.monotonic() - begun)
+                return
             if time.monotonic() - said >= _SAY_AGAIN_S:
                 said = time.monotonic()
                 logger.warning("%s still refuses connections, for %.0f s", name, said - begun)
-        logger.warning("%s accepts connections again, after %.0f s", name, time.monotonic() - begun)
+
+    def _found(self, replica: Replica, name: str, seconds: float) -> None:
+        logger.warning("%s accepts connections again, after %.0f s", name, seconds)
         replica.is_there = self.is_any_there = True
         self._back.set()
 

@@ -238,7 +238,11 @@ def test_counts_that_no_endpoint_can_mean_are_absent(usage: Any) -> None:
 
 
 def test_number_of_any_length_does_not_cost_the_answer() -> None:
-    data = json.dumps({"choices": [choice()], "usage": {"prompt_tokens": 0}}).encode().replace(b": 0", b": " + b"9" * 100_000)
+    data = (
+        json.dumps({"choices": [choice()], "usage": {"prompt_tokens": 0}})
+        .encode()
+        .replace(b": 0", b": " + b"9" * 100_000)
+    )
     assert isinstance(of_answer(200, data, None, Habits("")), Answered)
 
 

@@ -232,3 +232,26 @@ async def test_client_that_is_closed_probes_no_more(connect: Connect) -> None:
             await client.chat(ASK)
         await client.close()
         assert [task for task in asyncio.all_tasks() if "Presence._probe" in repr(task)] == []
+
+
+async def test_probe_that_does_not_notice_that_it_is_cancelled_ends_all_the_same(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    probing = asyncio.Event()
+
+    async def deaf(
+        replica: Replica,
+    ) -> bool:  # as `wait_for` before Python 3.12, where the connection is refused just then
+        probing.set()
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(60)
+        return False
+
+    monkeypatch.setattr(presence, "_accepts_connections", deaf)
+    with refusing() as dead:
+        client = connect(dead)
+        asked = asyncio.create_task(client.chat(ASK))
+        await probing.wait()
+        await asyncio.wait_for(client.close(), 5)
+    asked.cancel()
+    await asyncio.gather(asked, return_exceptions=True)
