@@ -1,7 +1,7 @@
 """One request to a model with its retries: replicas, concurrency limit, rate budgets and the retry loop.
 
-Raises `EndpointError` and nothing else. `judges.llm.outcome` says what an answer is worth, `judges.llm.retry` whether
-and when a failed attempt is made again.
+Raises `EndpointError`, and nothing else but what a ledger raises that cannot record the answer (the disk stays full).
+`judges.llm.outcome` says what an answer is worth, `judges.llm.retry` whether and when a failed attempt is made again.
 """
 
 from __future__ import annotations

@@ -61,7 +61,8 @@ class ChatAnswer:
     Attributes:
         choices: as many as were asked for.
         usage: tokens and cost; all zero if the answer was paid for before (`cached`).
-        latency_s: seconds from the first attempt to the answer, pauses included.
+        latency_s: seconds from the first attempt to the answer, with the pauses but not the time in which the endpoint
+            was away.
         attempts: requests sent.
         cached: the answer came from the cache, or from an identical call in flight.
         prompt_token_ids: the prompt's tokens, if requested and returned.
