@@ -14,8 +14,7 @@ import pytest
 from environments.runs.recorded_calls import read_calls
 from environments.settings import BUNDLED_TOKENIZER
 from tests.command import Ended
-from tests.conformance.conftest import opened
-from tests.conformance.lab import HANG, Lab
+from tests.conformance.lab import HANG, Lab, opened
 from tests.conformance.subjects import Subject
 from tests.scripted import Reply
 
