@@ -56,8 +56,8 @@ class RolloutSettings(BaseModel):
     )
     invalid_thinking_reward: float = setting(
         0.0,
-        "Give a completion with malformed thinking this reward. If rewards can be negative, set the lowest one (-1.0): "
-        "at 0.0 the policy gains by breaking the format whenever it would lose.",
+        "Give a completion with malformed thinking, or a refusal, this reward. If rewards can be negative, set the "
+        "lowest one (-1.0): at 0.0 the policy gains by breaking the format whenever it would lose.",
         verbs=ROLLOUTS,
     )
     ensure_scores_are_not_same: bool = setting(

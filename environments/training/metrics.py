@@ -28,6 +28,7 @@ class _Window:
     sequences: int = 0
     no_signal: int = 0
     suspects: int = 0
+    refused: int = 0
     rewards: list[float] = field(default_factory=list)
     rewarded_lengths: list[int] = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)
@@ -68,6 +69,7 @@ class TrainingMetrics:
         for number, judgment in enumerate(group.judgments):
             window.statuses[judgment.status] += 1
             window.suspects += judgment.suspects
+            window.refused += group.rollouts[number].completion.refused
             asked = [call.run for call in judgment.calls if not call.failed and not call.run.cached]
             window.judge_latencies += [run.latency_s for run in asked]
             window.judge_usage = sum((call.run.usage for call in judgment.calls), window.judge_usage)
@@ -121,6 +123,7 @@ def _diagnose(metrics: MetricAggregator, window: _Window, max_token_len: int) ->
     metrics.number("groups_judged", window.groups)
     metrics.number("sequences_per_second", window.sequences / seconds)
     metrics.number("judge_injection_suspects", window.suspects)
+    metrics.number("refused_response_rate", _share(window.refused, len(window.lengths)))
     metrics.number("groups_without_signal_rate", _share(window.no_signal, window.groups))
     metrics.cost("judge_cost_usd", window.judge_usage.cost)
     metrics.cost("policy_cost_usd", window.policy_usage.cost)

@@ -179,3 +179,12 @@ def test_what_the_environment_observes_is_not_a_number() -> None:
     found = metrics.flush(max_token_len=-1)
     assert "train/odd" not in found.values
     assert "train/odd" in found.left_out
+
+
+def test_refusals_are_a_share_of_the_completions_of_a_window() -> None:
+    judged = group([1.0, -1.0])
+    first = judged.rollouts[0]
+    refusal = replace(first, completion=replace(first.completion, finish_reason="content_filter"))
+    metrics = collected([judged, replace(judged, rollouts=(refusal, judged.rollouts[1]))])
+    assert metrics.flush(max_token_len=-1).values["train/refused_response_rate"] == 0.25
+    assert metrics.flush(max_token_len=-1).values["train/refused_response_rate"] == 0.0
