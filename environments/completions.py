@@ -54,15 +54,19 @@ class Completion:
 
     @property
     def unjudgeable(self) -> str | None:
-        """Return why no judge may be asked, or `None`: the policy refused, or its thinking is malformed."""
-        return "the policy refused to answer" if self.refused else self.thinking_fault
+        """Return why no judge may be asked, or `None`: a refusal, malformed thinking, or an empty answer."""
+        if self.refused:
+            return "the policy refused to answer"
+        if self.thinking_fault is None and not self.answer.strip():
+            return "the answer is empty: there is nothing to judge"
+        return self.thinking_fault
 
     @property
     def unreadable(self) -> str | None:
         """Return why no verdict may be read in it, or `None`.
 
-        The reasons are malformed thinking, a refusal, and a text that was cut off: it may end in a verdict that it only
-        quotes.
+        The reasons are malformed thinking, a refusal, no text, and a text that was cut off, which may end in a verdict
+        that it only quotes.
         """
         return "cut off" if self.finish_reason == CUT_OFF else self.unjudgeable
 
@@ -157,8 +161,9 @@ async def judge_completions(
 ) -> Judgment[DetailT]:
     """Judge completions, after a check of their format; no other code checks it.
 
-    Malformed thinking or a refusal makes the completions invalid, and the judge is not asked. If the policy is the
-    judge, no verdict is read in such a completion or in one that was cut off: `judge` gets it with an empty answer.
+    Malformed thinking, a refusal or an empty answer makes the completions invalid, and the judge is not asked. If the
+    policy is the judge, no verdict is read in such a completion or in one that was cut off: `judge` gets it with an
+    empty answer.
     """
     if policy_is_judge:
         shown = [replace(text, answer="") if text.unreadable else text for text in completions]

@@ -23,6 +23,7 @@ from judges.config.judge import JudgeSettings
 from judges.config.keywords import settings_from_keywords
 from judges.core.background import BACKGROUND
 from judges.core.judge import Judge
+from judges.core.judgment import Judgment, Status
 from judges.llm.client import ChatClient
 from judges.peers.judge import DEFAULT_RUBRIC, PeerCase, PeerDetail, peer_judge
 from judges.peers.settings import PeerJudgeSettings
@@ -62,8 +63,10 @@ class OpenJudge(Generic[CaseT, DetailT]):
         self._session = JudgeSession[CaseT, DetailT](own, lambda client: factory(own, client), offline=offline)
 
     async def _judge(self, answers: Sequence[str], cases: Sequence[CaseT]) -> JudgmentTable[DetailT]:
-        judgments = await self._session.judge(cases)
-        return JudgmentTable(tuple(answers), tuple(judgments))
+        asked = [case for answer, case in zip(answers, cases, strict=True) if answer.strip()]
+        judged = iter(await self._session.judge(asked))
+        empty = Judgment[DetailT](None, Status.INVALID_COMPLETION, explanation="the answer is empty")
+        return JudgmentTable(tuple(answers), tuple(next(judged) if answer.strip() else empty for answer in answers))
 
     def close(self) -> None:
         """Close the endpoint's connections; the next call opens them again."""

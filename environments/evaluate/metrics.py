@@ -36,7 +36,7 @@ def expect_shared(metrics: MetricAggregator, config: EnvConfig, roles: Sequence[
     no_answer = "there is no answer of a policy"
     if completions:
         metrics.expect(no_answer, "short_response_rate", "truncated_response_rate", "refused_response_rate")
-        metrics.expect(no_answer, "response_length_chars")
+        metrics.expect(no_answer, "empty_response_rate", "response_length_chars")
     if completions and config.thinking_mode:
         metrics.expect(no_answer, "thinking_valid_rate", "thinking_length_chars")
     for role in roles:
@@ -63,6 +63,7 @@ def record_shared(metrics: MetricAggregator, samples: Sequence[Sample[Any]], *, 
         metrics.rate("short_response_rate", completion.short)
         metrics.rate("truncated_response_rate", completion.finish_reason == CUT_OFF)
         metrics.rate("refused_response_rate", completion.finish_reason in REFUSALS)
+        metrics.rate("empty_response_rate", not completion.answer.strip())
         metrics.mean("response_length_chars", len(completion.answer))
         if thinking_mode:
             metrics.rate("thinking_valid_rate", completion.valid)

@@ -99,6 +99,7 @@ def test_documented_metrics_are_there_or_left_out_with_a_reason(lab: Lab, fault:
     roles = ["policy", *(["judge"] if lab.subject.has_judge else [])]
     if lab.subject.env_type is not SelfCritiqueEnv:  # whose rows have several policies
         documented = (*documented, "short_response_rate", "truncated_response_rate", "refused_response_rate")
+        documented = (*documented, "empty_response_rate")
     names = {*documented, *_SHARED, *(f"{role}_{name}" for role in roles for name in _ROLE)}
     assert {name for name in names if f"eval/{name}" not in {**found, **left_out}} == set()
     assert not found.keys() & left_out.keys(), "a metric is there or left out"

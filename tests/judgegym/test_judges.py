@@ -135,3 +135,10 @@ def test_every_public_name_is_there_and_no_other() -> None:
     assert [name for name in judgegym.__all__ if not hasattr(judgegym, name)] == []
     with pytest.raises(AttributeError, match="no attribute 'Rubrik'"):
         _ = judgegym.Rubrik
+
+
+def test_empty_answer_is_not_judged_and_says_so() -> None:
+    with RubricJudge("Does the answer name the right number?", offline=True) as judge:
+        table = judge.judge_sync("How many legs has a spider?", ["", "Eight.", " \n"])
+    assert [judgment.status for judgment in table] == ["invalid_completion", "ok", "invalid_completion"]
+    assert [score is None for score in table.scores] == [True, False, True]

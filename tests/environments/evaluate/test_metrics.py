@@ -47,6 +47,7 @@ def test_what_the_policy_wrote_is_counted_where_it_wrote_something() -> None:
     found = values(samples, thinking_mode=True)
     assert found["short_response_rate"] == pytest.approx(1 / 3)
     assert found["truncated_response_rate"] == pytest.approx(2 / 3)
+    assert found["empty_response_rate"] == pytest.approx(1 / 3)
     assert found["response_length_chars"] == 4
     assert found["thinking_valid_rate"] == pytest.approx(2 / 3)
     assert found["thinking_length_chars"] == pytest.approx(2 / 3)
