@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -15,6 +16,7 @@ from environments.clients import Clients
 from environments.command_line.arguments import load_settings
 from environments.metrics import Metrics
 from environments.settings import BUNDLED_TOKENIZER
+from environments.training import place
 from environments.training.connection import TrainerConnection
 from environments.training.rollout_api import RolloutApi
 from environments.training.serve import ServeRun
@@ -25,6 +27,7 @@ from tests.command import PATIENCE_S
 from tests.scripted import Json, Reply, Script, ScriptedEndpoint, completion
 
 PROMPT_IDS = [7, 8, 9]
+_runs = itertools.count()
 _ANSWER = re.compile(r"ANSWER (\d+) of request (\d+)")
 
 Text = Callable[[Json, int, int], str]
@@ -133,6 +136,7 @@ async def serve(
             *flags,
         ]
         settings: Any = load_settings(env_type, argv, verb="serve").settings
+        place.settle(settings, lambda: arena.path / f"serve-{next(_runs)}")
         clients = Clients(settings, session)
         env = env_type(settings, clients, verb="serve")
         connection = TrainerConnection(RolloutApi(api, session), settings.env, env.name)

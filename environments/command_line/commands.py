@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, closing
+from pathlib import Path
 from typing import Any
 
 from environments.base import JudgedEnv
@@ -20,8 +22,9 @@ from environments.evaluate.evaluation import Evaluation
 from environments.metrics import Metrics
 from environments.runs import directory as runs
 from environments.runs.disk import DiskFull
-from environments.settings import EnvSettings
+from environments.settings import EnvConfig, EnvSettings
 from environments.settings.verbs import Verb
+from environments.training import place
 from environments.training.connection import TrainerConnection
 from environments.training.process import ProcessRun, groups_path
 from environments.training.rollout_api import RolloutApi
@@ -32,6 +35,7 @@ from judges.llm.errors import SettingsError
 from judges.llm.transport import open_session
 
 FAILED = 1
+_PLACES_OF_SERVE = ("data_dir_to_save_evals", "data_path_to_save_groups")
 
 
 async def evaluate(
@@ -72,7 +76,11 @@ async def serve(
             "--env.group_size: the scores of a group of 1 are always equal, so no group would be sent; "
             "take a larger group, or --env.ensure_scores_are_not_same=False"
         )
-    _prepare(env_type, loaded)
+    if loaded.settings.resume and not any(loaded.given(f"env.{name}") for name in _PLACES_OF_SERVE):
+        flags = " or ".join(f"--env.{name}" for name in _PLACES_OF_SERVE)
+        raise SettingsError(f"--resume: which run? Name its directory or its file of groups, with {flags}")
+    _require_wandb(config)
+    place.settle(loaded.settings, lambda: _new_directory_of_serve(env_type, loaded))
     async with _opened(env_type, loaded, "serve") as env:
         api = RolloutApi(config.rollout_server_url, env.clients.session)
         connection = TrainerConnection(api, config, config.wandb_name or env_type.name)
@@ -88,11 +96,11 @@ async def serve(
         try:
             await serving.run()
         except asyncio.CancelledError:
-            report.warn(f"stopped: {serving.progress()}")
+            report.warn(f"stopped: {serving.progress()}. To resume:\n  {resume_command(loaded, arguments)}")
             raise
         except DiskFull as error:
             raise DiskFull(
-                f"{error}\nMake room on the disk, and start serve again: it goes on at the trainer's last checkpoint"
+                f"{error}\nMake room on the disk, and resume:\n  {resume_command(loaded, arguments)}"
             ) from error
     return 0
 
@@ -155,8 +163,18 @@ def _spare_the_collector() -> None:
 def _prepare(env_type: type[JudgedEnv[Any, Any, Any]], loaded: LoadedSettings[EnvSettings[Any]]) -> None:
     """Check early what is needed only at the end, and set the run directory, which the resume command names."""
     config = loaded.settings.env
+    _require_wandb(config)
+    if config.data_dir_to_save_evals is None:
+        config.data_dir_to_save_evals = str(
+            runs.new_path(env_type.name, *evaluate_command.names_of_models(loaded.settings))
+        )
+
+
+def _require_wandb(config: EnvConfig) -> None:
     if config.use_wandb:
         require("wandb")
-    if config.data_dir_to_save_evals is None:
-        names = evaluate_command.names_of_models(loaded.settings)
-        config.data_dir_to_save_evals = str(runs.new_path(env_type.name, *names))
+
+
+def _new_directory_of_serve(env_type: type[JudgedEnv[Any, Any, Any]], loaded: LoadedSettings[EnvSettings[Any]]) -> Path:
+    path = runs.new_path("serve", env_type.name, *evaluate_command.names_of_models(loaded.settings))
+    return path.with_name(f"{path.name}-{os.getpid()}")  # several are often started at once

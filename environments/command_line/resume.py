@@ -5,21 +5,16 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from environments.settings import EnvSettings
-from environments.settings.verbs import Verb
 from judges.config.sources import LoadedSettings
 from judges.config.structure import secrets
 from judges.llm.urls import without_credentials
 
 _LONG_ENOUGH_TO_BE_A_KEY = 8
 _KEY_IN_JSON = re.compile(r'(?P<before>,\s*)?"\w*api_key"\s*:\s*"(?:[^"\\]|\\.)*"(?P<after>\s*,\s*)?')
-_PLACES: Mapping[Verb, str] = {
-    "evaluate": "--env.data_dir_to_save_evals",
-    "process": "--env.data_path_to_save_groups",
-}
 
 
 def resume_command(loaded: LoadedSettings[EnvSettings[Any]], arguments: Sequence[str]) -> str:
@@ -31,7 +26,7 @@ def resume_command(loaded: LoadedSettings[EnvSettings[Any]], arguments: Sequence
     keys = list(secrets(loaded.settings))
     shown, left_out = _without_keys(arguments)
     words = [without_credentials(_without(keys, word)) for word in shown]
-    flag = _PLACES[loaded.settings.verb]
+    flag = _place(loaded.settings)
     place = str(getattr(loaded.settings.env, flag.removeprefix("--env.")))
     if any(word == flag or word.startswith(f"{flag}=") for word in words):
         # A file of groups may have got another name than the given one, which was taken.
@@ -42,6 +37,12 @@ def resume_command(loaded: LoadedSettings[EnvSettings[Any]], arguments: Sequence
         words.append("--resume")
     hint = f"\n  (with {' and '.join(left_out)} as before: keys are not shown)" if left_out else ""
     return shlex.join([sys.executable, sys.argv[0], *words]) + hint
+
+
+def _place(settings: EnvSettings[Any]) -> str:
+    """The flag that names the place of a run."""
+    is_beside_groups = settings.verb != "evaluate" and settings.env.data_path_to_save_groups is not None
+    return "--env.data_path_to_save_groups" if is_beside_groups else "--env.data_dir_to_save_evals"
 
 
 def _without_keys(arguments: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -27,7 +27,12 @@ async def evaluate(evaluation: Evaluation[Any, Any]) -> EvaluationResult:
     if plan is not None:
         report.warn(plan)
     with report.ProgressDisplay(len(evaluation.tasks)) as display:
-        result = await evaluation.run(run_path(evaluation), in_flight=runner.rows_in_flight, display=display)
+        result = await evaluation.run(
+            run_path(evaluation),
+            resume=evaluation.env.settings.resume,
+            in_flight=runner.rows_in_flight,
+            display=display,
+        )
     if result.metrics.values:
         _log_to_wandb(evaluation, result)
         for table in result.tables:
@@ -39,11 +44,13 @@ async def evaluate(evaluation: Evaluation[Any, Any]) -> EvaluationResult:
 async def evaluate_during_training(evaluation: Evaluation[Any, Any], step: int) -> Metrics:
     """Evaluate during training, at most `max_eval_workers` rows at once, so that the rollouts keep their share.
 
+    It is never resumed: a trainer that comes to a step once more has another policy there.
+
     Returns:
         The metrics; empty if nothing succeeded.
     """
     path = run_path(evaluation) / f"step-{step}"
-    result = await evaluation.run(path, in_flight=evaluation.env.config.max_eval_workers, display=None)
+    result = await evaluation.run(path, resume=False, in_flight=evaluation.env.config.max_eval_workers, display=None)
     for message in (*result.notices, *([result.problem] if result.problem is not None else [])):
         logger.warning("evaluation of step %d: %s", step, message)
     return result.metrics

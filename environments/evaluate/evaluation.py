@@ -83,11 +83,14 @@ class Evaluation(Generic[TaskT, DetailT]):
         judge = "" if self.env.policy_is_judge else f", judged by {self.runner.judge_name}"
         return f"{self.env.name}: {self.runner.subject}{judge}"
 
-    async def run(self, path: Path, *, in_flight: int, display: report.ProgressDisplay | None) -> EvaluationResult:
+    async def run(
+        self, path: Path, *, resume: bool, in_flight: int, display: report.ProgressDisplay | None
+    ) -> EvaluationResult:
         """Evaluate into a run directory.
 
         Args:
             path: the directory.
+            resume: resume the run in it.
             in_flight: rows in progress at once.
             display: shows the progress; `None` during training.
 
@@ -100,7 +103,7 @@ class Evaluation(Generic[TaskT, DetailT]):
             path,
             config=settings.public(),
             matters=settings.matters(),
-            resume=settings.resume,
+            resume=resume,
             disk=Disk(env.config.disk_full_deadline),
         )
         try:

@@ -45,9 +45,13 @@ _OF_A_RUN = (SAMPLES, FAILURES, CALLS, PACKED_CALLS)
 _LONGEST_NAME = 70  # a file's name has at most 255 bytes
 
 
-def new_path(environment: str, *models: str) -> Path:
-    """Return `runs/<environment>--<model>--<judge>--<time>`, with a number if that exists; long names are cut."""
-    names = "--".join(slug(name)[:_LONGEST_NAME] for name in (environment, *models))
+def new_path(*parts: str) -> Path:
+    """Return `runs/<environment>--<model>--<judge>--<time>`, with a number if that exists; long names are cut.
+
+    Args:
+        parts: the names; those of a `serve` begin with its verb.
+    """
+    names = "--".join(slug(name)[:_LONGEST_NAME] for name in parts)
     stem = f"{names}--{datetime.now():%Y%m%d-%H%M%S}"
     path, again = Path("runs") / stem, 1
     while path.exists():
@@ -147,9 +151,13 @@ class RunDirectory:
             self._writers[name] = self.disk.appender(self.path / name)
         return self._writers[name]
 
-    def append(self, name: str, line: bytes) -> None:
-        """Append a row to one of the run's files; it has reached the operating system, or waits for the disk."""
-        self.writer(name).append(line)
+    def append(self, name: str, line: bytes) -> int:
+        """Append a row to one of the run's files; it has reached the operating system, or waits for the disk.
+
+        Returns:
+            Its offset in the file.
+        """
+        return self.writer(name).append(line)
 
     async def rewrite(self, samples: Callable[[], Iterable[bytes]], failures: Callable[[], Iterable[bytes]]) -> None:
         """Finish the run: replace its files by these lines, each as a whole or not at all.

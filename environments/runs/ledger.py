@@ -50,6 +50,8 @@ class CallLedger:
         self._path = run.path / CALLS
         self._texts = Texts(keep=False) if keep_texts else None
         self._places: dict[RowKey, dict[str, list[Place]]] = defaultdict(dict)
+        self._in_flight: dict[int, RowKey | None] = {}
+        """The requests without an answer, and whose they are (`None`: of an earlier run)."""
         self._last_number = 0
         self.lost = 0
         unpack(run.path)
@@ -60,28 +62,28 @@ class CallLedger:
         self._reader: IO[bytes] | None = None
 
     def _index(self, finished: frozenset[str]) -> None:
-        in_flight: set[int] = set()
         for line in whole_lines(self._path):
             try:
-                self._note(line.fields(), line.offset, in_flight, finished)
+                self._note(line.fields(), line.offset, finished)
             except (KeyError, TypeError) as error:
                 raise line.error(f"not of a ledger of calls: {error!r}") from error
-        self.lost = len(in_flight)
+        self.lost = len(self._in_flight)
+        self._in_flight.clear()
 
-    def _note(self, line: Mapping[str, Any], place: int, in_flight: set[int], finished: frozenset[str]) -> None:
+    def _note(self, line: Mapping[str, Any], place: int, finished: frozenset[str]) -> None:
         """Note one line of the earlier run."""
         if "sent" in line:
             self._last_number = max(self._last_number, line["sent"])
-            in_flight.add(line["sent"])
+            self._in_flight[line["sent"]] = None
         elif "failed" in line:
-            in_flight.discard(line["failed"])
+            self._in_flight.pop(line["failed"], None)
         elif "resumed" in line:
-            in_flight.clear()
+            self._in_flight.clear()
         elif "row_failed" in line:
             self._drop_without_verdict((line["row_failed"], line["group"]))
         else:
             call = line["call"]
-            in_flight.discard(call["id"])
+            self._in_flight.pop(call["id"], None)
             if call["row"] not in finished:
                 places = self._places[call["row"], call["group"]]
                 places.setdefault(call["key"], []).append((place, call["has_verdict"]))
@@ -102,22 +104,31 @@ class CallLedger:
         """The calls of a row; `group` tells apart the groups of a row that is run more than once."""
         return LedgerOfRow(self, uid, group, self._places.pop((uid, group), {}))
 
-    def append(self, line: Mapping[str, JSON] | bytes) -> None:
-        """Append a line."""
-        self._run.append(CALLS, line if isinstance(line, bytes) else wire.dumps(line) + b"\n")
+    def append(self, line: Mapping[str, JSON] | bytes) -> int:
+        """Append a line; return its offset in the file."""
+        return self._run.append(CALLS, line if isinstance(line, bytes) else wire.dumps(line) + b"\n")
 
     async def ready(self) -> None:
         """Wait until the run's files can be written to; raises `DiskFull` after the limit."""
         await self._run.disk.ready()
 
-    def next_number(self) -> int:
-        """The number of a request that leaves now."""
+    def sent(self, row: RowKey) -> int:
+        """Note that a request of a row leaves now; return its number."""
         self._last_number += 1
+        self._in_flight[self._last_number] = row
+        self.append({"sent": self._last_number})
         return self._last_number
 
-    def answer(self, facts: Mapping[str, JSON], asked: Asked, answer: ChatAnswer) -> None:
-        """Append an answer."""
-        self.append(call_line(facts, asked, answer, self._texts))
+    def answer(self, row: RowKey, facts: Mapping[str, JSON], asked: Asked, answer: ChatAnswer) -> int:
+        """Append an answer to a call of a row; return its offset in the file."""
+        if isinstance(number := facts["id"], int):
+            self._in_flight.pop(number, None)
+        return self.append(call_line(facts, asked, answer, self._texts))
+
+    def failed(self, number: int, facts: Mapping[str, JSON]) -> None:
+        """Append that a request has no answer."""
+        self._in_flight.pop(number, None)
+        self.append({"failed": number, **facts})
 
     def read(self, place: int) -> tuple[int, ChatAnswer]:
         """The answer whose line begins at a place in the file, and which part of its call it is.
@@ -146,6 +157,7 @@ class LedgerOfRow:
     def __init__(self, ledger: CallLedger, uid: str, group: int | None, places: Mapping[str, list[Place]]) -> None:
         """Use `CallLedger.row`."""
         self.ledger = ledger
+        self.key: RowKey = (uid, group)
         self.facts: Mapping[str, JSON] = {"row": uid, "group": group}
         self.places = places
         self._times: Counter[str] = Counter()
@@ -181,20 +193,17 @@ class LedgerCall:
 
     def sent(self) -> int:
         """See `CallRecord`."""
-        number = self._row.ledger.next_number()
-        self._row.ledger.append({"sent": number})
-        return number
+        return self._row.ledger.sent(self._row.key)
 
     def answered(self, part: int, number: int | None, answer: ChatAnswer, *, has_verdict: bool) -> None:
         """See `CallRecord`."""
         facts = {"id": number, **self._row.facts, "key": self._key, "part": part, "has_verdict": has_verdict}
-        self._row.ledger.answer(facts, self._asked, answer)
+        self._row.ledger.answer(self._row.key, facts, self._asked, answer)
 
     def failed(self, number: int, error: EndpointError) -> None:
         """See `CallRecord`."""
-        self._row.ledger.append(
-            {"failed": number, **self._row.facts, "component": self._asked.component, "error": str(error)}
-        )
+        facts = {**self._row.facts, "component": self._asked.component, "error": str(error)}
+        self._row.ledger.failed(number, facts)
 
 
 def _digest(asked: Asked) -> str:

@@ -1,8 +1,9 @@
 """The lines of a run's ledger of calls: how a call is written, and how it is read back.
 
 A line is the beginning of a request (`sent`), an answer (`call`), a request that failed (`failed`), the mark that a row
-has failed (`row_failed`), or that a run was resumed (`resumed`). A long text is written at its first use and named by
-its digest after that, as long as it is among the texts that were used last.
+has failed (`row_failed`), or that a run was resumed (`resumed`); `serve` adds the marks of its groups
+(`training/group_ledger.py`). A long text is written at its first use and named by its digest after that, as long as it
+is among the texts that were used last.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class RecordedCall:
 
     Attributes:
         row: the uid of the row that it was made for.
-        group: the number of the row's group in `process`; `None` in an evaluation.
+        group: the number of the row's group in `process` and `serve`; `None` in an evaluation.
         component: which call of the row, such as `policy`, `game_1` or `rollout_2/score`.
         vote: which of several independent answers to one question.
         model: the model's name.

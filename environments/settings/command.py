@@ -39,15 +39,15 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
     )
     resume: CliImplicitFlag[bool] = setting(
         False,
-        "Continue the run in env.data_dir_to_save_evals (evaluate) or that of env.data_path_to_save_groups (process): "
-        "ask policy and judge only for what they have not answered.",
-        verbs=("evaluate", "process"),
+        "Continue the run in env.data_dir_to_save_evals (evaluate, serve) or that of env.data_path_to_save_groups "
+        "(process, serve): ask policy and judge only for what they have not answered; serve: in the trainer's step.",
         common=True,
     )
     keep_calls: CliImplicitFlag[bool] = setting(
         True,
         "Keep what policy and judge were asked and what they answered, in calls.jsonl.gz of the run. False: record no "
-        "prompts, and the answers only until the run is complete.",
+        "prompts, and the answers only until the run is complete. For its rollouts, serve keeps them only if this is "
+        "given; else the answers of a group until it is done.",
     )
     offline: CliImplicitFlag[bool] = setting(
         False,
@@ -73,6 +73,11 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
     def verb(self) -> Verb:
         """The verb whose settings these are."""
         return self._verb
+
+    @property
+    def keeps_rollout_calls(self) -> bool:
+        """Whether `serve` keeps the calls of all its groups: a training run makes too many to keep them unasked."""
+        return self.keep_calls and "keep_calls" in self.model_fields_set
 
     @property
     def tokenizer(self) -> str:
@@ -107,7 +112,8 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
         sections: dict[str, JSON] = {"env": env, "openai": openai}
         if uses(self._verb, type(self), "limit"):
             sections["limit"] = self.limit
-        sections["keep_calls"] = self.keep_calls
+        if self._verb != "serve" or self.keeps_rollout_calls or not self.keep_calls:
+            sections["keep_calls"] = self.keep_calls
         if self.offline:
             sections |= {"offline": True, "latency_ms": self.latency_ms, "faults": dict(self.faults)}
         return sections

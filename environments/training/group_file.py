@@ -78,13 +78,13 @@ class GroupFile:
         """How many groups of an earlier run the file had."""
         return sum(map(len, self._kept.values()))
 
-    def write(self, number: int, group: Mapping[str, JSON]) -> None:
+    def write(self, number: int, group: Mapping[str, JSON], *, is_new: bool = False) -> None:
         """Append the group with a number; it has reached the operating system, or waits for the disk.
 
-        A group that the file has of an earlier run stays where it is.
+        A group that the file has of an earlier run stays where it is, unless this one `is_new`, which may be equal.
         """
         line = wire.dumps(group) + b"\n"
-        places = self._kept.get(_digest(line))
+        places = None if is_new else self._kept.get(_digest(line))
         if places:
             self._numbers[places.pop(0)] = number
             return

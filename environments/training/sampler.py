@@ -34,6 +34,11 @@ class EpochSampler(Generic[TaskT]):
         self._under_way[task.uid] = self._under_way.get(task.uid, 0) + 1
         return task
 
+    @property
+    def place(self) -> tuple[int, int]:
+        """The epoch, and how many of its rows were handed out."""
+        return self._epoch, self._position
+
     def _advance(self) -> TaskT:
         if self._position == len(self._rows):
             self._epoch += 1

@@ -2,7 +2,10 @@
 
 Guarantees: no group is sent before a trainer has registered; a finished group is sent, however long the API is down;
 groups in progress are never cancelled to make room; a free slot is filled at once; an evaluation runs beside the
-rollouts, with a limit of its own.
+rollouts, with a limit of its own. A run directory holds the ledger of calls, from which a run that was stopped is
+resumed: the groups that were in progress go on with the answers that they had, if the trainer is still at the step at
+which they began. Only a group whose post was on its way when the process was killed may be sent twice; posts go one
+after the other, so it is one at most.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +24,22 @@ from environments.metrics import Metrics
 from environments.rollouts.groups import GroupPipeline, ScoredGroup
 from environments.rollouts.retokenize import Retokenizer
 from environments.rollouts.sources import open_source
+from environments.runs.directory import RunDirectory
 from environments.runs.disk import Disk
+from environments.runs.ledger import LedgerOfRow
+from environments.runs.packing import pack
 from environments.training.checkpoints import Checkpoints
 from environments.training.connection import TrainerConnection
 from environments.training.delivery import Delivery
-from environments.training.group_file import GroupFile, free_path
+from environments.training.group_file import GroupFile, make_folder
+from environments.training.group_ledger import GroupLedger
 from environments.training.log import TrainingLog
 from environments.training.metrics import TrainingMetrics
+from environments.training.place import run_directory
 from environments.training.rollout_api import ApiRefusal, ApiUnavailable
 from environments.training.sampler import EpochSampler
 from environments.training.slots import available_slots, worker_slots
-from judges.llm.errors import JudgeGymError
+from judges.llm.errors import JudgeGymError, UserError
 
 logger = logging.getLogger(__name__)
 
@@ -45,18 +54,21 @@ class ServeRun:
     """One run of `serve`."""
 
     def __init__(self, env: JudgedEnv[Any, Any, Any], connection: TrainerConnection, evaluate: Evaluate) -> None:
-        """Load the rows, and open the source of rollouts and the file of groups.
+        """Load the rows, and open the source of rollouts, the run directory and the file of groups.
 
         Args:
             env: the environment.
             connection: to the rollout API.
             evaluate: called with the step every `steps_per_eval` steps.
 
+        The settings name the run's place (`place.settle`).
+
         Raises:
             DataError: the rows cannot be loaded.
             SettingsError: the policy's API key is missing, the tokenizer cannot be loaded, or the file not be created.
+            RunDirectoryError: the run cannot be resumed, another process is at it, or its directory is not empty.
         """
-        config = env.config
+        config, settings = env.config, env.settings
         self.env = env
         self.connection = connection
         self.metrics = TrainingMetrics(config={"thinking_mode": float(config.thinking_mode)})
@@ -70,9 +82,24 @@ class ServeRun:
         self._sampler: EpochSampler[Any] = EpochSampler(env.tasks("train"), config.seed)
         headlines = dict.fromkeys((env.training_headline or env.headline[0], env.headline[0]))
         self._log = TrainingLog(config, retokenizer, headlines=tuple(headlines))
-        path = config.data_path_to_save_groups
+        path = Path(config.data_path_to_save_groups) if config.data_path_to_save_groups is not None else None
         self._disk = Disk(config.disk_full_deadline)
-        self._file = GroupFile(free_path(Path(path).expanduser()), self._disk) if path is not None else None
+        self._keeps_calls = settings.keeps_rollout_calls
+        if path is not None:
+            make_folder(path)
+        self._run, _ = RunDirectory.open(
+            run_directory(config),
+            config=settings.public(),
+            matters=settings.matters("serve"),
+            resume=settings.resume,
+            disk=self._disk,
+        )
+        try:
+            self._file = GroupFile(path, self._disk, resume=settings.resume) if path is not None else None
+            self._ledger = GroupLedger(self._run, keep=self._keeps_calls)
+        except UserError:
+            self._run.close()
+            raise
         self._delivery = Delivery(connection)
         self._workers: set[asyncio.Task[None]] = set()
         self._evaluation: asyncio.Task[None] | None = None
@@ -92,8 +119,16 @@ class ServeRun:
         Raises:
             SettingsError: the group size does not fit the trainer's batch.
             NothingSucceeds: an endpoint refused the first ten groups, so it would refuse the next.
-            DiskFull: the file of groups could not be written to for too long.
+            DiskFull: the files of the run could not be written to for too long.
         """
+        try:
+            await self._serve()
+            await asyncio.to_thread(pack, self._run.path, keep=self._keeps_calls)  # nothing is left to resume
+        finally:
+            self._ledger.close()
+            self._run.close()
+
+    async def _serve(self) -> None:
         connection = self.connection
         try:
             await connection.join()
@@ -136,14 +171,16 @@ class ServeRun:
         if self._file is not None:
             parts.append(f"those groups are in {self._file.path}")
         folder = self._checkpoints.folder
-        if folder is None:
-            parts.append("the trainer named no checkpoint directory, so a restart begins with the first rows again")
-        else:
-            parts.append(f"the position in the data is in {folder}, and a restart at this step goes on from there")
+        if folder is not None:
+            parts.append(f"the position in the data is also in {folder}")
         return "; ".join(parts)
 
     def _restore(self, checkpoints: Checkpoints) -> None:
-        state = checkpoints.load(self._step) if self._step > 0 else None
+        state = self._ledger.resume(self._step)
+        if state is not None:
+            state = {"seed": self._config.seed, **state}
+        elif self._step > 0:
+            state = checkpoints.load(self._step)
         if state is None:
             return
         try:
@@ -174,7 +211,10 @@ class ServeRun:
             total_steps=self._total_steps,
         )
         for _ in range(free):
-            worker = asyncio.create_task(self._work(self._sampler.next()))
+            task = self._sampler.next()
+            epoch, position = self._sampler.place
+            calls = self._ledger.begin(task.uid, step=connection.status.step, epoch=epoch, position=position)
+            worker = asyncio.create_task(self._work(task, calls))
             self._workers.add(worker)
             worker.add_done_callback(self._ended)
 
@@ -184,24 +224,29 @@ class ServeRun:
             self._crashed = task.exception()
         self.connection.changed.set()
 
-    async def _work(self, task: Any) -> None:
-        """Make the group of a row, and tell the sampler what became of it."""
+    async def _work(self, task: Any, calls: LedgerOfRow) -> None:
+        """Make the group of a row, and tell the sampler and the ledger that it is done."""
         await self._disk.ready()
         self._pipeline.max_token_len = self.connection.trainer.max_token_len
-        outcome = await self._pipeline.run(task, self._hand_over)
+        hand_over = partial(self._hand_over, is_new=not calls.places)
+        outcome = await self._pipeline.run(task, hand_over, calls)
         self._sampler.ack(task)
+        self._ledger.done(calls.key[1])
         if outcome == "failed":
             await asyncio.sleep(_AFTER_FAILURE_S)  # keep the slot: the endpoint would refuse the next group, too
             # A group begun while an endpoint is away would be paid for and dropped.
             while self._source.waiting or self.env.clients.waiting:  # noqa: ASYNC110  # states, seen from outside
                 await asyncio.sleep(_AFTER_FAILURE_S)
 
-    async def _hand_over(self, group: ScoredGroup) -> str | None:
-        """Take a group from the pipeline: to the table of rollouts, the file of groups, and the API."""
+    async def _hand_over(self, group: ScoredGroup, *, is_new: bool) -> str | None:
+        """Take a group from the pipeline: to the table of rollouts, the file of groups, and the API.
+
+        One that was resumed (not `is_new`) may be in the file, if the earlier process ended before the API had it.
+        """
         self._log.keep(group.group, group.scores)
         if self._file is not None:
             self._groups += 1
-            self._file.write(self._groups, group.data)
+            self._file.write(self._groups, group.data, is_new=is_new)
         refusal = await self._delivery.deliver(group.data)
         self._sent_this_step += refusal is None
         self._sent += refusal is None
@@ -217,6 +262,7 @@ class ServeRun:
         if now == before:
             return
         self._step = now
+        self._ledger.note_step(now)
         if _crossed(before, now, self._config.steps_per_eval):
             self._begin_evaluation(now)
         interval = self.connection.registration.checkpoint_interval

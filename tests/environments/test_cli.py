@@ -37,7 +37,7 @@ def test_help_of_a_verb_lists_the_most_used_of_its_settings_and_help_all_every_o
         assert flag in common.out and flag in everything.out
     assert "--env.judge_deadline" not in common.out and "--env.judge_deadline" in everything.out
     assert ("--env.group_size" in everything.out) == (verb != "evaluate")
-    assert ("--resume" in everything.out) == (verb != "serve")
+    assert "--resume" in everything.out
     assert ("--limit" in everything.out) == (verb != "serve")
 
 
@@ -49,7 +49,7 @@ def test_help_of_every_verb_has_no_line_that_a_terminal_of_80_columns_breaks(fla
 
 def test_show_config_shows_the_verbs_settings_or_only_those_that_were_changed() -> None:
     names = {line.split()[0] for line in in_process("serve", "--show_config", "--env.seed=5").out.splitlines()}
-    assert "env.group_size" in names and names.isdisjoint({"env.model_answers", "limit", "resume"})
+    assert "env.group_size" in names and names.isdisjoint({"env.model_answers", "limit"})
     changed = in_process("serve", "--show_config=changed", "--env.seed=5", "--env.group_size=4").out
     assert [line.split() for line in changed.splitlines() if not line.startswith("show_config")] == [
         ["env.seed", "5", "[command", "line]"]

@@ -30,10 +30,15 @@ def flags(path: Path) -> tuple[str, ...]:
 
 async def test_disk_that_has_room_again_has_every_group_and_the_trainer_too(arena: Arena, disk: RefusingDisk) -> None:
     path = arena.path / "groups.jsonl"
-    disk.room = 2000
     async with training(8) as trainer, serve(arena, trainer.url, *flags(path)) as served:
         await trainer.take(1)
-        await until(lambda: served.serving._disk.waiting is not None and served.judge.in_flight == 0, "it is full")
+        disk.room = 2000
+
+        async def is_full() -> bool:
+            await trainer.poll()
+            return served.serving._disk.waiting is not None and served.judge.in_flight == 0
+
+        await until(is_full, "it is full")
         asked = len(served.policy.requests)
         await until(lambda: served.policy.in_flight == 0, "what is in progress finishes")
         assert len(served.policy.requests) == asked, "no group begins"
@@ -49,7 +54,7 @@ async def test_disk_that_stays_full_ends_the_run_and_the_registration(arena: Are
     disk.room = 2000
     async with training(8) as trainer:
         other = (await trainer.call("POST", "/register-env", OTHER))["env_id"]
-        with pytest.raises(DiskFull, match=r"groups\.jsonl cannot be written to"):
+        with pytest.raises(DiskFull, match=r"\.jsonl cannot be written to"):
             async with serve(arena, trainer.url, *flags(path), "--env.disk_full_deadline=0.1") as served:
                 await served.ended()
         share = (await trainer.call("GET", "/status-env", {"env_id": other}))["env_weight"]

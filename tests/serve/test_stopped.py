@@ -57,7 +57,7 @@ async def test_a_signal_during_a_group(arena: Arena, number: signal.Signals, cod
         assert ended.code == code
         assert "Traceback" not in ended.said
         assert await trainer.queued() == 0, "nothing half judged is sent"
-        assert "stopped: at step 0, 0 groups were sent; " in ended.err
+        assert "stopped: at step 0, 0 groups were sent. To resume:" in ended.err
         release.set()
         async with serve(arena, trainer.url) as served:
             await trainer.take(2)

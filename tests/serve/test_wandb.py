@@ -72,7 +72,8 @@ class Run:
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     path = tmp_path_factory.mktemp("wandb")
     ended = asyncio.run(serve_and_evaluate(path))
-    evaluations = {int(each.name.removeprefix("step-")): RunFiles(each) for each in (path / "run").iterdir()}
+    steps = (path / "run").glob("step-*")
+    evaluations = {int(each.name.removeprefix("step-")): RunFiles(each) for each in steps}
     return Run(ended, evaluations, history(path))
 
 

@@ -28,11 +28,6 @@ def test_flag_of_another_verb_is_refused_with_the_verbs_that_use_it(verb: Verb, 
     assert f"--{name} (command line): a setting of {verbs}, not of {verb}" in str(refused.value)
 
 
-def test_switch_of_another_verb_is_refused() -> None:
-    with pytest.raises(SettingsError, match=r"--resume \(command line\): .* evaluate and process, not of serve"):
-        loaded_from("--resume", verb="serve")
-
-
 @pytest.mark.parametrize(("verb", "name", "verbs"), OTHERS)
 def test_environment_variable_of_another_verb_is_refused(
     verb: Verb, name: str, verbs: str, monkeypatch: pytest.MonkeyPatch

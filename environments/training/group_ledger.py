@@ -1,0 +1,211 @@
+"""The ledger of calls of `serve`: `calls.jsonl` with the groups that are in progress.
+
+Guarantees: an answer is used again only by the group that it was made for, and only if the trainer is at the step at
+which that group began, because each step makes another policy; a group that is done is never made again from its
+answers. Unless all calls are kept, the file has a bounded size: it is replaced, as a whole or not at all, by one that
+holds the groups in progress only.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from environments.runs.atomic import write_atomic
+from environments.runs.directory import RunDirectory
+from environments.runs.ledger import CallLedger, LedgerOfRow, RowKey
+from environments.runs.recorded_calls import CALLS
+from judges.llm import wire
+from judges.llm.ledger import Asked
+from judges.llm.types import ChatAnswer
+from judges.llm.wire import JSON
+
+logger = logging.getLogger(__name__)
+
+LARGEST = 32 * 1024 * 1024
+"""Compact the file when it is larger than this, and than twice what the groups in progress took the last time."""
+
+
+@dataclass(frozen=True, slots=True)
+class BegunGroup:
+    """A group that has begun, as its line in the ledger says.
+
+    Attributes:
+        number: the groups of a run are counted from 1.
+        row: the uid of its row.
+        step: the trainer's step at which it began.
+        epoch: that of the sampler, after it gave the row.
+        position: that of the sampler in the epoch.
+    """
+
+    number: int
+    row: str
+    step: int
+    epoch: int
+    position: int
+
+
+class GroupLedger(CallLedger):
+    """The ledger of a `serve` in progress."""
+
+    def __init__(self, run: RunDirectory, *, keep: bool) -> None:
+        """Open the ledger of a run, and find the groups in progress of an earlier one.
+
+        Args:
+            run: the run directory.
+            keep: keep all calls, with their messages.
+
+        Raises:
+            RunDirectoryError: a line other than the last one is damaged.
+        """
+        self._keep = keep
+        self._in_progress: dict[int, BegunGroup] = {}
+        self._last_group = 0
+        self._step: int | None = None
+        """The latest step that the ledger knows of."""
+        self._place: tuple[int, int] | None = None
+        """The sampler's epoch and position when the latest group began."""
+        self._is_same_step = False
+        self._limit = LARGEST
+        super().__init__(run, finished=(), keep_texts=keep)
+        # Answers are read from the file as it is now, also after it is replaced: their places are those in this one.
+        self._reader = self._path.open("rb") if self.is_resumed else None
+        self._interrupted = list(self._in_progress.values())
+        self._answers: dict[int | None, list[int]] = defaultdict(list)
+        """Where the answers of each group in progress are in the file."""
+        for (_, number), calls in self._places.items():
+            self._answers[number] = sorted(place for places in calls.values() for place, _ in places)
+
+    def _note(self, line: Mapping[str, Any], place: int, finished: frozenset[str]) -> None:
+        if "begun" in line:
+            group = BegunGroup(**line["begun"])
+            self._in_progress[group.number] = group
+            self._last_group = max(self._last_group, group.number)
+            self._step, self._place = group.step, (group.epoch, group.position)
+        elif "done" in line:
+            group = self._in_progress.pop(line["done"])
+            self._places.pop((group.row, group.number), None)
+        elif "state" in line:
+            state = line["state"]
+            self._last_group, self._step = state["last_group"], state["step"]
+            self._place = None if state["place"] is None else (state["place"][0], state["place"][1])
+        else:
+            super()._note(line, place, finished)
+
+    def resume(self, step: int) -> Mapping[str, JSON] | None:
+        """Begin at a step of the trainer.
+
+        Returns:
+            The sampler's position and the rows in progress when the earlier run was stopped; `None` if there is none,
+            or if the trainer has gone back since, so that the position is that of its own checkpoint.
+        """
+        before, place = self._step, self._place
+        has_gone_back = before is not None and step < before
+        if has_gone_back:
+            logger.info("the trainer was at step %s and is at step %d: all groups begin anew", before, step)
+            for group in self._interrupted:
+                self.done(group.number)
+            self._interrupted.clear()
+            self._place = None
+        self.note_step(step)
+        self._is_same_step = step == before
+        if place is None or has_gone_back:
+            return None
+        unfinished: list[JSON] = [group.row for group in self._interrupted]
+        reused = len(unfinished) if self._is_same_step else 0
+        logger.info(
+            "resuming: %d groups were in progress, the answers of %d are of this step; %s",
+            len(unfinished),
+            reused,
+            self.loss,
+        )
+        return {"epoch": place[0], "position": place[1], "unfinished": unfinished}
+
+    def note_step(self, step: int) -> None:
+        """Note the trainer's step; the answers of earlier ones are not used from now on."""
+        if step != self._step:
+            self._is_same_step = False
+        self._step = step
+        self.append(self._state())
+
+    def begin(self, row: str, *, step: int, epoch: int, position: int) -> LedgerOfRow:
+        """The calls of a group that begins: those of the row's group that was interrupted in this step, or none yet."""
+        earlier = next((group for group in self._interrupted if group.row == row), None)
+        if earlier is not None:
+            self._interrupted.remove(earlier)
+            if self._is_same_step and earlier.step == step == self._step:
+                return self.row(row, earlier.number)
+        self._last_group += 1
+        group = BegunGroup(self._last_group, row, step, epoch, position)
+        self._in_progress[group.number] = group
+        self._place = (epoch, position)
+        self.append({"begun": asdict(group)})
+        if earlier is not None:
+            self.done(earlier.number)
+        return self.row(row, group.number)
+
+    def done(self, number: int | None) -> None:
+        """Note that a group was sent or dropped."""
+        assert number is not None, "the calls of a group have its number"
+        group = self._in_progress.pop(number)
+        self._answers.pop(number, None)
+        key: RowKey = (group.row, number)
+        self._places.pop(key, None)
+        self._in_flight = {sent: row for sent, row in self._in_flight.items() if row != key}
+        end = self.append({"done": number})
+        if not self._keep and end > self._limit:
+            self._compact()
+
+    def answer(self, row: RowKey, facts: Mapping[str, JSON], asked: Asked, answer: ChatAnswer) -> int:
+        """Append an answer to a call of a group; return its offset in the file."""
+        place = super().answer(row, facts, asked, answer)
+        if row[1] in self._in_progress:
+            self._answers[row[1]].append(place)
+        return place
+
+    def _state(self) -> dict[str, JSON]:
+        place: JSON = None if self._place is None else [*self._place]
+        return {"state": {"step": self._step, "last_group": self._last_group, "place": place}}
+
+    def _compact(self) -> None:
+        """Replace the file by the groups in progress. If the disk refuses it, the file stays, and grows for a while."""
+        writer = self._run.writer(CALLS)
+        if writer.waiting:
+            return
+        moved: dict[int | None, list[int]] = defaultdict(list)
+
+        def content() -> Iterator[bytes]:
+            moved.clear()
+            size = 0
+            with self._path.open("rb") as file:
+                for group in self._in_progress.values():
+                    line = _line({"begun": asdict(group)})
+                    yield line
+                    size += len(line)
+                    for place in self._answers.get(group.number, ()):
+                        file.seek(place)
+                        line = file.readline()
+                        moved[group.number].append(size)
+                        yield line
+                        size += len(line)
+            for number in self._in_flight:
+                yield _line({"sent": number})
+            yield _line(self._state())
+
+        try:
+            write_atomic(self._path, content)
+            size = self._path.stat().st_size
+        except OSError as error:
+            logger.info("%s is not compacted: %s", self._path, error.strerror)
+            self._limit += LARGEST
+            return
+        writer.close()  # the next line goes to the new file
+        self._answers = moved
+        self._limit = max(LARGEST, 2 * size)
+
+
+def _line(fields: Mapping[str, JSON]) -> bytes:
+    return wire.dumps(fields) + b"\n"
