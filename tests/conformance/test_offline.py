@@ -81,7 +81,9 @@ async def test_serve_offline_trains(subject: Subject, tmp_path: Path) -> None:
         assert group["overrides"] is None
         assert group["generation_params"] == {"temperature": TEMPERATURE}
         assert group["env_id"] == 0
-    assert left_in(tmp_path) == []
+    assert left_in(tmp_path) == ["runs"]
+    (run,) = (tmp_path / "runs").iterdir()
+    assert left_in(run) == ["config.yaml"], "the answers are of no use any more"
 
 
 async def served_offline(subject: Subject, path: Path) -> tuple[list[Batch], Ended]:

@@ -51,7 +51,11 @@ def run(
         policy = stack.enter_context(serving(policy_says or sampling()))
         judge = stack.enter_context(serving(judge_says or judging()))
         trainer = stack.enter_context(serving(rollout_api or ScriptedServer(api)))
-        of_serve = f"--env.rollout_server_url={trainer.base_url.removesuffix('/v1')}", "--env.steps_per_eval=-1"
+        of_serve = (
+            f"--env.rollout_server_url={trainer.base_url.removesuffix('/v1')}",
+            f"--env.data_dir_to_save_evals={arena.path / f'serve-{len(list(arena.path.iterdir()))}'}",
+            "--env.steps_per_eval=-1",
+        )
         ended = in_process(
             verb,
             *arena.flags,
