@@ -97,7 +97,8 @@ class RunSettings(BaseModel):
     )
     data_dir_to_save_evals: str | None = operational(
         None,
-        "Write the run to this directory; if unset, to runs/<environment>--<model>--<judge>--<time>.",
+        "Write the run to this directory; if unset, to runs/<environment>--<model>--<judge>--<time> (evaluate), beside "
+        "the file of groups or to runs/serve--… (serve).",
         verbs=EVALUATIONS,
         common=True,
     )

@@ -117,7 +117,7 @@ async def test_file_is_bounded_and_keeps_what_is_in_progress(tmp_path: Path, mon
             assert len(endpoint.requests) == before
 
 
-def test_ledger_of_an_evaluation_is_refused_by_line(tmp_path: Path) -> None:
+def test_damaged_mark_of_a_group_is_an_error_that_names_its_line(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("{}")
     (tmp_path / "calls.jsonl").write_text('{"begun": {"number": "x"}}\n')
     with pytest.raises(RunDirectoryError, match=r"calls\.jsonl, line 1: not of a ledger of calls"):
