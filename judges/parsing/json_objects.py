@@ -23,6 +23,9 @@ MOST_DECODED = 20 * LOOKED_AT
 FAILED_ATTEMPT = 200
 """A brace at which no object begins costs as much as decoding this many characters."""
 
+MOST_NESTED = 100
+"""Levels of an object; a deeper one is no verdict, also where this version of Python can decode it."""
+
 _QUOTES = "\"'\u2018\u2019\u201c\u201d"
 _DECODER = json.JSONDecoder(strict=False)  # accepts line breaks within strings, which judges do not escape; orjson not
 _SIGN = re.compile(r'\\.|["{}]', re.DOTALL)
@@ -104,12 +107,28 @@ def last_first(text: str) -> Iterator[ObjectMatch]:
             decoded += len(looked_at) - start
         else:
             decoded += position - start
+            if _is_nested_deeply(value):
+                continue
             found.append(cast("dict[str, JSON]", value))
             spans.append((start, position))
     places = tuple(spans)
     for number in range(len(places) - 1, -1, -1):
         lowered = {name.lower(): value for name, value in found[number].items()}
         yield ObjectMatch(lowered, looked_at, places, number)
+
+
+def _is_nested_deeply(value: JSON) -> bool:
+    level = [value]
+    for _ in range(MOST_NESTED):
+        level = [
+            inner
+            for item in level
+            if isinstance(item, dict | list)
+            for inner in (item.values() if isinstance(item, dict) else item)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def _closed_braces(text: str) -> list[int]:

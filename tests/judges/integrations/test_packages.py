@@ -57,7 +57,8 @@ print(asyncio.run(reward(["Q"], ["answer"])))
 """
 
 FORKED = """
-import os
+import os, warnings
+warnings.simplefilter("ignore", DeprecationWarning)  # Python's own word on forks, from 3.12 on
 from judges.integrations.verl import compute_score_sync
 from judges.llm.errors import SettingsError
 def score():

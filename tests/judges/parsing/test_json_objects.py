@@ -219,3 +219,9 @@ def test_hostile_braces_cost_a_bounded_amount_of_decoding(text: str, monkeypatch
 def test_an_object_among_some_broken_ones_is_found() -> None:
     code = "if (x) { return f({y: 1}); }\n" * 100
     assert found(f"{code}{{'a': 1}}{{\"a\": 2}}")[0] == ({"a": 2}, "")
+
+
+@pytest.mark.parametrize(("levels", "count"), [(99, 2), (101, 1)])
+def test_an_object_that_is_nested_too_deeply_is_none_in_any_version_of_python(levels: int, count: int) -> None:
+    text = '{"verdict": 1} {"a": ' + "[" * levels + "]" * levels + "}"
+    assert len(list(last_first(text))) == count
