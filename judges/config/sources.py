@@ -22,11 +22,11 @@ from judges.config.structure import (
     DeclaredSetting,
     Values,
     declared_settings,
-    is_too_deep,
     names_given,
     section_of,
     value_of,
 )
+from judges.llm import wire
 from judges.llm.errors import SettingsError
 from judges.llm.urls import without_credentials
 
@@ -170,7 +170,7 @@ def _check_sections(settings_type: type[BaseModel], source: SettingsSource) -> N
                 f"--{name} ({source.origin(name)}): expected settings by name, as in --{name}.NAME=VALUE, "
                 f"found a value of type {type(value).__name__}"
             )
-        if is_too_deep(value):
+        if wire.is_nested_beyond(value, DEEPEST):
             raise SettingsError(f"--{name} ({source.origin(name)}): nested more than {DEEPEST} deep")
 
 

@@ -66,21 +66,6 @@ def without(values: Values, name: str) -> Values:
     return {**values, first: without(section, rest)} if isinstance(section, dict) else values
 
 
-def is_too_deep(value: object, deepest: int = DEEPEST) -> bool:
-    """Whether lists and mappings are nested more than `deepest` deep."""
-    level: list[object] = [value]
-    for _ in range(deepest + 1):
-        level = [
-            part
-            for item in level
-            if isinstance(item, dict | list)
-            for part in (item.values() if isinstance(item, dict) else item)
-        ]
-        if not level:
-            return False
-    return True
-
-
 def value_of(settings: BaseModel, name: str) -> object:
     """The value of a setting by its dotted name."""
     value: object = settings

@@ -101,6 +101,21 @@ def scrub_all(value: JSON) -> JSON:
     return value
 
 
+def is_nested_beyond(value: object, deepest: int) -> bool:
+    """Whether lists and mappings are nested more than `deepest` deep; a list of numbers is nested 1 deep."""
+    level: list[object] = [value]
+    for _ in range(deepest + 1):
+        level = [
+            part
+            for item in level
+            if isinstance(item, dict | list)
+            for part in (item.values() if isinstance(item, dict) else item)
+        ]
+        if not level:
+            return False
+    return True
+
+
 def dumps(value: JSON) -> bytes:
     """UTF-8 JSON, keys in the order of insertion."""
     try:

@@ -14,6 +14,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import cast
 
+from judges.llm import wire
 from judges.llm.wire import JSON
 
 LOOKED_AT = 20_000
@@ -107,7 +108,7 @@ def last_first(text: str) -> Iterator[ObjectMatch]:
             decoded += len(looked_at) - start
         else:
             decoded += position - start
-            if _is_nested_deeply(value):
+            if wire.is_nested_beyond(value, MOST_NESTED):
                 continue
             found.append(cast("dict[str, JSON]", value))
             spans.append((start, position))
@@ -115,20 +116,6 @@ def last_first(text: str) -> Iterator[ObjectMatch]:
     for number in range(len(places) - 1, -1, -1):
         lowered = {name.lower(): value for name, value in found[number].items()}
         yield ObjectMatch(lowered, looked_at, places, number)
-
-
-def _is_nested_deeply(value: JSON) -> bool:
-    level = [value]
-    for _ in range(MOST_NESTED):
-        level = [
-            inner
-            for item in level
-            if isinstance(item, dict | list)
-            for inner in (item.values() if isinstance(item, dict) else item)
-        ]
-        if not level:
-            return False
-    return True
 
 
 def _closed_braces(text: str) -> list[int]:
