@@ -132,7 +132,7 @@ class ServeRun:
         connection = self.connection
         try:
             await connection.join()
-        except BaseException:  # re-raised, once the API knows that we do not stay
+        except BaseException:  # re-raised, after a registration that may be at the API is disconnected
             await self._leave()
             raise
         registration = connection.registration

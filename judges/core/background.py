@@ -99,3 +99,12 @@ async def _close_all(closers: list[Callable[[], Coroutine[Any, Any, None]]]) -> 
 
 BACKGROUND = BackgroundLoop()
 """The only background loop of the process."""
+
+
+def run_blocking(work: Coroutine[Any, Any, ResultT]) -> ResultT:
+    """Block the calling thread until `work` is done on the background loop.
+
+    A function of this module, so that Ray, which copies a trainer's reward function with all globals that it names,
+    need not copy the loop.
+    """
+    return BACKGROUND.run(work)

@@ -121,10 +121,6 @@ class Scoring:
         """
         return await BACKGROUND.join(self._all(requests))
 
-    def score_sync(self, requests: Sequence[Request | RefusedError]) -> list[list[Scored]]:
-        """As `score`, for code without `await`."""
-        return BACKGROUND.run(self._all(requests))
-
     async def close(self) -> None:
         """Close the connections; the next request opens them again."""
         await BACKGROUND.join(self._source.close())

@@ -22,8 +22,9 @@ import difflib
 import logging
 import math
 from collections.abc import Mapping
-from typing import cast
+from typing import Any, cast
 
+from judges.core.background import run_blocking
 from judges.integrations.cells import CellError, Field, fields_of, label_fields, plain
 from judges.integrations.conversations import Conversation, conversation_json
 from judges.integrations.scoring import RefusedError, Request, Scored, Scoring
@@ -95,28 +96,9 @@ async def compute_score(
     return _reward(result, *numbers)
 
 
-def compute_score_sync(
-    data_source: str,
-    solution_str: str,
-    ground_truth: object,
-    extra_info: Mapping[str, object] | None = None,
-    *,
-    url: str | None = None,
-    judge: Mapping[str, object] | None = None,
-    token: str | None = None,
-    mount: str = "",
-    fallback_score: float = 0.0,
-    invalid_completion_score: float = 0.0,
-    timeout_s: float = 150.0,
-    deadline_s: float = DEADLINE_S,
-    **further: object,
-) -> dict[str, float]:
-    """As `compute_score`, without `await`: for verl's reward manager `remote`."""
-    numbers = (fallback_score, invalid_completion_score)
-    times = (timeout_s, deadline_s)
-    source = _source(url, judge, further, numbers, times, token=token, mount=mount)
-    ((result,),) = source.score_sync([_request(solution_str, ground_truth, extra_info or {})])
-    return _reward(result, *numbers)
+def compute_score_sync(*arguments: Any, **settings: Any) -> dict[str, float]:
+    """As `compute_score`, with its arguments and without `await`: for verl's reward manager `remote`."""
+    return run_blocking(compute_score(*arguments, **settings))
 
 
 async def close() -> None:
