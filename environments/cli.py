@@ -8,7 +8,6 @@ What a command needs is imported once its settings are right, so that help and m
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import signal
 import sys
@@ -22,6 +21,7 @@ from environments.runs.failure_guard import NothingSucceeds
 from judges.config.broken_pipe import quiet_at_broken_pipe
 from judges.config.extras import missing_extra, require
 from judges.config.help import help_requested
+from judges.core import event_loop
 from judges.llm.errors import UserError
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def _run(env_type: type[JudgedEnv[Any, Any, Any]], arguments: Sequence[str]) -> 
 
     _log_to_terminal(debug=loaded.settings.env.full_debug)
     command = {"evaluate": commands.evaluate, "serve": commands.serve, "process": commands.process}[verb]
-    return asyncio.run(until_stopped(command(env_type, loaded, arguments)))
+    return event_loop.run(until_stopped(command(env_type, loaded, arguments)))
 
 
 def _log_to_terminal(*, debug: bool) -> None:

@@ -3,7 +3,9 @@
 Guarantees: the same judge works in a script without an event loop, in a notebook that runs one, in async code, and from
 a trainer's event loop. HTTP sessions belong to this one loop and are closed on it when the process ends, so that
 aiohttp reports no unclosed session. A child that was forked after the first use is told so: the thread does not survive
-a fork, and the child would wait for it for ever.
+a fork, and the child would wait for it for ever. The loop is asyncio's own, not uvloop's (`event_loop.py`): once libuv
+has started a child, such as a stand-in, the host's handler of SIGCHLD is never called again, and PyTorch's loaders have
+one.
 """
 
 from __future__ import annotations

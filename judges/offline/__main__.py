@@ -14,6 +14,7 @@ from typing import NoReturn
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C while the libraries load just ends; the server takes it over
 
+from judges.core import event_loop
 from judges.offline import lifetime
 from judges.offline.faults import KINDS, Away, Faults
 from judges.offline.known import load_prompt
@@ -81,7 +82,7 @@ def main() -> int:
     except (OSError, OverflowError) as error:
         parser.error(f"cannot listen on --host {options.host} --port {options.port}: {error}")
     try:
-        return asyncio.run(_serve(listener, settings, options.exit_with_parent))
+        return event_loop.run(_serve(listener, settings, options.exit_with_parent))
     except KeyboardInterrupt:  # before the event loop took the signal over
         return 130
 

@@ -127,7 +127,7 @@ class StandInServer:
                 case "endless":
                     return await _send_without_end(http, done.body)
         transport = http.transport
-        if transport is not None and isinstance(transport, asyncio.Transport) and done.end != "hang":
+        if transport is not None and done.end != "hang":
             transport.write(done.body)
             if done.end == "reset":
                 transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)

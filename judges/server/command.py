@@ -17,6 +17,7 @@ from contextlib import asynccontextmanager
 from judges.config.broken_pipe import quiet_at_broken_pipe
 from judges.config.help import help_page, help_requested
 from judges.config.sources import LoadedSettings, load
+from judges.core import event_loop
 from judges.llm.errors import SettingsError, UserError
 from judges.offline import StandIn
 from judges.server import workers
@@ -78,7 +79,7 @@ def _run(arguments: list[str]) -> int:
         return workers.supervise(settings, arguments)
     _log()
     _allow_descriptors(settings)
-    asyncio.run(_serve(loaded))
+    event_loop.run(_serve(loaded))
     return 0
 
 

@@ -10,6 +10,7 @@ import asyncio
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import cast
 
 from aiohttp import web
 
@@ -88,8 +89,7 @@ class _Arrival(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start the time."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # a base class that uvloop's do not inherit
         if self._limits.full:
             self._refuse(503, "overloaded", "too many connections are open (--max_connections)")
             return

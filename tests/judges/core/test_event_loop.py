@@ -1,0 +1,51 @@
+"""Commands run on uvloop where it is installed, and on asyncio's loop elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+
+import pytest
+
+from judges.core import event_loop
+
+
+async def _module_of_loop() -> str:
+    return type(asyncio.get_running_loop()).__module__.partition(".")[0]
+
+
+def test_a_command_runs_on_uvloop() -> None:
+    assert event_loop.run(_module_of_loop()) == "uvloop"
+
+
+def test_a_command_runs_on_asyncio_where_uvloop_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "uvloop", None)
+    assert event_loop.run(_module_of_loop()) == "asyncio"
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_a_new_loop_runs_where_its_owner_wants(installed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not installed:
+        monkeypatch.setitem(sys.modules, "uvloop", None)
+    loop = event_loop.new_event_loop()
+    try:
+        assert loop.run_until_complete(_module_of_loop()) == ("uvloop" if installed else "asyncio")
+    finally:
+        loop.close()
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_a_signal_handler_is_called_on_either_loop(installed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not installed:
+        monkeypatch.setitem(sys.modules, "uvloop", None)
+
+    async def wait_for_signal() -> str:
+        received = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, received.set)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.wait_for(received.wait(), 10)
+        return "stopped"
+
+    assert event_loop.run(wait_for_signal()) == "stopped"
