@@ -22,6 +22,7 @@ from environments.base import JudgedEnv
 from environments.completions import Completion, Conversation, system_text
 from environments.data.aspect_rows import AspectTask, read_answers, read_gold
 from environments.data.rows import Split, load_rows
+from environments.data.task_list import TaskList
 from environments.metrics import MetricAggregator, slug
 from environments.records import Sample
 from environments.roles.settings import RoleConfig
@@ -97,9 +98,9 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
             )
         return tasks
 
-    def _with_question(self, tasks: Sequence[AspectTask], source: str) -> list[AspectTask]:
+    def _with_question(self, tasks: TaskList[AspectTask], source: str) -> TaskList[AspectTask]:
         """Return the rows that a policy can answer."""
-        usable = [task for task in tasks if task.asked is not None]
+        usable = tasks.where(lambda task: task.asked is not None)
         if not usable:
             raise DataError(f"{source}: no row has a question that the policy could answer")
         if len(usable) < len(tasks):

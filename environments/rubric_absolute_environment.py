@@ -123,7 +123,7 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
         tasks = read_rubric_rows(rows, config.scale, default_rubric=config.default_rubric)
         if config.role == "policy" and not (self._scores_responses and split == "eval"):
             return tasks
-        usable = [task for task in tasks if task.response is not None and task.gold is not None]
+        usable = tasks.where(lambda task: task.response is not None and task.gold is not None)
         if not usable:
             needed_by = "role=judge" if config.role == "judge" else "score_responses"
             raise DataError(f"{source}: {needed_by} needs rows with a response and a gold score, and there are none")

@@ -21,7 +21,9 @@ if __name__ == "__main__":  # run as a script from any folder: the packages are 
 
 from environments.base import JudgedEnv
 from environments.completions import Completion, Conversation
-from environments.data.rows import Split, answer_text, by_uid, load_rows
+from environments.data.answers import answer_text
+from environments.data.rows import Row, Split, by_uid, load_rows
+from environments.data.task_list import TaskList
 from environments.metrics import MetricAggregator, slug
 from environments.records import Sample
 from environments.settings import SAMPLES, EnvConfig
@@ -88,6 +90,17 @@ class ArenaHardTask:
     cluster: str | None = None
 
 
+def arena_task(uid: str, prompt: Row, baseline: Row) -> ArenaHardTask:
+    """Make the task of a prompt's row and the row of the baseline's answer."""
+    return ArenaHardTask(
+        uid=uid,
+        question=prompt.text("prompt", "question"),
+        baseline=answer_text(baseline),
+        category=prompt.optional_text("category"),
+        cluster=prompt.optional_text("cluster"),
+    )
+
+
 class ArenaHardEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, ArenaDetail]):
     """A policy's answer against a baseline's, judged in both orders."""
 
@@ -120,17 +133,11 @@ class ArenaHardEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, ArenaDetail]):
             baselines = config.eval_baseline_dataset or baselines
         rows = by_uid(load_rows(prompts, split=hub_split))
         answers = by_uid(load_rows(baselines, split=hub_split))
-        tasks = [
-            ArenaHardTask(
-                uid=uid,
-                question=row.text("prompt", "question"),
-                baseline=answer_text(answers[uid]),
-                category=row.optional_text("category"),
-                cluster=row.optional_text("cluster"),
-            )
-            for uid, row in rows.items()
-            if uid in answers
-        ]
+
+        def build(uid: str, row: Row) -> list[ArenaHardTask]:
+            return [arena_task(uid, row, answers[uid])] if uid in answers else []
+
+        tasks = TaskList.of_several(rows, build)
         if not tasks:
             raise DataError(f"{baselines}: no answer to any of the {len(rows)} prompts of {prompts}")
         if len(tasks) < len(rows):
@@ -153,8 +160,8 @@ class ArenaHardEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, ArenaDetail]):
         """Name the win rates of the categories, and what needs verdicts in both orders."""
         for category in {task.category: None for task in tasks if task.category is not None}:
             metrics.expect("no row of this category has a score", f"winrate_{slug(category)}")
-        for cluster in {task.cluster: None for task in tasks if task.cluster is not None}:
-            if self.config.cluster_winrates:
+        if self.config.cluster_winrates:
+            for cluster in {task.cluster: None for task in tasks if task.cluster is not None}:
                 metrics.expect("no row of this cluster has a score", f"winrate_cluster_{slug(cluster)}")
         no_games = "no answer was judged in both orders"
         metrics.expect(no_games, "position_agreement_rate", "first_position_advantage", "reask_rate")

@@ -21,9 +21,10 @@ if __name__ == "__main__":  # run as a script from any folder: the packages are 
 
 from environments.base import JudgedEnv
 from environments.completions import Completion, Conversation, system_text
-from environments.data.pairs import PairTask, check_choices, choice_task, is_ties, ties_task
+from environments.data.pairs import PairTask, check_choices, choice_task, is_ties, ties_task, with_swapped
 from environments.data.preferences import Preference, read_preferences
 from environments.data.rows import Split, load_rows
+from environments.data.task_list import TaskList
 from environments.metrics import MetricAggregator, slug
 from environments.records import Sample
 from environments.settings import SAMPLES
@@ -52,28 +53,30 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
         """Load RewardBench-2 (choices, and ratings for the Ties subset) or, in training, preference data."""
         return self._train_tasks() if split == "train" else self._eval_tasks()
 
-    def _eval_tasks(self) -> list[PairTask]:
+    def _eval_tasks(self) -> TaskList[PairTask]:
         config = self.config
         rows = self._of_categories(self._preferences(config.eval_dataset, config.eval_split, all_rows=True))
         if config.num_choices != "auto":
             check_choices(rows, config.num_choices, config.eval_dataset)
-        return [ties_task(row, most=config.max_ties_responses) if is_ties(row) else self._choice(row) for row in rows]
+        return rows.map(
+            lambda row: ties_task(row, most=config.max_ties_responses) if is_ties(row) else self._choice(row)
+        )
 
-    def _train_tasks(self) -> list[PairTask]:
+    def _train_tasks(self) -> TaskList[PairTask]:
         if self.config.train_dataset is None:
             raise SettingsError("--env.train_dataset: training needs preference data: a hub name or a file")
         rows = self._preferences(self.config.train_dataset, self.config.train_split, all_rows=False)
-        tasks = [self._choice(row) for row in rows]
-        return [*tasks, *(task.swapped() for task in tasks)] if self.config.swap_consistency else tasks
+        tasks = rows.map(self._choice)
+        return with_swapped(tasks) if self.config.swap_consistency else tasks
 
-    def _preferences(self, source: str, split: str, *, all_rows: bool) -> list[Preference]:
+    def _preferences(self, source: str, split: str, *, all_rows: bool) -> TaskList[Preference]:
         preferences = read_preferences(load_rows(source, split=split), all_rows=all_rows)
         if preferences.dropped:
             counts = ", ".join(f"{count} for {reason}" for reason, count in preferences.dropped.items())
             self.warn_once(logger, f"{source}: rows without a preference are left out: {counts}")
         return preferences.rows
 
-    def _of_categories(self, rows: list[Preference]) -> list[Preference]:
+    def _of_categories(self, rows: TaskList[Preference]) -> TaskList[Preference]:
         if self.config.eval_categories is None:
             return rows
         wanted = {slug(name) for name in self.config.eval_categories}
@@ -83,7 +86,7 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
                 f"--env.eval_categories: {', '.join(sorted(wanted - there))} not in {self.config.eval_dataset}; "
                 f"it has {', '.join(sorted(there))}"
             )
-        return [row for row in rows if slug(row.category or "") in wanted]
+        return rows.where(lambda row: slug(row.category or "") in wanted)
 
     def _choice(self, row: Preference) -> PairTask:
         config = self.config

@@ -9,6 +9,7 @@ from pydantic import Field
 from environments.base import JudgedEnv
 from environments.completions import Completion, Conversation
 from environments.data.rows import Split, by_uid, load_rows
+from environments.data.task_list import TaskList
 from environments.metrics import MetricAggregator
 from environments.records import Sample
 from environments.settings import SAMPLES, EnvConfig
@@ -53,7 +54,7 @@ class ConstitutionEnv(JudgedEnv[ConstitutionConfig, Question, Breaches]):
 
     def tasks(self, split: Split) -> Sequence[Question]:  # which rows?
         rows = by_uid(load_rows(self.config.dataset, split="train"))
-        return [Question(uid, row.text("prompt", "question")) for uid, row in rows.items()]
+        return TaskList.of(rows, lambda uid, row: Question(uid, row.text("prompt", "question")))
 
     def conversations(self, task: Question) -> list[Conversation]:  # what is the policy asked?
         return [[Message(role="user", content=task.question)]]

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from environments.data.rows import Row, by_uid
+from environments.data.task_list import TaskList
 from judges.aspects.prompt import Aspect
 from judges.llm import wire
 from judges.llm.wire import JSON
@@ -45,16 +46,16 @@ class AspectTask:
     golds: Mapping[str, bool] = field(default_factory=dict)
 
 
-def read_answers(rows: Sequence[Row], aspects: Sequence[Aspect]) -> list[AspectTask]:
+def read_answers(rows: Sequence[Row], aspects: Sequence[Aspect]) -> TaskList[AspectTask]:
     """A task for each row, which has a question or an answer or both, and optionally gold verdicts on the answer.
 
     Raises:
         DataError: a row has neither, a verdict that is neither yes nor no, or the id of another row.
     """
-    return [_task(uid, row, _golds(row, aspects)) for uid, row in by_uid(rows, numbered=True).items()]
+    return TaskList.of(by_uid(rows, numbered=True), lambda uid, row: _task(uid, row, _golds(row, aspects)))
 
 
-def read_gold(rows: Sequence[Row], aspects: Sequence[Aspect]) -> list[AspectTask]:
+def read_gold(rows: Sequence[Row], aspects: Sequence[Aspect]) -> TaskList[AspectTask]:
     """A task for each gold verdict, from `verdicts` by the aspects' names or, for a single aspect, from `verdict`.
 
     Rows without an answer or without a verdict on these aspects have no task; a warning counts them.
@@ -62,21 +63,27 @@ def read_gold(rows: Sequence[Row], aspects: Sequence[Aspect]) -> list[AspectTask
     Raises:
         DataError: a verdict is neither yes nor no, or a row has the id of another row.
     """
-    tasks: list[AspectTask] = []
-    used = 0
-    for uid, row in by_uid(rows, numbered=True).items():
-        if row.optional_text(*_ANSWER) is None:
-            continue
-        golds = _golds(row, aspects)
-        used += bool(golds)
-        tasks += [
-            _task(f"{uid}:{aspect.name}", row, {aspect.name: golds[aspect.name]}, aspect)
-            for aspect in aspects
-            if aspect.name in golds
-        ]
-    if 0 < used < len(rows):
-        logger.warning("%d of %d rows have no answer in text or no gold verdict", len(rows) - used, len(rows))
+
+    def build(uid: str, row: Row) -> list[AspectTask]:
+        return _tasks_of_verdicts(uid, row, aspects)
+
+    named = by_uid(rows, numbered=True)
+    tasks = TaskList.of_several(named, build)
+    unused = sum(not build(uid, row) for uid, row in named.items())
+    if 0 < unused < len(rows):
+        logger.warning("%d of %d rows have no answer in text or no gold verdict", unused, len(rows))
     return tasks
+
+
+def _tasks_of_verdicts(uid: str, row: Row, aspects: Sequence[Aspect]) -> list[AspectTask]:
+    if row.optional_text(*_ANSWER) is None:
+        return []
+    golds = _golds(row, aspects)
+    return [
+        _task(f"{uid}:{aspect.name}", row, {aspect.name: golds[aspect.name]}, aspect)
+        for aspect in aspects
+        if aspect.name in golds
+    ]
 
 
 def _task(uid: str, row: Row, golds: Mapping[str, bool], aspect: Aspect | None = None) -> AspectTask:

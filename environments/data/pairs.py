@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from environments.data.preferences import Preference
+from environments.data.task_list import TaskList
 from judges.core.seeding import generator
 from judges.llm.errors import DataError
 from judges.pairwise.prompt import LETTERS
@@ -115,16 +116,23 @@ def ties_task(row: Preference, *, most: int) -> PairTask:
     )
 
 
+def with_swapped(tasks: TaskList[PairTask]) -> TaskList[PairTask]:
+    """All tasks, and after them their reversed twins."""
+    uids = [*tasks.uids, *(f"{uid}{SWAPPED}" for uid in tasks.uids)]
+    count = len(tasks)
+    return TaskList(uids, lambda index: tasks[index] if index < count else tasks[index - count].swapped())
+
+
 def check_choices(rows: Sequence[Preference], num_choices: int, source: str) -> None:
     """Check that every row has at least `num_choices` answers.
 
     Raises:
         DataError: a row has fewer.
     """
-    short = [row for row in rows if not is_ties(row) and 1 + len(row.wrong) < num_choices]
+    short = [(row.uid, 1 + len(row.wrong)) for row in rows if not is_ties(row) and 1 + len(row.wrong) < num_choices]
     if short:
-        first = short[0]
+        uid, count = short[0]
         raise DataError(
-            f"{source}: {len(short)} of {len(rows)} rows have fewer than {num_choices} answers, such as {first.uid!r} "
-            f"with {1 + len(first.wrong)}; set --env.num_choices to what they have, or to auto"
+            f"{source}: {len(short)} of {len(rows)} rows have fewer than {num_choices} answers, such as {uid!r} "
+            f"with {count}; set --env.num_choices to what they have, or to auto"
         )

@@ -6,17 +6,19 @@ A row without a preference is left out and counted; a row of no known schema is 
 from __future__ import annotations
 
 import hashlib
+from array import array
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from environments.data.preference_schemas import Draft, Reason, recognise
 from environments.data.rows import Row
+from environments.data.task_list import TaskList
 from judges.llm import wire
 from judges.llm.errors import DataError
 
 _CATEGORY_COLUMNS = ("subset", "category", "domain")
-_DIGEST_LENGTH = 12
+_DIGEST_BYTES = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +46,11 @@ class Preferences:
     """The preferences of a dataset.
 
     Attributes:
-        rows: the usable rows, at least one, in the order of the dataset.
+        rows: the usable rows, at least one, in the order of the dataset; each is read when it is asked for.
         dropped: the number of rows left out, by reason.
     """
 
-    rows: list[Preference]
+    rows: TaskList[Preference]
     dropped: Mapping[str, int]
 
 
@@ -65,25 +67,34 @@ def read_preferences(rows: Sequence[Row], *, all_rows: bool = False) -> Preferen
             many were left out, and why).
     """
     dropped: Counter[str] = Counter()
-    kept: list[tuple[Row, Draft]] = []
-    for row in rows:
-        draft = recognise(row)
-        usable = _usable(draft) if isinstance(draft, Draft) and not all_rows else draft
-        if isinstance(usable, Draft):
-            kept.append((row, usable))
+    places, own, digests = array("Q"), list[str | None](), bytearray()
+    for place, row in enumerate(rows):
+        draft = _draft(row, all_rows=all_rows)
+        if isinstance(draft, Draft):
+            places.append(place)
+            own.append(_own_id(row))
+            digests += _digest(draft)
         else:
-            dropped[usable] += 1
-    if not kept:
+            dropped[draft] += 1
+    if not places:
         reasons = ", ".join(f"{count} for {reason}" for reason, count in dropped.items())
         raise DataError(
             f"{rows[0].source}: none of the {len(rows)} rows can be used; left out: {reasons}" if rows else "no rows"
         )
-    uids = _uids([(_own_id(row), _digest(draft)) for row, draft in kept])
-    preferences = [
-        Preference(uid, draft.prompt, draft.correct, draft.wrong, _category(row))
-        for uid, (row, draft) in zip(uids, kept, strict=True)
-    ]
-    return Preferences(preferences, dict(dropped))
+    uids = _uids(own, digests)
+
+    def build(index: int) -> Preference:
+        row = rows[places[index]]
+        draft = _draft(row, all_rows=all_rows)
+        assert isinstance(draft, Draft)  # the same row as before, or reading it would have raised
+        return Preference(uids[index], draft.prompt, draft.correct, draft.wrong, _category(row))
+
+    return Preferences(TaskList(uids, build), dict(dropped))
+
+
+def _draft(row: Row, *, all_rows: bool) -> Draft | Reason:
+    draft = recognise(row)
+    return _usable(draft) if isinstance(draft, Draft) and not all_rows else draft
 
 
 def _usable(draft: Draft) -> Draft | Reason:
@@ -104,17 +115,21 @@ def _own_id(row: Row) -> str | None:
         return None
 
 
-def _digest(draft: Draft) -> str:
+def _digest(draft: Draft) -> bytes:
     content = wire.dumps([draft.prompt, draft.correct, draft.wrong])
-    return hashlib.sha256(content).hexdigest()[:_DIGEST_LENGTH]
+    return hashlib.sha256(content).digest()[:_DIGEST_BYTES]
 
 
-def _uids(named: Sequence[tuple[str | None, str]]) -> list[str]:
-    """A uid for each (id, digest). It seeds random choices, so it must not depend on the order of the rows."""
-    times = Counter(own for own, _ in named)
+def _uids(ids: Sequence[str | None], digests: bytes | bytearray) -> list[str]:
+    """A uid for each row, from its own id and the digest of its content, `_DIGEST_BYTES` for each row.
+
+    It seeds random choices, so it must not depend on the order of the rows.
+    """
+    times = Counter(ids)
     copies: Counter[str] = Counter()
     taken: dict[str, None] = {}
-    for own, digest in named:
+    for number, own in enumerate(ids):
+        digest = digests[number * _DIGEST_BYTES : (number + 1) * _DIGEST_BYTES].hex()
         base = f"row-{digest}" if own is None else own if times[own] == 1 else f"{own}-{digest}"
         uid = base
         while uid in taken:  # rows with the same id and content

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from pathlib import Path
-
-import orjson
 
 from judges.llm.wire import JSON
 
@@ -48,25 +44,16 @@ def recording() -> Iterator[list[DatasetRead]]:
         _READ.reset(token)
 
 
-def record(name: str, rows: Sequence[Mapping[str, JSON]], *, path: Path | None, split: str) -> None:
-    """Note that a dataset was read, from a file or from the hub; outside `recording` nothing is done.
+def record(name: str, *, split: str | None, rows: int, digest: str) -> None:
+    """Note that a dataset was read; outside `recording` nothing is done.
 
     Args:
         name: the name by which the settings call it.
-        rows: its rows.
-        path: the file; `None` for a hub dataset.
-        split: the split of a hub dataset.
+        split: the split of a hub dataset; `None` for a file.
+        rows: how many rows it has.
+        digest: SHA-256 of the file, or of the rows of a hub dataset.
     """
     read = _READ.get()
-    if read is None or any((known.name, known.split) == (name, None if path else split) for known in read):
+    if read is None or any((known.name, known.split) == (name, split) for known in read):
         return
-    digest = hashlib.sha256(path.read_bytes()).hexdigest() if path is not None else _digest_of(rows)
-    read.append(DatasetRead(name, None if path else split, len(rows), f"sha256:{digest}"))
-
-
-def _digest_of(rows: Sequence[Mapping[str, JSON]]) -> str:
-    hashed = hashlib.sha256()
-    for row in rows:
-        line = orjson.dumps(row, default=str, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)
-        hashed.update(line + b"\n")
-    return hashed.hexdigest()
+    read.append(DatasetRead(name, split, rows, f"sha256:{digest}"))

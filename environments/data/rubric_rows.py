@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from environments.data.rows import Row, by_uid
+from environments.data.task_list import TaskList
 from judges.core.scale import Scale
 from judges.llm.wire import JSON
 from judges.rubrics.prompt import Rubric
@@ -43,7 +44,7 @@ class RubricTask:
     category: str | None
 
 
-def read_rubric_rows(rows: Sequence[Row], scale: Scale, *, default_rubric: str | None = None) -> list[RubricTask]:
+def read_rubric_rows(rows: Sequence[Row], scale: Scale, *, default_rubric: str | None = None) -> TaskList[RubricTask]:
     """The tasks of a dataset's rows, in their order.
 
     Args:
@@ -54,7 +55,7 @@ def read_rubric_rows(rows: Sequence[Row], scale: Scale, *, default_rubric: str |
     Raises:
         DataError: a row lacks a field, has a gold score that is not on the scale, or has the id of another row.
     """
-    return [_task(uid, row, scale, default_rubric) for uid, row in by_uid(rows, numbered=True).items()]
+    return TaskList.of(by_uid(rows, numbered=True), lambda uid, row: _task(uid, row, scale, default_rubric))
 
 
 def _task(uid: str, row: Row, scale: Scale, default_rubric: str | None) -> RubricTask:

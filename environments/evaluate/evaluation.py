@@ -13,7 +13,8 @@ from typing import Any, Generic
 
 from environments.base import DetailT, JudgedEnv
 from environments.data.provenance import DatasetRead, recording
-from environments.data.rows import TaskT, select
+from environments.data.rows import TaskT
+from environments.data.task_list import select
 from environments.evaluate import metrics as evaluation_metrics
 from environments.evaluate import report
 from environments.evaluate.earlier import EarlierRows, read_earlier

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import is_dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic
 
 from environments.base import DetailT, JudgedEnv
 from environments.completions import Completion, Conversation, judge_completions, read_completion
-from environments.data.rows import TaskT, load_answers
+from environments.data.answers import load_answers
+from environments.data.rows import TaskT
 from environments.evaluate.report import Table
 from environments.records import Sample, SampleRun, digest
 from judges.core.judgment import CallRun
@@ -34,7 +35,7 @@ class RowRunner(Generic[TaskT, DetailT]):
     def __init__(self, env: JudgedEnv[Any, TaskT, DetailT]) -> None:
         """Set up the runner; no call is made yet."""
         self._env = env
-        self._existing: dict[str, Completion] = {}
+        self._answers: Mapping[str, str] | None = None
         self.asks_policy = False
 
     def prepare(self, tasks: Sequence[TaskT]) -> None:
@@ -46,16 +47,17 @@ class RowRunner(Generic[TaskT, DetailT]):
         """
         env, config = self._env, self._env.config
         if config.model_answers is not None:
-            answers = load_answers(config.model_answers, tasks)
-            self._existing = {uid: read_completion(Choice(text), config) for uid, text in answers.items()}
-            return
-        for task in tasks:
-            answer = env.dataset_answer(task)
-            if answer is not None:
-                self._existing[task.uid] = Completion(answer)  # not checked for thinking: no policy was asked for it
-        if len(self._existing) < len(tasks):
+            self._answers = load_answers(config.model_answers, tasks)
+        elif any(env.dataset_answer(task) is None for task in tasks):
             _ = env.clients.policy
             self.asks_policy = True
+
+    def _existing(self, task: TaskT) -> Completion | None:
+        """Return the answer that exists already, if there is one."""
+        if self._answers is not None:
+            return read_completion(Choice(self._answers[task.uid]), self._env.config)
+        answer = self._env.dataset_answer(task)
+        return None if answer is None else Completion(answer)  # not checked for thinking: no policy was asked for it
 
     @property
     def subject(self) -> str:
@@ -84,8 +86,9 @@ class RowRunner(Generic[TaskT, DetailT]):
         env, started = self._env, time.monotonic()
         sample = Sample[DetailT](task.uid, task.category, task.question, task_digest=self.digest(task))
         policy_calls: tuple[CallRun, ...] = ()
-        if task.uid in self._existing:
-            completions: tuple[Completion, ...] = (self._existing[task.uid],)
+        existing = self._existing(task)
+        if existing is not None:
+            completions: tuple[Completion, ...] = (existing,)
         else:
             asking = (self._ask(number, each) for number, each in enumerate(env.conversations(task)))
             replies = await asyncio.gather(
@@ -114,7 +117,7 @@ class RowRunner(Generic[TaskT, DetailT]):
     def digest(self, task: TaskT) -> str:
         """Return a digest of everything that the judge sees of a row."""
         shown_to_judge = task if is_dataclass(task) else (task.uid, task.category, task.question)
-        return digest(shown_to_judge, self._existing.get(task.uid))
+        return digest(shown_to_judge, self._existing(task))
 
     def is_complete(self, sample: Sample[DetailT]) -> bool:
         """Return whether a resumed run has nothing to add to a row."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from environments.base import JudgedEnv
-from environments.data.rows import select
+from environments.data.task_list import select
 from environments.metrics import Metrics
 from environments.rollouts.groups import GroupPipeline, ScoredGroup
 from environments.rollouts.retokenize import Retokenizer

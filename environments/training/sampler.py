@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Generic
 
-from environments.data.rows import TaskT, epoch_order
+from environments.data.rows import TaskT
+from environments.data.task_list import epoch_order, positions_of
 from judges.llm.wire import JSON
 
 
@@ -20,7 +21,7 @@ class EpochSampler(Generic[TaskT]):
         """
         if not tasks:
             raise ValueError("an order needs at least one row")
-        self._tasks = {task.uid: task for task in tasks}
+        self._tasks = tasks
         self._seed = seed
         self._epoch = 0
         self._position = 0
@@ -43,7 +44,7 @@ class EpochSampler(Generic[TaskT]):
         if self._position == len(self._rows):
             self._epoch += 1
             self._position = 0
-            self._rows = epoch_order(list(self._tasks.values()), seed=self._seed, epoch=self._epoch)
+            self._rows = epoch_order(self._tasks, seed=self._seed, epoch=self._epoch)
         task = self._rows[self._position]
         self._position += 1
         return task
@@ -79,7 +80,8 @@ class EpochSampler(Generic[TaskT]):
         if state.get("seed") != self._seed:
             raise ValueError(f"it is of an order with the seed {state.get('seed')}, not {self._seed}")
         self._epoch = epoch
-        self._rows = epoch_order(list(self._tasks.values()), seed=self._seed, epoch=epoch)
+        self._rows = epoch_order(self._tasks, seed=self._seed, epoch=epoch)
         self._position = min(position, len(self._rows))
-        self._again = [self._tasks[uid] for uid in unfinished if isinstance(uid, str) and uid in self._tasks]
+        positions = positions_of(self._tasks)
+        self._again = [self._tasks[positions[uid]] for uid in unfinished if isinstance(uid, str) and uid in positions]
         self._under_way = {}

@@ -16,17 +16,24 @@ _RATINGS = range(1, 11)
 
 def expect(metrics: MetricAggregator, tasks: Sequence[PairTask], *, swaps: bool) -> None:
     """Name the documented metrics of these rows, with the reason why one may have no value."""
-    for category in {task.category: None for task in tasks if task.category is not None}:
+    categories: dict[str, None] = {}
+    letters: dict[str, None] = {}
+    choices = 0
+    for task in tasks:  # once: each is built anew
+        if task.category is not None:
+            categories[task.category] = None
+        if task.mode == "choice":
+            choices += 1
+            letters.update(dict.fromkeys(task.letters))
+    for category in categories:
         metrics.expect("no row of this category was judged", f"percent_correct_{slug(category)}")
-    choices = [task for task in tasks if task.mode == "choice"]
     none = "there is no row with a choice" if not choices else "no choice was answered"
-    letters = dict.fromkeys(letter for task in choices for letter in task.letters)
     metrics.expect(none, "choice_format_compliance_rate", *(f"gold_letter_freq_{letter}" for letter in letters))
     metrics.expect(none if not choices else "no letter could be read", *(f"predicted_letter_freq_{x}" for x in letters))
     metrics.expect(none if not choices else "no readable choice was wrong", "wrong_answer_a_bias_rate")
     if swaps:
         metrics.expect(none, "position_consistency_rate")
-    has_ties = len(choices) < len(tasks)
+    has_ties = choices < len(tasks)
     none = "no rating was answered" if has_ties else "there is no row of the Ties subset"
     rates = ("format_compliance_rate", "error_rate", "ambiguous_rating_rate", "truncated_rate")
     metrics.expect(none, *(f"ties_{name}" for name in rates))

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from environments.clients import Clients
 from environments.completions import Conversation, Policy, read_completion
-from environments.data.rows import Task, load_answers
+from environments.data.answers import load_answers
+from environments.data.rows import Task
 from environments.settings import EnvConfig, EnvSettings
 from environments.settings.values import STAND_IN_POLICY
 from environments.settings.verbs import Verb

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from eval_environments.peer.endpoints import ModelSettings
 from judges.llm.usage import Usage
@@ -15,7 +15,7 @@ _CHARACTERS_A_TOKEN = 4
 def calls_and_price(
     candidates: Sequence[ModelSettings],
     judges: Sequence[ModelSettings],
-    queries: Sequence[tuple[str, str]],
+    queries: Iterable[tuple[str, str]],
     *,
     rounds: int,
     include_self: bool,

@@ -77,7 +77,7 @@ class PeerRowRunner(RowRunner[PeerTask, PeerTable]):
         return f"{len(tasks)} queries: " + calls_and_price(
             models.candidate_settings,
             models.judge_settings,
-            [(task.question, task.rubric) for task in tasks],
+            ((task.question, task.rubric) for task in tasks),
             rounds=config.critique_rounds,
             include_self=config.include_self,
         )

@@ -9,6 +9,7 @@ from pydantic import model_validator
 from typing_extensions import Self
 
 from environments.data.rows import Row, by_uid
+from environments.data.task_list import TaskList
 from environments.settings import EnvConfig
 from environments.settings.env import AskedEndpoints
 from environments.settings.verbs import EVALUATE, ROLLOUTS, Verb
@@ -129,24 +130,24 @@ class PeerTask:
     category: str | None
 
 
-def read_queries(rows: Sequence[Row], default_rubric: str) -> list[PeerTask]:
+def read_queries(rows: Sequence[Row], default_rubric: str) -> TaskList[PeerTask]:
     """A task for each row: its query with its own rubric or the default one.
 
     Raises:
         DataError: a row has no query, a rubric that is not text, or the id of another row.
     """
-    for row in rows:
-        if not isinstance(row.values.get("rubric"), str | None):
-            raise row.lacks("a rubric that is text (or none: env.rubric is for rows without one)")
-    return [
-        PeerTask(
-            uid=uid,
-            question=_query(row),
-            rubric=row.filled_text("rubric") or default_rubric,
-            category=row.optional_text("category"),
-        )
-        for uid, row in by_uid(rows, numbered=True).items()
-    ]
+    return TaskList.of(by_uid(rows, numbered=True), lambda uid, row: _task(uid, row, default_rubric))
+
+
+def _task(uid: str, row: Row, default_rubric: str) -> PeerTask:
+    if not isinstance(row.values.get("rubric"), str | None):
+        raise row.lacks("a rubric that is text (or none: env.rubric is for rows without one)")
+    return PeerTask(
+        uid=uid,
+        question=_query(row),
+        rubric=row.filled_text("rubric") or default_rubric,
+        category=row.optional_text("category"),
+    )
 
 
 def _query(row: Row) -> str:

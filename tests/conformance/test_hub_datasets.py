@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+import datasets
 import pytest
 
 from environments.settings.verbs import uses
@@ -21,9 +20,9 @@ def test_rows_of_the_hub_give_the_samples_of_the_same_rows_in_files(
     subject = lab.subject
     made = {f"some-lab/{name}": convert for name, convert in subject.datasets.items()}
 
-    def load_dataset(name: str, *, split: str) -> list[dict[str, Any]]:
+    def load_dataset(name: str, *, split: str) -> datasets.Dataset:
         assert split == SPLIT, f"{name} was asked for its split {split!r}"
-        return [made[name](subject.row(uid)) for uid in uids()]
+        return datasets.Dataset.from_list([made[name](subject.row(uid)) for uid in uids()])
 
     monkeypatch.setattr("datasets.load_dataset", load_dataset)
     setting = "split" if subject.env_type is SelfCritiqueEnv else "eval_split"

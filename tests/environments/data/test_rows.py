@@ -6,12 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import datasets
 import pyarrow.parquet
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from environments.data.rows import Row, answer_text, by_uid, epoch_order, load_answers, load_rows, select
+from environments.data.answers import answer_text, load_answers
+from environments.data.rows import Row, by_uid, load_rows
+from environments.data.task_list import epoch_order, select
 from judges.llm.errors import DataError
 
 ROWS = [{"uid": "a", "prompt": "Why é?\n"}, {"uid": "b", "prompt": "数学 \u2028 \u0085 ."}]
@@ -66,9 +69,9 @@ def test_rows_of_a_parquet_file(tmp_path: Path) -> None:
 def test_rows_of_a_hub_dataset_are_those_of_its_name_and_split(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
 
-    def load_dataset(*arguments: Any, **named: Any) -> list[dict[str, Any]]:
+    def load_dataset(*arguments: Any, **named: Any) -> datasets.Dataset:
         asked.append((arguments, named))
-        return ROWS
+        return datasets.Dataset.from_list(ROWS)
 
     monkeypatch.setattr("datasets.load_dataset", load_dataset)
     rows = load_rows("some-lab/prompts", split="validation")

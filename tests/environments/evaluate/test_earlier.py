@@ -35,7 +35,7 @@ class Row:
 
 ROWS = [Row(f"row-{number}") for number in range(5)]
 RUNNER = RowRunner[Row, ArenaDetail](
-    SimpleNamespace(config=SimpleNamespace(policy_is_judge=False), conversations=lambda task: [task.question])  # type: ignore[arg-type]
+    SimpleNamespace(config=SimpleNamespace(policy_is_judge=False), dataset_answer=lambda task: None)  # type: ignore[arg-type]
 )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from environments.data.rows import epoch_order, select
+from environments.data.task_list import epoch_order, select
 from environments.runs import disk as disks
 from environments.runs.lock import DirectoryLock
 from environments.settings import BUNDLED_TOKENIZER

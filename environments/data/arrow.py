@@ -1,0 +1,177 @@
+"""CSV and Parquet files, and datasets of the hub, as tables that the library `datasets` maps into memory.
+
+Guarantee: a file is copied when it is opened, so that changes to it do not matter after that; its digest is that of the
+copied bytes. Rows are read from the copy when they are asked for.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import logging
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, overload
+
+import orjson
+
+from environments.data.hub import why_out_of_reach
+from judges.llm.errors import DataError
+from judges.llm.wire import JSON
+
+_AT_ONCE = 16
+"""Rows that are converted together: a row alone takes twenty times as long."""
+_PIECE = 1 << 20
+
+
+class ArrowRows(Sequence[Mapping[str, JSON]]):
+    """The rows of a table of `datasets`."""
+
+    def __init__(self, table: Any) -> None:
+        """Read from `table`, a `datasets.Dataset`."""
+        self._table = table
+        self._first = 0
+        self._read: list[dict[str, JSON]] = []
+
+    def __len__(self) -> int:
+        """How many rows there are."""
+        return len(self._table)
+
+    @overload
+    def __getitem__(self, index: int) -> Mapping[str, JSON]: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Mapping[str, JSON]]: ...
+    def __getitem__(self, index: int | slice) -> Mapping[str, JSON] | Sequence[Mapping[str, JSON]]:
+        """Read a row, or several."""
+        places = range(len(self))[index]
+        if isinstance(places, range):
+            return [self[place] for place in places]
+        if not self._first <= places < self._first + len(self._read):
+            self._first = places - places % _AT_ONCE
+            columns = self._table[self._first : self._first + _AT_ONCE]
+            self._read = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        return self._read[places - self._first]
+
+    def digest(self) -> str:
+        """SHA-256 of the rows as JSON lines; the order of the columns does not matter."""
+        hashed = hashlib.sha256()
+        for row in self:
+            hashed.update(orjson.dumps(row, default=str, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS))
+            hashed.update(b"\n")
+        return hashed.hexdigest()
+
+
+def read_table(path: Path) -> tuple[Sequence[Mapping[str, JSON]], str]:
+    """The rows of a CSV or Parquet file, and the SHA-256 of the file.
+
+    Raises:
+        DataError: it cannot be loaded, or changes while it is.
+    """
+    datasets = _datasets()
+    before = _version(path)
+    digest, is_blank = _digest_of(path)
+    if is_blank:
+        return (), digest
+    try:
+        # A temporary cache: the library's own cache may return the rows of an earlier version of the file. The system
+        # keeps the file that is mapped into memory until the process ends.
+        with tempfile.TemporaryDirectory() as cache:
+            if path.suffix.lower() == ".csv":
+                table = datasets.Dataset.from_csv(
+                    str(path), features=_all_text(path), keep_default_na=False, cache_dir=cache
+                )
+            else:
+                table = datasets.Dataset.from_parquet(str(path), cache_dir=cache)
+            rows = ArrowRows(table)
+            all(True for _ in rows)  # each can be read
+    except Exception as error:  # pandas and pyarrow each raise their own kinds
+        if _is_header_alone(path):
+            return (), digest
+        raise DataError(f"{path}: cannot be loaded: {_first_line(error)}") from error
+    if _version(path) != before:
+        raise DataError(f"{path}: the file changed while it was read; run again with a file that nobody writes to")
+    return rows, digest
+
+
+def read_hub(name: str, split: str, file_kinds: Sequence[str]) -> tuple[Sequence[Mapping[str, JSON]], str]:
+    """The rows of a dataset on the hub, and the SHA-256 of its rows as JSON.
+
+    Args:
+        name: its name.
+        split: the split.
+        file_kinds: the endings of local files, for the error about a name that is no dataset.
+
+    Raises:
+        DataError: it cannot be loaded.
+    """
+    unreachable = why_out_of_reach()
+    datasets = _datasets()
+    try:
+        rows = ArrowRows(datasets.load_dataset(name, split=split))
+        return rows, rows.digest()
+    except Exception as error:  # the hub, the network and the dataset's own files each raise their own kinds
+        why = _first_line(error)
+        if unreachable is not None:
+            why += f" (the hub cannot be reached: {unreachable}; what is not in the cache is not there)"
+        raise DataError(
+            f"{name}: cannot be loaded from the Hugging Face hub (split {split!r}): {why}; "
+            f"a local file needs one of the endings {', '.join(file_kinds)}"
+        ) from error
+
+
+def _version(path: Path) -> tuple[int, int, int]:
+    """What differs when a file was written to."""
+    status = path.stat()
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _pieces(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE):
+            yield piece
+
+
+def _digest_of(path: Path) -> tuple[str, bool]:
+    """The SHA-256 of a file, and whether it holds white space alone."""
+    hashed, is_blank = hashlib.sha256(), True
+    for piece in _pieces(path):
+        hashed.update(piece)
+        is_blank = is_blank and not piece.strip()
+    return hashed.hexdigest(), is_blank
+
+
+def _all_text(path: Path) -> Any:
+    """Features that load every column of a CSV file as text.
+
+    Raises:
+        ValueError: a row has more fields than the header, which the loader would read one column off.
+    """
+    import datasets  # late: the import takes a second and a half
+
+    with path.open(encoding="utf-8-sig", newline="") as lines:
+        reader = csv.reader(lines)
+        columns = next(reader)
+        for number, fields in enumerate(reader, start=1):
+            if len(fields) > len(columns):
+                raise ValueError(f"row {number} has {len(fields)} fields, and the header names {len(columns)} columns")
+    return datasets.Features({column: datasets.Value("string") for column in columns})
+
+
+def _is_header_alone(path: Path) -> bool:
+    """Whether a CSV file has only a header, for which the loader raises an error."""
+    return path.suffix.lower() == ".csv" and sum(piece.count(b"\n") for piece in _pieces(path)) < 2
+
+
+def _datasets() -> Any:
+    import datasets  # late: the import takes a second and a half
+
+    datasets.disable_progress_bars()
+    datasets.utils.logging.set_verbosity(logging.CRITICAL)  # our errors contain the library's
+    return datasets
+
+
+def _first_line(error: BaseException) -> str:
+    """The first line of an error's cause or, without one, of the error itself."""
+    lines = str(error.__cause__ or error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,189 @@
+"""JSON lines, and lists of objects in JSON, whose objects are read from the open file when they are asked for.
+
+Guarantees: all objects were valid when the file was opened. Memory holds 20 bytes for each, whatever its length. A file
+that is replaced is read to the end in its earlier version; one that is rewritten or cut off is an error that names it
+at the first object that is no longer what it was.
+"""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+import os
+import re
+import weakref
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import overload
+from zlib import crc32
+
+from judges.llm import wire
+from judges.llm.errors import DataError
+from judges.llm.wire import JSON
+
+_PIECE = 1 << 20
+_SPACE = b" \t\n\r"
+_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|["\[\]{}]', re.DOTALL)
+"""A string, the beginning of one whose end is not there, or a bracket."""
+
+
+class JsonFile(Sequence[Mapping[str, JSON]]):
+    """The objects of a file. The file is closed with the last reference to this."""
+
+    def __init__(self, path: Path) -> None:
+        """Open and check a file: a list of objects, or one object per line.
+
+        Raises:
+            DataError: something in it is not an object; the message names the file and the row.
+        """
+        self._path = path
+        self._file = os.open(path, os.O_RDONLY)
+        weakref.finalize(self, os.close, self._file)
+        self._offsets, self._lengths, self._checksums = array("Q"), array("Q"), array("I")
+        hashed = hashlib.sha256()
+        is_list = path.suffix.lower() == ".json" and _begins_with_bracket(self._file)
+        for offset, text in self._list(hashed.update) if is_list else self._lines(hashed.update):
+            self._offsets.append(offset)
+            self._lengths.append(len(text))
+            self._checksums.append(crc32(text))
+        self.digest = hashed.hexdigest()
+        """SHA-256 of the file, as `sha256sum` gives it."""
+
+    def _lines(self, see: Callable[[bytes], object]) -> Iterator[tuple[int, bytes]]:
+        """Each line with an object, and its offset. `see` is called with all bytes of the file."""
+        offset = 0
+        with open(self._file, "rb", closefd=False) as lines:
+            for number, line in enumerate(lines, start=1):
+                see(line)
+                if line.strip():
+                    _check(line, f"{self._path}, row {number}")
+                    yield offset, line
+                offset += len(line)
+
+    def _list(self, see: Callable[[bytes], object]) -> Iterator[tuple[int, bytes]]:
+        """The text of each object of a list, and its offset. `see` is called with all bytes of the file."""
+
+        def read(size: int) -> bytes:
+            piece = file.read(size)
+            see(piece)
+            return piece
+
+        with open(self._file, "rb", closefd=False) as file:
+            try:
+                for offset, text in objects_of_list(read):
+                    if not isinstance(wire.loads(text), dict):
+                        raise ValueError
+                    yield offset, text
+            except ValueError:
+                raise self._problem_of_list() from None
+
+    def _problem_of_list(self) -> DataError:
+        """What is wrong with a file that is no list of objects; found in the file as a whole."""
+        try:
+            values = wire.loads(self._path.read_bytes().removeprefix(codecs.BOM_UTF8))
+        except ValueError as error:
+            return DataError(f"{self._path}: not JSON: {error}")
+        for number, value in enumerate(values if isinstance(values, list) else [], start=1):
+            if not isinstance(value, Mapping):
+                return DataError(f"{self._path}, row {number}: expected an object, found {type(value).__name__}")
+        return DataError(f"{self._path}: expected a list of objects in UTF-8")
+
+    def __len__(self) -> int:
+        """How many objects there are."""
+        return len(self._offsets)
+
+    @overload
+    def __getitem__(self, index: int) -> Mapping[str, JSON]: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Mapping[str, JSON]]: ...
+    def __getitem__(self, index: int | slice) -> Mapping[str, JSON] | Sequence[Mapping[str, JSON]]:
+        """Read an object, or several.
+
+        Raises:
+            DataError: the file has changed.
+        """
+        if isinstance(index, slice):
+            return [self[each] for each in range(*index.indices(len(self)))]
+        text = os.pread(self._file, self._lengths[index], self._offsets[index])
+        if len(text) != self._lengths[index] or crc32(text) != self._checksums[index]:
+            raise DataError(
+                f"{self._path}: the file has changed since it was opened, and a row of it is no longer there; "
+                "run again with a file that nobody writes to"
+            )
+        return _check(text, str(self._path))
+
+
+def _check(text: bytes, place: str) -> Mapping[str, JSON]:
+    """The object of a text.
+
+    Raises:
+        DataError: it is no object; the message names the place.
+    """
+    try:
+        value = wire.loads(text)
+    except ValueError as error:
+        raise DataError(f"{place}: not JSON: {error}") from error
+    if not isinstance(value, Mapping):
+        raise DataError(f"{place}: expected an object, found {type(value).__name__}")
+    return value
+
+
+def _begins_with_bracket(file: int) -> bool:
+    """Whether the first character of a file, after white space, opens a list."""
+    offset = 0
+    while piece := os.pread(file, _PIECE, offset):
+        start = piece.removeprefix(codecs.BOM_UTF8 if not offset else b"").lstrip()
+        if start:
+            return start.startswith(b"[")
+        offset += len(piece)
+    return False
+
+
+def objects_of_list(read: Callable[[int], bytes]) -> Iterator[tuple[int, bytes]]:
+    """The text of each object of a JSON list, and its offset in the file; the objects themselves are not checked.
+
+    Args:
+        read: returns at most so many of the next bytes of the file, and none at its end. All are read.
+
+    Raises:
+        ValueError: there is something else than a list, or in it something else than objects.
+    """
+    data, base = b"", 0  # the bytes from `base` on
+    place = ended = begun = depth = 0  # in `data`: where to go on, the end of the last object, the beginning of this
+    is_first = True
+    while True:
+        token = _TOKEN.search(data, place)
+        if token is None or token[0] == b'"':
+            kept = begun if depth > 1 else ended
+            place = (len(data) if token is None else token.start()) - kept
+            more = read(max(_PIECE, len(data)))
+            if not more:
+                raise ValueError("there is no end")
+            data, base, begun, ended = data[kept:] + more, base + kept, 0, 0
+            continue
+        place = token.end()
+        if token[0] in b"[{":
+            if depth < 2:
+                before = data[ended : token.start()].strip(_SPACE)
+                expected = (codecs.BOM_UTF8, b"") if not depth else (b"",) if is_first else (b",",)
+                if before not in expected or token[0] != b"[{"[depth : depth + 1]:
+                    raise ValueError("expected objects in a list")
+                is_first = is_first and not depth
+                begun = token.start()
+            depth += 1
+            if depth == 1:
+                ended = place
+        elif token[0] in b"]}":
+            depth -= 1
+            if depth == 1:
+                yield base + begun, data[begun:place]
+                ended = place
+            elif depth < 1:
+                break
+    rest = data[ended : place - 1] + data[place:]
+    while not rest.strip(_SPACE):
+        rest = read(_PIECE)
+        if not rest:
+            return
+    raise ValueError("expected nothing but a list")

@@ -1,0 +1,148 @@
+"""The tasks of a dataset, built when they are asked for, and the orders and choices of them.
+
+Guarantees: each task is built once before the list is there, so that a row that cannot be read is an error before the
+first call; after that memory holds the tasks' uids and the places of their rows, and no text of them. A plain list of
+tasks serves in the same places.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Generic, Protocol, TypeVar, overload
+
+from environments.data.rows import Row, TaskT
+from judges.core.seeding import derive
+
+
+class Identified(Protocol):
+    """What an item of a `TaskList` has."""
+
+    @property
+    def uid(self) -> str:
+        """The id, unique in the list."""
+
+
+ItemT = TypeVar("ItemT", bound=Identified)
+OtherT = TypeVar("OtherT", bound=Identified)
+
+
+class TaskList(Sequence[ItemT], Generic[ItemT]):
+    """Tasks in the order of their rows; each is built anew whenever it is asked for."""
+
+    def __init__(self, uids: Sequence[str], build: Callable[[int], ItemT]) -> None:
+        """Name the tasks.
+
+        Args:
+            uids: their uids, each once.
+            build: makes the task at an index from 0; the same one whenever it is called.
+        """
+        self.uids = uids
+        self._build = build
+
+    @classmethod
+    def of(cls, rows: Mapping[str, Row], build: Callable[[str, Row], ItemT]) -> TaskList[ItemT]:
+        """Make a task of each row.
+
+        Args:
+            rows: by uid, as `by_uid` returns them.
+            build: makes the task of a uid and its row; the same one whenever it is called.
+
+        Raises:
+            DataError: `build` could not use a row.
+        """
+        return cls.of_several(rows, lambda uid, row: (build(uid, row),))
+
+    @classmethod
+    def of_several(cls, rows: Mapping[str, Row], build: Callable[[str, Row], Sequence[ItemT]]) -> TaskList[ItemT]:
+        """Make any number of tasks of each row, also none.
+
+        Args:
+            rows: by uid, as `by_uid` returns them.
+            build: makes the tasks of a uid and its row, with uids of their own; the same ones whenever it is called.
+
+        Raises:
+            DataError: `build` could not use a row.
+        """
+        uids: list[str] = []
+        owners: list[str] = []
+        numbers = array("I")
+        for uid, row in rows.items():
+            for number, task in enumerate(build(uid, row)):
+                uids.append(uid if task.uid == uid else task.uid)  # one string for both lists
+                owners.append(uid)
+                numbers.append(number)
+        return cls(uids, lambda index: build(owners[index], rows[owners[index]])[numbers[index]])
+
+    def __len__(self) -> int:
+        """How many tasks there are."""
+        return len(self.uids)
+
+    @overload
+    def __getitem__(self, index: int) -> ItemT: ...
+    @overload
+    def __getitem__(self, index: slice) -> TaskList[ItemT]: ...
+    def __getitem__(self, index: int | slice) -> ItemT | TaskList[ItemT]:
+        """Build the task at an index, or make a list of a part of the tasks.
+
+        Raises:
+            DataError: the file of its row has changed.
+        """
+        if isinstance(index, slice):
+            return self.pick(range(*index.indices(len(self))))
+        return self._build(range(len(self.uids))[index])
+
+    def pick(self, indexes: Iterable[int]) -> TaskList[ItemT]:
+        """Make a list of the tasks at `indexes`, in their order."""
+        build, chosen = self._build, array("Q", indexes)
+        return TaskList([self.uids[index] for index in chosen], lambda index: build(chosen[index]))
+
+    def where(self, is_wanted: Callable[[ItemT], bool]) -> TaskList[ItemT]:
+        """Make a list of the tasks that are wanted."""
+        return self.pick(index for index, task in enumerate(self) if is_wanted(task))
+
+    def map(self, convert: Callable[[ItemT], OtherT]) -> TaskList[OtherT]:
+        """Make a list of what `convert` makes of each task, under the same uid."""
+        build = self._build
+        return TaskList(self.uids, lambda index: convert(build(index)))
+
+    @cached_property
+    def positions(self) -> Mapping[str, int]:
+        """The index of each uid."""
+        return {uid: index for index, uid in enumerate(self.uids)}
+
+
+def uids_of(tasks: Sequence[TaskT]) -> Sequence[str]:
+    """The uids of tasks, in their order; those of a `TaskList` without building a task."""
+    return tasks.uids if isinstance(tasks, TaskList) else [task.uid for task in tasks]
+
+
+def positions_of(tasks: Sequence[TaskT]) -> Mapping[str, int]:
+    """The index of each task by its uid; of a `TaskList` one mapping for all who ask."""
+    if isinstance(tasks, TaskList):
+        return tasks.positions
+    return {task.uid: index for index, task in enumerate(tasks)}
+
+
+def picked(tasks: Sequence[TaskT], indexes: Iterable[int]) -> Sequence[TaskT]:
+    """The tasks at `indexes`, in their order; those of a `TaskList` are not built."""
+    return tasks.pick(indexes) if isinstance(tasks, TaskList) else [tasks[index] for index in indexes]
+
+
+def select(tasks: Sequence[TaskT], *, limit: int | None, seed: int) -> Sequence[TaskT]:
+    """`limit` tasks in their own order; the choice depends on the seed and their ids only."""
+    if limit is None or limit >= len(tasks):
+        return tasks
+    return picked(tasks, sorted(_drawn(tasks, seed, "limit")[:limit]))
+
+
+def epoch_order(tasks: Sequence[TaskT], *, seed: int, epoch: int) -> Sequence[TaskT]:
+    """The tasks in the order of one epoch, which depends on the seed, the epoch and their ids only."""
+    return picked(tasks, _drawn(tasks, seed, f"epoch {epoch}"))
+
+
+def _drawn(tasks: Sequence[TaskT], seed: int, purpose: str) -> list[int]:
+    """The indexes of all tasks, shuffled for a purpose."""
+    uids = uids_of(tasks)
+    return sorted(range(len(uids)), key=lambda index: (derive(seed, uids[index], purpose), uids[index]))

@@ -1,0 +1,112 @@
+"""Tasks are built when they are asked for, each once before the first call, and stand for a plain list of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pytest
+
+from environments.data.rows import Row, by_uid
+from environments.data.task_list import TaskList, epoch_order, picked, positions_of, select, uids_of
+from judges.llm.errors import DataError
+
+
+@dataclass(frozen=True)
+class Named:
+    uid: str
+    question: str = "?"
+    category: str | None = None
+
+
+ROWS = [Row("data.jsonl", number, {"uid": f"u{number}", "text": f"text {number}"}) for number in range(1, 6)]
+
+
+class Builder:
+    """Builds a task of a row, and counts."""
+
+    def __init__(self) -> None:
+        self.built: list[str] = []
+
+    def __call__(self, uid: str, row: Row) -> Named:
+        self.built.append(uid)
+        return Named(uid, row.text("text"))
+
+
+def made() -> tuple[TaskList[Named], list[str]]:
+    """All tasks, and the uids of those that were built since."""
+    builder = Builder()
+    tasks = TaskList.of(by_uid(ROWS), builder)
+    builder.built.clear()
+    return tasks, builder.built
+
+
+def test_each_task_is_built_once_before_the_list_is_there_and_anew_when_it_is_asked_for() -> None:
+    builder = Builder()
+    tasks = TaskList.of(by_uid(ROWS), builder)
+    assert builder.built == ["u1", "u2", "u3", "u4", "u5"]
+    assert tasks[1] == tasks[1] == Named("u2", "text 2")
+    assert tasks[1] is not tasks[1]
+    assert builder.built[5:] == ["u2"] * 4
+
+
+def test_row_that_cannot_be_used_is_an_error_before_the_list_is_there() -> None:
+    with pytest.raises(DataError, match=r"data\.jsonl, row 6: expected text in text"):
+        TaskList.of(by_uid([*ROWS, Row("data.jsonl", 6, {"uid": "u6"})]), Builder())
+
+
+def test_list_reads_as_a_plain_list_of_its_tasks_does() -> None:
+    tasks, _ = made()
+    plain = [Named(f"u{number}", f"text {number}") for number in range(1, 6)]
+    assert list(tasks) == plain
+    assert len(tasks) == 5
+    assert tasks[-1] == plain[-1]
+    assert list(tasks[1:4:2]) == plain[1:4:2]
+    assert list(reversed(tasks)) == plain[::-1]
+    assert plain[2] in tasks
+    with pytest.raises(IndexError):
+        tasks[5]
+
+
+def test_row_with_several_tasks_or_none() -> None:
+    rows = {"a": ROWS[0], "b": ROWS[1], "c": ROWS[2]}
+    counts = {"a": 2, "b": 0, "c": 1}
+    tasks = TaskList.of_several(rows, lambda uid, row: [Named(f"{uid}:{each}") for each in range(counts[uid])])
+    assert [task.uid for task in tasks] == list(tasks.uids) == ["a:0", "a:1", "c:0"]
+
+
+def plain_and_lazy() -> list[Sequence[Named]]:
+    tasks, _ = made()
+    return [list(tasks), tasks]
+
+
+@pytest.mark.parametrize("tasks", plain_and_lazy(), ids=["a plain list", "a task list"])
+def test_uids_positions_choices_and_orders_are_those_of_a_plain_list(tasks: Sequence[Named]) -> None:
+    assert list(uids_of(tasks)) == ["u1", "u2", "u3", "u4", "u5"]
+    assert positions_of(tasks) == {"u1": 0, "u2": 1, "u3": 2, "u4": 3, "u5": 4}
+    assert list(uids_of(picked(tasks, [3, 0]))) == ["u4", "u1"]
+    assert [task.uid for task in picked(tasks, [3, 0])] == ["u4", "u1"]
+    chosen, order = select(tasks, limit=3, seed=2), epoch_order(tasks, seed=2, epoch=1)
+    assert [task.uid for task in chosen] == list(uids_of(chosen)) == CHOSEN
+    assert [task.uid for task in order] == list(uids_of(order)) == ORDER
+
+
+CHOSEN = ["u1", "u4", "u5"]
+ORDER = ["u1", "u4", "u2", "u5", "u3"]
+
+
+def test_uids_positions_choices_and_orders_build_no_task() -> None:
+    tasks, built = made()
+    uids_of(tasks)
+    positions_of(tasks)
+    epoch_order(select(tasks, limit=3, seed=0), seed=0, epoch=0)
+    assert picked(tasks, [1])[:1].map(lambda task: Named(task.uid)).uids == ["u2"]  # type: ignore[union-attr]
+    assert built == []
+
+
+def test_converted_and_filtered_lists_keep_uids_and_order() -> None:
+    tasks, _ = made()
+    louder = tasks.map(lambda task: Named(task.uid, task.question.upper()))
+    assert louder[0] == Named("u1", "TEXT 1")
+    wanted = louder.where(lambda task: task.question != "TEXT 2")
+    assert [task.uid for task in wanted] == list(wanted.uids) == ["u1", "u3", "u4", "u5"]
