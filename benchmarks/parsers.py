@@ -26,7 +26,7 @@ from judges.parsing.json_objects import last_first
 from judges.parsing.verdicts import before_feedback, feedback_score, feedback_text, is_strict_feedback
 from judges.peers.judge import peer_prompt
 from judges.rubrics.prompt import Rubric, rubric_prompt
-from judges.server.chat_tokens import plain_prompt, plain_response
+from judges.server.protocols.chat_tokens import plain_prompt, plain_response
 
 LIMIT_MS = 50
 

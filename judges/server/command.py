@@ -22,10 +22,10 @@ from judges.llm.errors import SettingsError, UserError
 from judges.offline import StandIn
 from judges.server import workers
 from judges.server.core import Core
-from judges.server.http.access import Access
 from judges.server.http.app import Service
 from judges.server.http.listening import listening
 from judges.server.presets import with_preset
+from judges.server.service.access import Access
 from judges.server.settings import JudgeMount, RewardServerSettings
 from judges.server.telemetry import JsonLines, telemetry
 

@@ -14,9 +14,6 @@ from judges.llm.wire import JSON
 from judges.server.answers import FailureAnswers
 from judges.server.core import Core, ItemError, OverloadError
 from judges.server.errors import RequestError, json_response
-from judges.server.http import access, openapi, page
-from judges.server.http.access import Access
-from judges.server.http.bodies import read_object, validated
 from judges.server.http.middleware import NOTE, Handler, around
 from judges.server.protocols.base import Adapter, ProtocolReply
 from judges.server.protocols.native import Native, result_json
@@ -24,6 +21,9 @@ from judges.server.protocols.nemo_gym import NemoGym
 from judges.server.protocols.nemo_gym_metrics import AggregateBody, aggregate
 from judges.server.protocols.openrlhf import OpenRLHF
 from judges.server.protocols.slime import Slime
+from judges.server.service import access, openapi, page
+from judges.server.service.access import Access
+from judges.server.service.bodies import read_object, validated
 from judges.server.settings import JudgeMount, RewardServerSettings
 from judges.server.telemetry import Telemetry
 

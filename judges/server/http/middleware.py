@@ -13,7 +13,7 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from judges.server.errors import RequestError, error_response
-from judges.server.http.access import Access, without_token
+from judges.server.service.access import Access, without_token
 
 logger = logging.getLogger(__name__)
 

@@ -18,11 +18,11 @@ from typing_extensions import Self
 from judges.llm import wire
 from judges.llm.wire import JSON
 from judges.server.answers import FailureAnswers, is_failed, is_invalid
-from judges.server.chat_tokens import plain_prompt, plain_response
-from judges.server.continuation import response_in
 from judges.server.errors import RequestError
 from judges.server.items import Item, ResponseScore, failure
 from judges.server.protocols.base import Adapter, ProtocolReply, RequestBody
+from judges.server.protocols.chat_tokens import plain_prompt, plain_response
+from judges.server.protocols.continuation import response_in
 from judges.server.protocols.native import rubric_of
 
 _SHOWN = 80

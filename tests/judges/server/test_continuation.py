@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from judges.server.chat_tokens import plain_response
-from judges.server.continuation import response_in
+from judges.server.protocols.chat_tokens import plain_response
+from judges.server.protocols.continuation import response_in
 from tests.judges.server.bodies import by_response, logs
 from tests.judges.server.running import asked, running
 

@@ -20,4 +20,4 @@ async def handler(request: web.Request) -> web.StreamResponse:
 
 @lru_cache
 def _html() -> str:
-    return resources.files("judges.server.http").joinpath("templates/page.html").read_text(encoding="utf-8")
+    return resources.files("judges.server.service").joinpath("templates/page.html").read_text(encoding="utf-8")
