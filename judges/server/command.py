@@ -11,23 +11,19 @@ import logging
 import resource
 import signal
 import sys
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 
 from judges.config.broken_pipe import quiet_at_broken_pipe
 from judges.config.help import help_page, help_requested
 from judges.config.sources import LoadedSettings, load
 from judges.core import event_loop
 from judges.llm.errors import SettingsError, UserError
-from judges.offline import StandIn
 from judges.server import workers
-from judges.server.core import Core
-from judges.server.http.app import Service
 from judges.server.http.listening import listening
 from judges.server.presets import with_preset
-from judges.server.service.access import Access
-from judges.server.settings import JudgeMount, RewardServerSettings
-from judges.server.telemetry import JsonLines, telemetry
+from judges.server.service.opened import opened
+from judges.server.settings import RewardServerSettings
+from judges.server.telemetry import JsonLines
 
 logger = logging.getLogger(__name__)
 
@@ -92,51 +88,10 @@ def _allow_descriptors(settings: RewardServerSettings) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
-@asynccontextmanager
-async def service_of(loaded: LoadedSettings[RewardServerSettings]) -> AsyncIterator[Service]:
-    """The service for these settings, with the stand-in if they ask for it.
-
-    Raises:
-        SettingsError: a judge's settings are wrong.
-    """
-    settings = loaded.settings
-    async with _judges(loaded) as (mounts, identity):
-        counted = telemetry(lambda: core.pending)
-        core = Core(
-            mounts,
-            deadline_s=settings.deadline,
-            max_pending=settings.max_pending,
-            on_result=counted.judged,
-            judge_identity=identity,
-        )
-        async with core:
-            watching = asyncio.create_task(core.watch())
-            try:
-                yield Service(settings, mounts, core, counted, Access(settings.tokens))
-            finally:
-                watching.cancel()
-
-
-@asynccontextmanager
-async def _judges(loaded: LoadedSettings[RewardServerSettings]) -> AsyncIterator[tuple[dict[str, JudgeMount], str]]:
-    """The judges; with `--offline` all of them call the stand-in, whatever endpoint the settings name."""
-    settings, mounts = loaded.settings, loaded.settings.judges()
-    if not settings.offline:
-        yield mounts, ""
-        return
-    try:
-        stand_in = StandIn(settings.latency_ms, settings.faults, judge_only=True)
-    except ValueError as error:
-        raise SettingsError(f"--faults or --latency_ms: {error}") from error
-    async with stand_in:
-        update = {"judge_base_url": stand_in.base_url, "judge_model_name": "offline-judge"}
-        yield {name: mount.model_copy(update=update) for name, mount in mounts.items()}, "--offline"
-
-
 async def _serve(loaded: LoadedSettings[RewardServerSettings]) -> None:
     """Listen until a signal comes; then refuse new requests and answer those in flight."""
     settings = loaded.settings
-    async with service_of(loaded) as service:
+    async with opened(loaded) as service:
         stopped = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, stopped.set)

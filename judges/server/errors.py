@@ -1,36 +1,31 @@
-"""Error responses: JSON with a type, a message and the request id."""
+"""The error that ends a request: a status code, a type and a message for the caller."""
 
 from __future__ import annotations
 
-from aiohttp import web
-
-from judges.llm import wire
-from judges.llm.wire import JSON
-
-_RETRY_AFTER_S = "1"
+from collections.abc import Mapping
 
 
 class RequestError(Exception):
     """Answer the request with an error: status code, type and message."""
 
-    def __init__(self, code: int, kind: str, message: str, *, is_unread: bool = False) -> None:
-        """Describe the error; with `is_unread` a part of the body stays unread, so that the connection must close."""
+    def __init__(
+        self,
+        code: int,
+        kind: str,
+        message: str,
+        *,
+        is_unread: bool = False,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        """Describe the error.
+
+        Args:
+            code: the status code.
+            kind: the error's type, for programs.
+            message: what was wrong and what was expected.
+            is_unread: a part of the body stays unread, so that the connection must close.
+            headers: headers of the response, beside those that every error of this code has.
+        """
         super().__init__(message)
         self.code, self.kind, self.message, self.is_unread = code, kind, message, is_unread
-
-
-def json_response(value: JSON, code: int = 200) -> web.Response:
-    """A response of JSON."""
-    return web.Response(body=wire.dumps(value), status=code, content_type="application/json")
-
-
-def error_response(code: int, kind: str, message: str, request_id: str) -> web.Response:
-    """An error response with the headers of its status code."""
-    response = json_response({"error": {"type": kind, "message": message, "request_id": request_id}}, code)
-    if code == 503:
-        response.headers["Retry-After"] = _RETRY_AFTER_S
-    if code == 415:
-        response.headers["Accept-Encoding"] = "gzip, deflate"
-    if code == 401:
-        response.headers["WWW-Authenticate"] = "Bearer"
-    return response
+        self.headers: Mapping[str, str] = headers or {}

@@ -1,1 +1,1 @@
-"""The HTTP side: routes, callers, bodies, the OpenAPI document and the page."""
+"""The server of the command: connections, and the service behind aiohttp."""

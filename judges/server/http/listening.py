@@ -15,13 +15,12 @@ from typing import cast
 from aiohttp import web
 
 from judges.llm import wire
-from judges.server.http.app import Service, application
+from judges.server.http.app import server_of
+from judges.server.service.opened import Service
 
 _BACKLOG = 4096
 _LARGEST_HEAD = 64 * 1024
 """aiohttp refuses a head before it is that large."""
-_IDLE_S = 120.0
-"""How long a connection may be idle between two requests; trainers keep theirs."""
 _REASONS = {408: "Request Timeout", 503: "Service Unavailable"}
 
 
@@ -37,16 +36,11 @@ async def listening(
     Raises:
         OSError: the address cannot be used.
     """
-    runner = web.AppRunner(
-        application(service),
-        access_log=None,
-        auto_decompress=False,
-        keepalive_timeout=_IDLE_S,
-        shutdown_timeout=shutdown_timeout,
-    )
+    server = server_of(service)
+    runner = web.ServerRunner(server, shutdown_timeout=shutdown_timeout)
     await runner.setup()
     try:
-        limits = _Limits(runner.server, service.settings.header_timeout, service.settings.max_connections)
+        limits = _Limits(server, service.settings.header_timeout, service.settings.max_connections)
         listener = await asyncio.get_running_loop().create_server(
             lambda: _Arrival(limits), host, port, backlog=_BACKLOG, reuse_port=reuse_port or None
         )
@@ -62,8 +56,7 @@ async def listening(
 class _Limits:
     """The limits of all connections, and those whose first head has not arrived."""
 
-    def __init__(self, server: web.Server | None, header_timeout_s: float, most: int) -> None:
-        assert server is not None, "the runner is set up"
+    def __init__(self, server: web.Server, header_timeout_s: float, most: int) -> None:
         self.server, self.header_timeout_s, self.most = server, header_timeout_s, most
         self.arriving: set[_Arrival] = set()
 

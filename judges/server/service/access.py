@@ -17,8 +17,6 @@ from pydantic import SecretStr
 
 PREFIX = "token"
 """The first part of a path whose second part is a token."""
-PATTERN = f"/{PREFIX}/{{token}}"
-"""The beginning of such a path, as a route has it."""
 
 _IN_PATH = re.compile(rf"(?<=/{PREFIX}/)[^/]+")
 

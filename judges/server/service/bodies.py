@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterable, Mapping, Sequence
 from typing import TypeVar
 
-from aiohttp import web
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from judges.llm import wire
 from judges.llm.wire import JSON
 from judges.server.errors import RequestError
+from judges.server.service.messages import BrokenBodyError, ServerRequest
 from judges.server.settings import RewardServerSettings
 
 BodyT = TypeVar("BodyT", bound=BaseModel)
@@ -24,27 +24,27 @@ _ENCODINGS: Mapping[str, int] = {"identity": 0, "gzip": 31, "deflate": 15}
 
 
 async def read_object(
-    request: web.Request, settings: RewardServerSettings, *, max_mb: float | None = None
+    request: ServerRequest, settings: RewardServerSettings, *, max_mb: float | None = None
 ) -> Mapping[str, JSON]:
     """The body as a JSON object.
 
     Args:
-        request: the request, whose body aiohttp has not decompressed.
+        request: the request, whose body is still compressed.
         settings: with the limits of time and size.
         max_mb: the largest body in megabytes, compressed or not; by default, that of the settings.
 
     Raises:
         RequestError: it is late, too large, incomplete, encoded in an unknown way, or no JSON object.
+        ConnectionResetError: the caller has left.
     """
-    encoding = request.headers.get("Content-Encoding", "identity").strip().lower()
+    encoding = request.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in _ENCODINGS:
         reason = f"Content-Encoding {encoding[:40]!r} is not known; expected {', '.join(_ENCODINGS)}"
         raise RequestError(415, "unsupported", reason, is_unread=True)
     limit_mb = settings.max_body_mb if max_mb is None else max_mb
     limit = int(limit_mb * 1024 * 1024)
     try:
-        data = await asyncio.wait_for(_read(request, limit), settings.body_timeout)
-        data = _decompressed(data, encoding, limit)
+        data = _decompressed(await _whole(request, limit, settings.body_timeout), encoding, limit)
     except asyncio.TimeoutError:
         reason = f"the body did not come within {settings.body_timeout:g} seconds"
         raise RequestError(408, "timeout", reason, is_unread=True) from None
@@ -52,7 +52,7 @@ async def read_object(
         setting = "--max_body_mb" if max_mb is None else "--max_aggregate_mb"
         reason = f"the body is larger than {limit_mb:g} MB ({setting})"
         raise RequestError(413, "too_large", reason, is_unread=True) from None
-    except (web.RequestPayloadError, zlib.error) as error:
+    except (BrokenBodyError, zlib.error) as error:
         reason = "the body could not be read: it ends early, or is not compressed as its Content-Encoding says"
         raise RequestError(400, "malformed", reason, is_unread=True) from error
     try:
@@ -68,12 +68,28 @@ class _TooLargeError(Exception):
     """The body is larger than allowed."""
 
 
-async def _read(request: web.Request, limit: int) -> bytes:
-    if (request.content_length or 0) > limit:
+async def _whole(request: ServerRequest, limit: int, timeout_s: float) -> bytes:
+    """The body; no time is measured where it has arrived with the head.
+
+    Raises:
+        asyncio.TimeoutError: it is late.
+        _TooLargeError: it is larger than `limit`, or its header says so.
+    """
+    body = request.body
+    if isinstance(body, bytes):
+        if len(body) > limit:
+            raise _TooLargeError
+        return body
+    length = request.headers.get("content-length", "")
+    if length.isdecimal() and int(length) > limit:
         raise _TooLargeError
+    return await asyncio.wait_for(_joined(body, limit), timeout_s)
+
+
+async def _joined(parts: AsyncIterable[bytes], limit: int) -> bytes:
     data = bytearray()
-    while chunk := await request.content.readany():
-        data += chunk
+    async for part in parts:
+        data += part
         if len(data) > limit:
             raise _TooLargeError
     return bytes(data)

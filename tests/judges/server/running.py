@@ -11,10 +11,9 @@ from typing import Any
 import aiohttp
 
 from judges.config.sources import load
-from judges.server.command import service_of
-from judges.server.http.app import Service
 from judges.server.http.listening import listening
 from judges.server.presets import with_preset
+from judges.server.service.opened import Service, opened
 from judges.server.settings import RewardServerSettings
 from tests.scripted import Reply, Script, ScriptedEndpoint
 
@@ -30,12 +29,11 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Running:
-    """A server and the judge behind it."""
+class Reached:
+    """A server as its callers see it, and the judge behind it."""
 
     url: str
     judge: ScriptedEndpoint
-    service: Service
     session: aiohttp.ClientSession
 
     async def post(self, path: str, body: Any, **headers: str) -> Answer:
@@ -48,6 +46,13 @@ class Running:
             return await _answer(response)
 
 
+@dataclass(frozen=True)
+class Running(Reached):
+    """A server in this process."""
+
+    service: Service
+
+
 async def _answer(response: aiohttp.ClientResponse) -> Answer:
     text = await response.text()
     try:
@@ -57,23 +62,23 @@ async def _answer(response: aiohttp.ClientResponse) -> Answer:
     return Answer(response.status, value, response.headers, text)
 
 
+def judged_by(endpoint: ScriptedEndpoint) -> dict[str, str]:
+    """The settings of a server whose judge is scripted, and fails at once where it fails."""
+    return {"judge_base_url": endpoint.base_url, "judge_model_name": "the-judge", "judge_max_retries": "0"}
+
+
 @asynccontextmanager
 async def running(*flags: str, judge: Script | Reply | str = "[FEEDBACK] fine [SCORE] 4") -> AsyncIterator[Running]:
     """A server with these flags; its judge is scripted and fails at once where it fails."""
     async with ScriptedEndpoint(judge) as endpoint:
-        argv = [
-            f"--judge_base_url={endpoint.base_url}",
-            "--judge_model_name=the-judge",
-            "--judge_max_retries=0",
-            *flags,
-        ]
+        argv = [*(f"--{name}={value}" for name, value in judged_by(endpoint).items()), *flags]
         loaded = load(RewardServerSettings, argv, prog="test", reshape=with_preset)
         async with (
-            service_of(loaded) as service,
+            opened(loaded) as service,
             aiohttp.ClientSession() as session,
             listening(service, "127.0.0.1", 0, shutdown_timeout=0.1) as (_, port),
         ):
-            yield Running(f"http://127.0.0.1:{port}", endpoint, service, session)
+            yield Running(f"http://127.0.0.1:{port}", endpoint, session, service)
 
 
 def asked(request: dict[str, Any]) -> str:

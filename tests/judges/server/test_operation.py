@@ -105,7 +105,7 @@ TOKENS = '--tokens={"trainer-a": "open-sesame", "trainer-b": "swordfish"}'
 
 
 async def test_tokens(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO, logger="judges.server.http.middleware"):
+    with caplog.at_level(logging.INFO, logger="judges.server.service.respond"):
         async with running(TOKENS, judge=VERDICT) as server:
             statuses = [
                 (await server.post("/v1/score", ASK, **headers)).status

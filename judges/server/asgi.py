@@ -1,0 +1,203 @@
+"""The reward server as an ASGI application, for uvicorn and for mounting in another application.
+
+    JUDGEGYM_CONFIG=configs/reward_server_rubric.yaml uvicorn judges.server.asgi:app
+
+    reward_server = RewardServer(judge="rubric", judge_base_url="http://localhost:8000/v1")
+    api = FastAPI(lifespan=reward_server.lifespan)
+    api.mount("/rewards", reward_server)
+
+The service is opened by the server's lifespan, or by the first request where a parent forwards none; it is closed at
+the end of the lifespan, or else with the event loop. Connections are the server's: their number, the time for a head
+and the end of requests in flight are uvicorn's settings. Everything else is as with `python -m judges.server`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from contextlib import asynccontextmanager
+from typing import Any, TypeAlias
+from urllib.parse import quote
+
+from judges.config.sources import LoadedSettings, load
+from judges.llm import wire
+from judges.llm.errors import SettingsError
+from judges.llm.wire import JSON
+from judges.server.errors import RequestError
+from judges.server.presets import with_preset
+from judges.server.service.access import without_token
+from judges.server.service.messages import ServerRequest
+from judges.server.service.opened import opened
+from judges.server.service.respond import Respond, failed_response, request_id, responder
+from judges.server.settings import RewardServerSettings
+from judges.server.telemetry import JsonLines
+
+logger = logging.getLogger(__name__)
+
+Message: TypeAlias = MutableMapping[str, Any]  # ASGI's own types
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+
+
+class RewardServer:
+    """The ASGI application: a service that is opened when it is needed."""
+
+    def __init__(self, **settings: JSON) -> None:
+        """Prepare; nothing is read or opened.
+
+        Args:
+            settings: those of `python -m judges.server` by name, such as `config`. They come before environment
+                variables and the YAML file.
+        """
+        self._arguments = [f"--{name}={_word(value)}" for name, value in settings.items()]
+        self._opening: _Opening | None = None
+
+    def load(self) -> LoadedSettings[RewardServerSettings]:
+        """Read the settings.
+
+        Raises:
+            SettingsError: one is wrong.
+        """
+        return load(RewardServerSettings, self._arguments, prog="judges.server.asgi", reshape=with_preset)
+
+    @asynccontextmanager
+    async def lifespan(self, parent: object = None) -> AsyncIterator[None]:
+        """Open while the context lasts: `FastAPI(lifespan=reward_server.lifespan)`.
+
+        Raises:
+            SettingsError: a setting is wrong.
+        """
+        opening = self._opened()
+        await opening.respond()
+        try:
+            yield
+        finally:
+            await opening.close()
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Serve a lifespan or a request; a websocket is refused."""
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+        elif scope["type"] == "http":
+            await self._answer(scope, receive, send)
+        else:
+            await send({"type": "websocket.close", "code": 1000})
+
+    def _opened(self) -> _Opening:
+        if self._opening is None or not self._opening.is_usable:
+            self._opening = _Opening(self.load)
+        return self._opening
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        await receive()
+        _log()
+        try:
+            async with self.lifespan():
+                await send({"type": "lifespan.startup.complete"})
+                await receive()
+        except (SettingsError, OSError) as error:
+            await send({"type": "lifespan.startup.failed", "message": str(error)})
+            return
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _answer(self, scope: Message, receive: Receive, send: Send) -> None:
+        # The first of several headers of one name counts.
+        headers = {_text(name): _text(value) for name, value in reversed(scope["headers"])}
+        address = (scope.get("server") or (None,))[0]
+        request = ServerRequest(scope["method"], _path(scope), headers, _parts(receive), address)
+        scope["path"] = without_token(scope["path"])  # the server's access log shows it
+        try:
+            respond = await self._opened().respond()
+            response = await respond(request)
+        except ConnectionResetError:
+            return
+        except SettingsError as error:
+            logger.error("the reward server cannot be opened: %s", error)
+            reason = "the settings of the reward server are wrong; its log says which"
+            response = failed_response(RequestError(500, "internal", reason), request_id(request))
+        pairs = [*response.headers.items(), ("Content-Length", str(len(response.body)))]
+        if response.closes:
+            pairs.append(("Connection", "close"))
+        encoded = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in pairs]
+        await send({"type": "http.response.start", "status": response.status, "headers": encoded})
+        await send({"type": "http.response.body", "body": response.body if scope["method"] != "HEAD" else b""})
+
+
+class _Opening:
+    """A service in one event loop, held open by a task of its own: contexts are entered and left by the same task."""
+
+    def __init__(self, read: Callable[[], LoadedSettings[RewardServerSettings]]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._ready: asyncio.Future[Respond] = self._loop.create_future()
+        self._closing = asyncio.Event()
+        self._holding = self._loop.create_task(self._hold(read))
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether it is open or being opened, in the loop that runs."""
+        return not self._holding.done() and self._loop is asyncio.get_running_loop()
+
+    async def respond(self) -> Respond:
+        """The function that answers, when the service is open.
+
+        Raises:
+            SettingsError: a setting is wrong.
+        """
+        return await asyncio.shield(self._ready)
+
+    async def close(self) -> None:
+        """Close the service."""
+        self._closing.set()
+        await asyncio.wait([self._holding])
+
+    async def _hold(self, read: Callable[[], LoadedSettings[RewardServerSettings]]) -> None:
+        try:
+            async with opened(read()) as service:
+                self._ready.set_result(responder(service))
+                await self._closing.wait()
+                service.draining = True
+        except Exception as error:  # told to all that wait for it
+            if self._ready.done():
+                raise
+            self._ready.set_exception(error)
+
+
+async def _parts(receive: Receive) -> AsyncIterator[bytes]:
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ConnectionResetError("the caller has left")
+        if message.get("body"):
+            yield message["body"]
+        if not message.get("more_body"):
+            return
+
+
+def _path(scope: Message) -> str:
+    """The path below the place at which the application is mounted, percent-encoded."""
+    raw, root = scope.get("raw_path"), scope.get("root_path", "")
+    path = raw.decode("latin-1").partition("?")[0] if raw else quote(scope["path"])
+    prefix = quote(root)
+    return path[len(prefix) :] if prefix and path.startswith(prefix) else path
+
+
+def _text(header: bytes) -> str:
+    return header.decode("utf-8", "surrogateescape")
+
+
+def _word(value: JSON) -> str:
+    return value if isinstance(value, str) else wire.dumps(value).decode()
+
+
+def _log() -> None:
+    """Log requests to standard error, unless the process has its own place for them."""
+    ours = logging.getLogger("judges")
+    if not ours.hasHandlers():
+        handler = logging.StreamHandler()
+        handler.setFormatter(JsonLines())
+        ours.addHandler(handler)
+        ours.setLevel(logging.INFO)
+
+
+app = RewardServer()

@@ -1,0 +1,184 @@
+"""The handlers of the routes: each makes a response of a request, or raises a `RequestError`."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from judges.llm.wire import JSON
+from judges.server.answers import FailureAnswers
+from judges.server.core import ItemError, OverloadError
+from judges.server.errors import RequestError
+from judges.server.protocols.adapters import ADAPTERS
+from judges.server.protocols.base import Adapter, ProtocolReply
+from judges.server.protocols.native import result_json
+from judges.server.protocols.nemo_gym_metrics import AggregateBody, aggregate
+from judges.server.service import openapi
+from judges.server.service.bodies import read_object, validated
+from judges.server.service.messages import ServerRequest, ServerResponse, json_response
+from judges.server.service.opened import Service
+from judges.server.service.page import page
+
+_CALLER_LEFT = 499
+_METRICS = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
+
+Handler = Callable[[ServerRequest], Awaitable[ServerResponse]]
+
+
+def scoring(service: Service, mount: str, adapter: Adapter[Any]) -> Handler:
+    """The handler of one protocol for one judge."""
+    answers = service.settings.failure_answers()
+
+    async def score(request: ServerRequest) -> ServerResponse:
+        started, code, judge = time.monotonic(), 500, mount
+        try:
+            raw = await read_object(request, service.settings)
+            try:
+                judge = _named(service, adapter.mount_of(raw), mount)
+                reply = await _reply(service, judge, adapter, raw, answers, started)
+            except RequestError as refused:
+                reply = adapter.refused(raw, refused, answers)
+            response = json_response(reply.body, headers=reply.headers, failed=reply.failed)
+            code = 200
+            return response
+        except RequestError as refused:
+            code = refused.code
+            raise
+        except (ConnectionResetError, asyncio.CancelledError):
+            code = _CALLER_LEFT
+            raise
+        finally:
+            service.telemetry.requested(judge, adapter.name, code, time.monotonic() - started)
+
+    return score
+
+
+async def _reply(
+    service: Service,
+    mount: str,
+    adapter: Adapter[Any],
+    raw: Mapping[str, JSON],
+    answers: FailureAnswers,
+    started: float,
+) -> ProtocolReply:
+    """The answer to a body.
+
+    Raises:
+        RequestError: it cannot be judged, or the protocol tells of a failed judge by an HTTP status.
+    """
+    if service.draining:
+        raise RequestError(503, "draining", "the server is about to stop")
+    body = validated(adapter.body, raw)
+    try:
+        items = adapter.items(body, raw)
+    except ValueError as error:
+        raise RequestError(422, "invalid", str(error)) from error
+    try:
+        results = await service.core.score(mount, items, spent_s=time.monotonic() - started)
+    except ItemError as error:
+        raise RequestError(422, "unusable", str(error)) from error
+    except OverloadError as error:
+        raise RequestError(503, "overloaded", "too many judgments are under way; try again") from error
+    return adapter.reply(body, raw, results, answers)
+
+
+def _named(service: Service, named: str | None, default: str) -> str:
+    """The judge that a body names, or the one of the path.
+
+    Raises:
+        RequestError: there is no such judge.
+    """
+    if named is None or named in service.mounts:
+        return default if named is None else named
+    known = ", ".join(name for name in service.mounts if name) or "none"
+    raise RequestError(422, "invalid", f"judge_mount: there is no judge {named!r}; mounted are: {known}")
+
+
+async def shown_page(request: ServerRequest) -> ServerResponse:
+    """The page."""
+    return page()
+
+
+async def healthy(request: ServerRequest) -> ServerResponse:
+    """The process is up."""
+    return json_response({"status": "ok"})
+
+
+def ready(service: Service) -> Handler:
+    """Whether new requests are taken."""
+
+    async def is_ready(request: ServerRequest) -> ServerResponse:
+        if service.draining or service.core.full:
+            raise RequestError(503, "draining" if service.draining else "overloaded", "no new requests are taken")
+        if down := service.core.down:
+            named = ", ".join(f"the judge {name!r}" if name else "the judge" for name in down)
+            raise RequestError(503, "judge_down", f"no answer from {named}; the log says why")
+        return json_response({"status": "ready"})
+
+    return is_ready
+
+
+def metrics(service: Service) -> Handler:
+    """Prometheus' metrics."""
+
+    async def exposed(request: ServerRequest) -> ServerResponse:
+        return ServerResponse(200, await asyncio.to_thread(service.telemetry.exposition), _METRICS)
+
+    return exposed
+
+
+def document(service: Service) -> Handler:
+    """The OpenAPI document."""
+
+    async def described(request: ServerRequest) -> ServerResponse:
+        return json_response(openapi.document(service.mounts, ADAPTERS, secured=not service.access.is_open))
+
+    return described
+
+
+def recent(service: Service) -> Handler:
+    """The last judgments."""
+
+    async def listed(request: ServerRequest) -> ServerResponse:
+        shown: list[JSON] = [
+            {
+                "at": judgment.at,
+                "judge": judgment.mount or service.mounts[""].judge,
+                "prompt": judgment.prompt,
+                "response": judgment.response,
+                "seconds": judgment.seconds,
+                "result": result_json(judgment.result),
+            }
+            for judgment in reversed(service.core.recent)
+        ]
+        return json_response({"judgments": shown})
+
+    return listed
+
+
+def seed_session(service: Service) -> Handler:
+    """NeMo Gym's sessions: there is nothing to seed."""
+
+    async def seeded(request: ServerRequest) -> ServerResponse:
+        await read_object(request, service.settings)
+        return json_response({})
+
+    return seeded
+
+
+def aggregated(service: Service) -> Handler:
+    """NeMo Gym's means over verified rollouts."""
+
+    async def means(request: ServerRequest) -> ServerResponse:
+        raw = await read_object(request, service.settings, max_mb=service.settings.max_aggregate_mb)
+        body = validated(AggregateBody, raw)
+        return json_response(await asyncio.to_thread(aggregate, body))
+
+    return means
+
+
+async def reverify_mode(request: ServerRequest) -> ServerResponse:
+    """How NeMo Gym verifies rows again."""
+    return json_response("stateless")
