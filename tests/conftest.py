@@ -1,14 +1,18 @@
 """Examples of Hypothesis have no time limit: no test asserts a time. Assertions of helpers explain themselves.
 
-Tests in this process do not wait for the disk: what they write need not outlive the machine.
+Tests in this process do not wait for the disk: what they write need not outlive the machine. Asynchronous ones run on
+the loop of commands.
 """
 
+import asyncio
 import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 from hypothesis import settings
+
+from judges.core.event_loop import new_event_loop
 
 settings.register_profile("judgegym", deadline=None)
 settings.load_profile("judgegym")
@@ -20,6 +24,11 @@ def _no_wait_for_the_disk() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: None)
         yield
+
+
+def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """The loop of commands, for all tests."""
+    return {"commands": new_event_loop}
 
 
 def pytest_collection_finish() -> None:
