@@ -23,7 +23,7 @@ from environments.runs.directory import RunDirectory
 from environments.runs.ledger import CallLedger
 from environments.runs.packing import pack
 from environments.runs.recorded_calls import CALLS, PACKED_CALLS, read_calls
-from judges.llm.ledger import OpenCall, note_sent, recorded_in
+from judges.llm.ledger import OpenCall, RequestRecord, recorded_in
 from judges.llm.types import ChatAnswer
 from judges.llm.usage import Usage
 from judges.llm.wire import Choice, Message
@@ -41,9 +41,9 @@ def resident() -> str:
     return f"{pages * 4096 / 2**20:.0f} MiB resident"
 
 
-async def answer() -> ChatAnswer:
+async def answer(record: RequestRecord) -> ChatAnswer:
     """What an endpoint would say."""
-    note_sent()
+    record.leaves()
     return ChatAnswer((Choice(VERDICT, finish_reason="stop"),), Usage(900, 150, 0.001), 0.5, 1)
 
 
@@ -53,8 +53,8 @@ async def run_row(ledger: CallLedger, uid: str) -> None:
         for number in range(CALLS_OF_A_ROW):
             messages = [SYSTEM, Message(role="user", content=f"{uid} {number} {TEXT}")]
             call = OpenCall.begin(f"call_{number}", 0, "judge", messages, {"temperature": 0.2, "max_tokens": 4096})
-            if not call.choices:
-                await call.ask(answer())
+            if not call.parts:
+                await call.ask(answer)
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from environments.rollouts.sequences import MASKED, TokenSequence
 from environments.settings import EnvConfig, PolicySettings
 from judges.core.judgment import CallRun
 from judges.llm.errors import EndpointError, FailureKind
-from judges.llm.ledger import OpenCall, note_sent, until_recordable
+from judges.llm.ledger import OpenCall, RequestRecord
 from judges.llm.outcome import checked, kind_of_exception, kind_of_status
 from judges.llm.presence import Presence
 from judges.llm.replicas import Replica
@@ -88,15 +88,14 @@ class TokenServer:
             parameters["max_tokens"] = self._config.train_max_tokens
         call = OpenCall.begin("policy", 0, self._model, conversation, parameters)
         if call.choices < n:
-            await call.ask(
-                lambda part: self._ask(conversation, n, parameters),
-                has_verdict=lambda answer: all(map(_has_logprobs, answer.choices)),
-            )
+            await call.ask(lambda record: self._ask(conversation, n, parameters, record), keep=_has_logprobs)
         (answer,) = call.answers
         rollouts = [self._rollout(choice, answer.prompt_token_ids or ()) for choice in answer.choices]
         return rollouts, CallRun(answer.latency_s, answer.attempts, answer.cached, answer.usage)
 
-    async def _ask(self, conversation: Conversation, n: int, parameters: Mapping[str, JSON]) -> ChatAnswer:
+    async def _ask(
+        self, conversation: Conversation, n: int, parameters: Mapping[str, JSON], record: RequestRecord
+    ) -> ChatAnswer:
         """Ask until there are `n` completions that may be used, for those that are missing.
 
         Raises:
@@ -108,7 +107,7 @@ class TokenServer:
             if not self._presence.is_any_there:
                 away += await self._presence.wait()
             try:
-                prompt, more = await self._attempt(conversation, n - len(choices), parameters)
+                prompt, more = await self._attempt(conversation, n - len(choices), parameters, record)
                 choices += more
             except EndpointError as error:
                 failures += 1
@@ -131,15 +130,16 @@ class TokenServer:
         )
 
     async def _attempt(
-        self, conversation: Conversation, n: int, parameters: Mapping[str, JSON]
+        self, conversation: Conversation, n: int, parameters: Mapping[str, JSON], record: RequestRecord
     ) -> tuple[tuple[int, ...], list[Choice]]:
         """Send one request; return the tokens of the prompt, and the completions that may be used.
 
         Raises:
             EndpointError: it failed, or no completion may be used.
         """
-        await until_recordable()
-        note_sent()
+        if record.call is not None:
+            await record.call.ready()
+        record.leaves()
         async with self._manager.managed_server(tokenizer=self._retokenizer.tokenizer) as managed:
             try:
                 answer = await managed.chat_completion(messages=list(conversation), n=n, **parameters)

@@ -8,6 +8,7 @@ missing; of the answers, only places in the file are kept in memory, and none of
 from __future__ import annotations
 
 import hashlib
+import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
 from typing import IO, Any, TypeAlias, cast
@@ -181,15 +182,13 @@ class LedgerCall:
         self._row = row
         self._asked = asked
         self._key = key
+        self.held = dict(row.ledger.read(place) for place, _ in row.places.get(key, ()))
 
-    def held(self) -> Mapping[int, ChatAnswer]:
-        """See `CallRecord`."""
-        places = self._row.places.get(self._key, ())
-        return dict(self._row.ledger.read(place) for place, _ in places)
-
-    async def ready(self) -> None:
+    async def ready(self) -> float:
         """See `CallRecord`; raises `DiskFull` if the disk refused for too long."""
+        began = time.monotonic()
         await self._row.ledger.ready()
+        return time.monotonic() - began
 
     def sent(self) -> int:
         """See `CallRecord`."""
@@ -212,7 +211,7 @@ def _digest(asked: Asked) -> str:
         asked.component,
         asked.vote,
         asked.model,
-        [wire.message_json(message) for message in asked.messages],
+        wire.messages_json(asked.messages),
         dict(sorted(asked.parameters.items())),
     ]
     return hashlib.blake2b(wire.dumps(shape), digest_size=16).hexdigest()

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from judges.core.judgment import CallRun, JudgeCall, Judgment, Status
 from judges.llm.client import ChatClient
@@ -84,31 +83,42 @@ async def ask_choice(
         vote: which of several independent answers to the same question this is.
         extra: further fields of the request.
     """
-
-    @cache  # `keep` below needs the verdict, too
-    def verdict(choice: Choice) -> ValueT | NoVerdict:
-        # An answer that was cut off, by the length limit or by a filter, may end with a verdict that it only quotes.
-        value = None if choice.state != "whole" else read(choice)
-        return NoVerdict(_why_no_verdict(choice)) if value is None else value
-
+    verdicts = _Verdicts(read)
     try:
         answer = await client.chat(
-            messages,
-            vote=vote.number,
-            seed=vote.seed,
-            extra=extra,
-            keep=lambda choice: not isinstance(verdict(choice), NoVerdict),
-            name=name,
+            messages, vote=vote.number, seed=vote.seed, extra=extra, keep=verdicts.has_one, name=name
         )
     except EndpointError as error:
         run = CallRun(attempts=error.attempts, usage=error.usage)
         return JudgeCall(name, "", None, None, f"the judge at {error}", run, True, not error.kind.retryable)
     choice = answer.choices[0]
     run = CallRun(answer.latency_s, answer.attempts, answer.cached, answer.usage)
-    value = verdict(choice)
+    value = verdicts.of(choice)
     if isinstance(value, NoVerdict):
         return JudgeCall(name, choice.text, choice.reasoning, None, value.reason, run)
     return JudgeCall(name, choice.text, choice.reasoning, value, None, run)
+
+
+class _Verdicts(Generic[ValueT]):
+    """The verdict of a call's choice, parsed once for the cache, the ledger and the caller."""
+
+    def __init__(self, read: Callable[[Choice], ValueT | NoVerdict | None]) -> None:
+        self._read = read
+        self._choice: Choice | None = None
+        self._verdict: ValueT | NoVerdict = NoVerdict("")
+
+    def of(self, choice: Choice) -> ValueT | NoVerdict:
+        """The verdict of a choice, or why there is none."""
+        if choice is not self._choice:
+            # An answer that was cut off, by the length limit or a filter, may end with a verdict that it only quotes.
+            value = None if choice.state != "whole" else self._read(choice)
+            self._verdict = NoVerdict(_why_no_verdict(choice)) if value is None else value
+            self._choice = choice
+        return self._verdict
+
+    def has_one(self, choice: Choice) -> bool:
+        """Whether a choice has a verdict."""
+        return not isinstance(self.of(choice), NoVerdict)
 
 
 def failed_judgment(

@@ -34,11 +34,14 @@ _FORMAT = "[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]*"
 _WRITTEN = {"<": "[<＜﹤]", "|": "[|｜]", "[": r"[\[［]", "#": "[#＃﹟]", ":": "[:：﹕]"}
 
 
-class _Folding(dict[int, str]):
-    """What becomes of a character, by its code; computed at its first occurrence."""
+class _Folding(dict[int, "str | None"]):
+    """What becomes of a character, by its code; computed at its first occurrence.
 
-    def __missing__(self, code: int) -> str:
-        folded = "".join(map(self._fold, unicodedata.normalize("NFKD", chr(code)).casefold()))
+    `None` stands for nothing, because `str.translate` is many times slower on ASCII that becomes an empty string.
+    """
+
+    def __missing__(self, code: int) -> str | None:
+        folded = "".join(map(self._fold, unicodedata.normalize("NFKD", chr(code)).casefold())) or None
         self[code] = folded
         return folded
 
@@ -50,6 +53,14 @@ class _Folding(dict[int, str]):
 
 
 _FOLDING = _Folding()
+_NOT_ASCII = re.compile("([^\0-\x7f]+)")
+
+
+def _folded(text: str) -> str:
+    """A text as it is compared; runs of ASCII are translated apart, which is many times faster."""
+    if text.isascii():
+        return text.translate(_FOLDING)
+    return "".join(run.translate(_FOLDING) for run in _NOT_ASCII.split(text))
 
 
 def count_lookalikes(text: str, lookalikes: Sequence[str], *, shown: str | None = None) -> int:
@@ -64,8 +75,7 @@ def count_lookalikes(text: str, lookalikes: Sequence[str], *, shown: str | None 
     signs, titles, led = _patterns(tuple(lookalikes))
     seen = (text if shown is None else shown).replace(BREAK, "!")
     count = sum(seen.count(plain) if seen.isascii() else len(pattern.findall(seen)) for plain, pattern in signs)
-    # Without the sign of broken tokens, which is often all that is not ASCII: translating ASCII is many times faster.
-    folded = f"\n{text.replace(BREAK, '').translate(_FOLDING)}\n"
+    folded = f"\n{_folded(text)}\n"
     count += sum(len(pattern.findall(folded)) for pattern in titles)
     backwards = folded[::-1] if led else ""
     return count + sum(len(pattern.findall(backwards)) for pattern in led)

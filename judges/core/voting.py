@@ -49,7 +49,9 @@ async def collect_votes(
         wave = min(wanted, at_most - len(calls))
         if wave <= 0:
             return calls
-        asked = await asyncio.gather(*(ask(len(calls) + number) for number in range(wave)))
+        numbers = range(len(calls), len(calls) + wave)
+        # A single vote needs no task of its own.
+        asked = [await ask(number) for number in numbers] if wave == 1 else await asyncio.gather(*map(ask, numbers))
         calls += asked
         if all(call.rejected for call in asked):
             return calls  # the endpoint would refuse further votes, too

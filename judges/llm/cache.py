@@ -46,7 +46,7 @@ def request_key(identity: str, messages: Sequence[Message], parameters: Mapping[
     shape: JSON = {
         "protocol": PROTOCOL_VERSION,
         "identity": identity,
-        "messages": [wire.message_json(message) for message in messages],
+        "messages": wire.messages_json(messages),
         "parameters": dict(sorted(parameters.items())),
         "vote": vote,
     }

@@ -17,7 +17,7 @@ import aiohttp
 
 from judges.llm.cache import JudgmentCache, request_key
 from judges.llm.errors import EndpointError, FailureKind
-from judges.llm.ledger import OpenCall
+from judges.llm.ledger import OpenCall, RequestRecord
 from judges.llm.outcome import is_usable
 from judges.llm.single_flight import SingleFlight
 from judges.llm.transport import Reply, Transport, open_session
@@ -127,15 +127,13 @@ class ChatClient:
         if seed is not None:
             parameters["seed"] = seed
         call = OpenCall.begin(name, vote, self.settings.endpoints[0].model, messages, parameters)
-        missing = n - call.choices
-        if missing > 0 and n == 1:
-            await call.ask(
-                lambda part: self._one(messages, parameters, vote, keep, fresh=fresh),
-                has_verdict=lambda answer: keep is None or keep(answer.first),
+        if n == 1 and not call.parts:
+            cache = None if fresh else self._cache
+            answer = await call.ask(
+                lambda record: self._one(messages, parameters, vote, record, cache, keep), keep=keep
             )
-        elif missing > 0:
-            await self._many(call, messages, parameters, n)
-        answer = _one_answer(call.answers, n)
+        else:
+            answer = await self._many(call, messages, parameters, n)
         if logger.isEnabledFor(logging.DEBUG):
             endpoint = self.settings.endpoints[0]
             logger.debug("%s at %s was asked %r and answered %r", endpoint.model, endpoint.shown, messages, answer)
@@ -161,24 +159,24 @@ class ChatClient:
         messages: Sequence[Message],
         parameters: dict[str, JSON],
         vote: int,
+        record: RequestRecord,
+        cache: JudgmentCache | None,
         keep: Callable[[Choice], bool] | None,
-        *,
-        fresh: bool,
     ) -> ChatAnswer:
-        cache = None if fresh else self._cache
-        greedy = parameters.get("temperature") == 0
-        if cache is None and not greedy:
-            return await self._alone(messages, parameters)
+        """Ask for one choice, in the cache and among the calls in flight before the model."""
+        is_greedy = parameters.get("temperature") == 0
+        if cache is None and not is_greedy:
+            return await self._alone(messages, parameters, record)
         key = request_key(self._identity, messages, parameters, vote)
-        if not greedy:
-            return await self._cached_or_asked(cache, key, messages, parameters, keep)
+        if not is_greedy:
+            return await self._cached_or_asked(cache, key, messages, parameters, record, keep)
         is_own = False
 
         async def ask() -> ChatAnswer:
             nonlocal is_own
             is_own = True
             # Read the cache within the flight: another flight may end between reading it and starting one.
-            return await self._cached_or_asked(cache, key, messages, parameters, keep)
+            return await self._cached_or_asked(cache, key, messages, parameters, record, keep)
 
         try:
             answer, shared = await self._flights.run(key, ask)
@@ -194,11 +192,12 @@ class ChatClient:
         key: str,
         messages: Sequence[Message],
         parameters: dict[str, JSON],
+        record: RequestRecord,
         keep: Callable[[Choice], bool] | None,
     ) -> ChatAnswer:
         """The answer from the cache, or else from the model; then it is stored if it is whole and `keep` allows."""
         if cache is None:
-            return await self._alone(messages, parameters)
+            return await self._alone(messages, parameters, record)
 
         def is_kept(choice: Choice) -> bool:
             return is_usable(choice) and choice.state == "whole" and (keep is None or keep(choice))
@@ -206,44 +205,53 @@ class ChatClient:
         row = await cache.get(key)
         if row.choice is not None and is_kept(row.choice):
             return ChatAnswer((row.choice,), cached=True)
-        answer = await self._alone(messages, parameters)
+        answer = await self._alone(messages, parameters, record)
         if is_kept(answer.first):
             await cache.put(key, answer.first, instead_of=row)
         return answer
 
-    async def _many(self, call: OpenCall, messages: Sequence[Message], parameters: dict[str, JSON], n: int) -> None:
-        """Ask for the `n` choices of a call: for all in one request, then for each that is missing or unusable."""
-        if not call.choices and not self._n_is_ignored:
-            await call.ask(lambda part: self._several(messages, parameters, n))
+    async def _many(
+        self, call: OpenCall, messages: Sequence[Message], parameters: dict[str, JSON], n: int
+    ) -> ChatAnswer:
+        """The `n` choices of a call: all in one request, then one request for each that is missing or unusable."""
+        if not call.parts and not self._n_is_ignored:
+            await call.ask(lambda record: self._several(messages, parameters, record, n))
         missing = n - call.choices
         if missing > 0:
             await self._fan_out(call, messages, parameters, n, missing)
+        return _one_answer(call.answers, n)
 
-    async def _several(self, messages: Sequence[Message], parameters: dict[str, JSON], n: int) -> ChatAnswer:
+    async def _several(
+        self, messages: Sequence[Message], parameters: dict[str, JSON], record: RequestRecord, n: int
+    ) -> ChatAnswer:
         """Send one request for `n` choices; note if the endpoint takes that for one."""
-        reply = await self._request(messages, {**parameters, "n": n})
+        reply = await self._request(messages, {**parameters, "n": n}, record)
         self._n_is_ignored = reply.received == 1
         return reply.answer
 
-    async def _alone(self, messages: Sequence[Message], parameters: Mapping[str, JSON]) -> ChatAnswer:
+    async def _alone(
+        self, messages: Sequence[Message], parameters: Mapping[str, JSON], record: RequestRecord
+    ) -> ChatAnswer:
         """Send one request for one choice; what an endpoint gives beyond that is left out."""
-        answer = (await self._request(messages, parameters)).answer
+        answer = (await self._request(messages, parameters, record)).answer
         return answer if len(answer.choices) == 1 else dataclasses.replace(answer, choices=answer.choices[:1])
 
-    async def _request(self, messages: Sequence[Message], parameters: Mapping[str, JSON]) -> Reply:
+    async def _request(
+        self, messages: Sequence[Message], parameters: Mapping[str, JSON], record: RequestRecord
+    ) -> Reply:
         """Send one request. After an endpoint has refused a seed, send this and all later ones without it."""
         if "seed" not in parameters:
-            return await self._transport.request(messages, parameters)
+            return await self._transport.request(messages, parameters, record)
         without = {name: value for name, value in parameters.items() if name != "seed"}
         if self._seed_is_refused:
-            return await self._transport.request(messages, without)
+            return await self._transport.request(messages, without, record)
         try:
-            return await self._transport.request(messages, parameters)
+            return await self._transport.request(messages, parameters, record)
         except EndpointError as error:
             if error.kind is not FailureKind.REJECTED or "seed" not in error.answer.lower():
                 raise
             refused = error
-        reply = await self._transport.request(messages, without)
+        reply = await self._transport.request(messages, without, record)
         self._seed_is_refused = True  # only now: "seed" may have been in the message for another reason
         logger.info("%s takes no seed: it is left out", self.settings.endpoints[0].shown)
         attempts = reply.answer.attempts + refused.attempts
@@ -257,10 +265,10 @@ class ChatClient:
         Each has a seed of its own: the same request with the same seed is the same completion. The first `n` seeds are
         taken by a request for `n` choices, also those of choices that cannot be used.
         """
-        first = n if call.answers else 0
+        first = n if call.parts else 0
 
-        async def send(part: int) -> ChatAnswer:
-            return await self._alone(messages, _with_seed(parameters, first + part))
+        async def send(record: RequestRecord) -> ChatAnswer:
+            return await self._alone(messages, _with_seed(parameters, first + record.part), record)
 
         # Wait for all, so that none is in flight after the call has failed.
         outcomes = await asyncio.gather(*(call.ask(send) for _ in range(missing)), return_exceptions=True)

@@ -41,17 +41,20 @@ def choice_from_json(choice: JSON) -> Choice:
     Raises:
         NotACompletion: it has another shape.
     """
-    message = choice.get("message") if isinstance(choice, Mapping) else None
-    if not isinstance(choice, Mapping) or not isinstance(message, Mapping):
+    message = choice.get("message") if isinstance(choice, dict) else None
+    if not isinstance(choice, dict) or not isinstance(message, dict):
         raise NotACompletion("a choice has no message")
     finish, content = choice.get("finish_reason"), message.get("content")
+    text, refused = (
+        (content, None) if isinstance(content, str) else (_parts(content, "text"), _parts(content, "refusal"))
+    )
     ids, logprobs, kept = choice.get("token_ids"), choice.get("logprobs"), choice.get(_KEPT_TOKENS)
     return Choice(
-        text=content if isinstance(content, str) else _parts(content, "text"),
+        text=text,
         # `reasoning_content`: vLLM, DeepSeek; `reasoning`: OpenRouter, newer vLLM.
         reasoning=_optional_text(message.get("reasoning_content")) or _optional_text(message.get("reasoning")),
         finish_reason=finish[:_LONGEST_REASON] if isinstance(finish, str) and finish else None,
-        refusal=_optional_text(message.get("refusal")) or _refusal_part(content),
+        refusal=_optional_text(message.get("refusal")) or refused or None,
         token_ids=None if ids is None else token_ids(ids),
         logprobs=None if logprobs is None else _logprobs(logprobs),
         tokens=None if kept is None and logprobs is None else _kept_tokens(kept) or _tokens(logprobs),
@@ -66,10 +69,6 @@ def _parts(content: JSON, kind: str) -> str:
         parts = [part.get(kind) for part in content if isinstance(part, Mapping)]
         return "".join(part for part in parts if isinstance(part, str))
     raise NotACompletion(f"a message's content is {type(content).__name__}, not text")
-
-
-def _refusal_part(content: JSON) -> str | None:
-    return None if content is None or isinstance(content, str) else _parts(content, "refusal") or None
 
 
 def _optional_text(value: JSON) -> str | None:

@@ -7,16 +7,15 @@ is noted as sent before it leaves. The ledger on disk is `environments.runs.ledg
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from judges.llm.errors import EndpointError
 from judges.llm.types import ChatAnswer
-from judges.llm.wire import JSON, Message
+from judges.llm.wire import JSON, Choice, Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +40,12 @@ class Asked:
 class CallRecord(Protocol):
     """One call in a ledger. Its answer may come in parts: several requests for one completion each."""
 
+    @property
     def held(self) -> Mapping[int, ChatAnswer]:
         """The parts that the ledger holds of an earlier run."""
 
-    async def ready(self) -> None:
-        """Wait until an answer can be recorded; awaited before a request leaves."""
+    async def ready(self) -> float:
+        """Wait until an answer can be recorded; awaited before a request leaves. Returns the seconds that it took."""
 
     def sent(self) -> int:
         """Note that a request leaves; returns its number in the ledger."""
@@ -65,16 +65,27 @@ class RowLedger(Protocol):
 
 
 @dataclass(slots=True)
-class _Request:
-    """A request of a recorded call; `number` is `None` until it is sent."""
+class RequestRecord:
+    """One request of a call, for whoever sends it.
 
-    record: CallRecord
+    Attributes:
+        part: which part of the call's answer it asks for.
+        call: the call's record; `None` if nothing is recorded.
+        number: its number in the ledger; `None` until it is sent.
+    """
+
+    part: int = 0
+    call: CallRecord | None = None
     number: int | None = None
+
+    def leaves(self) -> None:
+        """Note that an attempt leaves now; the first one counts."""
+        if self.call is not None and self.number is None:
+            self.number = self.call.sent()
 
 
 _ROW: ContextVar[RowLedger | None] = ContextVar("row", default=None)
 _COMPONENT: ContextVar[str] = ContextVar("component", default="")
-_REQUEST: ContextVar[_Request | None] = ContextVar("request", default=None)
 
 
 @contextmanager
@@ -90,42 +101,25 @@ def recorded_in(row: RowLedger | None) -> Iterator[None]:
 @contextmanager
 def component(name: str) -> Iterator[None]:
     """Put `name/` before the components of all calls inside, where a row makes equal calls for different ends."""
-    token = _COMPONENT.set(_within(name))
+    token = _COMPONENT.set(f"{_COMPONENT.get()}{name}/")
     try:
         yield
     finally:
         _COMPONENT.reset(token)
 
 
-def _within(name: str) -> str:
-    return "/".join(part for part in (_COMPONENT.get(), name) if part)
-
-
-def note_sent() -> None:
-    """Note that the first attempt of the request in progress leaves now."""
-    request = _REQUEST.get()
-    if request is not None and request.number is None:
-        request.number = request.record.sent()
-
-
-async def until_recordable() -> float:
-    """Wait until the answer of the request in progress can be recorded; returns the seconds that this took."""
-    request = _REQUEST.get()
-    if request is None:
-        return 0.0
-    began = time.monotonic()
-    await request.record.ready()
-    return time.monotonic() - began
-
-
+@dataclass(slots=True)
 class OpenCall:
-    """One call with the parts of its answer: those that the ledger holds, and those asked for since."""
+    """One call with the parts of its answer.
 
-    def __init__(self, record: CallRecord | None) -> None:
-        """Begin with what the record holds."""
-        self._record = record
-        self._parts: dict[int, ChatAnswer] = {} if record is None else dict(record.held())
-        self._taken = set(self._parts)
+    Attributes:
+        record: its record in the ledger; `None` if nothing is recorded.
+        parts: those that the ledger held, and those that have arrived since.
+    """
+
+    record: CallRecord | None
+    parts: dict[int, ChatAnswer]
+    _taken: set[int] = field(default_factory=set)
 
     @classmethod
     def begin(
@@ -133,59 +127,51 @@ class OpenCall:
     ) -> OpenCall:
         """Begin a call, recorded if its row has a ledger."""
         row = _ROW.get()
-        return cls(None if row is None else row.record(Asked(_within(name), vote, model, messages, parameters)))
+        if row is None:
+            return cls(None, {})
+        component = f"{_COMPONENT.get()}{name}".removesuffix("/")
+        record = row.record(Asked(component, vote, model, messages, parameters))
+        return cls(record, dict(record.held))
 
     @property
     def answers(self) -> list[ChatAnswer]:
         """The parts, in their order."""
-        return [self._parts[part] for part in sorted(self._parts)]
+        return [self.parts[part] for part in sorted(self.parts)]
 
     @property
     def choices(self) -> int:
         """The number of completions that are there."""
-        return sum(len(answer.choices) for answer in self._parts.values())
+        return sum(len(answer.choices) for answer in self.parts.values())
 
     async def ask(
         self,
-        send: Callable[[int], Awaitable[ChatAnswer]],
+        send: Callable[[RequestRecord], Awaitable[ChatAnswer]],
         *,
-        has_verdict: Callable[[ChatAnswer], bool] = lambda answer: True,
+        keep: Callable[[Choice], bool] | None = None,
     ) -> ChatAnswer:
         """Wait for the next part, and record it.
 
         Args:
-            send: sends the request for the part with a number.
-            has_verdict: whether the part has what it was asked for; if its row fails, a resumed run asks again for one
-                that has not.
+            send: sends the request for the part.
+            keep: whether a choice has what it was asked for; if the row fails, a resumed run asks again for a part with
+                one that has not.
 
         Raises:
             EndpointError: as raised by `send`.
         """
-        part = next(number for number in range(len(self._taken) + 1) if number not in self._taken)
+        part = 0
+        while part in self.parts or part in self._taken:
+            part += 1
         self._taken.add(part)
-        if self._record is None:
-            answer = await send(part)
-        else:
-            answer = await self._recorded(self._record, part, send, has_verdict)
-        self._parts[part] = answer
-        return answer
-
-    async def _recorded(
-        self,
-        record: CallRecord,
-        part: int,
-        send: Callable[[int], Awaitable[ChatAnswer]],
-        has_verdict: Callable[[ChatAnswer], bool],
-    ) -> ChatAnswer:
-        request = _Request(record)
-        token = _REQUEST.set(request)
+        request = RequestRecord(part, self.record)
         try:
-            answer = await send(part)
+            answer = await send(request)
         except EndpointError as error:
-            if request.number is not None:
-                record.failed(request.number, error)
+            if self.record is not None and request.number is not None:
+                self.record.failed(request.number, error)
             raise
-        finally:
-            _REQUEST.reset(token)
-        record.answered(part, request.number, answer, has_verdict=has_verdict(answer))
+        if self.record is not None:
+            has_verdict = keep is None or all(map(keep, answer.choices))
+            self.record.answered(part, request.number, answer, has_verdict=has_verdict)
+        self.parts[part] = answer
         return answer

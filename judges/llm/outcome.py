@@ -156,13 +156,14 @@ def of_answer(status: int, data: bytes, retry_after: str | None, habits: Habits)
         body = wire.loads(data, long_integers=True)
     except ValueError:
         return Failed(FailureKind.BROKEN, f"the body is not JSON ({wire.excerpt(data)})", status)
-    sent = body.get("choices") if isinstance(body, Mapping) else None
-    if not isinstance(body, Mapping) or not isinstance(sent, list) or not sent:
+    sent = body.get("choices") if isinstance(body, dict) else None
+    if not isinstance(body, dict) or not isinstance(sent, list) or not sent:
         return _without_choices(body, data, status, retry_after_seconds(retry_after))
     tokens = _token_counts(body.get("usage"))
     if body.get("error"):
         return replace(_reported(body["error"], status), tokens=tokens)
-    habits.learn(sent)
+    if not habits.gives_reasons:
+        habits.learn(sent)
     choices: list[Choice] = []
     faults: list[Failed] = []
     for raw in sent if len(sent) == 1 else _in_order(sent):
@@ -253,7 +254,7 @@ def _choice(raw: JSON, status: int, habits: Habits) -> Choice | Failed:
         read = completion.choice_from_json(raw)
     except NotACompletion as error:
         return Failed(FailureKind.BROKEN, str(error), status)
-    assert isinstance(raw, Mapping)  # or it had not been read
+    assert isinstance(raw, dict)  # or it had not been read
     if raw.get("error"):
         reported = _reported(raw["error"], status)  # the request was accepted: a retry may mend whatever came then
         return replace(reported, kind=FailureKind.BUSY if reported.kind is FailureKind.BUSY else FailureKind.BROKEN)
@@ -262,7 +263,7 @@ def _choice(raw: JSON, status: int, habits: Habits) -> Choice | Failed:
             return Failed(FailureKind.BROKEN, "the answer broke off: it has no finish_reason", status)
         habits.say_once("none", "gives no finish_reason: its answers are taken to be whole")
     message = raw.get("message")
-    usable = checked(read, tool_calls=isinstance(message, Mapping) and bool(message.get("tool_calls")))
+    usable = checked(read, tool_calls=isinstance(message, dict) and bool(message.get("tool_calls")))
     if isinstance(usable, str):
         return Failed(FailureKind.BROKEN, usable, status)
     if usable.finish_reason != "stop" and usable.state == "whole" and _reason(usable) not in _STOPPED:
@@ -300,7 +301,7 @@ def _reason(choice: Choice) -> str:
 
 
 def _token_counts(usage: JSON) -> TokenCounts:
-    if not isinstance(usage, Mapping):
+    if not isinstance(usage, dict):
         return TokenCounts()
     return TokenCounts(_count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens")))
 

@@ -87,17 +87,15 @@ class Replica:
                 text = text.replace(secret, "***")
         return without_credentials(text)
 
-    def reached(self) -> None:
-        """Report that a request had some outcome other than a refused connection."""
+    def reached(self, *, succeeded: bool = False) -> None:
+        """Report that a request had some outcome other than a refused connection, and whether that was an answer."""
+        if succeeded:
+            self.failures_in_a_row = 0
+            self.paused_until = float("-inf")
         self.has_answered = True
         if self.is_there:  # otherwise it was begun before the endpoint went away
             self.away_since = None
             self.away_in_a_row = 0
-
-    def succeeded(self) -> None:
-        """Report an answer."""
-        self.failures_in_a_row = 0
-        self.paused_until = float("-inf")
 
     def failed(self, retry_after: float | None, begun: float = float("inf")) -> None:
         """Report a failure that another replica might not have, and pause the replica.

@@ -16,7 +16,7 @@ import aiohttp
 
 from judges.llm import wire
 from judges.llm.errors import EndpointError, FailureKind
-from judges.llm.ledger import note_sent, until_recordable
+from judges.llm.ledger import RequestRecord
 from judges.llm.limits import AdaptiveLimit, RateBudget
 from judges.llm.outcome import Answered, Failed, Outcome, of_answer, of_exception
 from judges.llm.presence import Presence
@@ -30,6 +30,7 @@ from judges.llm.wire import JSON, Message
 
 _CONNECT_S = 30.0
 _LONGEST_BODY = 128 * 1024 * 1024
+_NOTHING = Usage()
 
 
 def open_session() -> aiohttp.ClientSession:
@@ -54,21 +55,25 @@ class _Call:
 
     Attributes:
         body: what is sent, but for the model's name at the replica.
+        record: of the request in a ledger.
         tokens: what it takes of the budget of tokens.
         attempts: requests sent.
         broken: those that count against `max_retries`.
         paid: the usage of all answers, unusable ones too.
         started: when its first attempt was admitted (monotonic clock).
         away: seconds that it waited since for a model that was away, or until its answer could be recorded.
+        failure: of the attempt before; `None` before the first one.
     """
 
     body: dict[str, JSON]
-    tokens: int
+    record: RequestRecord
+    tokens: int = 0
     attempts: int = 0
     broken: int = 0
-    paid: Usage = Usage()
+    paid: Usage = _NOTHING
     started: float = 0.0
     away: float = 0.0
+    failure: EndpointError | None = None
 
     def elapsed(self) -> float:
         """Seconds of the deadline: since the first attempt was admitted, without those in which the model was away."""
@@ -92,6 +97,7 @@ class Transport:
         )
         self._budget = RateBudget.per_minute(settings.requests_per_minute, settings.tokens_per_minute)
         self._retries = RetryPolicy(settings.max_retries, settings.retry_delay_s, settings.deadline_s)
+        self._timeout = _timeout(min(settings.timeout_s, settings.deadline_s))
         self._session = session
         self._owns_session = session is None
 
@@ -102,18 +108,25 @@ class Transport:
             await self._session.close()
             self._session = None
 
-    async def request(self, messages: Sequence[Message], parameters: Mapping[str, JSON]) -> Reply:
-        """Send one request, with its retries.
+    async def request(
+        self, messages: Sequence[Message], parameters: Mapping[str, JSON], record: RequestRecord
+    ) -> Reply:
+        """Send one request, with its retries; `record` is told when it leaves.
 
         Raises:
             EndpointError: no attempt succeeded.
         """
-        sent = [{"role": message["role"], "content": message["content"]} for message in messages]
-        limits_tokens = self._budget is not None and self._budget.tokens is not None
-        tokens = self._expected_tokens(messages, parameters) if limits_tokens else 0
-        call = _Call({"model": "", "messages": sent, **parameters}, tokens)
+        call = _Call({"model": "", "messages": wire.messages_json(messages), **parameters}, record)
+        if self._budget is not None and self._budget.tokens is not None:
+            call.tokens = self._expected_tokens(messages, parameters)
         try:
-            answered = await self._attempts(call)
+            while True:
+                admitted = await self._admitted(call)
+                replica = self._replicas.pick()
+                outcome = await self._attempt(replica, call, admitted)
+                if isinstance(outcome, Answered):
+                    break
+                await self._pause(replica, call, outcome)
         except EndpointError as error:
             error.attempts, error.usage = call.attempts, call.paid
             raise
@@ -121,31 +134,28 @@ class Transport:
             self.meter.usage += call.paid
         self.meter.answered += 1
         answer = ChatAnswer(
-            answered.choices, call.paid, call.elapsed(), call.attempts, prompt_token_ids=answered.prompt_token_ids
+            outcome.choices, call.paid, call.elapsed(), call.attempts, prompt_token_ids=outcome.prompt_token_ids
         )
-        return Reply(answer, answered.received)
+        return Reply(answer, outcome.received)
 
-    async def _attempts(self, call: _Call) -> Answered:
-        """Make attempts until one is answered or there must be no other."""
-        failure: EndpointError | None = None
-        while True:
-            admitted = await self._admitted(call, failure)
-            replica = self._replicas.pick()
-            outcome = await self._attempt(replica, call, admitted)
-            if isinstance(outcome, Answered):
-                return outcome
-            failure = _error(replica, outcome)
-            if outcome.kind is FailureKind.AWAY:
-                call.attempts -= 1  # nothing was sent
-                self.presence.lost(replica, failure)
-                continue
-            call.broken += outcome.kind is FailureKind.BROKEN
-            pause = self._retries.pause(failure, failures=call.attempts, broken=call.broken, elapsed=call.elapsed())
-            if pause is None:
-                raise failure
-            await asyncio.sleep(pause)
+    async def _pause(self, replica: Replica, call: _Call, outcome: Failed) -> None:
+        """Pause between a failed attempt and the next one.
 
-    async def _admitted(self, call: _Call, failure: EndpointError | None) -> float:
+        Raises:
+            EndpointError: there must be no other attempt.
+        """
+        failure = call.failure = _error(replica, outcome)
+        if outcome.kind is FailureKind.AWAY:
+            call.attempts -= 1  # nothing was sent
+            self.presence.lost(replica, failure)
+            return
+        call.broken += outcome.kind is FailureKind.BROKEN
+        pause = self._retries.pause(failure, failures=call.attempts, broken=call.broken, elapsed=call.elapsed())
+        if pause is None:
+            raise failure
+        await asyncio.sleep(pause)
+
+    async def _admitted(self, call: _Call) -> float:
         """Wait for a replica that is there, the rate budget and a slot; retries go before all first attempts.
 
         Returns:
@@ -155,7 +165,7 @@ class Transport:
             EndpointError: the deadline passed while a retry waited; it is the failure of the attempt before. Or the
                 model has been away for too long.
         """
-        is_retry = failure is not None
+        is_retry = call.failure is not None
         while True:
             if not self.presence.is_any_there:
                 call.away += await self.presence.wait()
@@ -166,35 +176,48 @@ class Transport:
                 break
             self.limit.release()  # it has gone away in the meantime
         try:
-            waited = await until_recordable()
+            waited = 0.0 if call.record.call is None else await call.record.call.ready()
         except BaseException:  # re-raised; nothing is sent
             self.limit.release()
             raise
-        if failure is None:
+        if call.failure is None:
             call.started, call.away = admitted, 0.0
         call.away += waited
-        if failure is not None and call.elapsed() >= self.settings.deadline_s:
+        if call.failure is not None and call.elapsed() >= self.settings.deadline_s:
             self.limit.release()
-            raise failure
+            raise call.failure
         return admitted
 
     async def _attempt(self, replica: Replica, call: _Call, admitted: float) -> Outcome:
         """Make one attempt in the slot that the call holds; report its outcome to the limit and the replica."""
         call.attempts += 1
         replica.in_flight += 1
-        note_sent()
-        timeout_s = min(self.settings.timeout_s, self.settings.deadline_s - call.elapsed())
+        timeout = self._timeout if call.failure is None else self._rest_of_time(call)
         try:
-            outcome = await self._post(replica, call.body, max(0.001, timeout_s))  # aiohttp reads 0 as no time-out
+            call.record.leaves()
+            if self._session is None:
+                self._session = open_session()
+            async with self._session.post(
+                replica.url,
+                data=wire.dumps({**call.body, "model": replica.endpoint.model}),
+                headers=replica.headers,
+                proxy=replica.proxy,
+                timeout=timeout,
+                allow_redirects=False,  # a redirected POST would lose its body
+            ) as response:
+                data = await _body(response)
+                outcome = of_answer(response.status, data, response.headers.get("Retry-After"), replica.habits)
+        except (aiohttp.ClientError, OSError, ValueError, asyncio.TimeoutError) as error:
+            outcome = of_exception(error, timeout.total or 0.0)
         finally:
             replica.in_flight -= 1
             self.limit.release()
         if outcome.tokens is not None:
-            call.paid += self.settings.prices.usage(outcome.tokens.prompt, outcome.tokens.completion)
+            usage = self.settings.prices.usage(outcome.tokens.prompt, outcome.tokens.completion)
+            call.paid = usage if call.paid is _NOTHING else call.paid + usage
         if isinstance(outcome, Answered):
             self.limit.succeeded()
-            replica.succeeded()
-            replica.reached()
+            replica.reached(succeeded=True)
         elif outcome.kind is not FailureKind.AWAY:
             replica.reached()
             if outcome.kind is FailureKind.BUSY:
@@ -203,23 +226,10 @@ class Transport:
                 replica.failed(outcome.retry_after, admitted)
         return outcome
 
-    async def _post(self, replica: Replica, body: dict[str, JSON], timeout_s: float) -> Outcome:
-        endpoint = replica.endpoint
-        if self._session is None:
-            self._session = open_session()
-        try:
-            async with self._session.post(
-                replica.url,
-                data=wire.dumps({**body, "model": endpoint.model}),
-                headers=replica.headers,
-                proxy=replica.proxy,
-                timeout=aiohttp.ClientTimeout(total=timeout_s, sock_connect=_CONNECT_S),
-                allow_redirects=False,  # a redirected POST would lose its body
-            ) as response:
-                data = await _body(response)
-                return of_answer(response.status, data, response.headers.get("Retry-After"), replica.habits)
-        except (aiohttp.ClientError, OSError, ValueError, asyncio.TimeoutError) as error:
-            return of_exception(error, timeout_s)
+    def _rest_of_time(self, call: _Call) -> aiohttp.ClientTimeout:
+        """The time-out of a retry: what is left of the call's deadline, at most that of an attempt."""
+        left = min(self.settings.timeout_s, self.settings.deadline_s - call.elapsed())
+        return _timeout(max(0.001, left))  # aiohttp reads 0 as no time-out
 
     def _expected_tokens(self, messages: Sequence[Message], parameters: Mapping[str, JSON]) -> int:
         """Counted prompt tokens plus the mean of completion tokens so far; before there is one, `max_tokens`."""
@@ -228,6 +238,10 @@ class Transport:
         if self.meter.answered:
             return prompt + self.meter.usage.completion_tokens // self.meter.answered
         return prompt + (longest if isinstance(longest, int) else 0)
+
+
+def _timeout(total_s: float) -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(total=total_s, sock_connect=_CONNECT_S)
 
 
 async def _body(response: aiohttp.ClientResponse) -> bytes:

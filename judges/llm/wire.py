@@ -80,9 +80,9 @@ class Choice:
         return "cut_off" if self.finish_reason == CUT_OFF else "whole"
 
 
-def message_json(message: Message) -> dict[str, JSON]:
-    """A message as it is sent."""
-    return {"role": message["role"], "content": message["content"]}
+def messages_json(messages: Sequence[Message]) -> list[JSON]:
+    """Messages as they are sent."""
+    return [{"role": message["role"], "content": message["content"]} for message in messages]
 
 
 def scrub(text: str) -> str:

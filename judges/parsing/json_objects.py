@@ -70,6 +70,8 @@ class ObjectMatch:
         True if the text after it has `name` with a value, in quotation marks of any kind or without any after a brace,
         or a closing brace without an opening one. Text before the object does not contest it.
         """
+        if not self.prose or self.prose.isspace():
+            return False
         quoted = rf"[{_QUOTES}]{re.escape(name)}[{_QUOTES}]\s*:\s*\S"
         bare = rf"\{{[^{{}}]*\b{re.escape(name)}\s*:\s*\S"
         if re.search(f"{quoted}|{bare}", self.prose, re.IGNORECASE) is not None:

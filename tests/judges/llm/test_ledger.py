@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 from judges.llm.client import ChatClient
 from judges.llm.errors import EndpointError
-from judges.llm.ledger import Asked, OpenCall, component, note_sent, recorded_in
+from judges.llm.ledger import Asked, OpenCall, RequestRecord, component, recorded_in
 from judges.llm.replicas import Endpoint
 from judges.llm.types import ChatAnswer, ChatSettings
 from judges.llm.wire import Choice, Message
@@ -33,12 +34,15 @@ class Book:
         self.asked.append(asked)
         return self
 
+    @property
     def held(self) -> Mapping[int, ChatAnswer]:
         return self.parts
 
-    async def ready(self) -> None:
+    async def ready(self) -> float:
+        began = time.monotonic()
         if self.gate is not None:
             await self.gate.wait()
+        return time.monotonic() - began
 
     def sent(self) -> int:
         self.events.append("sent")
@@ -131,7 +135,8 @@ async def test_only_what_the_ledger_lacks_is_asked_for(
 
 
 async def test_parts_stand_in_their_order_whichever_came_first() -> None:
-    call = OpenCall(Book({1: said("b")}))
+    book = Book({1: said("b")})
+    call = OpenCall(book, dict(book.held))
 
     async def later(text: str, after: asyncio.Event, then: asyncio.Event) -> ChatAnswer:
         await after.wait()
@@ -160,7 +165,7 @@ async def test_components_are_nested_and_end_with_their_block() -> None:
 def test_a_request_of_no_call_is_noted_nowhere() -> None:
     book = Book()
     with recorded_in(book):
-        note_sent()
+        RequestRecord().leaves()
     assert book.events == []
 
 

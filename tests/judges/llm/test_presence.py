@@ -211,14 +211,14 @@ async def test_call_that_waits_for_a_slot_does_not_ask_an_endpoint_that_has_gone
     connect: Connect, port: Port, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = 0
-    post = transport.Transport._post
+    attempt = transport.Transport._attempt
 
     async def counted(self: transport.Transport, *arguments: Any) -> Any:
         nonlocal asked
         asked += 1
-        return await post(self, *arguments)
+        return await attempt(self, *arguments)
 
-    monkeypatch.setattr(transport.Transport, "_post", counted)
+    monkeypatch.setattr(transport.Transport, "_attempt", counted)
     client = connect(port.base_url, max_concurrency=1, away_deadline_s=0.05)
     outcomes = await asyncio.gather(*(client.chat(ASK) for _ in range(5)), return_exceptions=True)
     assert [type(outcome) for outcome in outcomes] == [EndpointError] * 5

@@ -92,7 +92,7 @@ def test_one_that_failed_is_passed_over_until_it_succeeds_again() -> None:
     first, second = replicas.replicas
     first.failed(None)
     assert replicas.pick() is second
-    first.succeeded()
+    first.reached(succeeded=True)
     assert replicas.pick() is first
 
 
@@ -129,7 +129,7 @@ def test_rests_grow_up_to_half_a_minute_and_begin_anew(monkeypatch: pytest.Monke
 
     assert [rest() for _ in range(7)] == [1, 2, 4, 8, 16, 30, 30]
     assert [rest(90.0), rest(0.5)] == [90, 30]
-    replica.succeeded()
+    replica.reached(succeeded=True)
     assert replica.paused_until < 1000.0
     assert rest() == 1
 
