@@ -128,6 +128,7 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
             task.asked,
             task.context,
             task.reference,
+            layout=self.config.judge_prompt_layout,
             system_prompt=self.config.judge_system_prompt,
             system=system_text(self.config, "thinking_judge"),
         )

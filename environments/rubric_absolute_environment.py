@@ -155,6 +155,7 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
             task.rubric,
             task.reference,
             output_format=self.config.output_format,
+            layout=self.config.judge_prompt_layout,
             system_prompt=self.config.judge_system_prompt,
             system=system_text(self.config, "thinking_judge"),
         )

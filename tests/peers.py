@@ -23,7 +23,7 @@ Row = dict[str, Any]
 Kind = Literal["answer", "judgment", "critique"]
 
 _SECTIONS = re.compile(
-    r"^(QUERY|CANDIDATE RESPONSE(?: \(that you evaluated\))?|RUBRIC|YOUR PREVIOUS EVALUATION|Instructions)"
+    r"^(QUERY|(?:END OF )?CANDIDATE RESPONSE(?: \(that you evaluated\))?|RUBRIC|YOUR PREVIOUS EVALUATION|Instructions)"
     r"(?: [0-9a-f]{12})?:\n",
     re.MULTILINE,
 )

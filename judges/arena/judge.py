@@ -4,6 +4,9 @@ The layout of the user message and the extraction of labels are those of lmarena
 not: `three_way` is the specification's, with three labels; `arena_hard_v0.1` is a rewording of the published prompt,
 with the same steps and the same five labels, of which strong ones count three times. To compare with published numbers,
 set the published prompt as `judge_system_prompt`. A judgment has a score only if both games have a verdict.
+
+With `judge_prompt_layout=shared_first` the baseline comes before the model's answer in both games, and only the labels
+A and B change sides: a judge's preference for a label is still balanced, one for the first or the last answer is not.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from typing import Literal, NamedTuple
 
 from judges import prompts
 from judges.arena.settings import PROMPTS, STRONG_WEIGHT, ArenaJudgeSettings, ArenaProtocol
+from judges.config.prompt_layout import PromptLayout
 from judges.core.calls import ask, failed_judgment
 from judges.core.critique import CritiqueRequest, Revision, critique_messages
 from judges.core.delimiters import Prompt, fence, without_tokens
@@ -125,9 +129,16 @@ class ArenaCaseJudge:
         return self._judgment((first, second), judgment.calls)
 
     def _prompt(self, case: ArenaCase, order: GameOrder) -> Prompt:
-        answers = (case.answer, case.baseline) if order == "model_is_a" else (case.baseline, case.answer)
-        protocol = self.settings.judge_protocol
-        return game_prompt(case.question, *answers, protocol=protocol, system_prompt=self._system_prompt)
+        is_a = order == "model_is_a"
+        return game_prompt(
+            case.question,
+            case.answer if is_a else case.baseline,
+            case.baseline if is_a else case.answer,
+            protocol=self.settings.judge_protocol,
+            judged="A" if is_a else "B",
+            layout=self.settings.judge_prompt_layout,
+            system_prompt=self._system_prompt,
+        )
 
     def _critique_request(self, case: ArenaCase, game: Game) -> CritiqueRequest[ArenaLabel]:
         assert game.label is not None  # a judgment with a score has both
@@ -236,7 +247,14 @@ def _with_revision(game: Game, call: JudgeCall[ArenaLabel] | None) -> Game:
 
 
 def game_prompt(
-    question: str, answer_a: str, answer_b: str, *, protocol: ArenaProtocol, system_prompt: str | None = None
+    question: str,
+    answer_a: str,
+    answer_b: str,
+    *,
+    protocol: ArenaProtocol,
+    judged: Literal["A", "B"] = "A",
+    layout: PromptLayout = "published",
+    system_prompt: str | None = None,
 ) -> Prompt:
     """The prompt of one game: the system prompt, then question and answers between markers that no text can imitate.
 
@@ -245,12 +263,17 @@ def game_prompt(
         answer_a: the answer shown as Assistant A's.
         answer_b: the answer shown as Assistant B's.
         protocol: chooses the built-in system prompt.
+        judged: whose answer is the model's; the other one is the baseline, which all answers of a group meet.
+        layout: the order of the answers; published is A's first, `shared_first` is the baseline first.
         system_prompt: replaces the built-in system prompt.
     """
-    fenced = fence((question, answer_a, answer_b), _LOOKALIKES)
-    markers, (shown_question, *answers) = fenced.markers, fenced.texts
+    answers = {"A": answer_a, "B": answer_b}
+    baseline = "B" if judged == "A" else "A"
+    fenced = fence((question, answers[baseline], answers[judged]), _LOOKALIKES, shared=2)
+    markers, (shown_question, *shown_answers) = fenced.markers, fenced.texts
     sections = [f"{markers.marker('User Prompt')}\n{shown_question}"]
-    for name, answer in zip("AB", answers, strict=True):
+    named = zip((baseline, judged), shown_answers, strict=True)
+    for name, answer in named if layout == "shared_first" else sorted(named):
         start = markers.marker(f"The Start of Assistant {name}'s Answer")
         end = markers.marker(f"The End of Assistant {name}'s Answer")
         sections.append(f"{start}\n{answer}\n{end}")

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from judges import prompts
 from judges.config.fields import setting
-from judges.config.judge import JudgeSettings
+from judges.config.prompt_layout import PromptLayoutSettings
 
 ArenaProtocol = Literal["three_way", "arena_hard_v0.1"]
 
@@ -21,7 +21,7 @@ PROMPTS: Mapping[ArenaProtocol, str] = {
 """The built-in system prompt of each protocol."""
 
 
-class ArenaJudgeSettings(JudgeSettings):
+class ArenaJudgeSettings(PromptLayoutSettings):
     """How two answers are compared."""
 
     help_group: ClassVar[str] = "judge"

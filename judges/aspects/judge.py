@@ -99,6 +99,7 @@ class AspectCaseJudge:
             case.question,
             case.context,
             case.reference,
+            layout=self.settings.judge_prompt_layout,
             system_prompt=self.settings.judge_system_prompt,
         )
 

@@ -32,7 +32,7 @@ def _reply(shown: ShownPrompt) -> str:
 
 ASPECT_PROMPT = PromptFormat(
     sections=("Submission", "Criteria"),
-    optional=("Input", "Context", "Reference"),
+    optional=("Input", "Context", "Reference", "End of Submission"),
     judged=("Submission",),
     question="Input",
     references=("Reference", "Context"),

@@ -11,6 +11,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from judges import prompts
+from judges.config.prompt_layout import PromptLayout
 from judges.core.delimiters import Prompt, fence
 from judges.core.voting import MOST_VOTES
 from judges.llm import wire
@@ -91,10 +92,14 @@ def aspect_prompt(
     context: str | None = None,
     reference: str | None = None,
     *,
+    layout: PromptLayout = "published",
     system_prompt: str | None = None,
     system: str = "",
 ) -> Prompt:
     """The judge's prompt: the task, then the given sections, under headings that no text can imitate.
+
+    In the specification's order the question about the submission comes last, so that the prompts of several aspects
+    share the submission; in `shared_first` the submission does.
 
     Args:
         definition: the question about the submission.
@@ -102,14 +107,19 @@ def aspect_prompt(
         question: the question that the submission answers.
         context: the context that the submission should use.
         reference: the text that the submission is compared with.
+        layout: the order of the submission and the question about it.
         system_prompt: replaces the built-in task.
         system: text before the task.
     """
-    sections = {"Input": question, "Context": context, "Reference": reference, "Submission": submission}
-    shown = {name: text for name, text in {**sections, "Criteria": definition}.items() if text is not None}
-    fenced = fence(list(shown.values()), _LOOKALIKES)
+    of_the_row = {"Input": question, "Context": context, "Reference": reference}
+    shared = {name: text for name, text in of_the_row.items() if text is not None}
+    given = {**shared, "Submission": submission, "Criteria": definition}
+    fenced = fence(list(given.values()), _LOOKALIKES, shared=len(shared))
     markers = fenced.markers
-    parts = [f"{markers.bracket(name)}\n{text}" for name, text in zip(shown, fenced.texts, strict=True)]
+    parts = [f"{markers.bracket(name)}\n{text}" for name, text in zip(given, fenced.texts, strict=True)]
+    if layout == "shared_first":
+        *before, shown_submission, criteria = parts
+        parts = [*before, criteria, f"{shown_submission}\n{markers.bracket('End of Submission')}"]
     task = prompts.load("aspect") if system_prompt is None else system_prompt
     instructions = "\n\n".join(part for part in (system, task) if part)
     messages = [

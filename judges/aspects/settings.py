@@ -11,7 +11,7 @@ from pydantic_settings import NoDecode
 from judges import prompts
 from judges.aspects.prompt import SUPPORTED_ASPECTS, Aspect, aspects_of
 from judges.config.fields import setting
-from judges.config.judge import JudgeSettings
+from judges.config.prompt_layout import PromptLayout, PromptLayoutSettings
 from judges.core.naming import slug
 from judges.core.voting import MOST_VOTES
 
@@ -38,7 +38,7 @@ Aspects = Annotated[tuple[Aspect, ...], NoDecode, BeforeValidator(aspects_of), A
 """Aspects from names, JSON or YAML."""
 
 
-class AspectJudgeSettings(JudgeSettings):
+class AspectJudgeSettings(PromptLayoutSettings):
     """Which questions are asked about an answer, and how votes decide them."""
 
     help_group: ClassVar[str] = "judge"
@@ -70,6 +70,14 @@ class AspectJudgeSettings(JudgeSettings):
     def vote_count(self) -> int:
         """The largest number of votes on an aspect."""
         return max(effective_strictness(self.strictness_of(aspect)) for aspect in self.aspects)
+
+    def usual_layout(self) -> PromptLayout:
+        """The layout in which the prompts of one row's completions share most.
+
+        With one aspect they share the question about it. With several, the prompts about one completion share the
+        completion, which is longer.
+        """
+        return "shared_first" if len(self.aspects) == 1 else "published"
 
     def built_in_prompt(self) -> str:
         """The system prompt: the task and its example."""

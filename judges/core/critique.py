@@ -57,6 +57,8 @@ class CritiqueRequest(Generic[VerdictT]):
 def critique_messages(prompt: Sequence[Message], text: str) -> list[Message]:
     """The prompt of a critique: what the judge was shown, its evaluation, and the request to critique and revise it.
 
+    It begins with the judge's prompt, unchanged, which a server with a prefix cache has computed already.
+
     Args:
         prompt: the judge's prompt; its last message is the user's.
         text: the judge's answer, without its thinking.
@@ -66,7 +68,8 @@ def critique_messages(prompt: Sequence[Message], text: str) -> list[Message]:
     markers, (shown,) = fenced.markers, fenced.texts
     parts = [
         last["content"],
-        f"{markers.title('YOUR PREVIOUS EVALUATION')}\n{shown}\n{markers.title('END OF YOUR PREVIOUS EVALUATION')}",
+        f"{markers.notice}{markers.title('YOUR PREVIOUS EVALUATION')}\n{shown}\n"
+        f"{markers.title('END OF YOUR PREVIOUS EVALUATION')}",
         prompts.load("critique"),
     ]
-    return [*before, Message(role="user", content=markers.notice + "\n\n".join(parts))]
+    return [*before, Message(role="user", content="\n\n".join(parts))]

@@ -90,17 +90,20 @@ class Prompt:
     suspects: int = 0
 
 
-def fence(texts: Sequence[str], lookalikes: Sequence[str], *, fenced: Sequence[str] = ()) -> Fenced:
+def fence(
+    texts: Sequence[str], lookalikes: Sequence[str], *, shared: int | None = None, fenced: Sequence[str] = ()
+) -> Fenced:
     """Fence the texts of one prompt.
 
     Args:
         texts: all texts that the prompt will show and that are not ours.
         lookalikes: what a text needs to look like a marker of the prompt (`judges.core.lookalikes`).
+        shared: how many of the texts, counted from the first, the prompts of one row have in common; by default all.
         fenced: prompts that the prompt quotes, whose texts are fenced already.
 
     Returns:
-        Delimiters without a tag if there is no suspect. Otherwise the tag occurs in none of the texts and depends on
-        them alone, so that a prompt is the same in every run.
+        Delimiters without a tag if there is no suspect. Otherwise the tag occurs in none of the texts, and is made of
+        the shared ones: a prompt is the same in every run, and begins as those of the other completions of its row do.
     """
     known = tuple(lookalikes)
     scanned = [_scan(text, known) for text in texts]
@@ -108,7 +111,7 @@ def fence(texts: Sequence[str], lookalikes: Sequence[str], *, fenced: Sequence[s
     shown = tuple(broken.text for broken, _ in scanned)
     suspects = sum(broken.tokens + alike for broken, alike in scanned)
     is_changed = shown != tuple(texts)  # also without a suspect: a token that was broken up before gets one more sign
-    tag = _tag([*fenced, *texts]) if suspects or quoted or is_changed else ""
+    tag = _tag([*fenced, *texts[:shared]], [*fenced, *texts]) if suspects or quoted or is_changed else ""
     return Fenced(shown, Delimiters(tag, is_changed), suspects)
 
 
@@ -123,9 +126,10 @@ def without_tokens(text: str) -> str:
     return broken_up(text).text
 
 
-def _tag(texts: Sequence[str]) -> str:
+def _tag(shared: Sequence[str], texts: Sequence[str]) -> str:
+    """A tag made of the shared texts that occurs in none of the texts."""
     digest = hashlib.sha256()
-    for text in texts:
+    for text in shared:
         encoded = text.encode("utf-8", "surrogatepass")
         digest.update(len(encoded).to_bytes(8, "big") + encoded)
     folded = [text.casefold() for text in texts]

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from judges import prompts
+from judges.core.delimiters import Delimiters
 from judges.core.prompt_format import PREVIOUS_EVALUATION, PromptFormat
 from judges.core.sections import marker_lines, read_sections
 from judges.offline.request import RequestMessage, system_text
@@ -51,4 +52,5 @@ def _without_critique_request(content: str) -> tuple[str, bool]:
     if end is None:
         return content, False
     shown, _, _ = before.partition(f"\n\n{PREVIOUS_EVALUATION}{end['tag'] or ''}:\n")
-    return shown, True
+    notices = (Delimiters((end["tag"] or "").strip(), broken).notice.strip() for broken in (False, True))
+    return next((shown.removesuffix(f"\n\n{said}") for said in notices if said and shown.endswith(said)), shown), True

@@ -40,7 +40,7 @@ def choice_prompt(
     """
     if not FEWEST_CHOICES <= len(answers) <= MOST_CHOICES:
         raise ValueError(f"a choice is between {FEWEST_CHOICES} and {MOST_CHOICES} answers, not {len(answers)}")
-    fenced = fence((question, *answers), _CHOICE_LOOKALIKES)
+    fenced = fence((question, *answers), _CHOICE_LOOKALIKES, shared=1)
     markers, (shown_question, *shown_answers) = fenced.markers, fenced.texts
     sections = [f"{markers.bracket('User Question')}\n{shown_question}"]
     for letter, answer in zip(LETTERS, shown_answers, strict=False):
@@ -72,7 +72,7 @@ def rating_prompt(question: str, answer: str, *, system: str = "", instructions:
         system: the system message; empty for none.
         instructions: replaces the built-in instructions.
     """
-    fenced = fence((question, answer), _RATING_LOOKALIKES)
+    fenced = fence((question, answer), _RATING_LOOKALIKES, shared=1)
     markers, (shown_question, shown_answer) = fenced.markers, fenced.texts
     sections = [
         markers.notice + (prompts.load("rating") if instructions is None else instructions),

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from judges import prompts
 from judges.core.calls import ask, failed_judgment
-from judges.core.critique import CritiqueRequest, Revision
+from judges.core.critique import CritiqueRequest, Revision, critique_messages
 from judges.core.delimiters import Prompt, fence
 from judges.core.judge import Judge
 from judges.core.judgment import JudgeCall, Judgment, Status
@@ -30,7 +30,7 @@ DEFAULT_RUBRIC = prompts.load("peer_rubric")
 _WEIGHTIEST = "Correctness & Accuracy"
 _EMPHASIS = f" {_WEIGHTIEST} has the highest impact on the overall score."
 _LOOKALIKES = ("query:", "candidate response", "rubric:", "your previous evaluation", "instructions:")
-_SECTIONS = "{query}\n\n{response}\n\n{rubric}"
+_SECTIONS = "{rubric}\n\n{query}\n\n{response}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +77,14 @@ class PeerCaseJudge:
         return replace(judgment, suspects=prompt.suspects)
 
     def critique_requests(self, case: PeerCase, judgment: Judgment[PeerDetail]) -> list[CritiqueRequest[ScoreObject]]:
-        """The specification's request to critique and revise the one score."""
+        """The request to critique and revise the one score: the specification's, or that of all other judges."""
         assert judgment.score is not None and judgment.detail is not None
         score, reasoning = int(judgment.score), judgment.detail.reasoning or ""
-        messages = self._prompt(case, ScoreObject(score, reasoning)).messages
+        if self.settings.judge_prompt_layout == "shared_first":
+            evaluation = f"- Reasoning: {reasoning}\n- Score: {score} (out of {SCALE.high})"
+            messages = critique_messages(self._prompt(case).messages, evaluation)
+        else:
+            messages = self._prompt(case, ScoreObject(score, reasoning)).messages
         return [CritiqueRequest("", score, reasoning, messages, _read, _revision)]
 
     def apply_revisions(
@@ -114,7 +118,9 @@ def peer_prompt(
     previous: ScoreObject | None = None,
     system_prompt: str | None = None,
 ) -> Prompt:
-    """The judge's prompt, as one user message.
+    """The judge's prompt, as one user message: instructions, rubric, query, and the response last.
+
+    The critique has the specification's order.
 
     Args:
         query: the question to the candidate.
@@ -124,12 +130,15 @@ def peer_prompt(
         system_prompt: a system message that replaces the built-in instructions; the instructions of a critique remain.
     """
     reasons = "" if previous is None else previous.reasoning or ""
-    fenced = fence((query, response, rubric, reasons), _LOOKALIKES)
-    markers, (shown_query, shown_response, shown_rubric, reasoning) = fenced.markers, fenced.texts
-    title = "CANDIDATE RESPONSE (that you evaluated)" if previous is not None else "CANDIDATE RESPONSE"
+    fenced = fence((rubric, query, response, reasons), _LOOKALIKES, shared=2)
+    markers, (shown_rubric, shown_query, shown_response, reasoning) = fenced.markers, fenced.texts
+    if previous is None:
+        title, end = "CANDIDATE RESPONSE", f"\n{markers.title('END OF CANDIDATE RESPONSE')}"
+    else:
+        title, end = "CANDIDATE RESPONSE (that you evaluated)", ""
     sections = {
         "{query}": f"{markers.title('QUERY')}\n{shown_query}",
-        "{response}": f"{markers.title(title)}\n{shown_response}",
+        "{response}": f"{markers.title(title)}\n{shown_response}{end}",
         "{rubric}": f"{markers.title('RUBRIC')}\n{shown_rubric}",
         "{evaluation}": markers.title("YOUR PREVIOUS EVALUATION"),
         "{reasoning}": reasoning,

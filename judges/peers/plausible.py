@@ -16,7 +16,9 @@ def _reply(shown: ShownPrompt) -> str:
     return f"I compared the response with the query by the words they use.\n\n{evaluation}"
 
 
-PEER_PROMPT = PromptFormat(sections=("QUERY", _JUDGED, "RUBRIC"), judged=(_JUDGED,), question="QUERY", reply=_reply)
+PEER_PROMPT = PromptFormat(
+    sections=("QUERY", _JUDGED, f"END OF {_JUDGED}", "RUBRIC"), judged=(_JUDGED,), question="QUERY", reply=_reply
+)
 PEER_CRITIQUE_PROMPT = replace(
     PEER_PROMPT, sections=("QUERY", _JUDGED_BEFORE, "RUBRIC", PREVIOUS_EVALUATION), judged=(_JUDGED_BEFORE,)
 )

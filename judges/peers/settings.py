@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from judges import prompts
-from judges.config.judge import JudgeSettings
+from judges.config.prompt_layout import PromptLayoutSettings
 
 
-class PeerJudgeSettings(JudgeSettings):
-    """The settings that every judge has; `judge_system_prompt` is a system message that replaces the instructions."""
+class PeerJudgeSettings(PromptLayoutSettings):
+    """The settings that every judge has; `judge_system_prompt` is a system message that replaces the instructions.
+
+    The layout is that of a critique alone: published is the specification's; in `shared_first` a critique begins as the
+    prompt of the evaluation does. That prompt's own order is ours, and has the response last in both.
+    """
 
     def built_in_prompt(self) -> str:
         """The instructions in the user message, around its sections."""

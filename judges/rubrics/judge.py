@@ -175,6 +175,7 @@ class RubricCaseJudge:
             case.rubric,
             case.reference,
             output_format=self.settings.output_format,
+            layout=self.settings.judge_prompt_layout,
             system_prompt=self.settings.judge_system_prompt,
         )
 

@@ -25,7 +25,7 @@ def _reply(shown: ShownPrompt) -> str:
 
 RUBRIC_PROMPT = PromptFormat(
     sections=("Instruction", "Score Rubric", "Response To Evaluate"),
-    optional=("Reference Response",),
+    optional=("Reference Response", "End Of Response To Evaluate"),
     judged=("Response To Evaluate",),
     question="Instruction",
     references=("Reference Response",),

@@ -1,7 +1,7 @@
 """The rubric judge's prompt and the parser of its score, shared by judges and by policies with `role=judge`.
 
-In the default format, with a reference and the scale from 1 to 5, prompt and layout are the specification's, byte for
-byte. `result` asks for the format that Prometheus judges are trained on.
+In the default format and layout, with a reference and the scale from 1 to 5, prompt and layout are the specification's,
+byte for byte. `result` asks for the format that Prometheus judges are trained on.
 
 Source: Kim et al., Prometheus: Inducing Fine-grained Evaluation Capability in Language Models (2023).
 """
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from judges import prompts
+from judges.config.prompt_layout import PromptLayout
 from judges.core.delimiters import Prompt, fence
 from judges.core.scale import Scale
 from judges.llm.wire import Message
@@ -23,6 +24,11 @@ _LOOKALIKES = (
     *(f"#{heading}" for heading in _HEADINGS),
     "please evaluate the response according to",
 )
+_ORDER: Mapping[PromptLayout, tuple[str, ...]] = {
+    "published": ("Instruction", "Reference Response", "Score Rubric"),
+    "shared_first": ("Score Rubric", "Instruction", "Reference Response"),
+}
+"""The sections before the response."""
 TAGS: Mapping[RubricFormat, tuple[str, str]] = {
     "feedback_score": ("[FEEDBACK]", "[SCORE]"),
     "result": ("Feedback:", "[RESULT]"),
@@ -68,10 +74,14 @@ def rubric_prompt(
     reference: str | None = None,
     *,
     output_format: RubricFormat = "feedback_score",
+    layout: PromptLayout = "published",
     system_prompt: str | None = None,
     system: str = "",
 ) -> Prompt:
     """The judge's prompt; without a reference it has neither the section nor the sentence about it.
+
+    In `shared_first` the rubric comes before the instruction, because several rows may have the same one, and nothing
+    but the response's end comes after it.
 
     Args:
         instruction: the instruction that the response answers.
@@ -79,24 +89,25 @@ def rubric_prompt(
         rubric: the rubric with its scale.
         reference: a response that gets the highest score.
         output_format: the format of the judge's answer.
+        layout: the order of the sections.
         system_prompt: replaces the built-in system prompt.
         system: text before the system prompt.
     """
     reference = reference or None  # treat an empty reference as none
     task = system_prompt
     if task is None:
-        task = rubric_instructions(rubric.scale, output_format, with_reference=reference is not None)
-    sections = {
-        "Instruction": instruction,
-        "Reference Response": reference,
-        "Score Rubric": rubric.text,
-        "Response To Evaluate": response,
-    }
-    shown = {name: text for name, text in sections.items() if text is not None}
-    fenced = fence(list(shown.values()), _LOOKALIKES)
+        task = rubric_instructions(rubric.scale, output_format, layout, with_reference=reference is not None)
+    sections = {"Instruction": instruction, "Reference Response": reference, "Score Rubric": rubric.text}
+    shared = {name: text for name in _ORDER[layout] if (text := sections[name]) is not None}
+    given = {**shared, "Response To Evaluate": response}
+    fenced = fence(list(given.values()), _LOOKALIKES, shared=len(shared))
     markers = fenced.markers
-    parts = [f"{markers.heading(name)}\n\n{text}" for name, text in zip(shown, fenced.texts, strict=True)]
-    parts += [f"--- {markers.tag}".rstrip(), "Please evaluate the response according to the score rubric above."]
+    parts = [f"{markers.heading(name)}\n\n{text}" for name, text in zip(given, fenced.texts, strict=True)]
+    request = "Please evaluate the response according to the score rubric"
+    if layout == "shared_first":
+        parts = [f"{request} below.", *parts[:-1], f"{parts[-1]}\n\n{markers.heading('End Of Response To Evaluate')}"]
+    else:
+        parts += [f"--- {markers.tag}".rstrip(), f"{request} above."]
     messages = [
         Message(role="system", content="\n\n".join(part for part in (system, task) if part)),
         Message(role="user", content=markers.notice + "\n\n".join(parts)),
@@ -104,12 +115,22 @@ def rubric_prompt(
     return Prompt(messages, fenced.suspects)
 
 
-def rubric_instructions(scale: Scale, output_format: RubricFormat, *, with_reference: bool) -> str:
-    """The system prompt; for the scale from 1 to 5, a reference and `feedback_score` it is the specification's."""
+def rubric_instructions(
+    scale: Scale, output_format: RubricFormat, layout: PromptLayout = "published", *, with_reference: bool
+) -> str:
+    """The system prompt, which names the sections in their order.
+
+    For the scale from 1 to 5, a reference, `feedback_score` and the published layout it is the specification's.
+    """
     feedback, score = TAGS[output_format]
+    names = {
+        "Instruction": "an instruction, ",
+        "Reference Response": f"a reference answer that gets a score of {scale.high}, " if with_reference else "",
+        "Score Rubric": "a score rubric representing an evaluation criterion, ",
+    }
     return (
         prompts.load("rubric_absolute")
-        .replace("{reference}", f"a reference answer that gets a score of {scale.high}, " if with_reference else "")
+        .replace("{given}", "".join(names[section] for section in _ORDER[layout]))
         .replace("{scale}", scale.sentence)
         .replace("{feedback}", feedback)
         .replace("{score}", score)

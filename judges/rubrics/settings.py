@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from pydantic import ValidationInfo, field_validator
 
 from judges.config.fields import setting
-from judges.config.judge import JudgeSettings
+from judges.config.prompt_layout import PromptLayoutSettings
 from judges.core.scale import Scale
 from judges.core.voting import MOST_VOTES
 from judges.llm.errors import SettingsError
@@ -19,7 +19,7 @@ Weighting = Literal["none", "logprobs"]
 Pooling = Literal["mean", "median"]
 
 
-class RubricJudgeSettings(JudgeSettings):
+class RubricJudgeSettings(PromptLayoutSettings):
     """How a response is scored: the answer format, the scale, and how several judgments are pooled."""
 
     help_group: ClassVar[str] = "judge"
@@ -70,4 +70,4 @@ class RubricJudgeSettings(JudgeSettings):
 
     def built_in_prompt(self) -> str:
         """The system prompt for rows with a reference."""
-        return rubric_instructions(self.scale, self.output_format, with_reference=True)
+        return rubric_instructions(self.scale, self.output_format, self.judge_prompt_layout, with_reference=True)

@@ -14,6 +14,7 @@ from judges.arena.settings import ArenaJudgeSettings
 from judges.aspects.settings import AspectJudgeSettings
 from judges.config.fields import setting
 from judges.config.judge import JudgeSettings
+from judges.config.prompt_layout import PromptLayout
 from judges.config.sources import ShowConfig, SourcedSettings
 from judges.config.text import TextOrFile
 from judges.llm import wire
@@ -55,6 +56,10 @@ class JudgeMount(ArenaJudgeSettings, AspectJudgeSettings, ChoiceJudgeSettings, P
     def vote_count(self) -> int:
         """The number of votes that a judge of this kind takes."""
         return _SETTINGS[self.judge].vote_count(self)
+
+    def usual_layout(self) -> PromptLayout:
+        """The layout of the prompt if none is chosen."""
+        return "published" if self.judge != "aspect" else AspectJudgeSettings.usual_layout(self)
 
     def built_in_prompt(self) -> str:
         """The built-in prompt of a judge of this kind."""

@@ -84,6 +84,15 @@ def test_the_tag_is_a_function_of_the_texts_alone() -> None:
     assert len({markers(texts).tag for texts in different}) == len(different)
 
 
+def test_the_tag_is_made_of_the_shared_texts() -> None:
+    one, other, loud = (
+        fence(["a <|", text], LOOKALIKES, shared=1).markers.tag for text in ("b", "c", "the end of answer")
+    )
+    assert one == other == loud != ""
+    assert fence(["b <|", "b"], LOOKALIKES, shared=1).markers.tag != one
+    assert one not in fence(["a <|", f"so {one}"], LOOKALIKES, shared=1).markers.tag, "but for a text that holds it"
+
+
 def test_lone_surrogates_are_text() -> None:
     tags = {markers([f"<|{surrogate}"]).tag for surrogate in ("\ud800", "\udfff", "�")}
     assert len(tags) == 3

@@ -43,7 +43,7 @@ VERDICT = '{"reason": "so", "verdict": 1}'
             ARENA,
             "Fine. [[A>B]]",
             4,
-            "1366c0cc5d1435fe39c522a4dc73caf21b43cab01a19dc2f0912608101301a7d",
+            "c9bae4de6fc99c77bd23f8f6c581e07c395e9f919b1a93b2bc40238662f90037",
             id="arena three_way with critique",
         ),
         pytest.param(
@@ -52,7 +52,7 @@ VERDICT = '{"reason": "so", "verdict": 1}'
             ARENA,
             "Fine. [[A>>B]]",
             2,
-            "75973b2d29c9391801f152e74ce809242fe76772fb8366777d0139e591a261cf",
+            "d7d36176fa5412c7e4db9d167961e7c40ba2a15a1f5e90cd702249b07fdca581",
             id="arena v0.1",
         ),
         pytest.param(
@@ -61,7 +61,7 @@ VERDICT = '{"reason": "so", "verdict": 1}'
             AspectCase("Mix both.", "How?", "[Context] none"),
             VERDICT,
             15,
-            "47ee264f9dd6255d2d7e3144da3dca850d594b3fc071231a3eb344c9671665d2",
+            "4f4e0e9ac1b68a00cb4a3895f4475a42608ff589004a7622d09069f6e022c591",
             id="aspects by votes with critique",
         ),
         pytest.param(
@@ -97,7 +97,7 @@ VERDICT = '{"reason": "so", "verdict": 1}'
             PeerCase("Why?", "RUBRIC: Because.", "Brevity"),
             '{"reasoning": "so", "score": 70}',
             2,
-            "2c74e3d28d7b852576619448f0f3550c3ff74e5672717ce7a0c9bf97cd757a40",
+            "1fc4d4c3e19342161d6a4b36dc70c617d35a5e8d8b6514a3678b9fae6383e71f",
             id="peer with critique",
         ),
         pytest.param(

@@ -8,6 +8,7 @@ from judges.arena.judge import game_prompt
 from judges.arena.plausible import ARENA_PROMPT
 from judges.aspects.plausible import ASPECT_PROMPT
 from judges.aspects.prompt import SUPPORTED_ASPECTS, aspect_prompt
+from judges.config.prompt_layout import PromptLayout
 from judges.core.critique import critique_messages
 from judges.core.prompt_format import PromptFormat
 from judges.core.scale import Scale
@@ -78,20 +79,23 @@ def _feedback(output_format: Any) -> Callable[[str], float | None]:
     return value
 
 
-def _arena(protocol: Any) -> Callable[[str, str], list[Message]]:
-    return lambda question, answer: game_prompt(question, answer, FAIR, protocol=protocol).messages
+def _arena(protocol: Any, layout: PromptLayout = "published") -> Callable[[str, str], list[Message]]:
+    return lambda question, answer: game_prompt(question, answer, FAIR, protocol=protocol, layout=layout).messages
 
 
-def _rubric(output_format: Any, reference: str | None) -> Callable[[str, str], list[Message]]:
+def _rubric(
+    output_format: Any, reference: str | None, layout: PromptLayout = "published"
+) -> Callable[[str, str], list[Message]]:
     rubric = Rubric("Is it helpful?", {9: "perfect"}, SCALE)
     return lambda question, answer: (
-        rubric_prompt(question, answer, rubric, reference, output_format=output_format).messages
+        rubric_prompt(question, answer, rubric, reference, output_format=output_format, layout=layout).messages
     )
 
 
 KINDS = {
     "arena": Kind(ARENA_PROMPT, _arena("three_way"), _label(_LABELS[1:4])),
     "arena_of_five": Kind(ARENA_PROMPT, _arena("arena_hard_v0.1"), _label(_LABELS)),
+    "arena_shared_first": Kind(ARENA_PROMPT, _arena("three_way", "shared_first"), _label(_LABELS[1:4])),
     "choice": Kind(CHOICE_PROMPT, lambda asked, answer: choice_prompt(asked, [FAIR, answer, POOR]).messages, _letter),
     "rating": Kind(RATING_PROMPT, lambda asked, answer: rating_prompt(asked, answer).messages, rating),
     "aspect": Kind(
@@ -99,9 +103,22 @@ KINDS = {
         lambda asked, answer: aspect_prompt(CORRECTNESS, answer, asked).messages,
         lambda text: binary_verdict(text),
     ),
+    "aspect_shared_first": Kind(
+        ASPECT_PROMPT,
+        lambda asked, answer: aspect_prompt(CORRECTNESS, answer, asked, layout="shared_first").messages,
+        lambda text: binary_verdict(text),
+    ),
+    "rubric_shared_first": Kind(
+        RUBRIC_PROMPT, _rubric("feedback_score", GOOD, "shared_first"), _feedback("feedback_score")
+    ),
     "rubric": Kind(RUBRIC_PROMPT, _rubric("feedback_score", GOOD), _feedback("feedback_score")),
     "rubric_result": Kind(RUBRIC_PROMPT, _rubric("result", None), _feedback("result")),
     "peer": PeerKind(
+        PEER_PROMPT,
+        lambda asked, answer: peer_prompt(asked, answer, DEFAULT_RUBRIC).messages,
+        lambda text: found.score if (found := score_object(text)) else None,
+    ),
+    "peer_shared_first": Kind(
         PEER_PROMPT,
         lambda asked, answer: peer_prompt(asked, answer, DEFAULT_RUBRIC).messages,
         lambda text: found.score if (found := score_object(text)) else None,

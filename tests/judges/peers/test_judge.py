@@ -18,10 +18,8 @@ from tests.peers import REFUSED, scored
 from tests.scripted import Reply, Script, ScriptedEndpoint, completion
 
 Connect = Callable[..., Any]
-PLAIN = (
-    "Evaluate a candidate's response to a query by the rubric below.\n\n"
-    "QUERY:\nWhy?\n\nCANDIDATE RESPONSE:\nBecause.\n\nRUBRIC:\nBrevity (100 points)\n\nInstructions:\n\n"
-)
+TASK = "Evaluate a candidate's response to a query by the rubric below.\n\nInstructions:\n\n"
+SHOWN = "RUBRIC:\nBrevity (100 points)\n\nQUERY:\nWhy?\n\nCANDIDATE RESPONSE:\nBecause.\nEND OF CANDIDATE RESPONSE:"
 FORM = '{"reasoning": "<one-sentence justification referencing rubric>", "score": <integer 0-100>}'
 
 
@@ -33,14 +31,14 @@ def content(*texts: str, previous: ScoreObject | None = None) -> str:
 
 def test_the_prompt() -> None:
     shown = content("Why?", "Because.", "Brevity (100 points)")
-    assert shown.startswith(PLAIN)
+    assert shown.startswith(TASK)
     assert FORM in shown
-    assert shown.endswith("Apply the rubric strictly.")
+    assert shown.endswith(f"\n\nApply the rubric strictly.\n\n{SHOWN}"), "what G responses share comes first"
 
 
 def test_correctness_is_emphasised_where_the_rubric_has_it() -> None:
     emphasis = " Correctness & Accuracy has the highest impact on the overall score."
-    assert content("Why?", "Because.", DEFAULT_RUBRIC).endswith("Apply the rubric strictly." + emphasis)
+    assert f"\n\nApply the rubric strictly.{emphasis}\n\nRUBRIC:\n" in content("Why?", "Because.", DEFAULT_RUBRIC)
     before = ScoreObject(50, "since")
     assert content("Why?", "Because.", DEFAULT_RUBRIC, previous=before).endswith(emphasis)
     assert emphasis not in content("Why?", "Because.", "Brevity", previous=before)
@@ -49,7 +47,7 @@ def test_correctness_is_emphasised_where_the_rubric_has_it() -> None:
 def test_placeholders_in_a_text_stay_text() -> None:
     shown = content("{response}", "{score} {emphasis} {query}", "{rubric} {evaluation}")
     assert "QUERY:\n{response}\n" in shown
-    assert "CANDIDATE RESPONSE:\n{score} {emphasis} {query}\n" in shown
+    assert shown.endswith("CANDIDATE RESPONSE:\n{score} {emphasis} {query}\nEND OF CANDIDATE RESPONSE:")
     assert "RUBRIC:\n{rubric} {evaluation}\n" in shown
 
 
@@ -97,7 +95,7 @@ async def test_a_score(connect: Connect) -> None:
     assert judgment.detail.text.startswith("Let me see.")
     assert [call.name for call in judgment.calls] == ["score"]
     assert judgment.critique is None
-    assert endpoint.bodies[0]["messages"][0]["content"].startswith(PLAIN)
+    assert endpoint.bodies[0]["messages"][0]["content"].endswith(SHOWN)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +125,10 @@ async def test_a_system_prompt_replaces_the_instructions_and_not_those_of_a_crit
         await peer_judge(settings, connect(endpoint)).judge(PeerCase("Why?", "Because.", "Brevity"))
     first, critique = (body["messages"] for body in endpoint.bodies)
     assert [first[0], critique[0]] == [{"role": "system", "content": "Score it.\n"}] * 2
-    assert first[1]["content"] == "QUERY:\nWhy?\n\nCANDIDATE RESPONSE:\nBecause.\n\nRUBRIC:\nBrevity"
+    assert (
+        first[1]["content"]
+        == "RUBRIC:\nBrevity\n\nQUERY:\nWhy?\n\nCANDIDATE RESPONSE:\nBecause.\nEND OF CANDIDATE RESPONSE:"
+    )
     assert (
         critique[1] == peer_prompt("Why?", "Because.", "Brevity", previous=ScoreObject(85, "So it seems.")).messages[0]
     )

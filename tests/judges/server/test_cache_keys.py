@@ -24,7 +24,7 @@ ITEM = {"prompt": "What is 2 + 2?", "responses": ("4", "It is five."), "referenc
     [
         ("rubric", {"rubric": "Is it right?"}, "[FEEDBACK] Good. [SCORE] 4", "4bc4fc08939dc918"),
         ("aspect", {"strictness": 3, "judge_temperature": 0.7}, '{"reason": "r", "verdict": 1}', "3507d5bca32b16c0"),
-        ("peer", {}, '{"reasoning": "r", "score": 80}', "a21a222ade5079aa"),
+        ("peer", {}, '{"reasoning": "r", "score": 80}', "811222351e5425b0"),
         ("arena_hard", {}, "My final verdict is [[A>B]]", "e0cc755104a84812"),
         ("arena_hard", {"judge_protocol": "arena_hard_v0.1"}, "My final verdict is [[A>B]]", "433ac378b03e0c8c"),
         ("choice", {}, "[[A]]", "1827ec6bbb8d0ec5"),
