@@ -24,7 +24,7 @@ Kind = Literal["answer", "judgment", "critique"]
 
 _SECTIONS = re.compile(
     r"^(QUERY|(?:END OF )?CANDIDATE RESPONSE(?: \(that you evaluated\))?|RUBRIC|YOUR PREVIOUS EVALUATION|Instructions)"
-    r"(?: [0-9a-f]{12})?:\n",
+    r"(?: [0-9a-f]{12})?:(?:\n|\Z)",
     re.MULTILINE,
 )
 _PREVIOUS = re.compile(r"- Reasoning: (.*)\n- Score: (\d+) \(out of 100\)", re.DOTALL)
