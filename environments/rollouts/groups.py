@@ -1,7 +1,7 @@
 """Make a scored group of a row, for `serve`, `process` and the adapter to Atropos.
 
 Sample the group, judge it, record its metrics, and drop it or hand it to a sink. Guarantees: each group is recorded
-once, as sent or as dropped with a reason; all verbs drop the same groups.
+once, as sent or as dropped with a reason; all verbs drop the same groups; equal completions of a group are judged once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from environments.data.rows import TaskT
 from environments.metrics import MetricAggregator
 from environments.records import Sample
 from environments.rollouts.judged_group import GroupScores, JudgedGroup, longest
-from environments.rollouts.rollout import NoTokens, Rollout, RolloutSource
+from environments.rollouts.rollout import NoTokens, Rollout, RolloutSource, first_equals
 from environments.rollouts.scored_group import scored_group
 from environments.runs.failure_guard import FailureGuard, why_unsampled, why_unscored
 from environments.settings import EnvConfig
@@ -207,15 +207,24 @@ async def judge_group(
 ) -> list[Judgment[DetailT]]:
     """Judge all rollouts at once, and ask once more for what a judgment lacks; both calls are kept in the judgment.
 
+    Rollouts with equal completions have one judgment, the first one's; the calls are in that of the first alone, so
+    that sums over the group count them once.
+
     Args:
         rollouts: the rollouts to judge.
         judge: judges one; given an earlier judgment, it asks for what that lacks, and returns it as it is if complete.
     """
 
-    async def judge_twice(number: int, rollout: Rollout) -> Judgment[DetailT]:
-        with component(f"rollout_{number}"):  # two rollouts may have the same text
+    async def judge_twice(number: int) -> Judgment[DetailT]:
+        rollout = rollouts[number]
+        with component(f"rollout_{number}"):  # two rollouts may have the same text for the judge
             first = await judge(rollout, None)
             again = await judge(rollout, first)
         return first if again is first else replace(again, calls=(*first.calls, *again.calls))
 
-    return list(await asyncio.gather(*(judge_twice(number, rollout) for number, rollout in enumerate(rollouts))))
+    firsts = first_equals(rollouts)
+    distinct = sorted(set(firsts))
+    judged = dict(zip(distinct, await asyncio.gather(*map(judge_twice, distinct)), strict=True))
+    return [
+        judged[first] if first == number else replace(judged[first], calls=()) for number, first in enumerate(firsts)
+    ]

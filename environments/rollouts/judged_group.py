@@ -40,7 +40,7 @@ class JudgedGroup(Generic[DetailT]):
     Attributes:
         conversation: the policy's prompt.
         rollouts: the sampled completions.
-        judgments: one for each rollout.
+        judgments: one for each rollout; of equal completions, the calls are in that of the first alone.
         rewards: the reward of each judgment; `None` where the judge failed.
         policy_run: latency and usage of the request to the policy.
     """

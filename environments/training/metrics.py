@@ -12,7 +12,7 @@ from environments.evaluate.metrics import record_critique
 from environments.metrics import MetricAggregator, Metrics
 from environments.rollouts.groups import RecordRollout
 from environments.rollouts.judged_group import GroupScores, JudgedGroup
-from environments.rollouts.rollout import lengths
+from environments.rollouts.rollout import first_equals, lengths
 from judges.core.judgment import Status
 from judges.llm.usage import Usage
 
@@ -29,6 +29,8 @@ class _Window:
     no_signal: int = 0
     suspects: int = 0
     refused: int = 0
+    equal: int = 0
+    calls_saved: int = 0
     rewards: list[float] = field(default_factory=list)
     rewarded_lengths: list[int] = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)
@@ -77,6 +79,10 @@ class TrainingMetrics:
                 record_rollout(self._own, number)
             if judgment.critique is not None:
                 record_critique(self._own, judgment)
+        for number, first in enumerate(first_equals(group.rollouts)):
+            if first != number:
+                window.equal += 1
+                window.calls_saved += sum(not call.run.cached for call in group.judgments[first].calls)
         for length, reward in zip(lengths(group.rollouts), group.rewards, strict=True):
             window.lengths.append(length)
             if reward is not None:
@@ -124,6 +130,8 @@ def _diagnose(metrics: MetricAggregator, window: _Window, max_token_len: int) ->
     metrics.number("sequences_per_second", window.sequences / seconds)
     metrics.number("judge_injection_suspects", window.suspects)
     metrics.number("refused_response_rate", _share(window.refused, len(window.lengths)))
+    metrics.number("equal_completions_rate", _share(window.equal, len(window.lengths)))
+    metrics.number("judge_calls_saved", window.calls_saved)
     metrics.number("groups_without_signal_rate", _share(window.no_signal, window.groups))
     metrics.cost("judge_cost_usd", window.judge_usage.cost)
     metrics.cost("policy_cost_usd", window.policy_usage.cost)

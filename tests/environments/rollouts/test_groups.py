@@ -17,6 +17,7 @@ from environments.rollouts.rollout import NoTokens, Rollout
 from environments.runs.failure_guard import HOPELESS_AFTER, NothingSucceeds
 from judges.core.judgment import CallRun, Judgment, Status
 from judges.llm.errors import EndpointError, FailureKind
+from judges.llm.ledger import Asked, OpenCall, recorded_in
 from judges.llm.usage import Usage
 from tests.environments.rollouts_of import judgment, rollout
 from tests.environments.words import Said, Word, WordsEnv, opened, speaking
@@ -227,3 +228,67 @@ async def test_all_are_judged_at_once() -> None:
     rollouts = [rollout(text=str(number)) for number in range(5)]
     found = await asyncio.wait_for(judge_group(rollouts, judge), 60)
     assert [each.score for each in found] == [0, 1, 2, 3, 4]
+
+
+class CountingLedger:
+    """A ledger of a row that holds nothing, and knows the components of the calls."""
+
+    def __init__(self) -> None:
+        self.components: list[str] = []
+
+    def record(self, asked: Asked) -> Any:
+        self.components.append(asked.component)
+        return None
+
+
+@pytest.mark.parametrize("helps", [True, False])
+async def test_equal_completions_share_one_judgment_whose_calls_count_once(helps: bool) -> None:
+    failed, judged = judgment(None, Status.JUDGE_FAILED), list[tuple[str, bool]]()
+
+    async def judge(asked: Rollout, earlier: Judgment[Any] | None) -> Judgment[Any]:
+        if earlier is OK:
+            return earlier
+        judged.append((asked.text, earlier is not None))
+        return OK if asked.text == "b" or (earlier and helps) else replace(failed)
+
+    found = await judge_group([rollout(text=text) for text in "abaa"], judge)
+    assert sorted(judged) == [("a", False), ("a", True), ("b", False)], "a failure that equals share is asked again once"
+    assert [each.status for each in found] == [Status.OK if helps or text == "b" else failed.status for text in "abaa"]
+    assert [len(each.calls) for each in found] == [2, 1, 0, 0]
+    assert {(each.score, each.label, each.explanation) for each in (found[0], found[2], found[3])} == {
+        (found[0].score, "label", "because")
+    }
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"thinking": "hm"}, {"thinking_fault": "no_close_tag"}, {"finish_reason": "length"}, {"answer": "a "}],
+    ids=lambda other: next(iter(other)),
+)
+async def test_completions_that_differ_in_anything_a_judge_may_see_are_judged_apart(other: dict[str, Any]) -> None:
+    judged: list[Completion] = []
+
+    async def judge(asked: Rollout, earlier: Judgment[Any] | None) -> Judgment[Any]:
+        if earlier is None:
+            judged.append(asked.completion)
+        return OK
+
+    same = rollout(text="a")
+    different = replace(same, completion=replace(same.completion, **other))
+    found = await judge_group([same, different, same], judge)
+    assert judged == [same.completion, different.completion]
+    assert [len(each.calls) for each in found] == [1, 1, 0]
+
+
+async def test_judgment_of_equal_completions_has_the_component_of_the_first() -> None:
+    components: list[str] = []
+
+    async def judge(asked: Rollout, earlier: Judgment[Any] | None) -> Judgment[Any]:
+        ledger = CountingLedger()
+        with recorded_in(ledger):
+            OpenCall.begin("game_1", 0, "m", [], {})
+        components.extend(ledger.components if earlier is None else [])
+        return OK
+
+    await judge_group([rollout(text=text) for text in "abab"], judge)
+    assert components == ["rollout_0/game_1", "rollout_1/game_1"]

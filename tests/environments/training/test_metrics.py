@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from environments.completions import Completion
 from environments.metrics import MetricAggregator, Metrics
 from environments.rollouts.judged_group import JudgedGroup
 from environments.training.metrics import TrainingMetrics
@@ -188,3 +189,16 @@ def test_refusals_are_a_share_of_the_completions_of_a_window() -> None:
     metrics = collected([judged, replace(judged, rollouts=(refusal, judged.rollouts[1]))])
     assert metrics.flush(max_token_len=-1).values["train/refused_response_rate"] == 0.25
     assert metrics.flush(max_token_len=-1).values["train/refused_response_rate"] == 0.0
+
+
+def test_equal_completions_and_the_calls_that_they_save_are_counted_since_the_last_flush() -> None:
+    judged = group([1.0, 1.0, 0.0, 1.0, 0.0])
+    rollouts = tuple(replace(judged.rollouts[0], completion=Completion(text)) for text in "aabab")
+    found = replace(judged, rollouts=rollouts, judgments=(judgment(1.0), *(judgment(1.0),) * 4))
+    cached = replace(found, judgments=(judgment(1.0, cached=True), *found.judgments[1:]))
+    metrics = collected([found, cached])
+    values = metrics.flush(max_token_len=-1).values
+    assert values["train/equal_completions_rate"] == 0.6
+    assert values["train/judge_calls_saved"] == 4, "two of a and one of b; those of the cached answer cost nothing"
+    values = metrics.flush(max_token_len=-1).values
+    assert values["train/equal_completions_rate"] == values["train/judge_calls_saved"] == 0

@@ -1,0 +1,60 @@
+"""Equal completions of a group are judged once, and each has the reward of that judgment; the saving is a metric."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from environments.settings import BUNDLED_TOKENIZER
+from tests.command import Ended
+from tests.conformance.lab import Lab
+from tests.scripted import Reply, completion
+
+_ONE = "You look at it for a while, and then you explain it to a child by an example. [[A]] Verdict: 1 [SCORE] 2"
+_OTHER = "A child? I would rather not say anything at all about what that is. [[B]] Verdict: 0 [SCORE] 4"
+
+
+def groups_of(lab: Lab, name: str, *texts: str) -> tuple[list[dict[str, Any]], Ended, list[Any]]:
+    """The groups of two rows whose policy says these texts, with the requests to the judge."""
+    lab.policy.disturb(lambda uid: Reply(body=completion(*texts)))
+    lab.judge.endpoint.requests.clear()
+    path = lab.path / f"{name}.jsonl"
+    flags = (
+        f"--env.tokenizer_name={BUNDLED_TOKENIZER}",
+        f"--env.group_size={len(texts)}",
+        "--env.total_steps=2",
+        "--env.ensure_scores_are_not_same=False",
+        "--env.include_messages=true",
+        f"--env.data_path_to_save_groups={path}",
+    )
+    ended = lab.command(*lab.argv(*flags, verb="process"))
+    assert ended.code == 0, ended.said
+    groups = [json.loads(line) for line in path.read_bytes().splitlines()]
+    assert len(groups) == 2
+    return groups, ended, lab.judge.endpoint.bodies
+
+
+def metric(ended: Ended, name: str) -> float:
+    """A metric of the table."""
+    (line,) = (line for line in ended.out.splitlines() if f"train/{name}" in line)
+    return float(re.findall(r"-?\d+(?:\.\d+)?", line)[-1])
+
+
+def test_equal_completions_of_a_group_are_judged_once(lab: Lab) -> None:
+    alone, without, asked_alone = groups_of(lab, "alone", _ONE, _OTHER)
+    groups, ended, asked = groups_of(lab, "groups", _ONE, _OTHER, _ONE, _ONE)
+    assert len(asked) == len(asked_alone)
+    assert {str(body["messages"]) for body in asked} == {str(body["messages"]) for body in asked_alone}
+    for group, of_two in zip(groups, alone, strict=True):
+        one, other = of_two["scores"]
+        assert group["scores"] == [one, other, one, one]
+        judgments = [turns[-1]["judgment"] for turns in group["messages"]]
+        of_one, of_other = (turns[-1]["judgment"] for turns in of_two["messages"])
+        assert judgments == [of_one, of_other, of_one, of_one]
+    assert metric(without, "equal_completions_rate") == metric(without, "judge_calls_saved") == 0
+    assert metric(ended, "equal_completions_rate") == 0.5
+    of_one_text = sum(_ONE in str(body["messages"]) for body in asked)
+    assert (of_one_text > 0) is lab.subject.has_judge
+    assert metric(ended, "judge_calls_saved") == 2 * of_one_text
+    assert metric(ended, "total_judgments") == 2 * metric(without, "total_judgments")
