@@ -25,8 +25,8 @@ import orjson
 from benchmarks.measured import Measured, report, results_option
 from benchmarks.reward_server.forwarder import PROMPT, RESPONSE
 from benchmarks.reward_server.load import all_at_once, reward_request, steady, texts
-from benchmarks.reward_server.loop import run
-from benchmarks.reward_server.processes import Running, running
+from benchmarks.reward_server.processes import Running, allow_descriptors, running
+from judges.core.event_loop import run
 
 PART = "reward server"
 OURS, FORWARDER, FASTAPI = "reward server", "aiohttp forwarder", "FastAPI + AsyncOpenAI"
@@ -35,17 +35,18 @@ OURS, FORWARDER, FASTAPI = "reward server", "aiohttp forwarder", "FastAPI + Asyn
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--requests", type=int, default=3000, help="requests of a round of steady load")
-    parser.add_argument("--peer_requests", type=int, default=400, help="the same, for the FastAPI peer")
+    parser.add_argument("--requests", type=int, default=2000, help="requests of a round of steady load")
+    parser.add_argument("--peer_requests", type=int, default=300, help="the same, for the FastAPI peer")
     parser.add_argument("--in_flight", type=int, default=128)
     parser.add_argument("--at_once", type=int, default=2000)
     parser.add_argument("--latency_ms", type=float, default=100)
     parser.add_argument("--characters", type=int, default=1000, help="length of a response")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--workers_in_flight", type=int, default=1024, help="requests under way for all workers")
     results_option(parser)
     options = parser.parse_args()
+    allow_descriptors()
     with running("benchmarks.reward_server.judge", str(options.latency_ms)) as judge:
         lines = [*beside_peers(judge, options), *by_workers(judge, options)]
     report(lines, options.results)
@@ -134,7 +135,7 @@ def cpu_a_request(servers: Mapping[str, Running], options: argparse.Namespace) -
         count = options.peer_requests if name == FASTAPI else options.requests
         before = server.cpu()
         run(steady(server.url, count, options.in_flight, options.characters))
-        return 1000 * (server.cpu() - before) / count
+        return float(1000 * (server.cpu() - before) / count)
 
     print("ms of CPU a request, by round")
     return in_rounds(options.rounds, servers, measure)
@@ -145,7 +146,7 @@ def latencies(servers: Mapping[str, Running], options: argparse.Namespace) -> di
 
     def measure(name: str, server: Running) -> float:
         seconds = run(all_at_once(server.url, options.at_once, options.characters))
-        return float(np.quantile(seconds, 0.99))
+        return float(np.quantile(np.asarray(seconds), 0.99))
 
     print(f"p99 of {options.at_once} requests at once in s, by round")
     return in_rounds(options.rounds, servers, measure)
@@ -153,18 +154,20 @@ def latencies(servers: Mapping[str, Running], options: argparse.Namespace) -> di
 
 def by_workers(judge: Running, options: argparse.Namespace) -> Iterator[Measured]:
     """Requests per second with several workers, to those of one."""
-    rates: dict[int, float] = {}
-    for workers in options.workers:
-        with ours(judge, options, workers) as server:
-            for _ in range(2):
-                started = time.perf_counter()  # the first time does not count
-                run(steady(server.url, options.requests, options.workers_in_flight, options.characters))
-                rates[workers] = options.requests / (time.perf_counter() - started)
-        print(f"--workers={workers}: {rates[workers]:.0f} requests/s")
+
+    def measure(name: str, server: Running) -> float:
+        started = time.perf_counter()
+        run(steady(server.url, options.requests, options.workers_in_flight, options.characters))
+        return float(options.requests / (time.perf_counter() - started))
+
+    with ExitStack() as stack:
+        servers = {f"--workers={count}": stack.enter_context(ours(judge, options, count)) for count in options.workers}
+        print("requests/s, by round")
+        rates = in_rounds(options.rounds, servers, measure)
     first, *others = rates
-    for workers in others:
-        work = f"{options.workers_in_flight} in flight, {os.cpu_count()} cores: --workers={workers}"
-        yield Measured(PART, work, "requests/s", rates[workers], f"--workers={first}", rates[first])
+    for name in others:
+        work = f"{options.workers_in_flight} in flight, {os.cpu_count()} cores: {name}"
+        yield Measured(PART, work, "requests/s", rates[name], first, rates[first])
 
 
 if __name__ == "__main__":

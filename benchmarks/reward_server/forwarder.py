@@ -16,7 +16,8 @@ import aiohttp
 import orjson
 from aiohttp import web
 
-from benchmarks.reward_server.loop import run_as_ours
+from benchmarks.reward_server.processes import allow_descriptors
+from judges.core import event_loop
 
 PROMPT, RESPONSE = "@@THE PROMPT@@", "@@THE RESPONSE@@"
 _SCORE = re.compile(r"\[SCORE\]\s*(\d+)\s*$")
@@ -51,4 +52,5 @@ async def _serve(url: str, template: str) -> None:
 
 
 if __name__ == "__main__":
-    run_as_ours(_serve(sys.argv[1], sys.argv[2]))
+    allow_descriptors()
+    event_loop.run(_serve(sys.argv[1], sys.argv[2]))

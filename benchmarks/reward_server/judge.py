@@ -14,7 +14,8 @@ import sys
 from dataclasses import dataclass
 from typing import cast
 
-from benchmarks.reward_server.loop import run
+from benchmarks.reward_server.processes import allow_descriptors
+from judges.core import event_loop
 
 _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 _FEEDBACK = (
@@ -86,4 +87,5 @@ async def _serve(latency: float) -> None:
 
 
 if __name__ == "__main__":
-    run(_serve(float(sys.argv[1]) / 1000))
+    allow_descriptors()
+    event_loop.run(_serve(float(sys.argv[1]) / 1000))
