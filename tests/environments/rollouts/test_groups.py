@@ -252,7 +252,7 @@ async def test_equal_completions_share_one_judgment_whose_calls_count_once(helps
         return OK if asked.text == "b" or (earlier and helps) else replace(failed)
 
     found = await judge_group([rollout(text=text) for text in "abaa"], judge)
-    assert sorted(judged) == [("a", False), ("a", True), ("b", False)], "a failure that equals share is asked again once"
+    assert sorted(judged) == [("a", False), ("a", True), ("b", False)], "a shared failure is asked again once"
     assert [each.status for each in found] == [Status.OK if helps or text == "b" else failed.status for text in "abaa"]
     assert [len(each.calls) for each in found] == [2, 1, 0, 0]
     assert {(each.score, each.label, each.explanation) for each in (found[0], found[2], found[3])} == {
