@@ -1,19 +1,21 @@
 """Aggregate observations to the metrics under `eval/` and `train/`.
 
 Guarantees: every value is a finite number; a metric that cannot be computed is left out, with a reason. Observations
-are added in the order of the rows, so that intervals depend on the rows alone.
+are added in the order of the rows, so that intervals depend on the rows alone. Of an observation its two numbers are
+kept, in arrays.
 """
 
 from __future__ import annotations
 
 import math
+from array import array
 from dataclasses import dataclass, field
 
 from judges.core.naming import slug
 from judges.statistics.agreement import Agreement
 from judges.statistics.bootstrap import ratio_interval
 
-__all__ = ["MetricAggregator", "Metrics", "slug"]
+__all__ = ["MetricAggregator", "Metrics", "RunningValue", "slug"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +35,12 @@ class Metrics:
 
 @dataclass(slots=True)
 class _Ratio:
-    numerators: list[float] = field(default_factory=list)
-    denominators: list[float] = field(default_factory=list)
+    numerators: array[float] = field(default_factory=lambda: array("d"))
+    denominators: array[float] = field(default_factory=lambda: array("d"))
+
+    @property
+    def value(self) -> float:
+        return sum(self.numerators) / sum(self.denominators)
 
 
 class MetricAggregator:
@@ -111,10 +117,15 @@ class MetricAggregator:
         for name in names:
             self._expected.setdefault(name, reason)
 
-    def current(self, name: str) -> float | None:
-        """Return a ratio's value so far, for the progress display."""
-        ratio = self._ratios.get(name)
-        return None if ratio is None else sum(ratio.numerators) / sum(ratio.denominators)
+    def extend(self, other: MetricAggregator) -> None:
+        """Add all ratios of another aggregator after those that are here."""
+        for name, ratio in other._ratios.items():
+            if name not in self._ratios:
+                self._ratios[name] = _Ratio()
+                self._order.append(name)
+            self._ratios[name].numerators.extend(ratio.numerators)
+            self._ratios[name].denominators.extend(ratio.denominators)
+        self._intervals |= other._intervals
 
     def counted(self, name: str) -> bool:
         """Return whether a value was set or counted under a name."""
@@ -142,8 +153,35 @@ class MetricAggregator:
         ratio = self._ratios.get(name)
         if ratio is None:
             return [(full, self._numbers[name])]
-        found: list[tuple[str, float | int]] = [(full, sum(ratio.numerators) / sum(ratio.denominators))]
+        found: list[tuple[str, float | int]] = [(full, ratio.value)]
         if name in self._intervals and self._rounds:
             bounds = ratio_interval(ratio.numerators, ratio.denominators, rounds=self._rounds, seed=self._seed)
             found += [(f"{full}_ci_low", bounds.low), (f"{full}_ci_high", bounds.high)]
         return found
+
+
+class RunningValue(MetricAggregator):
+    """Keeps the value of one ratio so far and nothing else, for a progress display."""
+
+    def __init__(self, name: str) -> None:
+        """Keep the ratio with this name."""
+        super().__init__("live")
+        self._name = name
+        self._top = self._bottom = 0.0
+
+    @property
+    def value(self) -> float | None:
+        """Return the value so far; `None` without an observation."""
+        return self._top / self._bottom if self._bottom else None
+
+    def ratio(self, name: str, numerator: float, denominator: float, *, interval: bool = False) -> None:
+        """Add to the ratio that is kept."""
+        if name == self._name:
+            self._top += numerator
+            self._bottom += denominator
+
+    def count(self, name: str, by: int | bool = 1) -> None:
+        """Keep no count."""
+
+    def number(self, name: str, value: float | int) -> None:
+        """Keep no number."""

@@ -22,6 +22,9 @@ from judges.parsing.thinking import ThinkingFault
 
 DetailT = TypeVar("DetailT")
 
+FINISHED = frozenset({Status.OK.value, Status.INVALID_COMPLETION.value})
+"""The statuses of rows that count; the other rows are failures, which `--resume` runs again."""
+
 
 @dataclass(frozen=True, slots=True)
 class SampleRun:
@@ -65,8 +68,8 @@ class Sample(Generic[DetailT]):
 
     @property
     def finished(self) -> bool:
-        """Return whether the row counts; other rows are failures, which `--resume` runs again."""
-        return self.judgment is not None and self.judgment.status in (Status.OK, Status.INVALID_COMPLETION)
+        """Return whether the row counts."""
+        return self.status in FINISHED
 
     @property
     def error(self) -> str | None:

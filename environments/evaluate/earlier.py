@@ -1,70 +1,87 @@
 """Read the finished rows of an earlier run, for `--resume`.
 
 Guarantees: a row counts as finished only if everything that its judge sees is unchanged (`task_digest`). All other rows
-run again; what was paid for them comes from the ledger of calls.
+run again; what was paid for them comes from the ledger of calls. Of the lines, places are kept in memory, and no text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from array import array
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Generic
 
 from environments.base import DetailT
 from environments.data.rows import TaskT
 from environments.evaluate.row import RowRunner
+from environments.evaluate.saved import SavedRows
 from environments.records import Sample, SampleReader
-from environments.runs.directory import EarlierLines
+from environments.runs.directory import FAILURES, SAMPLES, EarlierLines
 from environments.runs.lines import RawLine
 
 
-@dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
-class EarlierRows(Generic[DetailT]):
-    """Rows of an earlier run, by uid.
+@dataclass(frozen=True, slots=True)
+class EarlierRows:
+    """How many rows of an earlier run are finished, and how many have changed since and are judged again."""
 
-    Attributes:
-        finished: rows of which nothing is missing.
-        changed: uids of rows that have changed since; they are judged again.
-    """
-
-    finished: Mapping[str, Sample[DetailT]]
-    changed: frozenset[str] = frozenset()
+    finished: int = 0
+    changed: int = 0
 
 
 def read_earlier(
     before: EarlierLines,
     reader: SampleReader[DetailT],
-    tasks: Sequence[TaskT],
+    saved: SavedRows[TaskT, DetailT],
     runner: RowRunner[TaskT, DetailT],
-) -> EarlierRows[DetailT]:
-    """Read the lines of an earlier run.
+    arrived: Callable[[TaskT, Sample[DetailT]], None],
+) -> EarlierRows:
+    """Read the lines of an earlier run, and note the places of finished rows.
 
     Args:
         before: the lines; of several lines of a row, the last one counts.
         reader: reads a line.
-        tasks: the rows of this run.
+        saved: the rows of this run.
         runner: gives the digest of a row, and says whether anything of a sample is missing.
+        arrived: called with each finished row and its sample.
 
     Raises:
-        RunDirectoryError: a line cannot be read, or its row is not among `tasks`.
+        RunDirectoryError: a line cannot be read, or its row is not among those of this run.
     """
-    by_uid = {task.uid: task for task in tasks}
-
-    def read(lines: Sequence[RawLine]) -> dict[str, Sample[DetailT]]:
-        samples: dict[str, Sample[DetailT]] = {}
+    numbers = {task.uid: number for number, task in enumerate(saved.tasks)}
+    finished, changed = 0, 0
+    was_finished = bytearray(len(saved))
+    for name, lines in ((SAMPLES, before.samples), (FAILURES, before.failures)):
+        last = _last_lines(lines, numbers)
         for line in lines:
-            try:
-                sample = reader.read(line.data)
-            except ValueError as error:
-                raise line.error(f"not a sample of this environment: {error}") from error
-            if sample.uid not in by_uid:
+            saved.begin_after(name, line.offset + len(line.data))
+            sample = _sample(line, reader)
+            number = numbers.get(sample.uid)
+            if number is None:
                 raise line.error(f"the row {sample.uid!r} is not in the dataset")
-            samples[sample.uid] = sample
-        return samples
+            if line.number != last[number] or was_finished[number]:
+                continue
+            was_finished[number] = name == SAMPLES
+            task = saved.tasks[number]
+            if sample.task_digest != runner.digest(task):
+                changed += 1
+            elif was_finished[number] and runner.is_complete(sample):
+                saved.note(number, line.offset, len(line.data), sample.status, is_complete=True)
+                arrived(task, sample)
+                finished += 1
+    return EarlierRows(finished, changed)
 
-    samples, failures = read(before.samples), read(before.failures)
-    changed = {
-        uid for uid, sample in {**failures, **samples}.items() if sample.task_digest != runner.digest(by_uid[uid])
-    }
-    finished = {uid: sample for uid, sample in samples.items() if uid not in changed and runner.is_complete(sample)}
-    return EarlierRows(finished, frozenset(changed))
+
+def _last_lines(lines: Iterable[RawLine], numbers: Mapping[str, int]) -> array[int]:
+    """Return for each row the number of its last line; 0 without one."""
+    last = array("q", [0]) * len(numbers)
+    for line in lines:
+        number = numbers.get(str(line.fields().get("uid")))
+        if number is not None:
+            last[number] = line.number
+    return last
+
+
+def _sample(line: RawLine, reader: SampleReader[DetailT]) -> Sample[DetailT]:
+    try:
+        return reader.read(line.data)
+    except ValueError as error:
+        raise line.error(f"not a sample of this environment: {error}") from error

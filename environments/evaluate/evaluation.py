@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,12 +17,14 @@ from environments.data.rows import TaskT
 from environments.data.task_list import select
 from environments.evaluate import metrics as evaluation_metrics
 from environments.evaluate import report
-from environments.evaluate.earlier import EarlierRows, read_earlier
+from environments.evaluate.earlier import read_earlier
 from environments.evaluate.loop import finish_rows
-from environments.evaluate.metrics_file import metrics_file
+from environments.evaluate.metrics_file import EvaluatedRows, metrics_file
+from environments.evaluate.progress import LiveProgress
 from environments.evaluate.row import RowRunner
+from environments.evaluate.saved import Outcomes, SavedRows
 from environments.metrics import MetricAggregator, Metrics
-from environments.records import Sample, SampleReader
+from environments.records import FINISHED, SampleReader, digest
 from environments.runs.directory import RunDirectory
 from environments.runs.disk import Disk
 from environments.runs.failure_guard import NothingSucceeds
@@ -99,7 +101,7 @@ class Evaluation(Generic[TaskT, DetailT]):
             RunDirectoryError: the run directory cannot be used.
             DiskFull: it could not be written to for too long.
         """
-        env, tasks, settings, started = self.env, self.tasks, self.env.settings, time.monotonic()
+        env, settings, started = self.env, self.env.settings, time.monotonic()
         run, before = RunDirectory.open(
             path,
             config=settings.public(),
@@ -107,119 +109,104 @@ class Evaluation(Generic[TaskT, DetailT]):
             resume=resume,
             disk=Disk(env.config.disk_full_deadline),
         )
+        reader = SampleReader[DetailT](env.detail_type)
+        saved, progress = SavedRows(self.tasks, run, reader), LiveProgress(env)
         try:
-            earlier = read_earlier(before, SampleReader[DetailT](env.detail_type), tasks, self.runner)
+            earlier = read_earlier(before, reader, saved, self.runner, progress.add)
             if earlier.changed:
-                logger.warning("rows that have changed since, and are judged again: %d", len(earlier.changed))
-            try:
-                samples = await self._finish(earlier, run, in_flight, display)
-            except NothingSucceeds as error:
-                reason = f"nothing succeeded, so the evaluation was stopped: {error}"
-                return EvaluationResult(path, Metrics({}, {}), reason, ())
-            await run.rewrite(
-                lambda: (sample.to_line() for sample in samples if sample.finished),
-                lambda: (sample.to_line() for sample in samples if not sample.finished),
-            )
-            metrics = compute_metrics(env, tasks, samples, runner=self.runner)
-            problem = evaluation_metrics.too_many_failures(metrics, samples, env.config.max_judge_error_rate)
-            if problem is not None and not any(sample.status == Status.OK.value for sample in samples):
+                logger.warning("rows that have changed since, and are judged again: %d", earlier.changed)
+            if earlier.finished < len(saved):
+                run.drop_metrics()
+                try:
+                    await self._finish(saved, progress, run, in_flight, display)
+                except NothingSucceeds as error:
+                    reason = f"nothing succeeded, so the evaluation was stopped: {error}"
+                    return EvaluationResult(path, Metrics({}, {}), reason, ())
+            await saved.sort()
+            outcomes = saved.outcomes()
+            metrics, rows_digest = await asyncio.to_thread(compute_metrics, env, saved, outcomes, runner=self.runner)
+            problem = evaluation_metrics.too_many_failures(metrics, outcomes, env.config.max_judge_error_rate)
+            if problem is not None and not outcomes.statuses[Status.OK.value]:
                 return EvaluationResult(path, Metrics({}, {}), f"nothing succeeded: {problem}", ())
             notices = [report.offline_notice(settings.stand_ins)] if settings.stand_ins else []
-            rows = [(task, sample) for task, sample in zip(tasks, samples, strict=True) if sample.finished]
+            rows = saved.where(FINISHED.__contains__)
             tables = await run.disk.retried(path, lambda: self.runner.write_report(path, rows))
-            seconds = time.monotonic() - started
-            await run.write_metrics(
-                metrics_file(env, self.runner, tasks, metrics, datasets=self.datasets, seconds=seconds, notices=notices)
-            )
+            evaluated = EvaluatedRows(len(saved), rows_digest, self.datasets, time.monotonic() - started)
+            await run.write_metrics(metrics_file(env, self.runner, evaluated, metrics, notices=notices))
             # Rows that are not complete still need the answers that they have.
-            if settings.keep_calls or all(map(self.runner.is_complete, samples)):
+            if settings.keep_calls or saved.are_complete:
                 await asyncio.to_thread(pack, path, keep=settings.keep_calls)
         finally:
+            saved.close()
             run.close()
         all_notices = (
-            *evaluation_metrics.failure_notices(samples, path, policy_is_judge=env.policy_is_judge),
+            *evaluation_metrics.failure_notices(outcomes, path, policy_is_judge=env.policy_is_judge),
             *notices,
         )
         return EvaluationResult(path, metrics, problem, all_notices, tables)
 
     async def _finish(
-        self, earlier: EarlierRows[DetailT], run: RunDirectory, in_flight: int, display: report.ProgressDisplay | None
-    ) -> list[Sample[DetailT]]:
-        """Run the rows that are missing, and return the samples of all."""
-        finished = earlier.finished
-        if len(finished) == len(self.tasks):
-            return [finished[task.uid] for task in self.tasks]
-        run.drop_metrics()
-        arrived: list[tuple[TaskT, Sample[DetailT]]] = []
-        with closing(CallLedger(run, finished=finished.keys(), keep_texts=self.env.settings.keep_calls)) as ledger:
+        self,
+        saved: SavedRows[TaskT, DetailT],
+        progress: LiveProgress[TaskT, DetailT],
+        run: RunDirectory,
+        in_flight: int,
+        display: report.ProgressDisplay | None,
+    ) -> None:
+        """Run the rows that are missing."""
+        finished = saved.uids_with_lines()
+        with closing(CallLedger(run, finished=finished, keep_texts=self.env.settings.keep_calls)) as ledger:
             if finished or ledger.is_resumed:
                 logger.info("resuming %s: %d rows are finished; %s", run.path, len(finished), ledger.loss)
             finishing = finish_rows(
-                self.tasks,
+                saved,
                 self.runner.finish,
                 is_complete=self.runner.is_complete,
-                finished=finished,
-                run=run,
+                disk=run.disk,
                 ledger=ledger,
                 in_flight=in_flight,
-                arrived=arrived,
+                arrived=progress.add,
             )
             if display is None:
                 return await finishing
-            display.begin_with(len(finished))
-            with display.following(self._progress(earlier, arrived, run.disk)):
+            display.begin_with(progress.done)
+            with display.following(lambda: progress.look(run.disk.waiting)):
                 return await finishing
-
-    def _progress(
-        self, earlier: EarlierRows[DetailT], arrived: Sequence[tuple[TaskT, Sample[DetailT]]], disk: Disk
-    ) -> Callable[[], report.EvaluationProgress]:
-        """Return a function that counts the samples that have arrived since its last call."""
-        env, live, failures, seen = self.env, MetricAggregator("live"), 0, 0
-        headline, words = env.headline
-        for task in self.tasks:
-            if task.uid in earlier.finished:  # a failed row runs again, and is counted then
-                env.record_metrics(live, task, earlier.finished[task.uid])
-
-        def look() -> report.EvaluationProgress:
-            nonlocal failures, seen
-            for task, sample in arrived[seen:]:
-                seen += 1
-                failures += not sample.finished
-                if evaluation_metrics.counts(sample, policy_is_judge=env.policy_is_judge):
-                    env.record_metrics(live, task, sample)
-            done = len(earlier.finished) + seen
-            clients, value = env.clients, live.current(headline)
-            waiting = "; ".join(filter(None, (disk.waiting, clients.waiting))) or None
-            return report.EvaluationProgress(done, words, value, failures, clients.judge_cost, waiting)
-
-        return look
 
 
 def compute_metrics(
     env: JudgedEnv[Any, TaskT, DetailT],
-    tasks: Sequence[TaskT],
-    samples: Sequence[Sample[DetailT]],
+    saved: SavedRows[TaskT, DetailT],
+    outcomes: Outcomes,
     *,
     runner: RowRunner[TaskT, DetailT],
-) -> Metrics:
-    """Compute all metrics of an evaluation from its samples, in the order of the rows."""
+) -> tuple[Metrics, str]:
+    """Compute all metrics of an evaluation from its samples, in the order of the rows.
+
+    Returns:
+        The metrics, and a digest of what the judge saw of all rows.
+    """
     metrics = MetricAggregator("eval", seed=env.config.seed)
-    env.expect_metrics(metrics, tasks)
+    env.expect_metrics(metrics, saved.tasks)
     roles = [
         role for role, is_asked in (("policy", runner.asks_policy), ("judge", not env.policy_is_judge)) if is_asked
     ]
     evaluation_metrics.expect_shared(metrics, env.config, roles, completions=runner.keeps_completions)
-    rows = [
-        (task, sample)
-        for task, sample in zip(tasks, samples, strict=True)
-        if evaluation_metrics.counts(sample, policy_is_judge=env.policy_is_judge)
-    ]
-    for task, sample in rows:
-        env.record_metrics(metrics, task, sample)
-    for task, sample in zip(tasks, samples, strict=True):
-        if not evaluation_metrics.counts(sample, policy_is_judge=env.policy_is_judge):
-            env.record_failure(metrics, task, sample)
+    shared = evaluation_metrics.SharedMetrics(thinking_mode=env.config.thinking_mode)
+    digests: list[str] = []
+
+    def is_counted(status: str) -> bool:
+        return evaluation_metrics.counts(status, policy_is_judge=env.policy_is_judge)
+
+    for task, sample in saved.everything():
+        digests.append(runner.digest(task))
+        shared.add(sample)
+        if is_counted(sample.status):
+            env.record_metrics(metrics, task, sample)
+    for task, sample in saved.where(lambda status: not is_counted(status)):
+        env.record_failure(metrics, task, sample)
+    rows = saved.where(is_counted)
     if rows:
         env.summarise(metrics, rows)
-    evaluation_metrics.record_shared(metrics, samples, thinking_mode=env.config.thinking_mode)
-    return metrics.result()
+    shared.record(metrics, outcomes)
+    return metrics.result(), digest(digests)

@@ -1,19 +1,20 @@
 """Run all rows of an evaluation, with a limit on rows in flight, and append each sample to the run directory.
 
 Stops early if nothing succeeds: an endpoint is down or refuses the requests, and further rows would cost money for
-nothing.
+nothing. Guarantee: a sample is let go once its line is written and `arrived` has seen it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import TypeAlias
 
 from environments.base import DetailT
 from environments.data.rows import TaskT
+from environments.evaluate.saved import SavedRows
 from environments.records import Sample
-from environments.runs.directory import FAILURES, SAMPLES, RunDirectory
+from environments.runs.disk import Disk
 from environments.runs.failure_guard import HOPELESS_AFTER, NothingSucceeds
 from environments.runs.ledger import CallLedger
 from judges.llm.ledger import recorded_in
@@ -22,62 +23,64 @@ Finish: TypeAlias = Callable[[TaskT], Awaitable[Sample[DetailT]]]
 
 
 async def finish_rows(
-    tasks: Sequence[TaskT],
+    saved: SavedRows[TaskT, DetailT],
     finish: Finish[TaskT, DetailT],
     *,
     is_complete: Callable[[Sample[DetailT]], bool],
-    finished: Mapping[str, Sample[DetailT]],
-    run: RunDirectory,
+    disk: Disk,
     ledger: CallLedger,
     in_flight: int,
-    arrived: list[tuple[TaskT, Sample[DetailT]]],
-) -> list[Sample[DetailT]]:
+    arrived: Callable[[TaskT, Sample[DetailT]], None],
+) -> None:
     """Finish the rows that an earlier run has not finished.
 
     Args:
-        tasks: all rows.
+        saved: all rows; those without a line are run.
         finish: finishes a row, as `RowRunner.finish` does; a failure is a sample, not an exception.
         is_complete: whether a resumed run has nothing to add to a row.
-        finished: the rows that an earlier run has finished, by uid.
-        run: the run directory.
+        disk: the disk of the run directory.
         ledger: the calls of this run and of the earlier one.
         in_flight: rows in progress at once; the endpoints have limits of their own.
-        arrived: each row with its new sample is appended here once its line is written; the progress display reads it.
-
-    Returns:
-        The samples of all rows, in the order of `tasks`.
+        arrived: called with each row and its new sample once its line is written.
 
     Raises:
         NothingSucceeds: ten rows failed before one was finished, and so did the rows in progress with them. Their
             samples are on disk.
         DiskFull: the run directory could not be written to for too long.
     """
-    missing = [task for task in tasks if task.uid not in finished]
-    failures, is_hopeless = 0, False
-    rows = iter(missing)
+    missing = sum(1 for _ in saved.missing)
+    is_first_run, rows = missing == len(saved), saved.missing
+    done, failures, last_error = 0, 0, ""
+
+    async def run(number: int) -> None:
+        nonlocal done, failures, last_error
+        await disk.ready()
+        task = saved.tasks[number]
+        calls = ledger.row(task.uid)
+        with recorded_in(calls):
+            sample = await finish(task)
+        complete = is_complete(sample)
+        if not complete:
+            calls.failed()
+        saved.append(number, sample, is_complete=complete)
+        arrived(task, sample)
+        done += 1
+        failures += not sample.finished
+        last_error = sample.error or "no row has a score"
+
+    def is_hopeless() -> bool:
+        return is_first_run and failures == done >= min(HOPELESS_AFTER, missing)
 
     async def worker() -> None:
-        nonlocal failures, is_hopeless
-        for task in rows:
-            await run.disk.ready()
-            calls = ledger.row(task.uid)
-            with recorded_in(calls):
-                sample = await finish(task)
-            if not is_complete(sample):
-                calls.failed()
-            run.append(SAMPLES if sample.finished else FAILURES, sample.to_line())
-            arrived.append((task, sample))
-            failures += not sample.finished
-            is_hopeless = not finished and failures == len(arrived) >= min(HOPELESS_AFTER, len(missing))
-            if is_hopeless:
+        for number in rows:
+            await run(number)
+            if is_hopeless():
                 return  # begin no further rows; one that is in progress may still succeed
 
-    while len(arrived) < len(missing):
-        await _all_of(worker() for _ in range(min(in_flight, len(missing) - len(arrived))))
-        if is_hopeless:
-            raise NothingSucceeds(arrived[-1][1].error or "no row has a score")
-    samples = {**{task.uid: sample for task, sample in arrived}, **finished}
-    return [samples[task.uid] for task in tasks]
+    while done < missing:
+        await _all_of(worker() for _ in range(min(in_flight, missing - done)))
+        if is_hopeless():
+            raise NothingSucceeds(last_error)
 
 
 async def _all_of(workers: Iterable[Coroutine[None, None, None]]) -> None:

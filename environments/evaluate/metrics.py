@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from array import array
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from environments.evaluate.saved import Outcomes
 from environments.metrics import MetricAggregator, Metrics
-from environments.records import Sample
+from environments.records import FINISHED, Sample
 from environments.settings import EnvConfig
 from judges.core.judgment import CallRun, Judgment, Status
 from judges.llm.usage import Usage
@@ -48,33 +49,53 @@ def expect_shared(metrics: MetricAggregator, config: EnvConfig, roles: Sequence[
         metrics.expect("there was no verdict to critique", *(f"critique_{name}" for name in _CRITIQUE))
 
 
-def record_shared(metrics: MetricAggregator, samples: Sequence[Sample[Any]], *, thinking_mode: bool) -> None:
-    """Record the shared metrics of one evaluation; error rates are shares of all selected rows."""
-    metrics.count("total_samples", sum(sample.finished for sample in samples))
-    metrics.count("selected_rows", len(samples))
-    statuses = Counter(sample.status for sample in samples)
-    failed, unparsable = statuses[Status.JUDGE_FAILED.value], statuses[Status.UNPARSABLE.value]
-    metrics.count("judge_failed_count", failed)
-    metrics.count("unparsable_count", unparsable)
-    metrics.count("policy_failed_count", statuses[POLICY_FAILED])
-    metrics.number("judge_error_rate", (failed + unparsable) / len(samples))
-    metrics.number("policy_error_rate", statuses[POLICY_FAILED] / len(samples))
-    for completion in (completion for sample in samples for completion in sample.completions):
-        metrics.rate("short_response_rate", completion.short)
-        metrics.rate("truncated_response_rate", completion.finish_reason == CUT_OFF)
-        metrics.rate("refused_response_rate", completion.finish_reason in REFUSALS)
-        metrics.rate("empty_response_rate", not completion.answer.strip())
-        metrics.mean("response_length_chars", len(completion.answer))
-        if thinking_mode:
-            metrics.rate("thinking_valid_rate", completion.valid)
-            metrics.mean("thinking_length_chars", len(completion.thinking))
-    judgments = [sample.judgment for sample in samples if sample.judgment is not None]
-    metrics.count("judge_injection_suspects", sum(judgment.suspects for judgment in judgments))
-    for sample in samples:
-        if sample.judgment is not None and sample.judgment.critique is not None:
-            record_critique(metrics, sample.judgment)
-    _calls(metrics, "judge", [run for sample in samples for run in (sample.run.judge_calls or {}).values()])
-    _calls(metrics, "policy", [run for sample in samples for run in sample.run.policy_calls])
+class SharedMetrics:
+    """Collects the shared metrics of an evaluation from its samples, one by one; of each it keeps numbers."""
+
+    def __init__(self, *, thinking_mode: bool) -> None:
+        """Begin without a sample."""
+        self._thinking_mode = thinking_mode
+        self._suspects = 0
+        self._completions, self._critiques = MetricAggregator("eval"), MetricAggregator("eval")
+        self._judge, self._policy = _Calls(), _Calls()
+
+    def add(self, sample: Sample[Any]) -> None:
+        """Add the sample of a row."""
+        metrics = self._completions
+        for completion in sample.completions:
+            metrics.rate("short_response_rate", completion.short)
+            metrics.rate("truncated_response_rate", completion.finish_reason == CUT_OFF)
+            metrics.rate("refused_response_rate", completion.finish_reason in REFUSALS)
+            metrics.rate("empty_response_rate", not completion.answer.strip())
+            metrics.mean("response_length_chars", len(completion.answer))
+            if self._thinking_mode:
+                metrics.rate("thinking_valid_rate", completion.valid)
+                metrics.mean("thinking_length_chars", len(completion.thinking))
+        if sample.judgment is not None:
+            self._suspects += sample.judgment.suspects
+            if sample.judgment.critique is not None:
+                record_critique(self._critiques, sample.judgment)
+        for run in (sample.run.judge_calls or {}).values():
+            self._judge.add(run)
+        for run in sample.run.policy_calls:
+            self._policy.add(run)
+
+    def record(self, metrics: MetricAggregator, outcomes: Outcomes) -> None:
+        """Record the shared metrics; error rates are shares of all selected rows."""
+        statuses, rows = outcomes.statuses, outcomes.rows
+        metrics.count("total_samples", outcomes.finished)
+        metrics.count("selected_rows", rows)
+        failed, unparsable = statuses[Status.JUDGE_FAILED.value], statuses[Status.UNPARSABLE.value]
+        metrics.count("judge_failed_count", failed)
+        metrics.count("unparsable_count", unparsable)
+        metrics.count("policy_failed_count", statuses[POLICY_FAILED])
+        metrics.number("judge_error_rate", (failed + unparsable) / rows)
+        metrics.number("policy_error_rate", statuses[POLICY_FAILED] / rows)
+        metrics.extend(self._completions)
+        metrics.count("judge_injection_suspects", self._suspects)
+        metrics.extend(self._critiques)
+        self._judge.record(metrics, "judge")
+        self._policy.record(metrics, "policy")
 
 
 def record_critique(metrics: MetricAggregator, judgment: Judgment[Any]) -> None:
@@ -94,61 +115,75 @@ def record_critique(metrics: MetricAggregator, judgment: Judgment[Any]) -> None:
         metrics.rate("critique_failed_round_rate", critique_round.status == "failed")
 
 
-def _calls(metrics: MetricAggregator, role: str, runs: Sequence[CallRun]) -> None:
-    """Record calls, requests and usage, and the latency of answered calls that were not cached."""
-    if not runs:
-        return
-    metrics.number(f"{role}_calls", len(runs))
-    metrics.number(f"{role}_requests", sum(run.attempts for run in runs))
-    metrics.number(f"{role}_cached_calls", sum(run.cached for run in runs))
-    metrics.number(f"{role}_prompt_tokens", sum(run.usage.prompt_tokens for run in runs))
-    metrics.number(f"{role}_completion_tokens", sum(run.usage.completion_tokens for run in runs))
-    metrics.cost(f"{role}_cost_usd", sum((run.usage for run in runs), Usage()).cost)
-    latencies = [run.latency_s for run in runs if run.latency_s and not run.cached]
-    if latencies:
-        import numpy as np  # late: --help needs none
+class _Calls:
+    """Adds up calls, requests and usage, and keeps the latency of answered calls that were not cached."""
 
-        metrics.number(f"{role}_latency_mean_s", float(np.mean(latencies)))
-        metrics.number(f"{role}_latency_p95_s", float(np.quantile(latencies, 0.95)))
+    def __init__(self) -> None:
+        self._calls = self._requests = self._cached = 0
+        self._usage = Usage()
+        self._latencies = array("d")
+
+    def add(self, run: CallRun) -> None:
+        self._calls += 1
+        self._requests += run.attempts
+        self._cached += run.cached
+        self._usage += run.usage
+        if run.latency_s and not run.cached:
+            self._latencies.append(run.latency_s)
+
+    def record(self, metrics: MetricAggregator, role: str) -> None:
+        if not self._calls:
+            return
+        metrics.number(f"{role}_calls", self._calls)
+        metrics.number(f"{role}_requests", self._requests)
+        metrics.number(f"{role}_cached_calls", self._cached)
+        metrics.number(f"{role}_prompt_tokens", self._usage.prompt_tokens)
+        metrics.number(f"{role}_completion_tokens", self._usage.completion_tokens)
+        metrics.cost(f"{role}_cost_usd", self._usage.cost)
+        if self._latencies:
+            import numpy as np  # late: --help needs none
+
+            metrics.number(f"{role}_latency_mean_s", float(np.mean(self._latencies)))
+            metrics.number(f"{role}_latency_p95_s", float(np.quantile(self._latencies, 0.95)))
 
 
-def counts(sample: Sample[Any], *, policy_is_judge: bool) -> bool:
-    """Return whether a row is in the denominator of the environment's own metrics.
+def counts(status: str, *, policy_is_judge: bool) -> bool:
+    """Return whether a row with this status is in the denominator of the environment's own metrics.
 
     If the policy is the judge, a row that it never answered counts as wrong.
     """
-    return sample.finished or (policy_is_judge and sample.status == POLICY_FAILED)
+    return status in FINISHED or (policy_is_judge and status == POLICY_FAILED)
 
 
-def failure_notices(samples: Sequence[Sample[Any]], path: Path, *, policy_is_judge: bool = False) -> list[str]:
+def failure_notices(outcomes: Outcomes, path: Path, *, policy_is_judge: bool = False) -> list[str]:
     """Return a notice of the rows without a score, which says whether they are in the mean; none if all have one."""
-    failures = [sample for sample in samples if not sample.finished]
-    if not failures:
+    failed = {status: count for status, count in outcomes.statuses.items() if status not in FINISHED}
+    if not failed:
         return []
-    kinds = ", ".join(f"{count} {status}" for status, count in Counter(sample.status for sample in failures).items())
-    wrong = sum(counts(sample, policy_is_judge=policy_is_judge) for sample in failures)
+    kinds = ", ".join(f"{count} {status}" for status, count in failed.items())
+    wrong = sum(count for status, count in failed.items() if counts(status, policy_is_judge=policy_is_judge))
+    total = sum(failed.values())
     if not wrong:
         what = "are left out of the mean"
-    elif wrong == len(failures):
+    elif wrong == total:
         what = "count as wrong"
     else:
         what = f"{wrong} of them count as wrong, the others are left out of the mean"
     return [
-        f"{len(failures)} of {len(samples)} rows have no score ({kinds}) and {what}; "
-        f"they are listed in {path / 'failures.jsonl'}. The last error: {failures[-1].error}"
+        f"{total} of {outcomes.rows} rows have no score ({kinds}) and {what}; "
+        f"they are listed in {path / 'failures.jsonl'}. The last error: {outcomes.last_error}"
     ]
 
 
-def too_many_failures(metrics: Metrics, samples: Sequence[Sample[Any]], highest: float) -> str | None:
+def too_many_failures(metrics: Metrics, outcomes: Outcomes, highest: float) -> str | None:
     """Return why the command must fail, if more rows failed than `max_judge_error_rate` allows."""
-    if not any(sample.finished for sample in samples):
-        return f"no row has a score; the last error: {samples[-1].error}"
+    if not outcomes.finished:
+        return f"no row has a score; the last error: {outcomes.last_error}"
     allowed = f"env.max_judge_error_rate allows {highest:.1%}"
     for name, what in (("eval/judge_error_rate", "judgment"), ("eval/policy_error_rate", "answer of the policy")):
         rate = metrics.values[name]
         if rate > highest:
-            last = next(sample.error for sample in reversed(samples) if not sample.finished)
-            return f"{rate:.1%} of the rows have no {what}; {allowed}; the last error: {last}"
+            return f"{rate:.1%} of the rows have no {what}; {allowed}; the last error: {outcomes.last_error}"
     missing = metrics.values.get(f"eval/{MISSING_CELLS}", 0)
     if missing > highest:
         return f"{missing:.1%} of the cells (a judge's score of a candidate) are missing; {allowed}"

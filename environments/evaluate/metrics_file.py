@@ -7,6 +7,7 @@ protocol and prompts, and who judged.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -16,7 +17,6 @@ from environments.data.provenance import DatasetRead
 from environments.data.rows import TaskT
 from environments.evaluate.row import RowRunner
 from environments.metrics import Metrics
-from environments.records import digest
 from judges.config.fields import group_of
 from judges.config.text import prompt_digest
 from judges.llm.wire import JSON
@@ -25,14 +25,29 @@ _LONGEST_VALUE = 200
 _SAID_ELSEWHERE = ("env.seed", "env.judge_model_name", "openai.model_name")
 
 
+@dataclass(frozen=True, slots=True)
+class EvaluatedRows:
+    """What was evaluated.
+
+    Attributes:
+        selected: the number of rows.
+        digest: a digest of everything that the judge saw of them.
+        datasets: the datasets that were read.
+        seconds: how long this command evaluated; of a resumed run, the last part alone.
+    """
+
+    selected: int
+    digest: str
+    datasets: Sequence[DatasetRead]
+    seconds: float
+
+
 def metrics_file(
     env: JudgedEnv[Any, TaskT, DetailT],
     runner: RowRunner[TaskT, DetailT],
-    tasks: Sequence[TaskT],
+    rows: EvaluatedRows,
     metrics: Metrics,
     *,
-    datasets: Sequence[DatasetRead],
-    seconds: float,
     notices: Sequence[str],
 ) -> Mapping[str, JSON]:
     """The content of `metrics.json`, with the metrics that were left out and why.
@@ -40,10 +55,8 @@ def metrics_file(
     Args:
         env: the environment.
         runner: knows who was asked.
-        tasks: the rows that were evaluated.
+        rows: the rows that were evaluated.
         metrics: the metrics.
-        datasets: the datasets that were read.
-        seconds: how long this command evaluated; of a resumed run, the last part alone.
         notices: what a reader of the numbers must know.
     """
     config = env.config
@@ -57,12 +70,12 @@ def metrics_file(
         "model_name": runner.subject,
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "judgegym_version": package_version(),
-        "total_evaluation_time_seconds": str(seconds),
+        "total_evaluation_time_seconds": str(rows.seconds),
         "generation_parameters": sampling,
         "judge_model_name": runner.judge_name,
         "judge_prompt_digests": dict(config.prompt_digests()),
-        "datasets": [dataset.to_json() for dataset in datasets],
-        "rows": {"selected": len(tasks), "digest": digest([runner.digest(task) for task in tasks])},
+        "datasets": [dataset.to_json() for dataset in rows.datasets],
+        "rows": {"selected": rows.selected, "digest": rows.digest},
         "protocol": protocol(env),
         "seed": config.seed,
         "headline": f"eval/{env.headline[0]}",

@@ -8,7 +8,7 @@ directory (`lock.py`); a file is replaced as a whole or not at all (`atomic.py`)
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -19,7 +19,7 @@ import yaml
 from environments.metrics import slug
 from environments.runs.atomic import write_atomic
 from environments.runs.disk import Disk
-from environments.runs.lines import RawLine, read_lines
+from environments.runs.lines import LinesOfFile, RawLine
 from environments.runs.lock import LOCK, DirectoryLock
 from environments.runs.recorded_calls import CALLS, PACKED_CALLS
 from environments.runs.writer import LineWriter
@@ -35,10 +35,10 @@ CONFIG, SAMPLES, FAILURES, METRICS = "config.yaml", "samples.jsonl", "failures.j
 
 @dataclass(frozen=True, slots=True)
 class EarlierLines:
-    """The lines of an earlier run: finished rows and failed rows."""
+    """The lines of an earlier run: finished rows and failed rows. They are read when they are gone through."""
 
-    samples: Sequence[RawLine]
-    failures: Sequence[RawLine]
+    samples: Iterable[RawLine]
+    failures: Iterable[RawLine]
 
 
 _OF_A_RUN = (SAMPLES, FAILURES, CALLS, PACKED_CALLS)
@@ -94,8 +94,8 @@ class RunDirectory:
 
         Raises:
             RunDirectoryError: the directory is not empty and `resume` is not set; the settings differ; another process
-                uses it; its settings are missing; a file is damaged elsewhere than in its last line; nothing can be
-                written to it.
+                uses it; its settings are missing; nothing can be written to it. A line of the earlier run that is
+                damaged is an error when the lines are gone through.
         """
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -118,7 +118,7 @@ class RunDirectory:
                 )
             elif resume:
                 logger.warning("%s holds no run: there is nothing to resume, so a new run begins", path)
-            before = EarlierLines(*(read_lines(path / name) for name in (SAMPLES, FAILURES)))
+            before = EarlierLines(*(LinesOfFile(path / name) for name in (SAMPLES, FAILURES)))
             write_atomic(path / CONFIG, yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True).encode())
         except OSError as error:
             lock.release()

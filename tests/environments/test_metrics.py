@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from environments.metrics import MetricAggregator, slug
+from environments.metrics import MetricAggregator, RunningValue, slug
 from judges.statistics.bootstrap import ratio_interval
 
 
@@ -80,7 +80,6 @@ def test_a_rate_is_a_share(hits: list[bool]) -> None:
 
 def test_without_an_observation_there_is_no_value() -> None:
     assert values(MetricAggregator("eval")) == {}
-    assert MetricAggregator("eval").current("anything") is None
 
 
 def test_with_one_observation_the_value_is_that_and_the_interval_a_point() -> None:
@@ -156,12 +155,26 @@ def test_counts_add_up_and_numbers_are_set() -> None:
     assert isinstance(found["eval/rows"], int)
 
 
-def test_the_value_so_far() -> None:
-    metrics = MetricAggregator("live")
-    metrics.ratio("won", 1.0, 2.0)
-    assert metrics.current("won") == 0.5
+def test_the_value_so_far_is_that_of_one_ratio() -> None:
+    metrics = RunningValue("won")
+    assert metrics.value is None
+    metrics.ratio("won", 1.0, 2.0, interval=True)
+    metrics.mean("other", 7.0)
+    metrics.count("rows")
+    assert metrics.value == 0.5
     metrics.ratio("won", 2.0, 2.0)
-    assert metrics.current("won") == 0.75
+    assert metrics.value == 0.75
+
+
+def test_extended_aggregator_has_the_observations_of_both_in_their_order() -> None:
+    both, first, second = (MetricAggregator("eval", seed=3, rounds=50) for _ in range(3))
+    for number in range(20):
+        for metrics in (both, first if number < 10 else second):
+            metrics.ratio("won", number % 3, 1 + number % 2, interval=True)
+            if number > 14:
+                metrics.rate("late", number % 2 == 0)
+    first.extend(second)
+    assert first.result() == both.result()
 
 
 @given(st.lists(st.tuples(st.floats(0, 6), st.floats(1, 6)), min_size=1, max_size=20))

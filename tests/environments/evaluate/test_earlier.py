@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,8 +13,9 @@ import pytest
 
 from environments.evaluate.earlier import EarlierRows, read_earlier
 from environments.evaluate.row import RowRunner
+from environments.evaluate.saved import SavedRows
 from environments.records import Sample, SampleReader
-from environments.runs.directory import EarlierLines
+from environments.runs.directory import EarlierLines, RunDirectory
 from environments.runs.lines import RawLine
 from judges.arena.judge import ArenaDetail
 from judges.llm.errors import RunDirectoryError
@@ -33,7 +35,7 @@ class Row:
         return f"Question of {self.uid}"
 
 
-ROWS = [Row(f"row-{number}") for number in range(5)]
+ROWS = tuple(Row(f"row-{number}") for number in range(5))
 RUNNER = RowRunner[Row, ArenaDetail](
     SimpleNamespace(config=SimpleNamespace(policy_is_judge=False), dataset_answer=lambda task: None)  # type: ignore[arg-type]
 )
@@ -48,46 +50,90 @@ def lines(*samples: Sample[Any], name: str = "samples.jsonl") -> list[RawLine]:
 
 
 def raw(*data: bytes, name: str = "samples.jsonl") -> list[RawLine]:
-    return [RawLine(Path(name), number, 0, line) for number, line in enumerate(data, start=1)]
+    starts = accumulate(map(len, data), initial=0)
+    return [
+        RawLine(Path(name), number, start, line)
+        for number, (start, line) in enumerate(zip(starts, data, strict=False), start=1)
+    ]
 
 
-def earlier(
-    finished: Sequence[Any] = (),
-    failed: Sequence[Any] = (),
-    rows: Sequence[Row] = ROWS,
-) -> EarlierRows[ArenaDetail]:
-    return read_earlier(EarlierLines(lines(*finished), lines(*failed)), READER, rows, RUNNER)
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[RunDirectory]:
+    directory, _ = RunDirectory.open(tmp_path / "run", config={}, matters={}, resume=False)
+    yield directory
+    directory.close()
 
 
-def test_finished_rows_of_an_earlier_run_are_kept_and_failed_ones_run_again() -> None:
+@dataclass
+class Earlier:
+    """What was read of an earlier run in a directory."""
+
+    run: RunDirectory
+    rows: Sequence[Row] = ROWS
+    arrived: list[Sample[Any]] = field(default_factory=list)
+    counts: EarlierRows = field(default_factory=EarlierRows)
+
+    def read(self, finished: Sequence[Sample[Any]] = (), failed: Sequence[Sample[Any]] = ()) -> Earlier:
+        before = EarlierLines(lines(*finished), lines(*failed, name="failures.jsonl"))
+        for name, of_file in (("samples.jsonl", before.samples), ("failures.jsonl", before.failures)):
+            (self.run.path / name).write_bytes(b"".join(line.data for line in of_file))
+        self.saved = SavedRows(self.rows, self.run, READER)
+        self.counts = read_earlier(before, READER, self.saved, RUNNER, lambda row, sample: self.arrived.append(sample))
+        return self
+
+    @property
+    def finished(self) -> dict[str, Sample[Any]]:
+        missing = set(self.saved.missing)
+        return {row.uid: self.saved.sample(n) for n, row in enumerate(self.rows) if n not in missing}
+
+
+def test_finished_rows_of_an_earlier_run_are_kept_and_failed_ones_run_again(run: RunDirectory) -> None:
     good, bad = sample("row-1"), sample("row-2", "judge_failed")
-    found = earlier([good], [bad])
-    assert (set(found.finished), found.changed) == ({"row-1"}, frozenset())
+    found = Earlier(run).read([good], [bad])
+    assert (set(found.finished), found.counts) == ({"row-1"}, EarlierRows(1, 0))
     assert found.finished["row-1"].to_line() == good.to_line()
-    assert earlier() == EarlierRows({})
+    assert [each.uid for each in found.arrived] == ["row-1"]
+    assert found.saved.uids_with_lines() == {"row-1"}
 
 
-def test_row_that_failed_and_was_finished_later_is_finished() -> None:
-    assert set(earlier([sample("row-1")], [sample("row-1", "judge_failed")]).finished) == {"row-1"}
+def test_without_lines_no_row_is_finished(run: RunDirectory) -> None:
+    found = Earlier(run).read()
+    assert (found.finished, found.counts) == ({}, EarlierRows())
 
 
-def test_last_of_several_lines_of_a_row_counts() -> None:
-    found = earlier([sample("row-1", category="a"), sample("row-1", category="b")])
+def test_row_that_failed_and_was_finished_later_is_finished(run: RunDirectory) -> None:
+    assert set(Earlier(run).read([sample("row-1")], [sample("row-1", "judge_failed")]).finished) == {"row-1"}
+
+
+def test_last_of_several_lines_of_a_row_counts(run: RunDirectory) -> None:
+    twice = [sample("row-1", category="a"), sample("row-2"), sample("row-1", category="b")]
+    found = Earlier(run).read(twice)
     assert found.finished["row-1"].category == "b"
+    assert found.counts == EarlierRows(2)
+    assert [(each.uid, each.category) for each in found.arrived] == [("row-2", "math"), ("row-1", "b")]
 
 
 @pytest.mark.parametrize("status", ["ok", "judge_failed", "invalid_completion"])
-def test_row_that_changed_runs_again(status: str) -> None:
-    rows = [Row("row-1", baseline="another one to beat"), Row("row-2")]
-    found = earlier([sample("row-1", status), sample("row-2")], rows=rows)
-    assert (set(found.finished), found.changed) == ({"row-2"}, {"row-1"})
+def test_row_that_changed_runs_again(status: str, run: RunDirectory) -> None:
+    found = Earlier(run, [Row("row-1", baseline="another one to beat"), Row("row-2")])
+    changed = sample("row-1", status)
+    found.read([*([changed] if changed.finished else []), sample("row-2")], [] if changed.finished else [changed])
+    assert (set(found.finished), found.counts) == ({"row-2"}, EarlierRows(1, 1))
 
 
-def test_row_that_changed_and_was_judged_since_is_finished() -> None:
-    found = earlier([sample("row-1", task_digest="of an earlier baseline"), sample("row-1")])
-    assert (set(found.finished), found.changed) == ({"row-1"}, frozenset())
-    failed_first = earlier([sample("row-1")], [sample("row-1", "judge_failed", task_digest="of an earlier baseline")])
-    assert (set(failed_first.finished), failed_first.changed) == ({"row-1"}, frozenset())
+def test_row_that_changed_and_was_judged_since_is_finished(run: RunDirectory) -> None:
+    found = Earlier(run).read([sample("row-1", task_digest="of an earlier baseline"), sample("row-1")])
+    assert (set(found.finished), found.counts) == ({"row-1"}, EarlierRows(1))
+    old_failure = sample("row-1", "judge_failed", task_digest="of an earlier baseline")
+    failed_first = Earlier(run).read([sample("row-1")], [old_failure])
+    assert (set(failed_first.finished), failed_first.counts) == ({"row-1"}, EarlierRows(1))
+
+
+def test_new_lines_are_placed_after_those_of_the_earlier_run(run: RunDirectory) -> None:
+    found = Earlier(run).read([sample("row-3"), sample("row-1")], [sample("row-0", "unparsable")])
+    found.saved.append(0, sample("row-0"), is_complete=True)
+    found.saved.append(2, sample("row-2", "judge_failed"), is_complete=False)
+    assert [found.saved.sample(number).uid for number in range(4)] == ["row-0", "row-1", "row-2", "row-3"]
 
 
 def test_digest_of_a_row_tells_what_its_judge_sees() -> None:
@@ -113,11 +159,13 @@ def test_digest_of_a_row_tells_what_its_judge_sees() -> None:
         (EarlierLines(raw(b"{}\n"), []), r"samples\.jsonl, line 1: not a sample"),
     ],
 )
-def test_lines_of_other_rows_or_of_something_else_are_refused(before: EarlierLines, words: str) -> None:
+def test_lines_of_other_rows_or_of_something_else_are_refused(
+    before: EarlierLines, words: str, run: RunDirectory
+) -> None:
     with pytest.raises(RunDirectoryError, match=words):
-        read_earlier(before, READER, ROWS, RUNNER)
+        read_earlier(before, READER, SavedRows(ROWS, run, READER), RUNNER, lambda row, sample: None)
 
 
-def test_incomplete_row_runs_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_incomplete_row_runs_again(monkeypatch: pytest.MonkeyPatch, run: RunDirectory) -> None:
     monkeypatch.setattr(RUNNER, "is_complete", lambda sample: False)
-    assert earlier([sample("row-1")]).finished == {}
+    assert Earlier(run).read([sample("row-1")]).finished == {}

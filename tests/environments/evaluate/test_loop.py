@@ -1,5 +1,7 @@
 import asyncio
+import gc
 import json
+import weakref
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,11 +10,13 @@ from typing import Any
 import pytest
 
 from environments.evaluate.loop import finish_rows
-from environments.records import Sample
+from environments.evaluate.saved import SavedRows
+from environments.records import Sample, SampleReader
 from environments.runs.directory import RunDirectory
 from environments.runs.disk import Disk
 from environments.runs.failure_guard import NothingSucceeds
 from environments.runs.ledger import CallLedger
+from judges.arena.judge import ArenaDetail
 from tests.environments.runs.full_disk import RefusingDisk
 from tests.environments.samples_of import sample
 
@@ -45,22 +49,39 @@ def on_disk(run: RunDirectory, name: str = "samples.jsonl") -> list[str]:
 
 
 async def finish_all(
-    run: RunDirectory, finish: Finish, rows: list[Row] = ROWS, *, in_flight: int = 8, before: bool = False
-) -> tuple[list[Sample[Any]], list[str]]:
-    """The samples, and the ids in the order of their arrival."""
-    arrived: list[tuple[Any, Sample[Any]]] = []
+    run: RunDirectory,
+    finish: Finish,
+    rows: list[Row] = ROWS,
+    *,
+    in_flight: int = 8,
+    before: bool = False,
+    arrived: Callable[[Row, Sample[Any]], None] | None = None,
+) -> tuple[SavedRows[Row, Any], list[str]]:
+    """The rows on disk, and the ids in the order of their arrival."""
+    saved = SavedRows([EARLIER, *rows] if before else rows, run, SampleReader(ArenaDetail))
+    if before:
+        saved.append(0, sample(EARLIER.uid), is_complete=True)
+    told: list[str] = []
 
-    samples = await finish_rows(
-        [EARLIER, *rows] if before else rows,
+    def tell(row: Row, arriving: Sample[Any]) -> None:
+        told.append(arriving.uid)
+        if arrived is not None:
+            arrived(row, arriving)
+
+    await finish_rows(
+        saved,
         finish,
         is_complete=lambda sample: sample.finished,
-        finished={EARLIER.uid: sample(EARLIER.uid)} if before else {},
-        run=run,
+        disk=run.disk,
         ledger=CallLedger(run, finished=(), keep_texts=True),
         in_flight=in_flight,
-        arrived=arrived,
+        arrived=tell,
     )
-    return samples, [sample.uid for _, sample in arrived]
+    return saved, told
+
+
+def uids(saved: SavedRows[Row, Any]) -> list[str]:
+    return [sample.uid for _, sample in saved.everything()]
 
 
 async def at_once(task: Row) -> Sample[Any]:
@@ -76,8 +97,8 @@ async def test_samples_come_back_in_the_order_of_the_rows_and_are_appended_as_th
         await last_is_done.wait()
         return sample(task.uid)
 
-    samples, told = await finish_all(run, last_first, in_flight=30)
-    assert [each.uid for each in samples] == [row.uid for row in ROWS]
+    saved, told = await finish_all(run, last_first, in_flight=30)
+    assert uids(saved) == [row.uid for row in ROWS]
     assert told[0] == "row-29"
     assert on_disk(run) == told
     assert sorted(told) == sorted(row.uid for row in ROWS)
@@ -104,31 +125,40 @@ async def test_as_many_rows_as_allowed_are_under_way_and_never_more(run: RunDire
 
 async def test_a_sample_is_on_disk_before_it_has_arrived(run: RunDirectory) -> None:
     seen: list[bool] = []
-
-    class Arrived(list[tuple[Row, Sample[Any]]]):
-        def append(self, row: tuple[Row, Sample[Any]]) -> None:
-            super().append(row)
-            seen.append(on_disk(run)[-1] == row[1].uid)
-
-    await finish_rows(
-        ROWS,
-        at_once,
-        is_complete=lambda sample: sample.finished,
-        finished={},
-        run=run,
-        ledger=CallLedger(run, finished=(), keep_texts=True),
-        in_flight=4,
-        arrived=Arrived(),
-    )
+    await finish_all(run, at_once, in_flight=4, arrived=lambda row, _: seen.append(on_disk(run)[-1] == row.uid))
     assert seen == [True] * 30
+
+
+async def test_samples_of_finished_rows_are_let_go(run: RunDirectory) -> None:
+    rows, alive, most = [Row(f"row-{number}") for number in range(2000)], 0, 0
+
+    async def counted(task: Row) -> Sample[Any]:
+        nonlocal alive, most
+        await asyncio.sleep(0)
+        made = sample(task.uid, question="long " * 100)
+        alive += 1
+        most = max(most, alive)
+        weakref.finalize(made, gone)
+        return made
+
+    def gone() -> None:
+        nonlocal alive
+        alive -= 1
+
+    saved, told = await finish_all(run, counted, rows, in_flight=8)
+    assert (len(told), alive) == (2000, 0)
+    assert most <= 8
+    assert sum(sample.finished for _, sample in saved.everything()) == 2000
+    kept = [each for each in gc.get_objects() if isinstance(each, Sample) and each.question.startswith("long")]
+    assert not kept, "reading back keeps none"
 
 
 async def test_failures_have_a_file_of_their_own(run: RunDirectory) -> None:
     async def every_third(task: Row) -> Sample[Any]:
         return sample(task.uid, "judge_failed" if int(task.uid[4:]) % 3 else "ok")
 
-    samples, _ = await finish_all(run, every_third)
-    assert len(samples) == 30
+    saved, _ = await finish_all(run, every_third)
+    assert saved.outcomes().statuses == {"ok": 10, "judge_failed": 20}
     assert sorted(on_disk(run)) == sorted(f"row-{n}" for n in range(0, 30, 3))
     assert len(on_disk(run, "failures.jsonl")) == 20
 
@@ -156,29 +186,30 @@ async def test_one_success_among_the_first_ten_is_reason_enough_to_go_on(run: Ru
     async def one_good(task: Row) -> Sample[Any]:
         return sample(task.uid, "ok" if task is ROWS[good] else "unparsable")
 
-    samples, _ = await finish_all(run, one_good, in_flight=1)
-    assert sum(each.finished for each in samples) == 1
+    saved, _ = await finish_all(run, one_good, in_flight=1)
+    assert saved.outcomes().finished == 1
 
 
 async def test_an_answer_in_the_wrong_format_is_a_finished_row(run: RunDirectory) -> None:
     async def invalid(task: Row) -> Sample[Any]:
         return sample(task.uid, "invalid_completion")
 
-    samples, _ = await finish_all(run, invalid)
-    assert all(each.finished for each in samples)
+    saved, _ = await finish_all(run, invalid)
+    assert saved.outcomes().finished == 30
 
 
 async def test_a_run_that_had_finished_rows_is_not_given_up(run: RunDirectory) -> None:
     async def fails(task: Row) -> Sample[Any]:
         return sample(task.uid, "judge_failed")
 
-    samples, told = await finish_all(run, fails, before=True)
-    assert [each.uid for each in samples] == ["earlier", *(row.uid for row in ROWS)]
+    saved, told = await finish_all(run, fails, before=True)
+    assert uids(saved) == ["earlier", *(row.uid for row in ROWS)]
     assert len(told) == 30
 
 
 async def test_no_rows_are_no_samples(run: RunDirectory) -> None:
-    assert await finish_all(run, at_once, []) == ([], [])
+    saved, told = await finish_all(run, at_once, [])
+    assert (len(saved), told) == (0, [])
 
 
 async def test_cancelling_ends_what_is_under_way_and_keeps_what_is_finished(run: RunDirectory) -> None:
@@ -231,8 +262,8 @@ async def test_an_error_of_our_own_ends_the_others_and_is_not_swallowed(run: Run
 
 async def test_rows_of_one_uid_do_not_run_for_ever(run: RunDirectory) -> None:
     """Datasets are checked for it; an environment of somebody else's may not be."""
-    samples, _ = await finish_all(run, at_once, [ROWS[0], ROWS[0]])
-    assert [each.uid for each in samples] == [ROWS[0].uid] * 2
+    saved, _ = await finish_all(run, at_once, [ROWS[0], ROWS[0]])
+    assert uids(saved) == [ROWS[0].uid] * 2
 
 
 async def test_no_row_begins_while_the_disk_is_full(tmp_path: Path) -> None:

@@ -1,11 +1,13 @@
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from environments.completions import Completion
-from environments.evaluate.metrics import failure_notices, record_shared, too_many_failures
+from environments.evaluate.metrics import SharedMetrics, failure_notices, too_many_failures
+from environments.evaluate.saved import Outcomes
 from environments.metrics import MetricAggregator, Metrics
 from environments.records import Sample, SampleRun
 from judges.core.judgment import CallRun, Judgment, Status
@@ -13,9 +15,16 @@ from judges.llm.usage import Usage
 from tests.environments.samples_of import sample
 
 
+def outcomes_of(samples: list[Sample[Any]]) -> Outcomes:
+    errors = [each.error for each in samples if not each.finished]
+    return Outcomes(Counter(each.status for each in samples), errors[-1] if errors else None)
+
+
 def observed(samples: list[Sample[Any]], *, thinking_mode: bool = False) -> Metrics:
-    metrics = MetricAggregator("eval")
-    record_shared(metrics, samples, thinking_mode=thinking_mode)
+    metrics, shared = MetricAggregator("eval"), SharedMetrics(thinking_mode=thinking_mode)
+    for each in samples:
+        shared.add(each)
+    shared.record(metrics, outcomes_of(samples))
     return metrics.result()
 
 
@@ -115,20 +124,20 @@ def test_nothing_is_left_out_or_not_finite(statuses: list[str]) -> None:
 
 def test_notices() -> None:
     samples = [sample(f"row-{n}", status) for n, status in enumerate(STATUSES)]
-    (notice,) = failure_notices(samples, Path("runs/x"))
+    (notice,) = failure_notices(outcomes_of(samples), Path("runs/x"))
     assert notice.startswith(
         "4 of 8 rows have no score (1 judge_failed, 2 unparsable, 1 policy_failed) and are left out of the mean; "
         "they are listed in runs/x/failures.jsonl."
     )
     assert notice.endswith("The last error: row-7: no answer")
-    assert failure_notices(samples[:4], Path("runs/x")) == []
+    assert failure_notices(outcomes_of(samples[:4]), Path("runs/x")) == []
 
 
 def test_notice_where_the_policy_is_the_judge_says_which_rows_count_as_wrong() -> None:
     samples = [sample(f"row-{n}", status) for n, status in enumerate(STATUSES)]
-    (all_wrong,) = failure_notices(samples[-1:], Path("runs/x"), policy_is_judge=True)
+    (all_wrong,) = failure_notices(outcomes_of(samples[-1:]), Path("runs/x"), policy_is_judge=True)
     assert all_wrong.startswith("1 of 1 rows have no score (1 policy_failed) and count as wrong;")
-    (some_wrong,) = failure_notices(samples, Path("runs/x"), policy_is_judge=True)
+    (some_wrong,) = failure_notices(outcomes_of(samples), Path("runs/x"), policy_is_judge=True)
     assert "and 1 of them count as wrong, the others are left out of the mean;" in some_wrong
 
 
@@ -152,7 +161,7 @@ def test_notice_where_the_policy_is_the_judge_says_which_rows_count_as_wrong() -
 )
 def test_when_failures_are_too_many(statuses: list[str], highest: float, words: str | None) -> None:
     samples = [sample(f"row-{n}", status) for n, status in enumerate(statuses)]
-    problem = too_many_failures(observed(samples), samples, highest)
+    problem = too_many_failures(observed(samples), outcomes_of(samples), highest)
     if words is None:
         assert problem is None
     else:

@@ -38,7 +38,7 @@ def begin(path: Path, *, resume: bool = False, **changed: Any) -> tuple[RunDirec
 
 async def test_a_run_from_its_beginning(tmp_path: Path) -> None:
     run, before = begin(tmp_path / "deep" / "run")
-    assert before == EarlierLines([], [])
+    assert [*before.samples, *before.failures] == []
     run.append("samples.jsonl", b'{"uid":"a"}\n')
     assert (run.path / "samples.jsonl").read_bytes() == b'{"uid":"a"}\n', "on disk at once"
     run.append("failures.jsonl", b'{"uid":"b"}\n')
@@ -151,7 +151,7 @@ def test_a_torn_last_line_is_cut_off(tmp_path: Path, name: str, torn: bytes) -> 
     (tmp_path / name).write_bytes(b'{"uid":"a"}\n' + torn)
     run, before = begin(tmp_path, resume=True)
     lines = before.samples if name == "samples.jsonl" else before.failures
-    assert [line.fields() for line in lines] == [{"uid": "a"}]
+    assert [line.fields() for line in lines] == [line.fields() for line in lines] == [{"uid": "a"}]
     run.append(name, b'{"uid":"c"}\n')
     run.close()
     assert (tmp_path / name).read_bytes() == b'{"uid":"a"}\n{"uid":"c"}\n'
@@ -165,8 +165,10 @@ def test_a_damaged_line_in_the_middle_is_an_error_that_names_it(tmp_path: Path, 
     begin(tmp_path)[0].close()
     data = b'{"uid":"a"}\n' + middle + b'\n{"uid":"c"}\n'
     (tmp_path / "samples.jsonl").write_bytes(data)
+    run, before = begin(tmp_path, resume=True)
     with pytest.raises(RunDirectoryError, match=rf"samples\.jsonl, line 2: {words}"):
-        begin(tmp_path, resume=True)
+        [line.fields() for line in before.samples]
+    run.close()
     assert (tmp_path / "samples.jsonl").read_bytes() == data, "nothing is thrown away"
 
 
@@ -249,10 +251,14 @@ async def test_run_is_not_finished_while_lines_wait_for_the_disk(tmp_path: Path)
     run.close()
 
 
-@pytest.mark.parametrize("name", ["samples.jsonl", "config.yaml"])
-def test_directory_in_the_place_of_a_file_is_an_error(tmp_path: Path, name: str) -> None:
+def test_directory_in_the_place_of_a_file_is_an_error(tmp_path: Path) -> None:
     begin(tmp_path)[0].close()
-    (tmp_path / name).unlink(missing_ok=True)
-    (tmp_path / name).mkdir()
-    with pytest.raises(RunDirectoryError, match=re.escape(str(tmp_path / name))):
+    (tmp_path / "samples.jsonl").mkdir()
+    run, before = begin(tmp_path, resume=True)
+    with pytest.raises(RunDirectoryError, match=re.escape(str(tmp_path / "samples.jsonl"))):
+        list(before.samples)
+    run.close()
+    (tmp_path / "config.yaml").unlink()
+    (tmp_path / "config.yaml").mkdir()
+    with pytest.raises(RunDirectoryError, match=re.escape(str(tmp_path / "config.yaml"))):
         begin(tmp_path, resume=True)

@@ -1,0 +1,202 @@
+"""The rows of an evaluation on disk: where each line is, and how the row ended. No text of a finished row is in memory.
+
+Guarantees: a sample is read from its file each time that it is asked for; rows come in the order of the dataset,
+whatever the order of the lines. Between two lines of a run's file there is nothing else, so a line's place follows from
+the lines before it, also while the disk refuses them (`runs/writer.py`).
+"""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import BinaryIO, Generic, overload
+
+from environments.base import DetailT
+from environments.data.rows import TaskT
+from environments.records import FINISHED, Sample, SampleReader
+from environments.runs.directory import FAILURES, SAMPLES, RunDirectory
+from judges.llm.errors import RunDirectoryError
+
+_FILES = (SAMPLES, FAILURES)
+_MISSING = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """How the rows ended.
+
+    Attributes:
+        statuses: the number of rows of each status, in the order in which the statuses first occur.
+        last_error: why the last row without a score has none; `None` if all have one.
+    """
+
+    statuses: Counter[str]
+    last_error: str | None
+
+    @property
+    def rows(self) -> int:
+        """Return the number of rows."""
+        return self.statuses.total()
+
+    @property
+    def finished(self) -> int:
+        """Return the number of rows that count."""
+        return sum(count for status, count in self.statuses.items() if status in FINISHED)
+
+
+class SavedRows(Generic[TaskT, DetailT]):
+    """The rows of one run, by their numbers in the dataset; each has a line in `samples.jsonl` or `failures.jsonl`."""
+
+    def __init__(self, tasks: Sequence[TaskT], run: RunDirectory, reader: SampleReader[DetailT]) -> None:
+        """Know of no line yet.
+
+        Args:
+            tasks: all rows.
+            run: the directory with the lines.
+            reader: reads a line.
+        """
+        self.tasks = tasks
+        self._run = run
+        self._reader = reader
+        self._starts, self._lengths = array("q", [0]) * len(tasks), array("q", [0]) * len(tasks)
+        self._statuses: list[str] = [_MISSING] * len(tasks)
+        self._complete = bytearray(len(tasks))
+        self._ends = dict.fromkeys(_FILES, 0)
+        self._files: dict[str, BinaryIO] = {}
+        self._is_closed = False
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.tasks)
+
+    def append(self, number: int, sample: Sample[DetailT], *, is_complete: bool) -> None:
+        """Append the sample of a row to its file, and remember its place instead of it."""
+        line, name = sample.to_line(), SAMPLES if sample.finished else FAILURES
+        self._run.append(name, line)
+        self.note(number, self._ends[name], len(line), sample.status, is_complete=is_complete)
+        self._ends[name] += len(line)
+
+    def note(self, number: int, start: int, length: int, status: str, *, is_complete: bool) -> None:
+        """Note where the line of a row is."""
+        self._starts[number], self._lengths[number] = start, length
+        self._statuses[number], self._complete[number] = status, is_complete
+
+    def begin_after(self, name: str, end: int) -> None:
+        """Note where the lines of an earlier run end in a file."""
+        self._ends[name] = end
+
+    @property
+    def missing(self) -> Iterator[int]:
+        """Return the numbers of the rows without a line."""
+        return (number for number, status in enumerate(self._statuses) if status == _MISSING)
+
+    def uids_with_lines(self) -> frozenset[str]:
+        """Return the uids of the rows that have a line."""
+        return frozenset(self.tasks[number].uid for number, status in enumerate(self._statuses) if status != _MISSING)
+
+    @property
+    def are_complete(self) -> bool:
+        """Return whether no row has anything that a resumed run would add."""
+        return all(self._complete)
+
+    def outcomes(self) -> Outcomes:
+        """Return how the rows ended, all of which have a line."""
+        failed = next((n for n in reversed(range(len(self))) if self._statuses[n] not in FINISHED), None)
+        return Outcomes(Counter(self._statuses), None if failed is None else self.sample(failed).error)
+
+    def everything(self) -> SavedPairs[TaskT, DetailT]:
+        """Return all rows, which all have a line."""
+        return self.where(lambda status: True)
+
+    def where(self, counts: Callable[[str], bool]) -> SavedPairs[TaskT, DetailT]:
+        """Return the rows whose status meets a condition."""
+        return SavedPairs(self, array("q", (n for n, status in enumerate(self._statuses) if counts(status))))
+
+    def sample(self, number: int) -> Sample[DetailT]:
+        """Read the sample of a row.
+
+        Raises:
+            RunDirectoryError: its line is no longer there.
+        """
+        name = self._file(number)
+        try:
+            return self._reader.read(self._line(number))
+        except (OSError, ValueError) as error:
+            path = self._run.path / name
+            raise RunDirectoryError(f"{path}, at byte {self._starts[number]}: not the sample: {error}") from error
+
+    async def sort(self) -> None:
+        """Replace both files by the lines of the rows in their order.
+
+        Raises:
+            DiskFull: the disk refused for too long; the files hold the lines that were appended.
+        """
+        await self._run.disk.ready()
+        if not self._is_sorted:
+            await self._run.rewrite(lambda: self._lines(SAMPLES), lambda: self._lines(FAILURES))
+            self._close_files()
+            self._ends = dict.fromkeys(_FILES, 0)
+            for number, length in enumerate(self._lengths):
+                self._starts[number] = self._ends[self._file(number)]
+                self._ends[self._file(number)] += length
+
+    @property
+    def _is_sorted(self) -> bool:
+        """Whether the files hold the lines of the rows in their order, and nothing else."""
+        ends = dict.fromkeys(_FILES, 0)
+        for number, length in enumerate(self._lengths):
+            if self._starts[number] != ends[self._file(number)]:
+                return False
+            ends[self._file(number)] += length
+        return all((self._run.path / name).exists() and ends[name] == self._ends[name] for name in _FILES)
+
+    def _lines(self, name: str) -> Iterator[bytes]:
+        return (self._line(number) for number in range(len(self)) if self._file(number) == name)
+
+    def _file(self, number: int) -> str:
+        return SAMPLES if self._statuses[number] in FINISHED else FAILURES
+
+    def _line(self, number: int) -> bytes:
+        name = self._file(number)
+        if self._is_closed:  # a thread that computes metrics ends when the run is stopped
+            raise ValueError("the run is closed")
+        if name not in self._files:
+            self._files[name] = (self._run.path / name).open("rb")
+        return os.pread(self._files[name].fileno(), self._lengths[number], self._starts[number])
+
+    def close(self) -> None:
+        """Close the files that samples are read from, for good."""
+        self._is_closed = True
+        self._close_files()
+
+    def _close_files(self) -> None:
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
+
+
+class SavedPairs(Sequence["tuple[TaskT, Sample[DetailT]]"], Generic[TaskT, DetailT]):
+    """Some rows with their samples, in their order; each is read when it is asked for, and again the next time."""
+
+    def __init__(self, saved: SavedRows[TaskT, DetailT], numbers: array[int]) -> None:
+        """Use `SavedRows.where`."""
+        self._saved = saved
+        self._numbers = numbers
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self._numbers)
+
+    @overload
+    def __getitem__(self, place: int) -> tuple[TaskT, Sample[DetailT]]: ...
+    @overload
+    def __getitem__(self, place: slice) -> SavedPairs[TaskT, DetailT]: ...
+    def __getitem__(self, place: int | slice) -> tuple[TaskT, Sample[DetailT]] | SavedPairs[TaskT, DetailT]:
+        """Read a row and its sample."""
+        if isinstance(place, slice):
+            return SavedPairs(self._saved, self._numbers[place])
+        number = self._numbers[place]
+        return self._saved.tasks[number], self._saved.sample(number)

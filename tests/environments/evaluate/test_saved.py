@@ -1,0 +1,139 @@
+"""The rows of a run on disk: read back in the order of the dataset, as often as they are asked for."""
+
+import asyncio
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from environments.evaluate.saved import SavedRows
+from environments.records import SampleReader
+from environments.runs.directory import RunDirectory
+from environments.runs.disk import Disk
+from judges.arena.judge import ArenaDetail
+from judges.llm.errors import RunDirectoryError
+from tests.environments.runs.full_disk import RefusingDisk
+from tests.environments.samples_of import sample
+
+
+@dataclass(frozen=True)
+class Row:
+    uid: str
+    category: str | None = None
+    question: str = "?"
+
+
+ROWS = [Row(f"row-{number}") for number in range(6)]
+STATUSES = ["ok", "judge_failed", "ok", "policy_failed", "invalid_completion", "judge_failed"]
+ARRIVING = [4, 1, 5, 0, 3, 2]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[RunDirectory]:
+    directory, _ = RunDirectory.open(tmp_path / "run", config={}, matters={}, resume=False)
+    yield directory
+    directory.close()
+
+
+def filled(run: RunDirectory, arriving: list[int] = ARRIVING) -> SavedRows[Row, Any]:
+    saved = SavedRows(ROWS, run, SampleReader(ArenaDetail))
+    for number in arriving:
+        status = STATUSES[number]
+        saved.append(number, sample(f"row-{number}", status), is_complete=status == "ok")
+    return saved
+
+
+def on_disk(run: RunDirectory, name: str) -> list[str]:
+    return [json.loads(line)["uid"] for line in (run.path / name).open("rb")]
+
+
+def test_rows_come_in_the_order_of_the_dataset_and_again(run: RunDirectory) -> None:
+    everything = filled(run).everything()
+    for _ in range(2):
+        assert [(task.uid, sample.uid, sample.status) for task, sample in everything] == [
+            (f"row-{number}", f"row-{number}", status) for number, status in enumerate(STATUSES)
+        ]
+    assert len(everything) == 6
+    assert everything[-1][1].to_line() == sample("row-5", "judge_failed").to_line()
+    assert [task.uid for task, _ in everything[1:3]] == ["row-1", "row-2"]
+
+
+def test_rows_with_some_statuses(run: RunDirectory) -> None:
+    saved = filled(run)
+    assert [task.uid for task, _ in saved.where(lambda status: status == "judge_failed")] == ["row-1", "row-5"]
+    assert not saved.where(lambda status: False)
+
+
+def test_outcomes_are_in_the_order_of_the_rows(run: RunDirectory) -> None:
+    outcomes = filled(run).outcomes()
+    assert [*outcomes.statuses.items()] == [
+        ("ok", 2), ("judge_failed", 2), ("policy_failed", 1), ("invalid_completion", 1),
+    ]  # fmt: skip
+    assert (outcomes.rows, outcomes.finished, outcomes.last_error) == (6, 3, "row-5 failed")
+
+
+def test_rows_without_a_line_are_missing(run: RunDirectory) -> None:
+    saved = filled(run, [4, 0])
+    assert [*saved.missing] == [1, 2, 3, 5]
+    assert saved.uids_with_lines() == {"row-0", "row-4"}
+    assert not saved.are_complete
+
+
+async def test_sorted_files_hold_the_lines_in_the_order_of_the_rows_and_are_read_from_there(run: RunDirectory) -> None:
+    saved = filled(run)
+    before = {task.uid: sample for task, sample in saved.everything()}
+    await saved.sort()
+    assert on_disk(run, "samples.jsonl") == ["row-0", "row-2", "row-4"]
+    assert on_disk(run, "failures.jsonl") == ["row-1", "row-3", "row-5"]
+    assert {task.uid: sample for task, sample in saved.everything()} == before
+
+
+async def test_files_in_order_are_not_written_again(run: RunDirectory) -> None:
+    saved = filled(run, [*range(6)])
+    places = [(run.path / name).stat().st_ino for name in ("samples.jsonl", "failures.jsonl")]
+    await saved.sort()
+    assert places == [(run.path / name).stat().st_ino for name in ("samples.jsonl", "failures.jsonl")]
+
+
+@pytest.mark.parametrize("name", ["samples.jsonl", "failures.jsonl"])
+async def test_lines_that_count_no_longer_are_left_out(name: str, run: RunDirectory) -> None:
+    run.append(name, b'{"uid":"of an earlier run"}\n')
+    saved = SavedRows(ROWS[:2], run, SampleReader(ArenaDetail))
+    saved.begin_after(name, len(b'{"uid":"of an earlier run"}\n'))
+    for number, status in enumerate(["ok", "unparsable"]):
+        saved.append(number, sample(f"row-{number}", status), is_complete=True)
+    await saved.sort()
+    assert [on_disk(run, each) for each in ("samples.jsonl", "failures.jsonl")] == [["row-0"], ["row-1"]]
+    assert [sample.uid for _, sample in saved.everything()] == ["row-0", "row-1"]
+
+
+async def test_places_are_right_though_the_disk_refused_the_lines(tmp_path: Path) -> None:
+    refusing = RefusingDisk(room=100)
+    disk = Disk(retry_s=0.01, open_file=refusing.open)
+    run, _ = RunDirectory.open(tmp_path / "run", config={}, matters={}, resume=False, disk=disk)
+    saved = filled(run)
+    sorting = asyncio.create_task(saved.sort())
+    await asyncio.sleep(0.05)
+    assert not sorting.done()
+    refusing.room = 1 << 20
+    await asyncio.wait_for(sorting, 60)
+    assert [sample.uid for _, sample in saved.everything()] == [row.uid for row in ROWS]
+    run.close()
+
+
+def test_line_that_is_no_longer_there_is_an_error_that_names_its_place(run: RunDirectory) -> None:
+    saved = filled(run)
+    (run.path / "failures.jsonl").write_bytes(b"")
+    with pytest.raises(RunDirectoryError, match=rf"{re.escape(str(run.path / 'failures.jsonl'))}, at byte \d+: "):
+        saved.sample(5)
+
+
+def test_closed_rows_are_not_read(run: RunDirectory) -> None:
+    saved = filled(run)
+    saved.close()
+    with pytest.raises(RunDirectoryError, match="the run is closed"):
+        saved.sample(0)
