@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from environments.base import DetailT
 from environments.data.rows import TaskT
+from environments.data.task_list import positions_of
 from environments.evaluate.row import RowRunner
 from environments.evaluate.saved import SavedRows
 from environments.records import Sample, SampleReader
@@ -46,7 +47,7 @@ def read_earlier(
     Raises:
         RunDirectoryError: a line cannot be read, or its row is not among those of this run.
     """
-    numbers = {task.uid: number for number, task in enumerate(saved.tasks)}
+    numbers = positions_of(saved.tasks)
     finished, changed = 0, 0
     was_finished = bytearray(len(saved))
     for name, lines in ((SAMPLES, before.samples), (FAILURES, before.failures)):

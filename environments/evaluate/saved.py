@@ -12,16 +12,17 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import BinaryIO, Generic, overload
 
 from environments.base import DetailT
 from environments.data.rows import TaskT
+from environments.data.task_list import uids_of
 from environments.records import FINISHED, Sample, SampleReader
 from environments.runs.directory import FAILURES, SAMPLES, RunDirectory
 from judges.llm.errors import RunDirectoryError
 
 _FILES = (SAMPLES, FAILURES)
-_MISSING = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class SavedRows(Generic[TaskT, DetailT]):
         self._run = run
         self._reader = reader
         self._starts, self._lengths = array("q", [0]) * len(tasks), array("q", [0]) * len(tasks)
-        self._statuses: list[str] = [_MISSING] * len(tasks)
+        self._statuses = [""] * len(tasks)  # empty without a line
         self._complete = bytearray(len(tasks))
         self._ends = dict.fromkeys(_FILES, 0)
         self._files: dict[str, BinaryIO] = {}
@@ -91,11 +92,11 @@ class SavedRows(Generic[TaskT, DetailT]):
     @property
     def missing(self) -> Iterator[int]:
         """Return the numbers of the rows without a line."""
-        return (number for number, status in enumerate(self._statuses) if status == _MISSING)
+        return (number for number, status in enumerate(self._statuses) if not status)
 
     def uids_with_lines(self) -> frozenset[str]:
         """Return the uids of the rows that have a line."""
-        return frozenset(self.tasks[number].uid for number, status in enumerate(self._statuses) if status != _MISSING)
+        return frozenset(compress(uids_of(self.tasks), self._statuses))
 
     @property
     def are_complete(self) -> bool:
