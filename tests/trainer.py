@@ -27,6 +27,8 @@ Group = dict[str, Any]
 Batch = list[Group]
 PathScript = Callable[[Recorded, int], "Reply | Awaitable[Reply]"]
 
+POSTS = ("/scored_data", "/scored_data_list")
+"""Where groups are posted: one, or several together."""
 _POLL_S = 0.01
 
 
@@ -158,6 +160,12 @@ class Trainer:
             return answer
 
 
+def posted(request: Recorded) -> list[Group]:
+    """The groups of a post."""
+    groups: list[Group] = request.json if isinstance(request.json, list) else [request.json]
+    return groups
+
+
 def registration(batch_size: int) -> Json:
     """What a trainer registers with."""
     return {
@@ -197,9 +205,9 @@ class ScriptedServer(ScriptedEndpoint):
     def url(self) -> str:
         return self.base_url.removesuffix("/v1")
 
-    def asked(self, path: str) -> list[Recorded]:
-        """The requests for a path."""
-        return [request for request in self.requests if request.path == path]
+    def asked(self, *paths: str) -> list[Recorded]:
+        """The requests for these paths."""
+        return [request for request in self.requests if request.path in paths]
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         raw = await request.read()

@@ -79,6 +79,11 @@ def fill_in(rewards: Sequence[float | None]) -> GroupScores | None:
     )
 
 
+def tokens(group: JudgedGroup[Any]) -> int:
+    """Return the number of tokens of a group, prompts included."""
+    return sum(len(rollout.sequence.prompt) + len(rollout.sequence.completion) for rollout in group.rollouts)
+
+
 def longest(group: JudgedGroup[Any]) -> int:
     """Return the length of the longest sequence of a group in tokens, prompt included."""
     return max(len(rollout.sequence.prompt) for rollout in group.rollouts) + max(lengths(group.rollouts))

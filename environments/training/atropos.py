@@ -66,7 +66,7 @@ class AtroposEnv(BaseEnv):  # type: ignore[misc]  # atroposlib has no types
         groups: list[dict[str, JSON]] = []
 
         async def collect(group: ScoredGroup) -> None:
-            groups.append(dict(group.data))
+            groups.append(group.data())
 
         self._pipeline.max_token_len = self.max_token_len
         await self._pipeline.run(item, collect)

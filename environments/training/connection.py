@@ -52,6 +52,11 @@ class TrainerConnection:
         return self._membership.epoch
 
     @property
+    def group_size(self) -> int:
+        """Sequences in each group of ours."""
+        return self._config.group_size
+
+    @property
     def registration(self) -> Registration:
         """The registration at the API."""
         assert self._registration is not None, "join first"
@@ -124,16 +129,19 @@ class TrainerConnection:
         self.joined.clear()
 
     async def _refresh(self) -> None:
+        sent_before = self.sent_since
         try:
             status = await insist(partial(self.api.status, self.registration.env_id))
         except (ApiUnavailable, ApiRefusal) as error:
             self._say(f"the rollout API is away: {error}")
             self.lost()
             return
+        sent_while_asking = self.sent_since - sent_before  # the status may be older than they are
         if status.step < self.status.step:  # another run of the API
             self.lost()
         else:
             self._update(status)
+            self.sent_since = sent_while_asking
 
     def _update(self, status: ApiStatus) -> None:
         self._status = status

@@ -1,17 +1,18 @@
 """Deliver groups to the rollout API, each exactly once as far as the API lets one know.
 
-Guarantees: a group is posted only while the API knows our registration, and so a trainer; it is posted again until the
-API has it, however long the API is down. If the answer to a post is lost, the API's own counters decide whether the
-group arrived; if they cannot, it is posted again and counted (`maybe_double`), because a lost group is a paid one.
+Guarantees: groups are posted only while the API knows our registration, and so a trainer; they are posted again until
+the API has them, however long the API is down. If the answer to a post is lost, the API's own counters decide whether
+its groups arrived; if they cannot, they are posted again and counted (`maybe_double`), because a lost group is a paid
+one.
 
-Groups are posted one after the other, so that a counter that grew by one can only mean the group in question.
+The API takes the groups of one post all or not at all: it checks the whole list, and queues it without a pause. There
+is one post at a time, so that a counter that grew by the size of a list can only mean that list.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -28,7 +29,7 @@ Arrival = Literal["arrived", "missing", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class _Post:
-    """When and as whom a group was posted: the API's epoch, our number there, and its status before the post."""
+    """When and as whom groups were posted: the API's epoch, our number there, and its status before the post."""
 
     epoch: int
     env_id: int
@@ -36,65 +37,72 @@ class _Post:
 
 
 class Delivery:
-    """Posts groups over a connection.
+    """Posts groups over a connection; `outbox.Outbox` calls it with the groups that are ready together.
 
     Attributes:
         maybe_double: groups that were posted again although the first post may have arrived.
         undecided: groups whose answer was lost, and that are neither found nor posted again yet.
+        is_posting: a post is on its way, or its answer was lost and its groups are looked for.
     """
 
     def __init__(self, connection: TrainerConnection) -> None:
         """Post nothing yet."""
         self.maybe_double = 0
         self.undecided = 0
+        self.is_posting = False
         self._connection = connection
-        self._one_at_a_time = asyncio.Lock()
-        self._last: Mapping[str, JSON] | None = None
+        self._last: bytes | None = None
 
-    async def deliver(self, group: Mapping[str, JSON]) -> str | None:
-        """Post a group, once the API is up; return why the API refuses it, or `None`."""
+    async def deliver(self, groups: Sequence[bytes]) -> str | None:
+        """Post groups together, once the API is up; return why the API refuses them, or `None`.
+
+        Args:
+            groups: as JSON, of one size, at least one. Await a call before the next one.
+        """
         connection = self._connection
-        async with self._one_at_a_time:
-            while True:
-                await connection.joined.wait()
-                epoch, env_id = connection.epoch, connection.registration.env_id
-                try:
-                    before = await insist(partial(connection.api.status, env_id))
-                    arrived = await self._arrives(group, _Post(epoch, env_id, before))
-                except ApiUnavailable as error:
-                    logger.info("a group waits for the rollout API: %s", error)
-                    connection.lost()
-                except ApiRefusal as error:
-                    return f"the rollout API refuses it: {error}"
-                else:
-                    if arrived:
-                        connection.sent_since += 1
-                        self._last = group
-                        return None
+        while True:
+            await connection.joined.wait()
+            epoch, env_id = connection.epoch, connection.registration.env_id
+            try:
+                before = await insist(partial(connection.api.status, env_id))
+                arrived = await self._arrive(groups, _Post(epoch, env_id, before))
+            except ApiUnavailable as error:
+                logger.info("%d groups wait for the rollout API: %s", len(groups), error)
+                connection.lost()
+            except ApiRefusal as error:
+                return f"the rollout API refuses it: {error}"
+            else:
+                if arrived:
+                    connection.sent_since += len(groups)
+                    self._last = groups[-1]
+                    return None
 
-    async def _arrives(self, group: Mapping[str, JSON], post: _Post) -> bool:
-        """Post a group; return whether the API has it.
+    async def _arrive(self, groups: Sequence[bytes], post: _Post) -> bool:
+        """Post groups; return whether the API has them.
 
         Raises:
-            ApiUnavailable: the API did not get it.
-            ApiRefusal: the API does not accept it.
+            ApiUnavailable: the API did not get them.
+            ApiRefusal: the API does not accept them.
         """
+        self.is_posting = True
         try:
-            await self._connection.api.send(group, post.env_id)
+            await self._connection.api.send(groups, post.env_id)
         except ApiUnavailable as error:
             if not error.may_have_acted:
                 raise
-            self.undecided += 1
-            arrival = await self._find_out(group, post)
-            self.undecided -= 1
-            logger.info("a group's answer was lost (%s): it is %s", error, arrival)
+            self.undecided += len(groups)
+            arrival = await self._find_out(groups, post)
+            self.undecided -= len(groups)
+            logger.info("the answer to a post of %d groups was lost (%s): it is %s", len(groups), error, arrival)
             if arrival == "unknown" or (arrival == "missing" and error.timed_out):
-                self.maybe_double += 1
+                self.maybe_double += len(groups)
             return arrival == "arrived"
+        finally:
+            self.is_posting = False
         return True
 
-    async def _find_out(self, group: Mapping[str, JSON], post: _Post) -> Arrival:
-        """Ask the API whether it has a group, as soon as it is up."""
+    async def _find_out(self, groups: Sequence[bytes], post: _Post) -> Arrival:
+        """Ask the API whether it has the groups of a post, as soon as it is up."""
         connection = self._connection
         while True:
             await connection.joined.wait()
@@ -103,27 +111,36 @@ class Delivery:
             try:
                 after = await insist(partial(connection.api.status, post.env_id))
                 arrival = by_counters(
-                    post.before, after, group_size=size(group), batch_size=connection.trainer.batch_size
+                    post.before,
+                    after,
+                    posted=len(groups),
+                    group_size=connection.group_size,
+                    batch_size=connection.trainer.batch_size,
                 )
                 if arrival != "unknown":
                     return arrival
-                return self._by_content(group, post.env_id, await insist(connection.api.latest_group))
+                return self._by_content(groups[-1], post.env_id, await insist(connection.api.latest_group))
             except (ApiUnavailable, ApiRefusal):
                 connection.lost()
 
-    def _by_content(self, group: Mapping[str, JSON], env_id: int, latest: Mapping[str, JSON]) -> Arrival:
-        """Look for the group at the end of the queue; the same texts may have been sent before, which tells nothing."""
-        if self._last is not None and _same(self._last, group):
+    def _by_content(self, last: bytes, env_id: int, latest: Mapping[str, JSON]) -> Arrival:
+        """Look for the last group of a post at the end of the queue.
+
+        The post before may have ended with the same texts, which tells nothing.
+        """
+        content = _content(wire.loads(last))
+        if self._last is not None and _content(wire.loads(self._last)) == content:
             return "unknown"
-        return "arrived" if latest.get("env_id") == env_id and _same(latest, group) else "unknown"
+        return "arrived" if latest.get("env_id") == env_id and _content(latest) == content else "unknown"
 
 
-def by_counters(before: ApiStatus, after: ApiStatus, *, group_size: int, batch_size: int) -> Arrival:
-    """Return whether a group was queued between two statuses of its environment, which queued no other.
+def by_counters(before: ApiStatus, after: ApiStatus, *, posted: int, group_size: int, batch_size: int) -> Arrival:
+    """Return whether the groups of a post were queued between two statuses of their environment, which made no other.
 
     Args:
         before: the status before the post.
         after: the status after it.
+        posted: groups in the post.
         group_size: sequences in a group.
         batch_size: sequences that the trainer takes in a step.
     """
@@ -132,22 +149,13 @@ def by_counters(before: ApiStatus, after: ApiStatus, *, group_size: int, batch_s
         if not (before.is_alone and after.is_alone):
             return "unknown"  # nobody says of whose groups a batch was made
         taken = (after.step - before.step) * batch_size // group_size
-    match after.own_queue - (before.own_queue - taken):
-        case 0:
-            return "missing"
-        case 1:
-            return "arrived"
-        case _:
-            return "unknown"
+    grown = after.own_queue - (before.own_queue - taken)
+    if grown == 0:
+        return "missing"
+    return "arrived" if grown == posted else "unknown"
 
 
-def size(group: Mapping[str, JSON]) -> int:
-    """Return the number of sequences in a group."""
-    scores = group["scores"]
-    assert isinstance(scores, list)
-    return len(scores)
-
-
-def _same(one: Mapping[str, JSON], other: Mapping[str, JSON]) -> bool:
-    """Return whether two groups have the same tokens and scores; one of them may have come over the wire."""
-    return wire.dumps([one.get("tokens"), one.get("scores")]) == wire.dumps([other.get("tokens"), other.get("scores")])
+def _content(group: JSON) -> bytes:
+    """Return what two groups have in common if they are the same one: tokens and scores."""
+    assert isinstance(group, Mapping)
+    return wire.dumps([group.get("tokens"), group.get("scores")])

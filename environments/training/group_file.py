@@ -5,15 +5,12 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections import defaultdict
-from collections.abc import Mapping
 from pathlib import Path
 
 from environments.runs.atomic import write_atomic
 from environments.runs.disk import Disk
 from environments.runs.lines import read_lines, whole_lines
-from judges.llm import wire
 from judges.llm.errors import SettingsError
-from judges.llm.wire import JSON
 
 logger = logging.getLogger(__name__)
 
@@ -78,13 +75,13 @@ class GroupFile:
         """How many groups of an earlier run the file had."""
         return sum(map(len, self._kept.values()))
 
-    def write(self, number: int, group: Mapping[str, JSON], *, is_new: bool = False) -> None:
-        """Append the group with a number; it has reached the operating system, or waits for the disk.
+    def write(self, number: int, group: bytes, *, is_new: bool = False) -> None:
+        """Append the group with a number, as JSON; it has reached the operating system, or waits for the disk.
 
         A group that the file has of an earlier run stays where it is, unless this one `is_new`, which may be equal.
         """
-        line = wire.dumps(group) + b"\n"
-        places = None if is_new else self._kept.get(_digest(line))
+        line = group + b"\n"
+        places = self._kept.get(_digest(line)) if self._kept and not is_new else None
         if places:
             self._numbers[places.pop(0)] = number
             return

@@ -151,7 +151,7 @@ class ProcessRun:
         calls = self._ledger.row(task.uid, number)
 
         async def to_file(group: ScoredGroup) -> None:
-            self._file.write(number, group.data)
+            self._file.write(number, await group.packed())
 
         outcome = await self._pipeline.run(task, to_file, calls)
         if outcome == "failed":

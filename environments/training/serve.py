@@ -1,11 +1,11 @@
 """`serve`: send judged groups to a trainer over the rollout API, until it has made all its steps.
 
 Guarantees: no group is sent before a trainer has registered; a finished group is sent, however long the API is down;
-groups in progress are never cancelled to make room; a free slot is filled at once; an evaluation runs beside the
-rollouts, with a limit of its own. A run directory holds the ledger of calls, from which a run that was stopped is
-resumed: the groups that were in progress go on with the answers that they had, if the trainer is still at the step at
-which they began. Only a group whose post was on its way when the process was killed may be sent twice; posts go one
-after the other, so it is one at most.
+groups in progress are never cancelled to make room; a free slot is filled at once, and a group that waits to be posted
+takes none (`outbox`); an evaluation runs beside the rollouts, with a limit of its own. A run directory holds the ledger
+of calls, from which a run that was stopped is resumed: the groups that were in progress go on with the answers that
+they had, if the trainer is still at the step at which they began. Only the groups whose post was on its way when the
+process was killed may be sent twice: there is one post at a time, and a run that is told to stop waits for its answer.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -31,23 +30,23 @@ from environments.runs.packing import pack
 from environments.training.checkpoints import Checkpoints
 from environments.training.connection import TrainerConnection
 from environments.training.delivery import Delivery
+from environments.training.evaluations import Evaluate, Evaluations
 from environments.training.group_file import GroupFile, make_folder
 from environments.training.group_ledger import GroupLedger
 from environments.training.log import TrainingLog
 from environments.training.metrics import TrainingMetrics
+from environments.training.outbox import Outbox
 from environments.training.place import run_directory
 from environments.training.rollout_api import ApiRefusal, ApiUnavailable
 from environments.training.sampler import EpochSampler
 from environments.training.slots import available_slots, worker_slots
-from judges.llm.errors import JudgeGymError, UserError
+from judges.llm.errors import UserError
 
 logger = logging.getLogger(__name__)
 
 _GOODBYE_S = 5.0
 _AFTER_FAILURE_S = 1.0
 _LONGEST_WITHOUT_LOG_S = 60.0
-
-Evaluate = Callable[[int], Awaitable[Metrics]]
 
 
 class ServeRun:
@@ -72,7 +71,6 @@ class ServeRun:
         self.env = env
         self.connection = connection
         self.metrics = TrainingMetrics(config={"thinking_mode": float(config.thinking_mode)})
-        self._evaluate = evaluate
         self._config = config
         retokenizer = Retokenizer(env.settings.tokenizer)
         if config.use_wandb:
@@ -101,15 +99,15 @@ class ServeRun:
             self._run.close()
             raise
         self._delivery = Delivery(connection)
+        self._outbox = Outbox(self._delivery)
         self._workers: set[asyncio.Task[None]] = set()
-        self._evaluation: asyncio.Task[None] | None = None
+        self._evaluations = Evaluations(evaluate, self._log_evaluation, self._ended)
         self._crashed: BaseException | None = None
         self._sent_this_step = 0
         self._sent = 0
         self._checkpoints: Checkpoints | None = None
         self._step = 0
         self._groups = 0
-        self._due_evaluation: int | None = None
         self._logged_at = time.monotonic()
         self._total_steps = config.total_steps
 
@@ -141,8 +139,9 @@ class ServeRun:
             self._total_steps = registration.num_steps
         checkpoints = Checkpoints(registration, self._config.wandb_name or self.env.name)
         self._checkpoints = checkpoints
-        watcher = asyncio.create_task(connection.watch())
-        watcher.add_done_callback(self._ended)
+        helpers = [asyncio.create_task(connection.watch()), asyncio.create_task(self._outbox.run())]
+        for helper in helpers:
+            helper.add_done_callback(self._ended)
         try:
             self._restore(checkpoints)
             await self._log.open(registration.name, await self._wandb_place(), self.env.settings.public())
@@ -155,13 +154,13 @@ class ServeRun:
                 await self._note_step(checkpoints)
             if self._sent_this_step:
                 await self._flush()
+            await self._outbox.close(_GOODBYE_S)
             for worker in self._workers:
                 worker.cancel()  # the trainer takes no more groups
-            if self._evaluation is not None:
-                await self._evaluation  # finish that of the last step
+            await self._evaluations.finish()  # that of the last step
             await self._disk.ready()  # groups that a full disk refused are still in memory
         finally:
-            await self._stop(watcher, checkpoints)
+            await self._stop(helpers, checkpoints)
 
     def progress(self) -> str:
         """Return what was done until now and what a restart goes on from, for the message when a signal stops it."""
@@ -205,9 +204,10 @@ class ServeRun:
             connection.trainer,
             connection.status,
             workers=worker_slots(self.env.settings),
-            in_flight=len(self._workers),
+            in_flight=len(self._workers) - self._outbox.waiting,
+            unsent=self._outbox.waiting,
             sent_since=connection.sent_since,
-            evaluating=self._evaluation is not None and not self._evaluation.done(),
+            evaluating=self._evaluations.running,
             total_steps=self._total_steps,
         )
         for _ in range(free):
@@ -244,10 +244,12 @@ class ServeRun:
         One that was resumed (not `is_new`) may be in the file, if the earlier process ended before the API had it.
         """
         self._log.keep(group.group, group.scores)
+        packed = await group.packed()
         if self._file is not None:
             self._groups += 1
-            self._file.write(self._groups, group.data, is_new=is_new)
-        refusal = await self._delivery.deliver(group.data)
+            self._file.write(self._groups, packed, is_new=is_new)
+        self.connection.changed.set()  # when that is seen, the group waits in the outbox, and its slot is free
+        refusal = await self._outbox.deliver(packed)
         self._sent_this_step += refusal is None
         self._sent += refusal is None
         return refusal
@@ -264,7 +266,7 @@ class ServeRun:
         self._step = now
         self._ledger.note_step(now)
         if _crossed(before, now, self._config.steps_per_eval):
-            self._begin_evaluation(now)
+            self._evaluations.begin(now)
         interval = self.connection.registration.checkpoint_interval
         if _crossed(before, now, interval):
             checkpoints.save(now // interval * interval, self._sampler.state_dict())
@@ -278,33 +280,16 @@ class ServeRun:
         metrics = self.metrics.flush(max_token_len=self.connection.trainer.max_token_len)
         await self._log.log(self._step, metrics)
 
-    def _begin_evaluation(self, step: int) -> None:
-        if self._evaluation is not None and not self._evaluation.done():
-            self._due_evaluation = step
-            return
-        self._evaluation = asyncio.create_task(self._evaluate_step(step))
-        self._evaluation.add_done_callback(self._ended)
+    async def _log_evaluation(self, step: int, metrics: Metrics) -> None:
+        # Log under the current step: Weights & Biases drops what is logged under a past one.
+        await self._log.log(max(step, self._step), metrics)
 
-    async def _evaluate_step(self, step: int) -> None:
-        """Evaluate this step, and then the latest step that became due in the meantime."""
-        await self._evaluate_once(step)
-        while self._due_evaluation is not None:
-            due, self._due_evaluation = self._due_evaluation, None
-            await self._evaluate_once(due)
-
-    async def _evaluate_once(self, step: int) -> None:
-        try:
-            metrics = await self._evaluate(step)
-            # Log under the current step: Weights & Biases drops what is logged under a past one.
-            values = {**metrics.values, "eval/step": step}
-            await self._log.log(max(step, self._step), Metrics(values, metrics.left_out, metrics.unknown))
-        except JudgeGymError as error:
-            logger.error("the evaluation of step %d failed: %s", step, error)
-
-    async def _stop(self, watcher: asyncio.Task[None], checkpoints: Checkpoints) -> None:
-        """Cancel all tasks, save the state of the sampler, and unregister."""
+    async def _stop(self, helpers: list[asyncio.Task[None]], checkpoints: Checkpoints) -> None:
+        """Wait for the post on its way, cancel all tasks, save the state of the sampler, and unregister."""
+        await self._outbox.close(_GOODBYE_S)
         state = self._sampler.state_dict()
-        running = [watcher, *self._workers, *([self._evaluation] if self._evaluation is not None else [])]
+        await self._evaluations.stop()
+        running = [*helpers, *self._workers]
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)

@@ -23,7 +23,7 @@ from judges.offline.settings import StandInSettings
 from tests.command import PATIENCE_S, Ended, RunFiles, in_process, write_lines
 from tests.conformance.subjects import KEYS, SUBJECTS, Subject, Verb
 from tests.scripted import Json, Recorded, Reply
-from tests.trainer import ScriptedServer
+from tests.trainer import ScriptedServer, posted
 
 GROUP = 3
 _PROMPTS = [
@@ -115,8 +115,8 @@ class TrainerInMemory:
                 queue = 0 if is_over else len(self.groups)
                 status = {"queue_size": queue, "self_queue_size": queue, "env_weight": 1.0}
                 return Reply(body={**status, "current_step": int(is_over), "unallocated_fraction": 1.0})
-            case "/scored_data":
-                self.groups.append(request.json)
+            case "/scored_data" | "/scored_data_list":
+                self.groups += posted(request)
                 return Reply(body={"status": "received"})
             case "/wandb_info":
                 return Reply(body={"group": None, "project": None})

@@ -13,7 +13,7 @@ from tests.proxy import MisbehavingProxy
 from tests.scripted import Reply
 from tests.serve.test_api_away import numbers
 from tests.serving import Served, serve
-from tests.trainer import RunApi, Trainer, training, until
+from tests.trainer import POSTS, RunApi, Trainer, training, until
 
 FLAGS = "--env.max_batches_offpolicy=2", "--env.include_messages=True"
 BROKEN = [Reply(status=500, body="Internal Server Error"), Reply(status=502, body="<html>"), Reply(drop=True)]
@@ -48,7 +48,7 @@ async def test_api_that_fails_seven_times_of_ten_gets_each_group_once_and_one_re
         proxy.failure, proxy.lost = failure, lost
         await trainer.take(2)
         proxy.rate = 0.7
-        while sum(proxy.failed.get("/scored_data", (0, 0))) < 5:
+        while sum(sum(proxy.failed.get(path, (0, 0))) for path in POSTS) < 5:
             await trainer.take()
         proxy.rate = 0.0
         found = await all_until_now(trainer, served)
@@ -64,7 +64,7 @@ async def test_groups_whose_answer_is_lost_are_not_posted_again(arena: Arena) ->
         MisbehavingProxy(trainer.url) as proxy,
         serve(arena, proxy.url, "--env.include_messages=True", "--env.max_batches_offpolicy=1") as served,
     ):
-        proxy.only, proxy.rate, proxy.lost = ("/scored_data",), 1.0, 1.0
+        proxy.only, proxy.rate, proxy.lost = POSTS, 1.0, 1.0
         first = await trainer.take()
         second = await trainer.take()
         found = [number for batch in (*first, *second) for number in numbers(batch)]

@@ -13,7 +13,7 @@ from tests.arena import Arena
 from tests.command import Ended, in_process, serving
 from tests.scripted import Recorded, Reply, Script, ScriptedEndpoint
 from tests.serving import judging, sampling
-from tests.trainer import ScriptedServer
+from tests.trainer import POSTS, ScriptedServer
 
 
 def api(request: Recorded, number: int) -> Reply:
@@ -74,7 +74,7 @@ def refused(found: Run, *words: str) -> None:
     for word in words:
         assert word in found.message
     assert "Traceback" not in found.ended.said
-    assert not [request for request in found.api.requests if request.path == "/scored_data"]
+    assert not [request for request in found.api.requests if request.path in POSTS]
 
 
 @pytest.mark.parametrize("size", ["3", "16"])

@@ -144,7 +144,7 @@ async def test_group_with_a_sequence_as_long_as_the_limit_is_dropped(limit: int,
 
 async def test_group_that_the_sink_refuses_is_dropped(caplog: pytest.LogCaptureFixture) -> None:
     async def refuse(group: ScoredGroup) -> str:
-        return f"{len(group.data['scores'])} scores are too many"  # type: ignore[arg-type]
+        return f"{len(group.data()['scores'])} scores are too many"  # type: ignore[arg-type]
 
     async with opened(speaking, verb="serve") as (env, _):
         records = Records()

@@ -1,4 +1,4 @@
-"""A group whose answer was lost: what the API's counters say of it."""
+"""Groups whose post has no answer: what the API's counters say of them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from environments.training import connection, rollout_api
 from environments.training.connection import TrainerConnection
 from environments.training.delivery import Arrival, Delivery, by_counters
 from environments.training.rollout_api import ApiStatus, RolloutApi
+from judges.llm import wire
 from tests.scripted import Recorded, Reply
-from tests.trainer import ScriptedServer
+from tests.trainer import POSTS, ScriptedServer
 
 GROUP = {"tokens": [[1], [2]], "masks": [[1], [2]], "scores": [1.0, 0.0]}
 OTHER = {"tokens": [[3], [4]], "masks": [[3], [4]], "scores": [1.0, 0.0]}
+THIRD = {"tokens": [[5], [6]], "masks": [[5], [6]], "scores": [1.0, 0.0]}
 LOST = Reply(status=500)
 
 
@@ -48,7 +50,26 @@ def status(step: int, own: int, queue: int | None = None, weight: float = 1.0) -
 )
 def test_counters_tell_whether_a_group_arrived(before: ApiStatus, after: ApiStatus, expected: Arrival) -> None:
     """Batches of four sequences, groups of two."""
-    assert by_counters(before, after, group_size=2, batch_size=4) == expected
+    assert by_counters(before, after, posted=1, group_size=2, batch_size=4) == expected
+
+
+@pytest.mark.parametrize(
+    ("after", "expected"),
+    [
+        (status(0, 3), "missing"),
+        (status(0, 6), "arrived"),
+        (status(0, 4), "unknown"),
+        (status(0, 5), "unknown"),
+        (status(1, 4), "arrived"),
+        (status(1, 1), "missing"),
+        (status(1, 3), "unknown"),
+        (status(2, 2), "arrived"),
+        (status(1, 4, 6), "unknown"),
+    ],
+)
+def test_counters_tell_of_a_list_only_that_all_of_it_arrived_or_nothing(after: ApiStatus, expected: Arrival) -> None:
+    """Three groups of two, batches of four sequences."""
+    assert by_counters(status(0, 3), after, posted=3, group_size=2, batch_size=4) == expected
 
 
 @dataclass
@@ -79,33 +100,34 @@ class Api:
             return Reply(body={"current_step": self.step, **queue})
         if request.path == "/latest_example":
             return Reply(body=self.latest or {"tokens": []})
-        assert request.path == "/scored_data"
-        return self.posts.pop(0)(self, request.json) if self.posts else kept(self, request.json)
+        assert request.path == ("/scored_data_list" if isinstance(request.json, list) else "/scored_data")
+        groups = request.json if isinstance(request.json, list) else [request.json]
+        return self.posts.pop(0)(self, groups) if self.posts else kept(self, groups)
 
 
-Post = Callable[[Api, Any], Reply]
+Post = Callable[[Api, list[Any]], Reply]
 
 
-def kept(api: Api, group: Any) -> Reply:
-    api.queue.append(group)
-    api.latest = group
+def kept(api: Api, groups: list[Any]) -> Reply:
+    api.queue += groups
+    api.latest = groups[-1]
     return Reply(body={"status": "received"})
 
 
-def lost_on_the_way_there(api: Api, group: Any) -> Reply:
+def lost_on_the_way_there(api: Api, groups: list[Any]) -> Reply:
     return LOST
 
 
-def lost_on_the_way_back(api: Api, group: Any) -> Reply:
-    kept(api, group)
+def lost_on_the_way_back(api: Api, groups: list[Any]) -> Reply:
+    kept(api, groups)
     return LOST
 
 
 def with_a_step(before: Post) -> Post:
     """The trainer takes a batch, and somebody else is there who may have been in it."""
 
-    def post(api: Api, group: Any) -> Reply:
-        reply = before(api, group)
+    def post(api: Api, groups: list[Any]) -> Reply:
+        reply = before(api, groups)
         api.step, api.queue, api.share = api.step + 1, api.queue[:-2], 0.5
         return reply
 
@@ -118,59 +140,94 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rollout_api, "_PAUSE_S", 0.001)
 
 
-async def delivered(api: Api, *groups: Any) -> Delivery:
-    """Deliver groups, one after the other."""
+def packed(*groups: Any) -> list[bytes]:
+    return [wire.dumps(group) for group in groups]
+
+
+async def delivered(api: Api, *posts: list[Any]) -> Delivery:
+    """Deliver the groups of each post, one post after the other."""
     async with ScriptedServer(api) as server, aiohttp.ClientSession() as session:
         joined = TrainerConnection(RolloutApi(server.url, session), EnvConfig(group_size=2), "env")
         await joined.join()
         delivery = Delivery(joined)
-        for group in groups:
-            assert await asyncio.wait_for(delivery.deliver(group), 60) is None
-        assert joined.sent_since == len(groups)
+        for groups in posts:
+            assert await asyncio.wait_for(delivery.deliver(packed(*groups)), 60) is None
+        assert joined.sent_since == sum(map(len, posts))
     return delivery
+
+
+def tokens(api: Api) -> list[Any]:
+    return [group["tokens"] for group in api.queue]
 
 
 @pytest.mark.parametrize("lost", [lost_on_the_way_there, lost_on_the_way_back])
 async def test_group_whose_answer_was_lost_is_queued_once(lost: Post) -> None:
     api = Api([lost, lost_on_the_way_there, lost])
-    delivery = await delivered(api, GROUP, OTHER)
-    assert [group["tokens"] for group in api.queue] == [GROUP["tokens"], OTHER["tokens"]]
+    delivery = await delivered(api, [GROUP], [OTHER])
+    assert tokens(api) == [GROUP["tokens"], OTHER["tokens"]]
+    assert (delivery.maybe_double, delivery.undecided, delivery.is_posting) == (0, 0, False)
+
+
+@pytest.mark.parametrize("lost", [lost_on_the_way_there, lost_on_the_way_back])
+async def test_list_whose_answer_was_lost_is_queued_once(lost: Post) -> None:
+    api = Api([lost, lost_on_the_way_there, lost])
+    delivery = await delivered(api, [GROUP, OTHER, THIRD], [OTHER, GROUP])
+    assert tokens(api) == [group["tokens"] for group in (GROUP, OTHER, THIRD, OTHER, GROUP)]
     assert (delivery.maybe_double, delivery.undecided) == (0, 0)
+
+
+async def test_list_whose_last_group_is_the_latest_at_the_api_has_arrived() -> None:
+    api = Api([kept, with_a_step(lost_on_the_way_back)])
+    delivery = await delivered(api, [THIRD], [GROUP, OTHER])
+    assert (tokens(api), delivery.maybe_double) == ([THIRD["tokens"]], 0), "they were in the batch"
+
+
+async def test_list_of_which_nothing_is_known_is_posted_again_and_each_of_its_groups_counted() -> None:
+    api = Api([with_a_step(lost_on_the_way_there)])
+    delivery = await delivered(api, [GROUP, OTHER, THIRD])
+    assert (len(api.queue), delivery.maybe_double) == (3, 3)
+
+
+async def test_list_that_ends_as_the_one_before_is_not_taken_for_it() -> None:
+    api = Api([kept, with_a_step(lost_on_the_way_there)])
+    delivery = await delivered(api, [GROUP, OTHER], [THIRD, OTHER])
+    assert delivery.maybe_double == 2
+    assert tokens(api) == [THIRD["tokens"], OTHER["tokens"]], "those before are in the batch"
 
 
 async def test_group_that_the_api_shows_as_its_latest_has_arrived() -> None:
     api = Api([with_a_step(lost_on_the_way_back)])
-    delivery = await delivered(api, GROUP)
+    delivery = await delivered(api, [GROUP])
     assert (api.queue, delivery.maybe_double) == ([], 0), "it was in the batch"
 
 
 async def test_group_of_which_nothing_is_known_is_posted_again_and_counted() -> None:
     api = Api([with_a_step(lost_on_the_way_there)])
-    delivery = await delivered(api, GROUP)
-    assert ([group["tokens"] for group in api.queue], delivery.maybe_double) == ([GROUP["tokens"]], 1)
+    delivery = await delivered(api, [GROUP])
+    assert (tokens(api), delivery.maybe_double) == ([GROUP["tokens"]], 1)
 
 
 async def test_group_like_the_one_before_is_not_taken_for_it() -> None:
     """The latest group at the API is then the one before."""
     api = Api([kept, with_a_step(lost_on_the_way_there)])
-    delivery = await delivered(api, GROUP, GROUP)
+    delivery = await delivered(api, [GROUP], [GROUP])
     assert delivery.maybe_double == 1
-    assert [group["tokens"] for group in api.queue] == [GROUP["tokens"]], "the first is in the batch"
+    assert tokens(api) == [GROUP["tokens"]], "the first is in the batch"
 
 
 async def test_post_without_an_answer_in_time_may_arrive_later(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rollout_api, "_TIMEOUT_S", 0.3)
-    delivery = await delivered(Api([lambda api, group: Reply(hang=True)]), GROUP)
-    assert delivery.maybe_double == 1
+    delivery = await delivered(Api([lambda api, groups: Reply(hang=True)]), [GROUP, OTHER])
+    assert delivery.maybe_double == 2
 
 
 async def test_refused_group_is_said_and_not_posted_again() -> None:
-    api = Api([lambda api, group: Reply(status=422, body={"detail": "scores: not a number"})])
+    api = Api([lambda api, groups: Reply(status=422, body={"detail": "scores: not a number"})])
     async with ScriptedServer(api) as server, aiohttp.ClientSession() as session:
         joined = TrainerConnection(RolloutApi(server.url, session), EnvConfig(group_size=2), "env")
         await joined.join()
-        assert "scores: not a number" in str(await Delivery(joined).deliver(GROUP))
-        assert len(server.asked("/scored_data")) == 1
+        assert "scores: not a number" in str(await Delivery(joined).deliver(packed(GROUP)))
+        assert len(server.asked(*POSTS)) == 1
 
 
 async def test_nothing_is_posted_while_the_api_does_not_know_us() -> None:
@@ -188,10 +245,10 @@ async def test_nothing_is_posted_while_the_api_does_not_know_us() -> None:
         joined = TrainerConnection(RolloutApi(server.url, session), EnvConfig(group_size=2), "env")
         await joined.join()
         knows = False
-        delivering = asyncio.create_task(Delivery(joined).deliver(GROUP))
+        delivering = asyncio.create_task(Delivery(joined).deliver(packed(GROUP)))
         watching = asyncio.create_task(joined.watch())
         await server.arrived(len(server.requests) + 60)
-        assert not server.asked("/scored_data")
+        assert not server.asked(*POSTS)
         knows = True
         assert await asyncio.wait_for(delivering, 60) is None
         watching.cancel()
@@ -203,9 +260,9 @@ async def test_group_of_a_queue_that_is_gone_is_posted_again_and_is_no_double() 
     without_trainer = 0
     is_known = True
 
-    def restart(api: Api, group: Any) -> Reply:
+    def restart(api: Api, groups: list[Any]) -> Reply:
         nonlocal without_trainer, is_known
-        kept(api, group)
+        kept(api, groups)
         api.queue, without_trainer, is_known = [], 3, False
         return LOST
 
@@ -223,7 +280,7 @@ async def test_group_of_a_queue_that_is_gone_is_posted_again_and_is_no_double() 
         await joined.join()
         watching = asyncio.create_task(joined.watch())
         delivery = Delivery(joined)
-        for group in (GROUP, OTHER):
-            assert await asyncio.wait_for(delivery.deliver(group), 60) is None
+        for groups in ([GROUP], [OTHER, THIRD]):
+            assert await asyncio.wait_for(delivery.deliver(packed(*groups)), 60) is None
         watching.cancel()
-    assert ([group["tokens"] for group in api.queue], delivery.maybe_double) == ([OTHER["tokens"]], 0)
+    assert (tokens(api), delivery.maybe_double) == ([OTHER["tokens"], THIRD["tokens"]], 0)

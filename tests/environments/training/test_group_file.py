@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from environments.runs.disk import Disk
 from environments.training.group_file import GroupFile, free_path
+from judges.llm import wire
 from judges.llm.errors import SettingsError
 from tests.environments.runs.full_disk import RefusingDisk
 
@@ -24,7 +25,7 @@ def lines(path: Path) -> list[Any]:
 def test_each_group_is_there_before_the_next_and_in_order_once_closed(tmp_path: Path) -> None:
     file = GroupFile(tmp_path / "deep" / "groups.jsonl", Disk())
     for count, number in enumerate([2, 0, 1], start=1):
-        file.write(number, {"number": number})
+        file.write(number, wire.dumps({"number": number}))
         assert len(lines(file.path)) == count
     file.close()
     assert lines(file.path) == [{"number": 0}, {"number": 1}, {"number": 2}]
@@ -35,7 +36,7 @@ def test_each_group_is_there_before_the_next_and_in_order_once_closed(tmp_path: 
 def test_any_text_stays_on_its_line(tmp_path_factory: pytest.TempPathFactory, numbers: list[int], text: str) -> None:
     file = GroupFile(tmp_path_factory.mktemp("groups") / "groups.jsonl", Disk())
     for number in numbers:
-        file.write(number, {"number": number, "text": text + "\u2028\x0b\r"})
+        file.write(number, wire.dumps({"number": number, "text": text + "\u2028\x0b\r"}))
     file.close()
     assert lines(file.path) == [{"number": number, "text": text + "\u2028\x0b\r"} for number in range(6)]
 
@@ -71,7 +72,7 @@ async def test_groups_that_wait_for_a_full_disk_are_sorted_in_with_the_others(tm
     refusing = RefusingDisk(room=30)
     file = GroupFile(tmp_path / "groups.jsonl", Disk(retry_s=0.01, open_file=refusing.open))
     for number in (2, 0, 3, 1):
-        file.write(number, {"number": number})
+        file.write(number, wire.dumps({"number": number}))
     assert lines(file.path) == [{"number": 2}, {"number": 0}]
     finishing = asyncio.create_task(file.finish())
     await asyncio.sleep(0.05)
@@ -85,6 +86,6 @@ async def test_groups_that_wait_for_a_full_disk_are_sorted_in_with_the_others(tm
 def test_groups_that_are_on_a_full_disk_are_whole_and_sorted_at_the_end(tmp_path: Path, room: int) -> None:
     file = GroupFile(tmp_path / "groups.jsonl", Disk(open_file=RefusingDisk(room=room).open))
     for number in (2, 0, 3, 1):
-        file.write(number, {"number": number})
+        file.write(number, wire.dumps({"number": number}))
     file.close()
     assert [line["number"] for line in lines(file.path)] == sorted([2, 0, 3, 1][: room // 13])

@@ -12,6 +12,7 @@ import pytest
 from environments.training import rollout_api
 from environments.training.rollout_api import ApiRefusal, ApiStatus, ApiUnavailable, RolloutApi, insist
 from environments.training.rollout_api import Trainer as Wanted
+from judges.llm import wire
 from tests.scripted import Json, Recorded, Reply, refusing
 from tests.trainer import RunApi, ScriptedServer, Trainer, registration, training
 
@@ -27,7 +28,7 @@ CALLS: dict[str, Call] = {
     "wandb_place": lambda api: api.wandb_place(),
     "register": lambda api: join(api),
     "status": lambda api: api.status(0),
-    "send": lambda api: api.send(GROUP, 0),
+    "send": lambda api: api.send([wire.dumps(GROUP)], 0),
     "leave": lambda api: api.leave(0),
 }
 
@@ -80,7 +81,7 @@ async def test_what_waiting_does_not_mend(status: int) -> None:
     with_trainer = {"/info": Reply(body={"batch_size": 8, "max_token_len": -1})}
     async with scripted(with_trainer, Reply(status=status, body={"detail": "scores: not a number"})) as (api, _):
         with pytest.raises(ApiRefusal, match="scores: not a number"):
-            await api.send(GROUP, 0)
+            await api.send([wire.dumps(GROUP)], 0)
 
 
 @pytest.mark.parametrize(
@@ -122,10 +123,10 @@ async def test_failure_says_whether_the_api_may_have_acted(
             with refusing() as url:
                 api.url = url
                 with pytest.raises(ApiUnavailable) as raised:
-                    await api.send(GROUP, 0)
+                    await api.send([wire.dumps(GROUP)], 0)
         else:
             with pytest.raises(ApiUnavailable) as raised:
-                await api.send(GROUP, 0)
+                await api.send([wire.dumps(GROUP)], 0)
     assert (raised.value.may_have_acted, raised.value.timed_out) == (acted, times_out)
 
 
@@ -161,7 +162,7 @@ async def test_api_that_is_not_there_is_not_insisted_on() -> None:
 async def test_long_groups_are_compressed(length: int, encoding: str | None) -> None:
     group = {**GROUP, "tokens": [[1] * length]}
     async with scripted({"/info": Reply(body={"batch_size": 8, "max_token_len": -1})}) as (api, server):
-        await api.send(group, 3)
+        await api.send([wire.dumps(group)], 3)
     (posted,) = server.asked("/scored_data")
     assert posted.headers.get("Content-Encoding") == encoding
     assert posted.json == {**group, "env_id": 3}
@@ -180,7 +181,7 @@ async def test_a_group_comes_out_of_the_real_api_as_it_went_in(length: int) -> N
             "tokens": [[*range(length)], *GROUP["tokens"][1:]],
             "overrides": [{}, {"x": True}, {}, {}],
         }
-        await api.send(group, joined.env_id)
+        await api.send([wire.dumps(group)], joined.env_id)
         assert await api.status(joined.env_id) == ApiStatus(step=0, queue=1, own_queue=1, weight=1.0, unallocated=1.0)
         ((received,),) = await trainer.take()
         assert {name: received[name] for name in group} == group
@@ -192,6 +193,23 @@ async def test_a_group_comes_out_of_the_real_api_as_it_went_in(length: int) -> N
         assert (await api.status(second.env_id)).weight == 1.0
         with pytest.raises(ApiUnavailable):
             await api.status(7)
+
+
+async def test_the_real_api_queues_all_groups_of_a_list_in_their_order_or_none() -> None:
+    """What `delivery` relies on, where the answer to a post is lost."""
+    async with aiohttp.ClientSession() as session, training(4) as trainer:
+        api = RolloutApi(trainer.url, session)
+        joined = await join(api)
+        groups = [{**GROUP, "tokens": [[number], *GROUP["tokens"][1:]]} for number in range(3)]
+        await api.send([wire.dumps(group) for group in groups], joined.env_id)
+        assert (await api.status(joined.env_id)).own_queue == 3
+        latest = await api.latest_group()
+        assert (latest["tokens"], latest["env_id"]) == (groups[-1]["tokens"], joined.env_id)
+        with pytest.raises(ApiRefusal, match="422"):
+            await api.send([wire.dumps(group) for group in (groups[0], {**GROUP, "scores": "none"})], joined.env_id)
+        assert (await api.status(joined.env_id)).own_queue == 3
+        taken = [group for (group,) in await trainer.take(3)]
+        assert sorted(group["tokens"][0] for group in taken) == [[0], [1], [2]]
 
 
 async def test_the_real_api_lets_nobody_in_before_the_first_batch() -> None:

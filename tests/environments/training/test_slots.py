@@ -18,12 +18,13 @@ def places(
 ) -> int:
     """Free places: groups of 4, batches of 16, nothing queued, nothing under way, 100 steps to go, or as given."""
     values: dict[str, Any] = {"step": 0, "queue": 0, "own_queue": 0, "weight": 1.0, "unallocated": 1.0}
-    counts: dict[str, Any] = {"workers": 100, "in_flight": 0, "sent_since": 0, "evaluating": False, "total_steps": 100}
+    ours: dict[str, Any] = {"workers": 100, "in_flight": 0, "unsent": 0, "sent_since": 0}
+    run: dict[str, Any] = {"evaluating": False, "total_steps": 100}
     return available_slots(
         config or EnvConfig(group_size=4, max_batches_offpolicy=3),
         Trainer(batch_size, -1),
         ApiStatus(**{**values, **(status or {})}),
-        **{**counts, **other},
+        **{**ours, **run, **other},
     )
 
 
@@ -41,6 +42,21 @@ def test_as_many_as_the_off_policy_limit_has_room_for() -> None:
 def test_as_many_as_there_are_workers() -> None:
     assert places(workers=8, in_flight=3) == 5
     assert places(workers=8, in_flight=9) == 0, "nobody is sent home"
+
+
+def test_groups_that_wait_to_be_posted_hold_no_worker_and_as_many_as_there_are_workers_may_wait() -> None:
+    no_limit = config(max_batches_offpolicy=0)
+    assert places(no_limit, workers=8, in_flight=0, unsent=8) == 8
+    assert places(no_limit, workers=8, in_flight=5, unsent=8) == 3
+    assert places(no_limit, workers=8, in_flight=5, unsent=10) == 1
+    assert places(no_limit, workers=8, in_flight=0, unsent=16) == 0
+    assert places(no_limit, workers=8, in_flight=0, unsent=16, evaluating=True) == 0
+
+
+def test_groups_that_wait_to_be_posted_are_counted_as_queued() -> None:
+    assert places(unsent=5) == 7
+    assert places(unsent=4, in_flight=4, sent_since=4) == 0
+    assert places(config(min_batch_allocation=0.5), status={"unallocated": 0.5}, unsent=5) == 7
 
 
 @pytest.mark.parametrize("limit", [0, -1])
@@ -94,6 +110,7 @@ def test_an_evaluation_beside(handling: str, ratio: float, expected: int) -> Non
     offpolicy=st.integers(-1, 4),
     workers=st.integers(1, 64),
     in_flight=st.integers(0, 70),
+    unsent=st.integers(0, 70),
     queue=st.integers(0, 70),
     sent_since=st.integers(0, 10),
     step=st.integers(0, 5),
@@ -104,6 +121,7 @@ def test_never_too_many_and_never_a_standstill(
     offpolicy: int,
     workers: int,
     in_flight: int,
+    unsent: int,
     queue: int,
     sent_since: int,
     step: int,
@@ -114,13 +132,15 @@ def test_never_too_many_and_never_a_standstill(
         status={"queue": queue, "step": step},
         workers=workers,
         in_flight=in_flight,
+        unsent=unsent,
         sent_since=sent_since,
         total_steps=5,
     )
-    ahead = queue + sent_since + in_flight
+    ahead = queue + sent_since + unsent + in_flight
     assert found >= 0
     assert in_flight + found <= max(workers, in_flight)
+    assert in_flight + unsent + found <= max(2 * workers, in_flight + unsent)
     if offpolicy > 0:
         assert ahead + found <= max(ahead, offpolicy * groups_in_batch)
-    if ahead < groups_in_batch and in_flight < workers:
+    if ahead < groups_in_batch and in_flight < workers and in_flight + unsent < 2 * workers:
         assert found > 0, "the trainer waits for a batch that nobody fills"

@@ -1,0 +1,132 @@
+"""Groups that wait to be posted."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+
+from environments.training import outbox
+from environments.training.delivery import Delivery
+from environments.training.outbox import Outbox
+
+
+@dataclass
+class Posts:
+    """Takes the place of a `Delivery`: notes each post, and lets it through when it is told to.
+
+    Attributes:
+        refused: groups that are refused, with the list that they are in.
+    """
+
+    refused: set[bytes] = field(default_factory=set)
+    posts: list[list[bytes]] = field(default_factory=list)
+    free: asyncio.Event = field(default_factory=asyncio.Event)
+    is_posting: bool = False
+
+    async def deliver(self, groups: Sequence[bytes]) -> str | None:
+        self.posts.append(list(groups))
+        self.is_posting = True
+        await self.free.wait()
+        self.is_posting = False
+        return "refused" if self.refused & set(groups) else None
+
+
+@asynccontextmanager
+async def running(posts: Posts) -> AsyncIterator[Outbox]:
+    box = Outbox(cast("Delivery", posts))
+    task = asyncio.create_task(box.run())
+    yield box
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+
+async def put(box: Outbox, *groups: bytes) -> list[asyncio.Task[str | None]]:
+    tasks = [asyncio.create_task(box.deliver(group)) for group in groups]
+    await settled()
+    return tasks
+
+
+async def settled() -> None:
+    """Let every task go as far as it can."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def test_groups_that_are_ready_during_a_post_go_together_in_the_next() -> None:
+    posts = Posts()
+    async with running(posts) as box:
+        first = await put(box, b"1")
+        others = await put(box, b"2", b"3", b"4")
+        assert (posts.posts, box.waiting) == ([[b"1"]], 4)
+        posts.free.set()
+        assert await asyncio.gather(*first, *others) == [None] * 4
+        assert (posts.posts, box.waiting) == ([[b"1"], [b"2", b"3", b"4"]], 0)
+
+
+async def test_list_that_is_refused_is_posted_group_by_group_and_only_the_wrong_one_is_dropped() -> None:
+    posts = Posts(refused={b"3"})
+    async with running(posts) as box:
+        waiting = await put(box, b"1")
+        waiting += await put(box, b"2", b"3", b"4")
+        posts.free.set()
+        assert await asyncio.gather(*waiting) == [None, None, "refused", None]
+    assert posts.posts == [[b"1"], [b"2", b"3", b"4"], [b"2"], [b"3"], [b"4"]]
+
+
+@pytest.mark.parametrize(
+    ("limit", "value", "expected"),
+    [("MOST_GROUPS", 2, [[b"22", b"33"], [b"44"]]), ("MOST_BYTES", 5, [[b"22", b"33"], [b"44"]])],
+)
+async def test_list_has_a_limit(monkeypatch: pytest.MonkeyPatch, limit: str, value: int, expected: list[Any]) -> None:
+    monkeypatch.setattr(outbox, limit, value)
+    posts = Posts()
+    async with running(posts) as box:
+        waiting = await put(box, b"a group larger than the limit")
+        waiting += await put(box, b"22", b"33", b"44")
+        posts.free.set()
+        await asyncio.gather(*waiting)
+    assert posts.posts == [[b"a group larger than the limit"], *expected]
+
+
+async def test_closed_outbox_waits_for_the_post_on_its_way_and_begins_no_other() -> None:
+    posts = Posts()
+    async with running(posts) as box:
+        (first,) = await put(box, b"1")
+        (second,) = await put(box, b"2")
+        closing = asyncio.create_task(box.close(60))
+        await settled()
+        assert not closing.done()
+        posts.free.set()
+        await closing
+        assert first.done() and not second.done()
+        assert (posts.posts, box.waiting) == ([[b"1"]], 1)
+        second.cancel()
+
+
+async def test_closing_waits_for_no_api_that_is_away_and_no_longer_than_told() -> None:
+    posts = Posts()
+    async with running(posts) as box:
+        (first,) = await put(box, b"1")
+        await box.close(0.01)
+        assert posts.is_posting, "it was not done in time"
+        posts.is_posting = False
+        await asyncio.wait_for(box.close(3600), 60)
+        first.cancel()
+
+
+async def test_groups_whose_workers_were_cancelled_hold_up_no_other() -> None:
+    posts = Posts()
+    async with running(posts) as box:
+        first, second, third = [*await put(box, b"1"), *await put(box, b"2", b"3")]
+        first.cancel()
+        second.cancel()
+        await settled()
+        posts.free.set()
+        assert await third is None
