@@ -23,7 +23,7 @@ _SENTENCES = (
 
 
 def write(request: ChatRequest, index: int) -> str:
-    """An answer of 40 to 190 words for choice `index`, without thinking tags.
+    """An answer of 40 to 220 words (bullets count) for choice `index`, without thinking tags.
 
     The model's name determines its length, its share of the prompt's words, and whether it is a list. The rest depends
     on the messages and, above temperature 0, on temperature, seed and index.
