@@ -1,7 +1,8 @@
 """CSV and Parquet files, and datasets of the hub, as tables that the library `datasets` maps into memory.
 
-Guarantee: a file is copied when it is opened, so that changes to it do not matter after that; its digest is that of the
-copied bytes. Rows are read from the copy when they are asked for.
+Guarantees: a file is copied when it is opened, so that later changes to it do not matter; its digest is that of the
+copied bytes. Rows are read from the copy when they are asked for. What memory holds of them are pages of a file that is
+mapped into it, which the system takes back when it needs them.
 """
 
 from __future__ import annotations
@@ -85,6 +86,7 @@ def read_table(path: Path) -> tuple[Sequence[Mapping[str, JSON]], str]:
                 table = datasets.Dataset.from_parquet(str(path), cache_dir=cache)
             rows = ArrowRows(table)
             all(True for _ in rows)  # each can be read
+        _return_memory()
     except Exception as error:  # pandas and pyarrow each raise their own kinds
         if _is_header_alone(path):
             return (), digest
@@ -169,6 +171,13 @@ def _datasets() -> Any:
     datasets.disable_progress_bars()
     datasets.utils.logging.set_verbosity(logging.CRITICAL)  # our errors contain the library's
     return datasets
+
+
+def _return_memory() -> None:
+    """Give back what the library has reserved to read a file: tens of megabytes."""
+    import pyarrow  # late: with `datasets`
+
+    pyarrow.default_memory_pool().release_unused()
 
 
 def _first_line(error: BaseException) -> str:

@@ -1,0 +1,59 @@
+"""A dataset that somebody writes to while a run reads it ends the run with one line that names it; nothing is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from environments.settings import BUNDLED_TOKENIZER
+from tests.command import Ended
+from tests.conformance.lab import Lab, Undisturbed
+from tests.scripted import Reply
+
+TRAINING = (
+    f"--env.tokenizer_name={BUNDLED_TOKENIZER}",
+    "--env.group_size=2",
+    "--env.total_steps=4",
+    "--env.max_num_workers=1",
+    "--env.ensure_scores_are_not_same=False",
+)
+
+
+def datasets_of(lab: Lab) -> Mapping[Path, bytes]:
+    return {path: path.read_bytes() for path in lab.path.glob("*.jsonl")}
+
+
+def overwrite_at_first_request(lab: Lab, datasets: Mapping[Path, bytes]) -> None:
+    """Write other rows into the datasets, as long as they were, as soon as the policy is asked about one."""
+
+    def overwrite(uid: str) -> Reply | None:
+        for path, content in datasets.items():
+            path.write_bytes(content.replace(b"child", b"adult"))
+        return None
+
+    lab.policy.disturb(overwrite)
+
+
+def check(ended: Ended, datasets: Mapping[Path, bytes]) -> None:
+    assert ended.code == 2, ended.said
+    (line,) = [line for line in ended.said.splitlines() if "has changed since it was opened" in line]
+    assert any(line.startswith(f"{path}: the file has changed") for path in datasets), ended.said
+
+
+def test_dataset_that_changes_ends_evaluate_and_a_resumed_run_is_the_undisturbed_one(
+    lab: Lab, undisturbed: Undisturbed
+) -> None:
+    datasets = datasets_of(lab)
+    overwrite_at_first_request(lab, datasets)
+    check(lab.evaluate(*lab.subject.limits(1)), datasets)
+    lab.policy.restore()
+    for path, content in datasets.items():
+        path.write_bytes(content)
+    undisturbed.same_results(lab.finished("--resume"))
+
+
+def test_dataset_that_changes_ends_process(lab: Lab) -> None:
+    datasets = datasets_of(lab)
+    overwrite_at_first_request(lab, datasets)
+    path = lab.path / "groups" / "groups.jsonl"
+    check(lab.command(*lab.argv(*TRAINING, f"--env.data_path_to_save_groups={path}", verb="process")), datasets)
