@@ -20,7 +20,7 @@ MISSING_CELLS = "missing_cell_rate"
 """Of environments with several judges and candidates: scores that are not there, over those that should be."""
 
 
-_USAGE = ("calls", "requests", "cached_calls", "prompt_tokens", "completion_tokens", "cost_usd")
+_USAGE = ("calls", "requests", "cached_calls", "prompt_tokens", "cached_prompt_tokens", "completion_tokens", "cost_usd")
 _LATENCIES = ("latency_mean_s", "latency_p95_s")
 _CRITIQUE = ("changed_rate", "raised_rate", "lowered_rate", "mean_change", "rounds", "failed_round_rate")
 
@@ -138,6 +138,7 @@ class _Calls:
         metrics.number(f"{role}_requests", self._requests)
         metrics.number(f"{role}_cached_calls", self._cached)
         metrics.number(f"{role}_prompt_tokens", self._usage.prompt_tokens)
+        metrics.number(f"{role}_cached_prompt_tokens", self._usage.cached_prompt_tokens)
         metrics.number(f"{role}_completion_tokens", self._usage.completion_tokens)
         metrics.cost(f"{role}_cost_usd", self._usage.cost)
         if self._latencies:

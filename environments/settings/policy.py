@@ -89,6 +89,12 @@ class PolicySettings(BaseModel):
         "unknown.",
         ge=0,
     )
+    price_cached_input: float | None = operational(
+        None,
+        "Report the policy's cost with this price in US dollars for a million prompt tokens that its endpoint had in a "
+        "prefix cache; if unset, they cost what all prompt tokens cost, and the cost is an upper bound.",
+        ge=0,
+    )
     server_type: Literal["openai", "trl", "sglang", "vllm"] = operational(
         "openai",
         "Choose the client for rollouts. openai: chat completions. vllm, sglang, trl: Atropos' token-level client for "
@@ -127,7 +133,7 @@ class PolicySettings(BaseModel):
             requests_per_minute=self.requests_per_minute,
             tokens_per_minute=self.tokens_per_minute,
             n_is_ignored=self.n_kwarg_is_ignored,
-            prices=Prices(self.price_input, self.price_output),
+            prices=Prices(self.price_input, self.price_output, self.price_cached_input),
             title="the policy",
             section="env.",
         )

@@ -135,6 +135,8 @@ def _diagnose(metrics: MetricAggregator, window: _Window, max_token_len: int) ->
     metrics.number("groups_without_signal_rate", _share(window.no_signal, window.groups))
     metrics.cost("judge_cost_usd", window.judge_usage.cost)
     metrics.cost("policy_cost_usd", window.policy_usage.cost)
+    for role, usage in (("judge", window.judge_usage), ("policy", window.policy_usage)):
+        metrics.number(f"{role}_cached_prompt_rate", _share(usage.cached_prompt_tokens, usage.prompt_tokens))
     if window.policy_latencies:
         metrics.number("policy_latency_mean_s", float(np.mean(window.policy_latencies)))
     if window.judge_latencies:

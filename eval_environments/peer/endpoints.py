@@ -59,6 +59,12 @@ class ModelSettings(BaseModel):
         "Report the cost with this price in US dollars for a million completion tokens; if unset, the cost is unknown.",
         ge=0,
     )
+    price_cached_input: float | None = operational(
+        None,
+        "Report the cost with this price in US dollars for a million prompt tokens that the endpoint had in a prefix "
+        "cache; if unset, they cost what all prompt tokens cost.",
+        ge=0,
+    )
 
     @field_validator("base_url")
     @classmethod
@@ -78,7 +84,7 @@ class ModelSettings(BaseModel):
     @property
     def prices(self) -> Prices:
         """What its tokens cost."""
-        return Prices(self.price_input, self.price_output)
+        return Prices(self.price_input, self.price_output, self.price_cached_input)
 
     @property
     def identity(self) -> str:

@@ -105,6 +105,12 @@ class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False):
         "unknown.",
         ge=0,
     )
+    judge_price_cached_input: float | None = operational(
+        None,
+        "Report the judge's cost with this price in US dollars for a million prompt tokens that its endpoint had in a "
+        "prefix cache; if unset, they cost what all prompt tokens cost, and the cost is an upper bound.",
+        ge=0,
+    )
     judge_critique_rounds: int = setting(
         0, "Let the judge critique and revise its own judgment in this many rounds, one call each.", ge=0
     )
@@ -179,7 +185,7 @@ class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False):
             max_concurrency=self.judge_max_concurrency,
             requests_per_minute=self.judge_requests_per_minute,
             tokens_per_minute=self.judge_tokens_per_minute,
-            prices=Prices(self.judge_price_input, self.judge_price_output),
+            prices=Prices(self.judge_price_input, self.judge_price_output, self.judge_price_cached_input),
             identity=identity,
             title="the judge",
             section=section,

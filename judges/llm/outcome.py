@@ -59,10 +59,17 @@ _BROKEN_OFF = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class TokenCounts:
-    """Tokens as the endpoint counted them; 0 where it did not, or not with a number that can be meant."""
+    """Tokens as the endpoint counted them; 0 where it did not, or not with a number that can be meant.
+
+    Attributes:
+        prompt: tokens sent.
+        completion: tokens received.
+        cached: those of `prompt` that were in its prefix cache.
+    """
 
     prompt: int = 0
     completion: int = 0
+    cached: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,7 +310,9 @@ def _reason(choice: Choice) -> str:
 def _token_counts(usage: JSON) -> TokenCounts:
     if not isinstance(usage, dict):
         return TokenCounts()
-    return TokenCounts(_count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens")))
+    prompt, details = _count(usage.get("prompt_tokens")), usage.get("prompt_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, dict) else usage.get("prompt_cache_hit_tokens")
+    return TokenCounts(prompt, _count(usage.get("completion_tokens")), min(prompt, _count(cached)))
 
 
 def _count(value: JSON) -> int:

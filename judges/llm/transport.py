@@ -213,7 +213,8 @@ class Transport:
             replica.in_flight -= 1
             self.limit.release()
         if outcome.tokens is not None:
-            usage = self.settings.prices.usage(outcome.tokens.prompt, outcome.tokens.completion)
+            tokens = outcome.tokens
+            usage = self.settings.prices.usage(tokens.prompt, tokens.completion, tokens.cached)
             call.paid = usage if call.paid is _NOTHING else call.paid + usage
         if isinstance(outcome, Answered):
             self.limit.succeeded()

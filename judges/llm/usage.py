@@ -16,11 +16,13 @@ class Usage:
         prompt_tokens: tokens sent.
         completion_tokens: tokens received, reasoning included.
         cost: US dollars; `None` if it is not known, 0.0 if nothing was paid for.
+        cached_prompt_tokens: those of `prompt_tokens` that the endpoint took from its prefix cache, as far as it says.
     """
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost: float | None = 0.0
+    cached_prompt_tokens: int = 0
 
     def __add__(self, other: Usage) -> Usage:
         """The sum of both; its cost is known only if both costs are."""
@@ -28,27 +30,36 @@ class Usage:
             self.prompt_tokens + other.prompt_tokens,
             self.completion_tokens + other.completion_tokens,
             None if self.cost is None or other.cost is None else self.cost + other.cost,
+            self.cached_prompt_tokens + other.cached_prompt_tokens,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """US dollars for a million tokens; `None` where the price is not known."""
+    """US dollars for a million tokens; `None` where the price is not known.
+
+    Without a price of its own a prompt token from the endpoint's prefix cache costs as much as any other: the cost is
+    then an upper bound.
+    """
 
     input: float | None = None
     output: float | None = None
+    cached_input: float | None = None
 
-    def usage(self, prompt_tokens: int, completion_tokens: int) -> Usage:
+    def usage(self, prompt_tokens: int, completion_tokens: int, cached_prompt_tokens: int = 0) -> Usage:
         """The usage of one answer with its price.
 
-        The cost is not known without both prices, nor if the endpoint counted no tokens, unless tokens cost nothing.
+        The cost is not known without the prices of prompt and completion, nor if the endpoint counted no tokens, unless
+        tokens cost nothing.
         """
         if self.input is None or self.output is None:
-            return Usage(prompt_tokens, completion_tokens, None)
+            return Usage(prompt_tokens, completion_tokens, None, cached_prompt_tokens)
         if not prompt_tokens + completion_tokens and self.input + self.output:
             return Usage(cost=None)
-        cost = (prompt_tokens * self.input + completion_tokens * self.output) / 1_000_000
-        return Usage(prompt_tokens, completion_tokens, cost)
+        cost = prompt_tokens * self.input + completion_tokens * self.output
+        if self.cached_input is not None:
+            cost -= cached_prompt_tokens * (self.input - self.cached_input)
+        return Usage(prompt_tokens, completion_tokens, cost / 1_000_000, cached_prompt_tokens)
 
 
 @dataclass(slots=True)

@@ -72,6 +72,13 @@ class PrometheusTelemetry(Telemetry):
         self._cached = Counter(
             "judgegym_cache_hits", "Responses that the cache answered", ("judge",), registry=registry
         )
+        self._tokens = Counter("judgegym_prompt_tokens", "Prompt tokens sent to judges", ("judge",), registry=registry)
+        self._cached_tokens = Counter(
+            "judgegym_cached_prompt_tokens",
+            "Prompt tokens that judges' endpoints had in a prefix cache",
+            ("judge",),
+            registry=registry,
+        )
         self._cost = Counter("judgegym_cost_usd", "US dollars that judges cost", ("judge",), registry=registry)
         self._in_flight = Gauge(
             "judgegym_in_flight", "Judgments under way or waiting", registry=registry, multiprocess_mode="livesum"
@@ -81,6 +88,8 @@ class PrometheusTelemetry(Telemetry):
         """Count a judged response."""
         self._responses.labels(judge, result.status).inc()
         self._calls.labels(judge).inc(result.judge_calls)
+        self._tokens.labels(judge).inc(result.usage.prompt_tokens)
+        self._cached_tokens.labels(judge).inc(result.usage.cached_prompt_tokens)
         if result.usage.cost is not None:  # a cost that is not known has no series, rather than one of 0
             self._cost.labels(judge).inc(result.usage.cost)
         if result.failed:

@@ -15,8 +15,8 @@ from tests.conformance.lab import Lab
 from tests.scripted import Reply
 
 _ROLE = (
-    "calls", "requests", "cached_calls", "prompt_tokens", "completion_tokens", "cost_usd", "latency_mean_s",
-    "latency_p95_s",
+    "calls", "requests", "cached_calls", "prompt_tokens", "cached_prompt_tokens", "completion_tokens", "cost_usd",
+    "latency_mean_s", "latency_p95_s",
 )  # fmt: skip
 _SHARED = (
     "total_samples", "selected_rows", "judge_error_rate", "judge_failed_count", "unparsable_count",

@@ -132,6 +132,7 @@ def result_json(result: ResponseScore) -> dict[str, JSON]:
         "components": dict(result.components),
         "usage": {
             "prompt_tokens": result.usage.prompt_tokens,
+            "cached_prompt_tokens": result.usage.cached_prompt_tokens,
             "completion_tokens": result.usage.completion_tokens,
             "cost_usd": result.usage.cost,
             "judge_calls": result.judge_calls,

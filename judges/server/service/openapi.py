@@ -28,7 +28,7 @@ _RESULT: JSON = {
         "usage": {
             "type": "object",
             "properties": {
-                **dict.fromkeys(("prompt_tokens", "completion_tokens", "judge_calls"), _NUMBER),
+                **dict.fromkeys(("prompt_tokens", "cached_prompt_tokens", "completion_tokens", "judge_calls"), _NUMBER),
                 "cost_usd": {"type": ["number", "null"], "description": "null if no price is set"},
             },
         },

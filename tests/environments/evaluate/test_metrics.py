@@ -83,18 +83,19 @@ def test_suspects_in_what_the_judge_was_shown_are_added_up() -> None:
 
 
 def test_calls_usage_and_latency() -> None:
-    paid = CallRun(2.0, 3, False, Usage(100, 20, 0.5))
+    paid = CallRun(2.0, 3, False, Usage(100, 20, 0.5, 80))
     cached = CallRun(0.0, 0, True)
     failed = CallRun(attempts=4)
     runs = [
-        SampleRun(1.0, (paid,), {"game_1": paid, "game_2": CallRun(4.0, 1, False, Usage(10, 2, 0.25))}),
+        SampleRun(1.0, (paid,), {"game_1": paid, "game_2": CallRun(4.0, 1, False, Usage(10, 2, 0.25, 6))}),
         SampleRun(1.0, (), {"game_1": cached, "game_2": failed}),
     ]
     found = values([sample(f"row-{n}", run=run) for n, run in enumerate(runs)])
     assert {name: value for name, value in found.items() if name.startswith("judge_") and "rate" not in name} == {
         "judge_failed_count": 0, "judge_injection_suspects": 0, "judge_calls": 4,
         "judge_requests": 8, "judge_cached_calls": 1,
-        "judge_prompt_tokens": 110, "judge_completion_tokens": 22, "judge_cost_usd": 0.75,
+        "judge_prompt_tokens": 110, "judge_cached_prompt_tokens": 86,
+        "judge_completion_tokens": 22, "judge_cost_usd": 0.75,
         "judge_latency_mean_s": 3.0, "judge_latency_p95_s": pytest.approx(3.9),
     }  # fmt: skip
     assert (found["policy_calls"], found["policy_requests"], found["policy_cost_usd"]) == (1, 3, 0.5)

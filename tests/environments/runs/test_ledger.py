@@ -273,7 +273,7 @@ async def test_answers_are_read_back_as_they_were(tmp_path: Path) -> None:
             Choice("\u2028 é \x00", "because", "stop", None, (1, 2, 3), (-0.1, -1e-30, 0.0), None),
             Choice("7", tokens=(Token("7", (("7", -0.25), ("8", -math.inf))), Token("."))),
         ),
-        Usage(7, 8, 0.1 + 0.2),
+        Usage(7, 8, 0.1 + 0.2, 6),
         latency_s=1 / 3,
         attempts=4,
         cached=True,
@@ -288,6 +288,17 @@ async def test_answers_are_read_back_as_they_were(tmp_path: Path) -> None:
     with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
         assert OpenCall.begin("x", 0, "judge", ASK, {}).answers == [odd]
     assert [call.answer for call in read_calls(tmp_path)] == [odd]
+
+
+async def test_an_answer_of_a_ledger_that_knows_no_cached_tokens_is_read(tmp_path: Path) -> None:
+    async with connected(counting) as (client, _):
+        with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
+            answer = await client.chat(ASK)
+    path = tmp_path / "calls.jsonl"
+    written = path.read_bytes()
+    path.write_bytes(written.replace(b',"cached_prompt_tokens":0', b""))
+    assert path.read_bytes() != written
+    assert [call.answer for call in read_calls(tmp_path)] == [answer]
 
 
 async def test_the_reader_gives_what_was_asked_and_a_long_text_is_written_once(tmp_path: Path) -> None:

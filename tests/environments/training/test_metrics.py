@@ -123,6 +123,16 @@ def test_costs_include_requests_that_brought_no_group_and_are_unknown_if_one_is(
     assert [*flushed.unknown] == ["train/policy_cost_usd"]
 
 
+def test_share_of_cached_prompt_tokens_is_that_of_all_calls_in_the_window() -> None:
+    metrics = collected([group([1.0, -1.0])])
+    metrics.record_unsampled(Usage(30, 5, 0.25, 15))
+    metrics.record_unsampled(Usage(10, 5, 0.25))
+    found = metrics.flush(max_token_len=-1).values
+    assert found["train/policy_cached_prompt_rate"] == 15 / 40
+    assert found["train/judge_cached_prompt_rate"] == 0
+    assert metrics.flush(max_token_len=-1).values["train/policy_cached_prompt_rate"] == 0, "without a call"
+
+
 def test_groups_that_were_dropped_are_counted_for_good() -> None:
     metrics = collected([group([1.0, 1.0])])
     metrics.record_dropped("no_signal")

@@ -79,13 +79,14 @@ def test_what_a_client_gets() -> None:
         max_concurrency=3,
         price_input=1.0,
         price_output=2.0,
+        price_cached_input=0.5,
     )
     chat = model.chat_settings(config(judge_temperature=0.3, judge_max_tokens=77, judge_max_retries=5, retry_delay=0.5))
     assert [(each.base_url, each.model) for each in chat.endpoints] == [(LOCAL, "served"), (FAR, "served")]
     assert {each.api_key.get_secret_value() for each in chat.endpoints if each.api_key is not None} == {KEY}
     assert (chat.temperature, chat.max_tokens, chat.max_retries, chat.retry_delay_s) == (0.3, 77, 5, 0.5)
     assert (chat.extra_body, chat.max_concurrency) == ({"top_p": 0.5}, 3)
-    assert chat.prices == Prices(1.0, 2.0)
+    assert chat.prices == Prices(1.0, 2.0, 0.5)
 
 
 def test_a_model_is_called_by_its_name_unless_it_has_another() -> None:

@@ -121,6 +121,7 @@ def test_a_chat_client_gets_all_of_them() -> None:
         judge_extra_body={"a": 1},
         judge_price_input=2,
         judge_price_output=3,
+        judge_price_cached_input=0.5,
     )
     chat = settings.chat_settings(retry_delay=0.25, identity="who")
     assert [(endpoint.base_url, endpoint.model) for endpoint in chat.endpoints] == [
@@ -130,7 +131,7 @@ def test_a_chat_client_gets_all_of_them() -> None:
     assert (chat.temperature, chat.max_tokens, chat.max_retries) == (0.7, 0, 9)
     assert (chat.timeout_s, chat.deadline_s, chat.max_concurrency) == (11, 12, 13)
     assert (chat.requests_per_minute, chat.tokens_per_minute, chat.extra_body) == (14, 15, {"a": 1})
-    assert (chat.prices, chat.retry_delay_s, chat.identity) == (Prices(2, 3), 0.25, "who")
+    assert (chat.prices, chat.retry_delay_s, chat.identity) == (Prices(2, 3, 0.5), 0.25, "who")
     assert KEY not in repr(settings) + repr(chat)
 
 

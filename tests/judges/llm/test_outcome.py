@@ -219,6 +219,29 @@ def test_endpoint_that_is_taken_at_its_word_is_named_once(caplog: pytest.LogCapt
 
 
 @pytest.mark.parametrize(
+    ("said", "cached"),
+    [
+        ({"prompt_tokens_details": {"cached_tokens": 64}}, 64),
+        ({"prompt_tokens_details": {"cached_tokens": 0}}, 0),
+        ({"prompt_cache_hit_tokens": 64, "prompt_cache_miss_tokens": 36}, 64),
+        ({"prompt_tokens_details": None, "prompt_cache_hit_tokens": 64}, 64),
+        ({"prompt_tokens_details": {"cached_tokens": 101}}, 100),
+        ({"prompt_tokens_details": {"cached_tokens": -1}}, 0),
+        ({"prompt_tokens_details": {"cached_tokens": True}}, 0),
+        ({"prompt_tokens_details": {"cached_tokens": "64"}}, 0),
+        ({"prompt_tokens_details": {"cached_tokens": 10**4000}}, 0),
+        ({"prompt_tokens_details": {}}, 0),
+        ({"prompt_tokens_details": [64]}, 0),
+        ({"prompt_tokens": "many", "prompt_tokens_details": {"cached_tokens": 64}}, 0),
+    ],
+)
+def test_cached_tokens_are_read_and_never_more_than_the_prompts(said: dict[str, Any], cached: int) -> None:
+    answered = of(choice(), usage={"prompt_tokens": 100, "completion_tokens": 5, **said})
+    assert isinstance(answered, Answered)
+    assert answered.tokens.cached == cached
+
+
+@pytest.mark.parametrize(
     "usage",
     [
         None,

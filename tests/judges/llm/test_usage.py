@@ -27,8 +27,23 @@ def test_cost_of_tokens_that_nobody_counted_is_unknown_unless_they_are_free(pric
     assert prices.usage(0, 0).cost == cost
 
 
+@pytest.mark.parametrize(
+    ("prices", "cost"),
+    [
+        (Prices(3.0, 15.0, 0.3), 0.0105 - 0.0027 * 0.8),
+        (Prices(3.0, 15.0, 0.0), 0.0105 - 0.003 * 0.8),
+        (Prices(3.0, 15.0), 0.0105),
+        (Prices(3.0, None, 0.3), None),
+    ],
+)
+def test_cached_prompt_tokens_have_a_price_of_their_own_or_that_of_all(prices: Prices, cost: float | None) -> None:
+    usage = prices.usage(1000, 500, 800)
+    assert (usage.prompt_tokens, usage.cached_prompt_tokens) == (1000, 800)
+    assert usage.cost == (cost if cost is None else pytest.approx(cost))
+
+
 def test_usages_add_up() -> None:
-    assert sum([Usage(1, 2, 0.5), Usage(10, 20, 0.25)], Usage()) == Usage(11, 22, 0.75)
+    assert sum([Usage(1, 2, 0.5, 1), Usage(10, 20, 0.25, 7)], Usage()) == Usage(11, 22, 0.75, 8)
 
 
 def test_sum_with_an_unknown_cost_is_unknown() -> None:

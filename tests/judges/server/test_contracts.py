@@ -82,7 +82,7 @@ async def test_native_protocol_gives_the_result_of_one_response() -> None:
     body = {"prompt": "What is 2 + 2?", "response": "4", "reference": "Four.", "rubric": "Is it right?"}
     async with running(judge=by_response) as server:
         answer = await server.post("/v1/score", body)
-    usage = {"prompt_tokens": 10, "completion_tokens": 5, "cost_usd": None, "judge_calls": 1}
+    usage = {"prompt_tokens": 10, "cached_prompt_tokens": 0, "completion_tokens": 5, "cost_usd": None, "judge_calls": 1}
     assert answer.json == {
         "score": 1.0,
         "status": "ok",

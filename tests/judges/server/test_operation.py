@@ -14,7 +14,7 @@ from judges.llm.errors import SettingsError
 from judges.server.telemetry import JsonLines
 from tests.judges.server.bodies import logs
 from tests.judges.server.running import Running, running
-from tests.scripted import Json, Reply
+from tests.scripted import Json, Reply, completion
 
 ASK = {"prompt": "Q", "response": "A"}
 OPENRLHF = {"query": ["QA"], "prompts": ["Q"], "labels": [None]}
@@ -239,6 +239,19 @@ async def test_metrics_and_the_last_judgments() -> None:
     ):
         assert line in metrics
     assert [(each["response"], each["result"]["score"]) for each in recent] == [("B", None), ("A", 1.0)]
+
+
+async def test_cached_prompt_tokens_are_counted_priced_and_told() -> None:
+    body = completion(VERDICT)
+    body["usage"]["prompt_tokens_details"] = {"cached_tokens": 8}
+    prices = ("--judge_price_input=1000000", "--judge_price_output=0", "--judge_price_cached_input=500000")
+    async with running(*prices, judge=Reply(body=body)) as server:
+        answer = await server.post("/v1/score", {"prompt": "Q", "response": "A"})
+        metrics = (await server.get("/metrics")).text
+    usage = answer.json["usage"]
+    assert (usage["prompt_tokens"], usage["cached_prompt_tokens"], usage["cost_usd"]) == (10, 8, 6.0)
+    assert 'judgegym_prompt_tokens_total{judge=""} 10.0' in metrics
+    assert 'judgegym_cached_prompt_tokens_total{judge=""} 8.0' in metrics
 
 
 async def test_cost_without_a_price_has_no_series_and_is_null() -> None:
