@@ -54,7 +54,8 @@ async def finish_rows(
 
     async def run(number: int) -> None:
         nonlocal done, failures, last_error
-        await disk.ready()
+        if not disk.is_open:
+            await disk.ready()
         task = saved.tasks[number]
         calls = ledger.row(task.uid)
         with recorded_in(calls):

@@ -11,15 +11,16 @@ import hashlib
 import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from typing import IO, Any, TypeAlias, cast
 
 from environments.runs.directory import RunDirectory
 from environments.runs.lines import whole_lines
 from environments.runs.packing import unpack
-from environments.runs.recorded_calls import CALLS, Texts, call_line, read_answer
+from environments.runs.recorded_calls import CALLS, CallFacts, Texts, call_line, read_answer
 from judges.llm import wire
 from judges.llm.errors import EndpointError, RunDirectoryError
-from judges.llm.ledger import Asked, CallRecord
+from judges.llm.ledger import Asked
 from judges.llm.types import ChatAnswer
 from judges.llm.wire import JSON
 
@@ -48,7 +49,9 @@ class CallLedger:
             RunDirectoryError: a line other than the last one is damaged.
         """
         self._run = run
+        self.disk = run.disk
         self._path = run.path / CALLS
+        self._lines = run.writer(CALLS)
         self._texts = Texts(keep=False) if keep_texts else None
         self._places: dict[RowKey, dict[str, list[Place]]] = defaultdict(dict)
         self._in_flight: dict[int, RowKey | None] = {}
@@ -103,28 +106,24 @@ class CallLedger:
 
     def row(self, uid: str, group: int | None = None) -> LedgerOfRow:
         """The calls of a row; `group` tells apart the groups of a row that is run more than once."""
-        return LedgerOfRow(self, uid, group, self._places.pop((uid, group), {}))
+        return LedgerOfRow(self, (uid, group), self._places.pop((uid, group), {}))
 
-    def append(self, line: Mapping[str, JSON] | bytes) -> int:
+    def append(self, line: Mapping[str, JSON]) -> int:
         """Append a line; return its offset in the file."""
-        return self._run.append(CALLS, line if isinstance(line, bytes) else wire.dumps(line) + b"\n")
-
-    async def ready(self) -> None:
-        """Wait until the run's files can be written to; raises `DiskFull` after the limit."""
-        await self._run.disk.ready()
+        return self._lines.append(wire.dumps(line) + b"\n")
 
     def sent(self, row: RowKey) -> int:
         """Note that a request of a row leaves now; return its number."""
         self._last_number += 1
         self._in_flight[self._last_number] = row
-        self.append({"sent": self._last_number})
+        self._lines.append(b'{"sent":%d}\n' % self._last_number)
         return self._last_number
 
-    def answer(self, row: RowKey, facts: Mapping[str, JSON], asked: Asked, answer: ChatAnswer) -> int:
+    def answer(self, row: RowKey, facts: CallFacts, asked: Asked, answer: ChatAnswer) -> int:
         """Append an answer to a call of a row; return its offset in the file."""
-        if isinstance(number := facts["id"], int):
-            self._in_flight.pop(number, None)
-        return self.append(call_line(facts, asked, answer, self._texts))
+        if facts["id"] is not None:
+            self._in_flight.pop(facts["id"], None)
+        return self._lines.append(call_line(facts, asked, answer, self._texts))
 
     def failed(self, number: int, facts: Mapping[str, JSON]) -> None:
         """Append that a request has no answer."""
@@ -152,42 +151,48 @@ class CallLedger:
             self._reader.close()
 
 
+@dataclass(slots=True)
 class LedgerOfRow:
     """The calls of one row; implements `judges.llm.ledger.RowLedger`."""
 
-    def __init__(self, ledger: CallLedger, uid: str, group: int | None, places: Mapping[str, list[Place]]) -> None:
-        """Use `CallLedger.row`."""
-        self.ledger = ledger
-        self.key: RowKey = (uid, group)
-        self.facts: Mapping[str, JSON] = {"row": uid, "group": group}
-        self.places = places
-        self._times: Counter[str] = Counter()
+    ledger: CallLedger
+    key: RowKey
+    places: Mapping[str, list[Place]]
+    _times: Counter[str] = field(default_factory=Counter)
 
-    def record(self, asked: Asked) -> CallRecord:
+    def record(self, asked: Asked) -> LedgerCall:
         """See `RowLedger`."""
-        request = _digest(asked)
+        shape: JSON = [
+            asked.component,
+            asked.vote,
+            asked.model,
+            wire.messages_json(asked.messages),
+            dict(sorted(asked.parameters.items())),
+        ]
+        request = hashlib.blake2b(wire.dumps(shape), digest_size=16).hexdigest()
         self._times[request] += 1
-        return LedgerCall(self, asked, f"{request}.{self._times[request]}")
+        key = f"{request}.{self._times[request]}"
+        return LedgerCall(self, asked, key, dict(self.ledger.read(place) for place, _ in self.places.get(key, ())))
 
     def failed(self) -> None:
         """Note that the row has failed: when the run is resumed, calls without a verdict are made again."""
-        self.ledger.append({"row_failed": self.facts["row"], "group": self.facts["group"]})
+        self.ledger.append({"row_failed": self.key[0], "group": self.key[1]})
 
 
+@dataclass(slots=True)
 class LedgerCall:
     """One call of a row; implements `judges.llm.ledger.CallRecord`."""
 
-    def __init__(self, row: LedgerOfRow, asked: Asked, key: str) -> None:
-        """Use `LedgerOfRow.record`."""
-        self._row = row
-        self._asked = asked
-        self._key = key
-        self.held = dict(row.ledger.read(place) for place, _ in row.places.get(key, ()))
+    _row: LedgerOfRow
+    _asked: Asked
+    _key: str
+    held: Mapping[int, ChatAnswer]
 
     async def ready(self) -> float:
         """See `CallRecord`; raises `DiskFull` if the disk refused for too long."""
-        began = time.monotonic()
-        await self._row.ledger.ready()
+        disk, began = self._row.ledger.disk, time.monotonic()
+        if not disk.is_open:
+            await disk.ready()
         return time.monotonic() - began
 
     def sent(self) -> int:
@@ -196,22 +201,12 @@ class LedgerCall:
 
     def answered(self, part: int, number: int | None, answer: ChatAnswer, *, has_verdict: bool) -> None:
         """See `CallRecord`."""
-        facts = {"id": number, **self._row.facts, "key": self._key, "part": part, "has_verdict": has_verdict}
+        uid, group = self._row.key
+        facts = CallFacts(id=number, row=uid, group=group, key=self._key, part=part, has_verdict=has_verdict)
         self._row.ledger.answer(self._row.key, facts, self._asked, answer)
 
     def failed(self, number: int, error: EndpointError) -> None:
         """See `CallRecord`."""
-        facts = {**self._row.facts, "component": self._asked.component, "error": str(error)}
+        uid, group = self._row.key
+        facts = {"row": uid, "group": group, "component": self._asked.component, "error": str(error)}
         self._row.ledger.failed(number, facts)
-
-
-def _digest(asked: Asked) -> str:
-    """A digest of everything that is asked."""
-    shape: JSON = [
-        asked.component,
-        asked.vote,
-        asked.model,
-        wire.messages_json(asked.messages),
-        dict(sorted(asked.parameters.items())),
-    ]
-    return hashlib.blake2b(wire.dumps(shape), digest_size=16).hexdigest()

@@ -16,7 +16,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypedDict, cast
 
 import orjson
 from pydantic import TypeAdapter, ValidationError
@@ -62,6 +62,17 @@ class RecordedCall:
     has_verdict: bool
 
 
+class CallFacts(TypedDict):
+    """The first fields of an answer's line: its request's number, and which call of which row it answers."""
+
+    id: int | None
+    row: str
+    group: int | None
+    key: str
+    part: int
+    has_verdict: bool
+
+
 class Texts:
     """The long texts that were used last. Writer and reader of a ledger see the same uses, so they know the same."""
 
@@ -97,7 +108,7 @@ class Texts:
             self._texts.popitem(last=False)
 
 
-def call_line(facts: Mapping[str, JSON], asked: Asked, answer: ChatAnswer, texts: Texts | None) -> bytes:
+def call_line(facts: CallFacts, asked: Asked, answer: ChatAnswer, texts: Texts | None) -> bytes:
     """An answer as a line; without `texts` the messages are left out."""
     line: dict[str, Any] = {**facts, "component": asked.component, "vote": asked.vote, "model": asked.model}
     if texts is not None:

@@ -90,15 +90,17 @@ class LineWriter:
         """Append a line, which ends with its only newline; return the offset that it has in the file."""
         assert line.endswith(b"\n"), "a line ends with a newline"
         self._waiting.append(line)
-        self.flush()
+        if self.flush():
+            return self._size - len(line)
         return self._size + sum(map(len, self._waiting)) - len(line)
 
     def flush(self) -> bool:
         """Write the lines that are in memory; return whether none is left."""
         try:
-            file = self._opened()
+            if self._file is None or self._is_torn:
+                self._open()
             while self._waiting:
-                self._write(file, self._waiting[0])
+                self._write(self._waiting[0])
                 self._size += len(self._waiting.popleft())
         except OSError as error:  # whatever it is: the lines are paid for, and the disk may take them later
             self._report(self.path, error)
@@ -116,7 +118,8 @@ class LineWriter:
             self._file = None
         return len(self._waiting)
 
-    def _opened(self) -> AppendFile:
+    def _open(self) -> None:
+        """Open the file, and cut off what was written of a line."""
         if self._file is None:
             file = self._open_file(self.path)
             try:
@@ -128,20 +131,20 @@ class LineWriter:
         if self._is_torn:
             self._file.truncate(self._size)
             self._is_torn = False
-        return self._file
 
-    def _write(self, file: AppendFile, line: bytes) -> None:
+    def _write(self, line: bytes) -> None:
         """Write a whole line, or cut back what was written of it."""
+        assert self._file is not None
         written = 0
         self._is_torn = True
         try:
             while written < len(line):
-                part = file.write(line[written:])
+                part = self._file.write(line[written:] if written else line)
                 if part == 0:
                     raise OSError(errno.EIO, "nothing is written")
                 written += part
         except OSError:
-            file.truncate(self._size)  # if it fails, too, the next attempt begins with it
+            self._file.truncate(self._size)  # if it fails, too, the next attempt begins with it
             self._is_torn = False
             raise
         self._is_torn = False

@@ -17,7 +17,7 @@ from typing import Any
 from environments.runs.atomic import write_atomic
 from environments.runs.directory import RunDirectory
 from environments.runs.ledger import CallLedger, LedgerOfRow, RowKey
-from environments.runs.recorded_calls import CALLS
+from environments.runs.recorded_calls import CALLS, CallFacts
 from judges.llm import wire
 from judges.llm.ledger import Asked
 from judges.llm.types import ChatAnswer
@@ -159,7 +159,7 @@ class GroupLedger(CallLedger):
         if not self._keep and end > self._limit:
             self._compact()
 
-    def answer(self, row: RowKey, facts: Mapping[str, JSON], asked: Asked, answer: ChatAnswer) -> int:
+    def answer(self, row: RowKey, facts: CallFacts, asked: Asked, answer: ChatAnswer) -> int:
         """Append an answer to a call of a group; return its offset in the file."""
         place = super().answer(row, facts, asked, answer)
         if row[1] in self._in_progress:

@@ -57,10 +57,10 @@ _NOT_ASCII = re.compile("([^\0-\x7f]+)")
 
 
 def _folded(text: str) -> str:
-    """A text as it is compared; runs of ASCII are translated apart, which is many times faster."""
+    """A text as it is compared; runs of ASCII are translated apart, which is many times faster if they are long."""
     if text.isascii():
         return text.translate(_FOLDING)
-    return "".join(run.translate(_FOLDING) for run in _NOT_ASCII.split(text))
+    return "".join(run.translate(_FOLDING) for run in _NOT_ASCII.split(text, len(text) // 64))
 
 
 def count_lookalikes(text: str, lookalikes: Sequence[str], *, shown: str | None = None) -> int:
@@ -74,11 +74,16 @@ def count_lookalikes(text: str, lookalikes: Sequence[str], *, shown: str | None 
     """
     signs, titles, led = _patterns(tuple(lookalikes))
     seen = (text if shown is None else shown).replace(BREAK, "!")
-    count = sum(seen.count(plain) if seen.isascii() else len(pattern.findall(seen)) for plain, pattern in signs)
+    count = 0
+    for plain, pattern in signs:
+        count += seen.count(plain) if seen.isascii() else len(pattern.findall(seen))
     folded = f"\n{_folded(text)}\n"
-    count += sum(len(pattern.findall(folded)) for pattern in titles)
+    for pattern in titles:
+        count += len(pattern.findall(folded))
     backwards = folded[::-1] if led else ""
-    return count + sum(len(pattern.findall(backwards)) for pattern in led)
+    for pattern in led:
+        count += len(pattern.findall(backwards))
+    return count
 
 
 class _Patterns(NamedTuple):

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import cast
 
@@ -91,7 +91,8 @@ def _closes_more_than_it_opens(text: str) -> bool:
     return False
 
 
-def last_first(text: str) -> Iterator[ObjectMatch]:
+@lru_cache(maxsize=16)  # a judge reads several things in one text, one after the other
+def last_first(text: str) -> tuple[ObjectMatch, ...]:
     """The outermost JSON objects of a text, the last one first; none if they cannot be found with bounded work."""
     looked_at = text[-LOOKED_AT:]
     closed, position, decoded = _closed_braces(looked_at), 0, 0
@@ -101,7 +102,7 @@ def last_first(text: str) -> Iterator[ObjectMatch]:
         if start < position:
             continue
         if decoded > MOST_DECODED:
-            return
+            return ()
         try:
             value, position = _DECODER.raw_decode(looked_at, start)
         except json.JSONDecodeError as error:
@@ -115,9 +116,8 @@ def last_first(text: str) -> Iterator[ObjectMatch]:
             found.append(cast("dict[str, JSON]", value))
             spans.append((start, position))
     places = tuple(spans)
-    for number in range(len(places) - 1, -1, -1):
-        lowered = {name.lower(): value for name, value in found[number].items()}
-        yield ObjectMatch(lowered, looked_at, places, number)
+    lowered = [{name.lower(): value for name, value in fields.items()} for fields in found]
+    return tuple(ObjectMatch(lowered[number], looked_at, places, number) for number in range(len(places) - 1, -1, -1))
 
 
 def _closed_braces(text: str) -> list[int]:
