@@ -158,11 +158,14 @@ class ArenaHardEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, ArenaDetail]):
 
     def expect_metrics(self, metrics: MetricAggregator, tasks: Sequence[ArenaHardTask]) -> None:
         """Name the win rates of the categories, and what needs verdicts in both orders."""
-        for category in {task.category: None for task in tasks if task.category is not None}:
-            metrics.expect("no row of this category has a score", f"winrate_{slug(category)}")
-        if self.config.cluster_winrates:
-            for cluster in {task.cluster: None for task in tasks if task.cluster is not None}:
-                metrics.expect("no row of this cluster has a score", f"winrate_cluster_{slug(cluster)}")
+        categories, clusters = dict[str, None](), dict[str, None]()
+        for task in tasks:
+            if task.category is not None:
+                categories[slug(task.category)] = None
+            if task.cluster is not None and self.config.cluster_winrates:
+                clusters[slug(task.cluster)] = None
+        metrics.expect("no row of this category has a score", *(f"winrate_{name}" for name in categories))
+        metrics.expect("no row of this cluster has a score", *(f"winrate_cluster_{name}" for name in clusters))
         no_games = "no answer was judged in both orders"
         metrics.expect(no_games, "position_agreement_rate", "first_position_advantage", "reask_rate")
 
@@ -172,11 +175,11 @@ class ArenaHardEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, ArenaDetail]):
         if not self.config.style_control:
             return
         rate = style_controlled_win_rate(
-            [entries_of(sample) for _, sample in rows],
-            [
-                style_difference(style_of(sample.completions[0].answer), style_of(task.baseline))
-                for task, sample in rows
-            ],
+            (
+                entries_of(sample),
+                style_difference(style_of(sample.completions[0].answer), style_of(task.baseline)),
+            )
+            for task, sample in rows
         )
         if rate is None:
             metrics.leave_out("style_controlled_winrate", "all games were won, or all lost")

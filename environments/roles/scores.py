@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -95,7 +96,7 @@ def record_agreement(
     if len(scale.levels) > LISTED_LEVELS:
         metrics.leave_out("confusion", f"a scale of {len(scale.levels)} levels makes too long a table")
         return
-    cells = [(scale.nearest(pair.gold), scale.nearest(pair.score)) for pair in compared]
+    cells = Counter((scale.nearest(pair.gold), scale.nearest(pair.score)) for pair in compared)
     for gold_level in scale.levels:
         for level in scale.levels:
-            metrics.count(f"confusion_gold_{gold_level}_judge_{level}", cells.count((gold_level, level)))
+            metrics.count(f"confusion_gold_{gold_level}_judge_{level}", cells[gold_level, level])

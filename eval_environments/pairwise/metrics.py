@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from environments.data.pairs import SWAPPED, PairTask
 from environments.metrics import MetricAggregator, slug
 from environments.records import Sample
 from eval_environments.pairwise.verdicts import PairwiseDetail
-from judges.pairwise.rewardbench import SUBSETS, UNREADABLE_CHOICE, TiesRow, leaderboard_score, ties_score
+from judges.pairwise.rewardbench import (
+    SUBSETS,
+    TIES,
+    UNREADABLE_CHOICE,
+    TiesRow,
+    leaderboard_score,
+    ties_score,
+)
 
 _RATINGS = range(1, 11)
 
@@ -89,46 +97,48 @@ def official_scores(
         rows: all selected rows.
         incomplete: why the run is not the whole benchmark, or `None`.
     """
-    details = [(task, sample.judgment.detail) for task, sample in rows if sample.judgment is not None]
-    known = [(task, detail) for task, detail in details if detail is not None]
-    if len(known) < len(rows):
-        incomplete = incomplete or "the policy failed on some rows"
-    if any(detail.truncated for _, detail in known):
-        incomplete = incomplete or "answers of the Ties subset were left out (env.max_ties_responses)"
+    scores = {slug(subset): array("d") for subset in SUBSETS}
+    ties: list[TiesRow] = []
+    for task, sample in rows if incomplete is None else ():
+        detail = sample.judgment.detail if sample.judgment is not None else None
+        if detail is None:
+            incomplete = "the policy failed on some rows"
+            break
+        if detail.truncated:
+            incomplete = "answers of the Ties subset were left out (env.max_ties_responses)"
+        subset = slug(task.category or "")
+        if subset == slug(TIES):
+            ties.append(TiesRow(id=task.uid, num_correct=detail.num_correct, ratings=detail.official_ratings))
+        elif subset in scores:
+            scores[subset].extend(_official_choices(detail))
     if incomplete is not None:
         for name in ("score", *map(slug, SUBSETS)):
             metrics.leave_out(f"rewardbench2/{name}", incomplete)
         return
-    scores: dict[str, float] = {}
+    _record_official(metrics, scores, ties)
+
+
+def _record_official(metrics: MetricAggregator, scores: Mapping[str, array[float]], ties: Sequence[TiesRow]) -> None:
+    found: dict[str, float] = {}
     for subset in SUBSETS:
-        of_subset = [(task, detail) for task, detail in known if slug(task.category or "") == slug(subset)]
-        score = _ties(of_subset) if subset == "Ties" else _choices(of_subset)
+        of_subset = scores[slug(subset)]
+        score = ties_score(ties) if subset == TIES else sum(of_subset) / len(of_subset) if of_subset else None
         if score is None:
-            reason = "no question is there both as ref and as tied" if subset == "Ties" and of_subset else "no rows"
+            reason = "no question is there both as ref and as tied" if subset == TIES and ties else "no rows"
             metrics.leave_out(f"rewardbench2/{slug(subset)}", reason)
         else:
-            scores[subset] = score
+            found[subset] = score
             metrics.number(f"rewardbench2/{slug(subset)}", score)
-    if len(scores) == len(SUBSETS):
-        metrics.number("rewardbench2/score", leaderboard_score(scores))
+    if len(found) == len(SUBSETS):
+        metrics.number("rewardbench2/score", leaderboard_score(found))
     else:
         metrics.leave_out("rewardbench2/score", "a subset has no score")
 
 
-def _choices(rows: Sequence[tuple[PairTask, PairwiseDetail]]) -> float | None:
-    """Return the mean of 1 for right, 0 for wrong, 0.25 for unreadable."""
-    scores = [
-        UNREADABLE_CHOICE if letter is None else float(letter == gold)
-        for _, detail in rows
-        for letter, gold in zip(detail.official_letters, detail.gold, strict=True)
-    ]
-    return sum(scores) / len(scores) if scores else None
-
-
-def _ties(rows: Sequence[tuple[PairTask, PairwiseDetail]]) -> float | None:
-    return ties_score(
-        [TiesRow(id=task.uid, num_correct=detail.num_correct, ratings=detail.official_ratings) for task, detail in rows]
-    )
+def _official_choices(detail: PairwiseDetail) -> Iterator[float]:
+    """Return for each choice 1 if it is right, 0 if it is wrong, 0.25 if it is unreadable."""
+    for letter, gold in zip(detail.official_letters, detail.gold, strict=True):
+        yield UNREADABLE_CHOICE if letter is None else float(letter == gold)
 
 
 @dataclass(slots=True)

@@ -4,96 +4,32 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import combinations
 
 from environments.evaluate.metrics import MISSING_CELLS
 from environments.evaluate.report import Table
 from environments.metrics import MetricAggregator, slug
+from eval_environments.peer.results import Changes, PeerResults
 from eval_environments.peer.table import PeerCell, PeerTable
 from judges.core.judgment import CritiqueRound
 from judges.llm.wire import JSON
-from judges.peers.ranking import ScoreMatrix, adjusted_intervals, leniency_adjusted, scores_of, self_preference
+from judges.peers.ranking import leniency_adjusted, self_preference
 from judges.statistics.agreement import krippendorff_alpha, rank_correlation
-from judges.statistics.bootstrap import Interval
 
 _EMPTY = "–"
 _CORNER = "judge \\ candidate"
 _CHANGES = ("changed_rate", "raised_rate", "lowered_rate", "mean_change")
 
 
-@dataclass(frozen=True)  # no slots: cached properties need a dictionary
-class PeerResults:
-    """The tables of all queries.
-
-    Attributes:
-        judges: the judges' names; the rows.
-        candidates: the candidates' names; the columns.
-        uids: the ids of the queries.
-        tables: the table of each query.
-        seed: the seed of the intervals.
-    """
-
-    judges: tuple[str, ...]
-    candidates: tuple[str, ...]
-    uids: tuple[str, ...]
-    tables: tuple[PeerTable, ...]
-    seed: int
-
-    @property
-    def cells(self) -> Iterator[tuple[str, PeerCell]]:
-        """Each cell with its query."""
-        for uid, table in zip(self.uids, self.tables, strict=True):
-            for cell in table.cells:
-                yield uid, cell
-
-    @cached_property
-    def rounds(self) -> int:
-        """The last round that any cell had; 0 without critique."""
-        return max((entry.round for _, cell in self.cells for entry in cell.rounds), default=0)
-
-    def scores(self, number: int) -> ScoreMatrix:
-        """The scores after a round; 0: before the first round."""
-        place = {uid: query for query, uid in enumerate(self.uids)}
-        entries = [
-            (place[uid], self.judges.index(cell.judge), self.candidates.index(cell.candidate), float(score))
-            for uid, cell in self.cells
-            if (score := cell.after(number)) is not None
-        ]
-        shape = {"queries": len(self.uids), "judges": len(self.judges), "candidates": len(self.candidates)}
-        return scores_of(entries, **shape)
-
-    @cached_property
-    def final(self) -> ScoreMatrix:
-        """The scores after the last round."""
-        return self.scores(self.rounds)
-
-    @cached_property
-    def intervals(self) -> list[Interval | None]:
-        """The intervals of the adjusted scores, over the queries."""
-        return adjusted_intervals(self.final, seed=self.seed)
-
-    @property
-    def missing(self) -> list[tuple[str, PeerCell]]:
-        """Cells without a score."""
-        return [(uid, cell) for uid, cell in self.cells if cell.score is None]
-
-
 def score_table(results: PeerResults, number: int) -> Table:
     """Judges as rows and candidates as columns: mean scores after a round, and how many queries lack one."""
-    table = results.scores(number).table()
-    missing = {
-        (judge, candidate): sum((cell.judge, cell.candidate) == (judge, candidate) for _, cell in results.missing)
-        for judge in results.judges
-        for candidate in results.candidates
-    }
+    table = results.scores[number].table()
     rows = tuple(
         (
             judge,
             *(
-                _cell(value, missing[judge, candidate])
+                _cell(value, results.missing[judge, candidate])
                 for candidate, value in zip(results.candidates, row, strict=True)
             ),
         )
@@ -113,7 +49,7 @@ def score_csv(results: PeerResults, number: int) -> bytes:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("judge", *results.candidates))
-    for judge, row in zip(results.judges, results.scores(number).table(), strict=True):
+    for judge, row in zip(results.judges, results.scores[number].table(), strict=True):
         writer.writerow((judge, *("" if value is None else f"{value:.10g}" for value in row)))
     return text.getvalue().encode()
 
@@ -121,7 +57,7 @@ def score_csv(results: PeerResults, number: int) -> bytes:
 def ranking_table(results: PeerResults) -> Table:
     """Candidates by their leniency-adjusted score, or all by the mean of their column; those without scores last."""
     adjusted, means = leniency_adjusted(results.final), results.final.column_means()
-    before = leniency_adjusted(results.scores(0))
+    before = leniency_adjusted(results.scores[0])
     rows: list[tuple[float, tuple[str, ...]]] = []
     for number, candidate in enumerate(results.candidates):
         mean = means[number]
@@ -162,23 +98,22 @@ def add_metrics(metrics: MetricAggregator, results: PeerResults, *, expected_cel
         if name in results.candidates:
             own = self_preference(results.final, row, results.candidates.index(name))
             _add(metrics, f"self_preference_{slug(name)}", own)
+    _add_changes(metrics, "", results.all_changes)
     for judge in results.judges:
-        changes = [
-            cell.score - cell.before_score
-            for _, cell in results.cells
-            if cell.judge == judge and cell.rounds and cell.score is not None and cell.before_score is not None
-        ]
-        for change in changes:
-            for suffix in ("", f"_{slug(judge)}"):
-                metrics.rate(f"critique_changed_rate{suffix}", change != 0)
-                metrics.rate(f"critique_raised_rate{suffix}", change > 0)
-                metrics.rate(f"critique_lowered_rate{suffix}", change < 0)
-                metrics.mean(f"critique_mean_change{suffix}", change)
-    for _, cell in results.cells:
-        for entry in cell.rounds:
-            metrics.rate("critique_failed_round_rate", entry.status == "failed")
-    metrics.number("missing_cells", len(results.missing))
-    metrics.number(MISSING_CELLS, len(results.missing) / expected_cells if expected_cells else 0.0)
+        _add_changes(metrics, f"_{slug(judge)}", results.changes[judge])
+    if results.critique_rounds:
+        metrics.ratio("critique_failed_round_rate", results.failed_rounds, results.critique_rounds)
+    missing = results.missing.total()
+    metrics.number("missing_cells", missing)
+    metrics.number(MISSING_CELLS, missing / expected_cells if expected_cells else 0.0)
+
+
+def _add_changes(metrics: MetricAggregator, suffix: str, changes: Changes) -> None:
+    if changes.cells:
+        metrics.ratio(f"critique_changed_rate{suffix}", changes.raised + changes.lowered, changes.cells)
+        metrics.ratio(f"critique_raised_rate{suffix}", changes.raised, changes.cells)
+        metrics.ratio(f"critique_lowered_rate{suffix}", changes.lowered, changes.cells)
+        metrics.ratio(f"critique_mean_change{suffix}", changes.total, changes.cells)
 
 
 def is_of_single_models(name: str, models: Set[str]) -> bool:
@@ -191,7 +126,7 @@ def is_of_single_models(name: str, models: Set[str]) -> bool:
 
 
 def _add_scores(metrics: MetricAggregator, results: PeerResults) -> None:
-    adjusted, before = leniency_adjusted(results.final), leniency_adjusted(results.scores(0))
+    adjusted, before = leniency_adjusted(results.final), leniency_adjusted(results.scores[0])
     for number, candidate in enumerate(results.candidates):
         mean = results.final.column_means()[number]
         _add(metrics, f"mean_score_{slug(candidate)}", mean)
@@ -208,11 +143,10 @@ def _add_scores(metrics: MetricAggregator, results: PeerResults) -> None:
 def _add_agreement(metrics: MetricAggregator, results: PeerResults) -> None:
     """Krippendorff's alpha and each pair's rank correlation, over the answers that the judges share."""
     by_judge = results.final.cells.transpose(1, 0, 2).reshape(len(results.judges), -1)
-    ratings = [[None if value != value else float(value) for value in row] for row in by_judge]  # NaN is not itself
-    _add(metrics, "krippendorff_alpha", krippendorff_alpha(ratings))
+    _add(metrics, "krippendorff_alpha", krippendorff_alpha(by_judge))
     for one, other in combinations(range(len(results.judges)), 2):
         name = f"spearman_{slug(results.judges[one])}_{slug(results.judges[other])}"
-        _add(metrics, name, rank_correlation(ratings[one], ratings[other]))
+        _add(metrics, name, rank_correlation(by_judge[one], by_judge[other]))
 
 
 def _add(metrics: MetricAggregator, name: str, value: float | str | None) -> None:
@@ -222,9 +156,13 @@ def _add(metrics: MetricAggregator, name: str, value: float | str | None) -> Non
         metrics.number(name, value)
 
 
-def history_lines(results: PeerResults) -> Iterator[Mapping[str, JSON]]:
-    """The critique's history, an entry for each round of each cell, in the specification's field names."""
-    for uid, cell in results.cells:
+def history_lines(tables: Iterable[tuple[str, PeerTable]]) -> Iterator[Mapping[str, JSON]]:
+    """The critique's history, an entry for each round of each cell, in the specification's field names.
+
+    Args:
+        tables: the table of each query, with the query's id.
+    """
+    for uid, cell in _cells(tables):
         for entry in cell.rounds:
             yield {
                 "round": entry.round,
@@ -242,24 +180,33 @@ def history_lines(results: PeerResults) -> Iterator[Mapping[str, JSON]]:
             }
 
 
-def readable_report(results: PeerResults) -> str:
-    """All tables, what is missing, and the history, as Markdown."""
-    tables = [ranking_table(results), *(score_table(results, number) for number in range(results.rounds + 1))]
-    parts = ["# Peer evaluation", *(_markdown(table) for table in tables)]
+def readable_report(results: PeerResults, tables: Callable[[], Iterable[tuple[str, PeerTable]]]) -> Iterator[str]:
+    """The paragraphs of a report in Markdown: all tables, what is missing, and the history.
+
+    Args:
+        results: all queries.
+        tables: reads the table of each query, with the query's id; called for each part of the report.
+    """
+    yield "# Peer evaluation"
+    yield _markdown(ranking_table(results))
+    for number in range(results.rounds + 1):
+        yield _markdown(score_table(results, number))
     if results.missing:
-        parts.append("## Missing cells")
-        parts += [
-            f"* {uid}: {cell.judge} of {cell.candidate}: {cell.status}: {cell.error}" for uid, cell in results.missing
-        ]
+        yield "## Missing cells"
+        for uid, cell in _cells(tables()):
+            if cell.score is None:
+                yield f"* {uid}: {cell.judge} of {cell.candidate}: {cell.status}: {cell.error}"
     for number in range(1, results.rounds + 1):
-        parts.append(f"## Critique, round {number}")
-        parts += [
-            _history_entry(uid, cell, entry)
-            for uid, cell in results.cells
-            for entry in cell.rounds
-            if entry.round == number
-        ]
-    return "\n\n".join(parts) + "\n"
+        yield f"## Critique, round {number}"
+        for uid, cell in _cells(tables()):
+            for entry in cell.rounds:
+                if entry.round == number:
+                    yield _history_entry(uid, cell, entry)
+
+
+def _cells(tables: Iterable[tuple[str, PeerTable]]) -> Iterator[tuple[str, PeerCell]]:
+    """Each cell with its query."""
+    return ((uid, cell) for uid, table in tables for cell in table.cells)
 
 
 def _markdown(table: Table) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from environments.base import JudgedEnv
@@ -15,7 +15,7 @@ from environments.runs.atomic import write_atomic
 from eval_environments.peer import report
 from eval_environments.peer.models import Candidate, PeerModels
 from eval_environments.peer.price import calls_and_price
-from eval_environments.peer.report import PeerResults
+from eval_environments.peer.results import PeerResults
 from eval_environments.peer.scoring import Column, combined, score_all
 from eval_environments.peer.settings import PeerTask, SelfCritiqueConfig
 from eval_environments.peer.table import PeerTable, cells_of
@@ -128,23 +128,32 @@ class PeerRowRunner(RowRunner[PeerTask, PeerTable]):
         results = results_of(self._models, rows, seed=self._config.seed)
         for number in range(results.rounds + 1):
             write_atomic(path / f"scores_round_{number}.csv", report.score_csv(results, number))
-        history = (wire.dumps(line) + b"\n" for line in report.history_lines(results))
-        write_atomic(path / "critique_history.jsonl", b"".join(history))
-        write_atomic(path / "report.md", wire.scrub(report.readable_report(results)).encode())
+        write_atomic(
+            path / "critique_history.jsonl",
+            lambda: (wire.dumps(line) + b"\n" for line in report.history_lines(tables_of(rows))),
+        )
+        write_atomic(path / "report.md", lambda: _joined(report.readable_report(results, lambda: tables_of(rows))))
         return report.tables_to_show(results)
 
 
 def results_of(models: PeerModels, rows: Sequence[tuple[PeerTask, Sample[PeerTable]]], *, seed: int) -> PeerResults:
-    """Collect the tables of all queries."""
-    tables = [
-        (task.uid, sample.judgment.detail)
-        for task, sample in rows
-        if sample.judgment is not None and sample.judgment.detail is not None
-    ]
-    return PeerResults(
+    """Collect the scores of all queries."""
+    return PeerResults.of(
+        (table for _, table in tables_of(rows)),
         judges=tuple(judge.name for judge in models.judges),
         candidates=tuple(candidate.name for candidate in models.candidates),
-        uids=tuple(uid for uid, _ in tables),
-        tables=tuple(table for _, table in tables),
         seed=seed,
     )
+
+
+def tables_of(rows: Sequence[tuple[PeerTask, Sample[PeerTable]]]) -> Iterator[tuple[str, PeerTable]]:
+    """Read the table of each query that has one, with the query's id."""
+    for task, sample in rows:
+        if sample.judgment is not None and sample.judgment.detail is not None:
+            yield task.uid, sample.judgment.detail
+
+
+def _joined(paragraphs: Iterable[str]) -> Iterator[bytes]:
+    """Put an empty line between paragraphs."""
+    for number, paragraph in enumerate(paragraphs):
+        yield (b"\n" if number else b"") + wire.scrub(paragraph).encode() + b"\n"

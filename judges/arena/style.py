@@ -7,7 +7,8 @@ regression of the outcomes on the differences in style, evaluated where the diff
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -60,12 +61,11 @@ def style_difference(model: TextStyle, baseline: TextStyle) -> list[float]:
     return differences
 
 
-def style_controlled_win_rate(rows: Sequence[Sequence[float]], differences: Sequence[Sequence[float]]) -> float | None:
+def style_controlled_win_rate(rows: Iterable[tuple[Sequence[float], Sequence[float]]]) -> float | None:
     """The win rate at equal style.
 
     Args:
-        rows: the entries of each row, from 0 to 1.
-        differences: each row's style differences.
+        rows: the entries of each row, from 0 to 1, with its style differences; gone through once.
 
     Returns:
         A number from 0 to 1; `None` if all entries are wins or all are losses, where the regression has no finite
@@ -74,22 +74,22 @@ def style_controlled_win_rate(rows: Sequence[Sequence[float]], differences: Sequ
     import numpy as np  # late, with sklearn: they take a second, which only runs with style control need
     from sklearn.linear_model import LogisticRegression
 
-    features: list[Sequence[float]] = []
-    outcomes: list[int] = []
-    weights: list[float] = []
-    for entries, difference in zip(rows, differences, strict=True):
+    features, outcomes, weights = array("d"), array("b"), array("d")
+    for entries, difference in rows:
         for entry in entries:
             # A tie is half a win and half a loss.
             for outcome, weight in ((1, entry), (0, 1.0 - entry)):
                 if weight:
-                    features.append(difference)
+                    features.extend(difference)
                     outcomes.append(outcome)
                     weights.append(weight)
     if len(set(outcomes)) < 2:
         return None
     # Scaled by their deviation but not centred, so that 0 still means equal style.
-    columns = np.asarray(features, dtype=float)
+    columns = np.asarray(features).reshape(len(outcomes), -1)
     deviation = columns.std(axis=0)
     scaled: NDArray[np.float64] = columns / np.where(deviation > 0, deviation, 1.0)
-    fit = LogisticRegression(C=_WEAK_PENALTY, max_iter=1000).fit(scaled, outcomes, sample_weight=weights)
+    fit = LogisticRegression(C=_WEAK_PENALTY, max_iter=1000).fit(
+        scaled, np.asarray(outcomes), sample_weight=np.asarray(weights)
+    )
     return float(1.0 / (1.0 + np.exp(-fit.intercept_[0])))

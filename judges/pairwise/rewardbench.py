@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypedDict
 
-SUBSETS = ("Factuality", "Precise IF", "Math", "Safety", "Focus", "Ties")
+TIES = "Ties"
+SUBSETS = ("Factuality", "Precise IF", "Math", "Safety", "Focus", TIES)
 UNPARSED = -1
 """The rating that the official score uses for an answer whose rating cannot be read."""
 UNREADABLE_CHOICE = 0.25

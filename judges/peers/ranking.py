@@ -18,6 +18,8 @@ from judges.statistics.bootstrap import Interval
 Floats = NDArray[np.float64]
 
 _DIGITS = 9
+_FEW_QUERIES = 8
+"""So few queries are drawn alike again and again, and a fit is kept for each draw."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +116,16 @@ def adjusted_intervals(
     sums, counts = scores.sums, scores.counts
     candidates = np.flatnonzero(counts.sum(axis=(0, 1)))
     samples: list[list[float]] = []
-    fits: dict[bytes, list[float]] = {}  # few queries are drawn alike again and again
-    for drawn in generator.integers(0, queries, size=(rounds if queries > 1 else 1, queries)):
-        weights = np.bincount(drawn, minlength=queries).astype(float)
-        values = fits.get(weights.tobytes())
+    fits: dict[bytes, list[float]] = {}
+    for _ in range(rounds if queries > 1 else 1):
+        weights = np.bincount(generator.integers(0, queries, size=queries), minlength=queries).astype(float)
+        key = weights.tobytes() if queries <= _FEW_QUERIES else b""
+        values = fits.get(key) if key else None
         if values is None:
             fit = _fit(np.tensordot(weights, sums, 1), np.tensordot(weights, counts, 1))
             values = [] if isinstance(fit, str) else [value for value in fit if value is not None]
-            fits[weights.tobytes()] = values
+            if key:
+                fits[key] = values
         if len(values) == len(candidates):
             samples.append(values)
     if not len(candidates) or not samples:

@@ -9,9 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from judges.core.scale import Scale
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Ratings: TypeAlias = Sequence[Sequence[float | None]] | NDArray[np.float64]
+    RatingsOfOne: TypeAlias = Sequence[float | None] | NDArray[np.float64]
+
+_MOST_CELLS = 2_000_000  # of the library's table for alpha: some 60 MB
 
 Correlation = Literal["pearson", "spearman", "kendall_tau_b"]
 
@@ -99,7 +108,9 @@ def verdict_agreement(judge: Sequence[bool], gold: Sequence[bool]) -> Agreement:
     return _agreement(values)
 
 
-def correlation(kind: Correlation, first: Sequence[float], second: Sequence[float]) -> float | str:
+def correlation(
+    kind: Correlation, first: Sequence[float] | NDArray[np.float64], second: Sequence[float] | NDArray[np.float64]
+) -> float | str:
     """A correlation from −1 to 1, or why it is undefined: fewer than two items, or one side is constant."""
     if len(first) < 2:
         return "fewer than two items"
@@ -113,12 +124,12 @@ def correlation(kind: Correlation, first: Sequence[float], second: Sequence[floa
 
 
 def krippendorff_alpha(
-    ratings: Sequence[Sequence[float | None]], *, level: Literal["nominal", "ordinal", "interval"] = "interval"
+    ratings: Ratings, *, level: Literal["nominal", "ordinal", "interval"] = "interval"
 ) -> float | str:
     """Krippendorff's alpha: 1 is full agreement, 0 agreement by chance.
 
     Args:
-        ratings: for each judge, a rating of each item or `None`.
+        ratings: for each judge, a rating of each item; `None` or NaN where there is none.
         level: level of measurement.
 
     Returns:
@@ -130,19 +141,46 @@ def krippendorff_alpha(
     import krippendorff  # late: it imports scipy, which the end of a peer evaluation alone needs
     import numpy as np
 
-    cells = np.array([[math.nan if value is None else value for value in row] for row in ratings], dtype=float)
+    cells = np.array(ratings, dtype=float)
     if cells.size == 0 or not (np.isfinite(cells).sum(axis=0) > 1).any():
         return "no item has the ratings of two judges"
     paired = cells[:, np.isfinite(cells).sum(axis=0) > 1]
-    if np.nanmin(paired) == np.nanmax(paired):
+    values = len(np.unique(paired[np.isfinite(paired)]))
+    if values == 1:
         return "all ratings are the same"
+    if level == "interval" and paired.shape[1] * values**2 > _MOST_CELLS:
+        return _interval_alpha(paired)
     return float(krippendorff.alpha(reliability_data=cells, level_of_measurement=level))
 
 
-def rank_correlation(first: Sequence[float | None], second: Sequence[float | None]) -> float | str:
-    """Spearman's correlation over the items that both judges rated, or why it is undefined."""
-    pairs = [(one, other) for one, other in zip(first, second, strict=True) if one is not None and other is not None]
-    return correlation("spearman", [one for one, _ in pairs], [other for _, other in pairs])
+def _interval_alpha(paired: NDArray[np.float64]) -> float:
+    """Alpha for the level `interval`, of items with two ratings or more.
+
+    The library's table has a cell for each item and each pair of values. For squared differences the sums over an
+    item's ratings are enough: Σ (x − y)² over all ordered pairs of n numbers is 2n Σ x² − 2 (Σ x)².
+    """
+    import numpy as np
+
+    def squares(count: NDArray[np.float64], total: NDArray[np.float64], of: NDArray[np.float64]) -> NDArray[np.float64]:
+        return 2.0 * count * of - 2.0 * total**2
+
+    counts = np.isfinite(paired).sum(axis=0).astype(float)
+    centred = paired - np.nanmean(paired)  # so that no large numbers cancel
+    sums, of_squares = np.nansum(centred, axis=0), np.nansum(centred**2, axis=0)
+    observed = (squares(counts, sums, of_squares) / (counts - 1)).sum()
+    expected = squares(counts.sum(), sums.sum(), of_squares.sum()) / (counts.sum() - 1)
+    return float(1 - observed / expected)
+
+
+def rank_correlation(first: RatingsOfOne, second: RatingsOfOne) -> float | str:
+    """Spearman's correlation over the items that both judges rated (not `None`, not NaN), or why it is undefined."""
+    import numpy as np
+
+    if len(first) != len(second):
+        raise ValueError(f"{len(first)} ratings of one judge, {len(second)} of the other")
+    one, other = np.array(first, dtype=float), np.array(second, dtype=float)
+    both = np.isfinite(one) & np.isfinite(other)
+    return correlation("spearman", one[both], other[both])
 
 
 def _agreement(values: Mapping[str, float | str]) -> Agreement:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from statistics import mean
 
 import pytest
 
-from judges.arena.style import LOOKED_AT, TextStyle, style_controlled_win_rate, style_difference, style_of
+from judges.arena import style
+from judges.arena.style import LOOKED_AT, TextStyle, style_difference, style_of
 from judges.llm.tokens import count_tokens
 
 EQUAL = [0.0, 0.0, 0.0, 0.0]
@@ -76,6 +78,10 @@ def test_empty_answers_have_no_style() -> None:
     empty = TextStyle(0, 0, 0, 0)
     assert style_difference(empty, empty) == EQUAL
     assert style_difference(TextStyle(4, 0, 0, 0), empty) == [1.0, 0.0, 0.0, 0.0]
+
+
+def style_controlled_win_rate(rows: Sequence[Sequence[float]], differences: Sequence[Sequence[float]]) -> float | None:
+    return style.style_controlled_win_rate(zip(rows, differences, strict=True))
 
 
 @pytest.mark.parametrize("share", [0.05, 0.3, 0.5, 0.9])

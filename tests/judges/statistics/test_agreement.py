@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Sequence
 from itertools import combinations, permutations
 
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from judges.core.scale import Scale
+from judges.statistics import agreement
 from judges.statistics.agreement import (
     SCORE_STATISTICS,
     VERDICT_STATISTICS,
@@ -311,3 +313,15 @@ def test_ranks_are_compared_where_both_have_rated() -> None:
     assert rank_correlation([4, 4, None], [1, 2, 3]) == "one side gives 4 to every item"
     with pytest.raises(ValueError):
         rank_correlation([1, 2], [1])
+
+
+def test_alpha_of_many_items_equals_its_definition(monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = random.Random(3)
+    truth = [numbers.gauss(60, 20) for _ in range(300)]
+    ratings = [
+        [None if numbers.random() < 0.2 else round(value + numbers.gauss(0, 10)) for value in truth] for _ in range(4)
+    ]
+    by_library = krippendorff_alpha(ratings)
+    monkeypatch.setattr(agreement, "_MOST_CELLS", 0)
+    assert krippendorff_alpha(ratings) == pytest.approx(by_library, rel=1e-12)
+    assert krippendorff_alpha(ratings) == pytest.approx(alpha(ratings, "interval"), rel=1e-12)

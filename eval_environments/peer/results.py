@@ -1,0 +1,123 @@
+"""The numbers of a peer evaluation, collected from its tables one by one: of a cell its scores stay, and no text."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from eval_environments.peer.table import PeerCell, PeerTable
+from judges.peers.ranking import ScoreMatrix, adjusted_intervals
+from judges.statistics.bootstrap import Interval
+
+
+@dataclass(slots=True)
+class Changes:
+    """What critique did to scores.
+
+    Attributes:
+        cells: scores that were critiqued.
+        raised: those that are higher afterwards.
+        lowered: those that are lower afterwards.
+        total: the sum of the changes, in points.
+    """
+
+    cells: int = 0
+    raised: int = 0
+    lowered: int = 0
+    total: int = 0
+
+    def add(self, cell: PeerCell) -> None:
+        """Add a cell, if it has a score that was critiqued."""
+        if cell.rounds and cell.score is not None and cell.before_score is not None:
+            change = cell.score - cell.before_score
+            self.cells += 1
+            self.raised += change > 0
+            self.lowered += change < 0
+            self.total += change
+
+
+@dataclass(frozen=True)  # no slots: cached properties need a dictionary
+class PeerResults:
+    """The scores of all queries.
+
+    Attributes:
+        judges: the judges' names; the rows of a table.
+        candidates: the candidates' names; its columns.
+        scores: the scores ahead of the critique and after each of its rounds.
+        missing: the number of cells without a score, by judge and candidate.
+        all_changes: what critique changed.
+        changes: what it changed, by judge.
+        critique_rounds: the number of rounds of all cells.
+        failed_rounds: those that failed.
+        seed: the seed of the intervals.
+    """
+
+    judges: tuple[str, ...]
+    candidates: tuple[str, ...]
+    scores: Sequence[ScoreMatrix]
+    missing: Counter[tuple[str, str]]
+    all_changes: Changes
+    changes: Mapping[str, Changes]
+    critique_rounds: int
+    failed_rounds: int
+    seed: int
+
+    @classmethod
+    def of(
+        cls, tables: Iterable[PeerTable], *, judges: tuple[str, ...], candidates: tuple[str, ...], seed: int
+    ) -> PeerResults:
+        """Collect the scores of the queries' tables, which are gone through once."""
+        blank = array("d", [float("nan")]) * (len(judges) * len(candidates))
+        after = [array("d")]  # for each round, a block of judges × candidates for each query
+        missing: Counter[tuple[str, str]] = Counter()
+        all_changes, changes = Changes(), {judge: Changes() for judge in judges}
+        critique_rounds = failed_rounds = 0
+        for table in tables:
+            start = len(after[0])
+            for scores in after:
+                scores.extend(blank)
+            for cell in table.cells:
+                for entry in cell.rounds:
+                    critique_rounds += 1
+                    failed_rounds += entry.status == "failed"
+                    while len(after) <= entry.round:  # until now nothing had so many rounds
+                        after.append(after[-1][:])
+                missing[cell.judge, cell.candidate] += cell.score is None
+                all_changes.add(cell)
+                changes[cell.judge].add(cell)
+                place = start + judges.index(cell.judge) * len(candidates) + candidates.index(cell.candidate)
+                for number, scores in enumerate(after):
+                    score = cell.after(number)
+                    if score is not None:
+                        scores[place] = score
+        return cls(
+            judges=judges,
+            candidates=candidates,
+            scores=[ScoreMatrix(np.asarray(scores).reshape(-1, len(judges), len(candidates))) for scores in after],
+            missing=+missing,
+            all_changes=all_changes,
+            changes=changes,
+            critique_rounds=critique_rounds,
+            failed_rounds=failed_rounds,
+            seed=seed,
+        )
+
+    @property
+    def rounds(self) -> int:
+        """The last round that any cell had; 0 without critique."""
+        return len(self.scores) - 1
+
+    @property
+    def final(self) -> ScoreMatrix:
+        """The scores after the last round."""
+        return self.scores[-1]
+
+    @cached_property
+    def intervals(self) -> list[Interval | None]:
+        """The intervals of the adjusted scores, over the queries."""
+        return adjusted_intervals(self.final, seed=self.seed)
