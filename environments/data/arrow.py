@@ -32,8 +32,7 @@ class ArrowRows(Sequence[Mapping[str, JSON]]):
     def __init__(self, table: Any) -> None:
         """Read from `table`, a `datasets.Dataset`."""
         self._table = table
-        self._first = 0
-        self._read: list[dict[str, JSON]] = []
+        self._block: tuple[int, list[dict[str, JSON]]] = (0, [])  # replaced as a whole: threads may read, too
 
     def __len__(self) -> int:
         """How many rows there are."""
@@ -48,11 +47,13 @@ class ArrowRows(Sequence[Mapping[str, JSON]]):
         places = range(len(self))[index]
         if isinstance(places, range):
             return [self[place] for place in places]
-        if not self._first <= places < self._first + len(self._read):
-            self._first = places - places % _AT_ONCE
-            columns = self._table[self._first : self._first + _AT_ONCE]
-            self._read = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-        return self._read[places - self._first]
+        first, rows = self._block
+        if not first <= places < first + len(rows):
+            first = places - places % _AT_ONCE
+            columns = self._table[first : first + _AT_ONCE]
+            rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+            self._block = first, rows
+        return rows[places - first]
 
     def digest(self) -> str:
         """SHA-256 of the rows as JSON lines; the order of the columns does not matter."""

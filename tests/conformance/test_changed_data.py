@@ -26,8 +26,11 @@ def datasets_of(lab: Lab) -> Mapping[Path, bytes]:
 def overwrite_at_first_request(lab: Lab, datasets: Mapping[Path, bytes]) -> None:
     """Write other rows into the datasets, as long as they were, as soon as the policy is asked about one."""
 
+    unwritten = dict(datasets)
+
     def overwrite(uid: str) -> Reply | None:
-        for path, content in datasets.items():
+        while unwritten:
+            path, content = unwritten.popitem()
             path.write_bytes(content.replace(b"child", b"adult"))
         return None
 
