@@ -1,30 +1,17 @@
 import json
 import logging
 import os
-import random
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import datasets
 import pyarrow.parquet
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from environments.data.answers import answer_text, load_answers
 from environments.data.rows import Row, by_uid, load_rows
-from environments.data.task_list import epoch_order, select
 from judges.llm.errors import DataError
 
 ROWS = [{"uid": "a", "prompt": "Why é?\n"}, {"uid": "b", "prompt": "数学 \u2028 \u0085 ."}]
-
-
-@dataclass(frozen=True)
-class Numbered:
-    uid: str
-    category: str | None = None
-    question: str = "?"
 
 
 def load(path: Path, text: str | bytes) -> list[dict[str, Any]]:
@@ -213,76 +200,23 @@ def test_what_a_row_lacks_is_said_with_its_place_and_columns() -> None:
 
 def test_two_rows_with_one_id() -> None:
     rows = [Row("f", 1, {"uid": "a"}), Row("f", 2, {"uid": "b"}), Row("f", 3, {"uid": "a"})]
-    assert list(by_uid(rows[:2])) == ["a", "b"]
+    named = by_uid(rows[:2])
+    assert list(named) == ["a", "b"]
+    assert named["b"] is rows[1]
+    assert len(named) == 2
+    assert "c" not in named
     with pytest.raises(DataError, match=r"f, row 3: the id 'a' is also that of row 1"):
         by_uid(rows)
 
 
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
-        ({"answer": "x"}, "x"),
-        ({"answer": ""}, ""),
-        ({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": {"answer": "x"}}]}, "x"),
-        ({"messages": [{"role": "assistant", "content": "x"}]}, "x"),
-        ({"answer": None, "messages": [{"content": {"answer": "x"}}]}, "x"),
-        ({"messages": []}, None),
-        ({"messages": [{"content": {"text": "x"}}]}, None),
-        ({"messages": "x"}, None),
-        ({"answer": 3}, None),
-        ({}, None),
-    ],
-)
-def test_the_answer_of_a_row(values: dict[str, Any], expected: str | None) -> None:
-    row = Row("f", 1, {"uid": "a", **values})
-    if expected is not None:
-        assert answer_text(row) == expected
-    else:
-        with pytest.raises(DataError, match=r"f, row 1: expected text in answer or messages\[-1\]\.content\.answer"):
-            answer_text(row)
-
-
-def test_existing_answers(tmp_path: Path) -> None:
-    path = tmp_path / "answers.jsonl"
-    path.write_text(lines([{"uid": each, "answer": f"answer {each}"} for each in "cba"]))
-    assert load_answers(path, [Numbered("a"), Numbered("c")]) == {"a": "answer a", "c": "answer c"}
-    with pytest.raises(DataError, match=r"answers\.jsonl: no answer for 2 of 3 rows, such as 'x'"):
-        load_answers(path, [Numbered("x"), Numbered("a"), Numbered("y")])
-
-
-TASKS = [Numbered(f"row-{number}") for number in range(50)]
-
-
-@given(seed=st.integers(), limit=st.integers(1, 60), shuffled=st.randoms())
-def test_the_chosen_rows_depend_on_seed_and_ids_alone(seed: int, limit: int, shuffled: random.Random) -> None:
-    chosen = select(TASKS, limit=limit, seed=seed)
-    assert len(chosen) == min(limit, 50)
-    assert chosen == [task for task in TASKS if task in chosen], "in their own order"
-    others = list(TASKS)
-    shuffled.shuffle(others)
-    assert set(select(others, limit=limit, seed=seed)) == set(chosen)
-
-
-def test_without_a_limit_all_rows_are_chosen() -> None:
-    assert select(TASKS, limit=None, seed=0) == TASKS
-    assert select([], limit=3, seed=0) == []
-
-
-def test_each_row_is_chosen_about_as_often() -> None:
-    counts = dict.fromkeys(TASKS, 0)
-    for seed in range(400):
-        for task in select(TASKS, limit=10, seed=seed):
-            counts[task] += 1
-    assert min(counts.values()) > 45, "80 are expected of each, with a standard deviation of 8"
-    assert max(counts.values()) < 120
-
-
-@given(seed=st.integers(), epoch=st.integers(0, 100), shuffled=st.randoms())
-def test_an_epochs_order_depends_on_seed_epoch_and_ids_alone(seed: int, epoch: int, shuffled: random.Random) -> None:
-    order = epoch_order(TASKS, seed=seed, epoch=epoch)
-    assert sorted(order, key=TASKS.index) == TASKS, "each row once"
-    others = list(TASKS)
-    shuffled.shuffle(others)
-    assert epoch_order(others, seed=seed, epoch=epoch) == order
-    assert epoch_order(TASKS, seed=seed, epoch=epoch + 1) != order
-    assert epoch_order(TASKS, seed=seed + 1, epoch=epoch) != order
+def test_rows_are_read_from_the_file_when_they_are_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text(lines(ROWS))
+    rows = load_rows(str(path), split="train")
+    assert rows[-1] == Row(str(path), 2, ROWS[1])
+    assert rows[1:] == [rows[1]]
+    with pytest.raises(IndexError):
+        rows[2]
+    path.write_text(lines(ROWS[::-1]))
+    with pytest.raises(DataError, match=r"rows\.jsonl: the file has changed since it was opened"):
+        rows[0]

@@ -1,0 +1,73 @@
+"""Existing answers: each row has one, and it is read when it is asked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from environments.data.answers import answer_text, load_answers
+from environments.data.rows import Row
+from judges.llm.errors import DataError
+
+
+@dataclass(frozen=True)
+class Numbered:
+    uid: str
+    category: str | None = None
+    question: str = "?"
+
+
+def write(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({"answer": "x"}, "x"),
+        ({"answer": ""}, ""),
+        ({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": {"answer": "x"}}]}, "x"),
+        ({"messages": [{"role": "assistant", "content": "x"}]}, "x"),
+        ({"answer": None, "messages": [{"content": {"answer": "x"}}]}, "x"),
+        ({"messages": []}, None),
+        ({"messages": [{"content": {"text": "x"}}]}, None),
+        ({"messages": "x"}, None),
+        ({"answer": 3}, None),
+        ({}, None),
+    ],
+)
+def test_the_answer_of_a_row(values: dict[str, Any], expected: str | None) -> None:
+    row = Row("f", 1, {"uid": "a", **values})
+    if expected is not None:
+        assert answer_text(row) == expected
+    else:
+        with pytest.raises(DataError, match=r"f, row 1: expected text in answer or messages\[-1\]\.content\.answer"):
+            answer_text(row)
+
+
+def test_existing_answers(tmp_path: Path) -> None:
+    path = write(tmp_path / "answers.jsonl", [{"uid": each, "answer": f"answer {each}"} for each in "cba"])
+    assert load_answers(path, [Numbered("a"), Numbered("c")]) == {"a": "answer a", "c": "answer c"}
+    with pytest.raises(DataError, match=r"answers\.jsonl: no answer for 2 of 3 rows, such as 'x'"):
+        load_answers(path, [Numbered("x"), Numbered("a"), Numbered("y")])
+
+
+def test_answer_that_is_no_text_is_an_error_before_it_is_asked_for(tmp_path: Path) -> None:
+    path = write(tmp_path / "answers.jsonl", [{"uid": "a", "answer": "x"}, {"uid": "b", "answer": 3}])
+    assert load_answers(path, [Numbered("a")])["a"] == "x", "no task asks for the other"
+    with pytest.raises(DataError, match=r"answers\.jsonl, row 2: expected text in answer"):
+        load_answers(path, [Numbered("a"), Numbered("b")])
+
+
+def test_answers_are_read_from_the_file_when_they_are_asked_for(tmp_path: Path) -> None:
+    path = write(tmp_path / "answers.jsonl", [{"uid": "a", "answer": "x"}])
+    answers = load_answers(path, [Numbered("a")])
+    write(path, [{"uid": "a", "answer": "y"}])
+    with pytest.raises(DataError, match=r"answers\.jsonl: the file has changed since it was opened"):
+        answers["a"]

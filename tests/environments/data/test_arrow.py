@@ -1,0 +1,77 @@
+"""Rows of tables: the same by any way of reading them, and those of the bytes whose digest is recorded."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import datasets
+import pyarrow.parquet
+import pytest
+
+from environments.data.arrow import ArrowRows, read_table
+from judges.llm.errors import DataError
+
+ROWS = [
+    {"uid": f"row-{number}", "texts": [str(number), "é"], "meta": {"n": number}, "none": None} for number in range(100)
+]
+
+
+def table() -> ArrowRows:
+    return ArrowRows(datasets.Dataset.from_list(ROWS))
+
+
+def test_rows_are_the_same_in_any_order() -> None:
+    rows = table()
+    assert len(rows) == 100
+    assert list(rows) == ROWS
+    assert [rows[place] for place in reversed(range(100))] == ROWS[::-1]
+    assert rows[-1] == ROWS[-1]
+    assert rows[95:] == ROWS[95:]
+    with pytest.raises(IndexError):
+        rows[100]
+
+
+def test_threads_read_the_rows_that_they_ask_for() -> None:
+    rows = table()
+    places = [place * 37 % 100 for place in range(2000)]
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(rows.__getitem__, places)) == [ROWS[place] for place in places]
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.parquet"])
+def test_digest_is_that_of_the_file_and_later_changes_to_it_do_not_matter(tmp_path: Path, name: str) -> None:
+    path = write(tmp_path / name)
+    rows, digest = read_table(path)
+    assert digest == hashlib.sha256(path.read_bytes()).hexdigest()
+    path.write_bytes(b"x" * path.stat().st_size)
+    assert [row["uid"] for row in rows] == ["a", "b"]
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.parquet"])
+def test_file_that_changes_while_it_is_read_is_an_error_that_names_it(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / name)
+    loader = "from_csv" if name.endswith("csv") else "from_parquet"
+    load: Callable[..., Any] = getattr(datasets.Dataset, loader)
+
+    def loaded_and_written_to(*arguments: Any, **named: Any) -> Any:
+        found = load(*arguments, **named)
+        path.write_bytes(path.read_bytes() + b"c\n")
+        return found
+
+    monkeypatch.setattr(datasets.Dataset, loader, loaded_and_written_to)
+    with pytest.raises(DataError, match=rf"{name}: the file changed while it was read"):
+        read_table(path)
+
+
+def write(path: Path) -> Path:
+    if path.suffix == ".csv":
+        path.write_text("uid\na\nb\n")
+    else:
+        pyarrow.parquet.write_table(pyarrow.table({"uid": ["a", "b"]}), path)
+    return path
