@@ -1,9 +1,9 @@
 """The scoring core, used by all protocols and by the functions that judge in process.
 
-Guarantees: a result within the deadline, which is a failure if the judge has not answered; equal items in flight are
-judged once; a limit on pending judgments; a judgment that outlives its request goes on, so that a repeated request
-finds its result (or, in the cache, its verdicts); an empty response costs no call: it is an invalid completion, and the
-others are judged without it.
+Guarantees: a result within the deadline, which is a failure if the judge has not answered; equal responses of a request
+and of requests in flight are judged once, and their calls count once; a limit on pending judgments; a judgment that
+outlives its request goes on, so that a repeated request finds its result (or, in the cache, its verdicts); an empty
+response costs no call: it is an invalid completion, and the others are judged without it.
 """
 
 from __future__ import annotations
@@ -14,19 +14,20 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import TracebackType
+from typing import TypeAlias
 
 import aiohttp
 
-from judges.core.judgment import Status
 from judges.llm.cache import JudgmentCache
 from judges.llm.client import ChatClient
 from judges.llm.errors import SettingsError
 from judges.llm.transport import open_session
 from judges.server.health import JudgeHealth, watch
-from judges.server.items import Item, ResponseScore, failure
-from judges.server.scorers import ItemError, Scorer, scorer_of
+from judges.server.items import Item, ResponseScore, failure, shared_score
+from judges.server.scorers.of_mount import scorer_of
+from judges.server.scorers.scorer import ItemError, Parts, Scorer, parts_of
 from judges.server.settings import JudgeMount
 
 logger = logging.getLogger(__name__)
@@ -35,7 +36,6 @@ __all__ = ["Core", "ItemError", "OverloadError", "RecentJudgment"]
 
 REMEMBERED = 100
 _SHOWN = 4000
-_EMPTY = failure("the completion is empty: there is nothing to judge", Status.INVALID_COMPLETION.value)
 _LATE = "the judge did not answer within the server's deadline"
 
 
@@ -56,7 +56,10 @@ class RecentJudgment:
 
 
 ResultListener = Callable[[str, ResponseScore], None]
-"""Called for each judged response with the judge's name and the result."""
+"""Called with the judge's name and the result of each judged response, and of each that shares the judgment of one."""
+
+Case: TypeAlias = "tuple[str, Item]"
+"""What one judgment is about: the judge's name and the item."""
 
 
 class Core:
@@ -77,7 +80,7 @@ class Core:
             mounts: the judges by name.
             deadline_s: seconds within which `score` returns.
             max_pending: most judgments in flight or waiting.
-            on_result: called for each judged response.
+            on_result: called for each response.
             judge_identity: name of the judges' endpoint in the cache's key; its URL by default.
         """
         self._settings = mounts
@@ -88,7 +91,7 @@ class Core:
         self._stack = AsyncExitStack()
         self._scorers: dict[str, Scorer] = {}
         self._health: dict[str, JudgeHealth] = {}
-        self._in_flight: dict[str, asyncio.Task[list[ResponseScore]]] = {}
+        self._in_flight: dict[Case, asyncio.Task[list[ResponseScore]]] = {}
         self.pending = 0
         self.recent: deque[RecentJudgment] = deque(maxlen=REMEMBERED)
 
@@ -162,43 +165,59 @@ class Core:
         for item in items:
             if item.fault is None:
                 scorer.check(item)
-        parts = [_part(scorer, item) for item in items]
-        judged = [part.item for part in parts if part.item is not None]
-        keys = [item.key(mount) for item in judged]
-        fresh = {key for key in keys if key not in self._in_flight}
-        if fresh and self.pending + len(fresh) > self._max_pending:
-            raise OverloadError
-        for part, item in zip(parts, items, strict=True):
-            self._told(mount, item, part)
-        tasks = [self._task(key, mount, item) for key, item in zip(keys, judged, strict=True)]
+        parts = [parts_of(scorer, item) for item in items]
+        self._check_room([(mount, case) for part in parts for case in part.cases])
+        asked = [[self._ask((mount, case)) for case in part.cases] for part in parts]
+        tasks = [each.task for of_item in asked for each in of_item]
         if tasks:
             _, late = await asyncio.wait(tasks, timeout=max(0.0, self._deadline_s - spent_s))
-            for _ in late:
-                self._health[mount].late()
-        waiting = self._health[mount].waiting
-        finished = iter([_result(task, item, waiting) for task, item in zip(tasks, judged, strict=True)])
-        return [part.together([] if part.item is None else next(finished)) for part in parts]
+            for of_item in asked if late else ():
+                if any(each.task in late for each in of_item):
+                    self._health[mount].late()
+        return [self._results(mount, *each) for each in zip(items, parts, asked, strict=True)]
 
-    def _told(self, mount: str, item: Item, part: _Part) -> None:
-        """Count and remember the responses that no judge is asked about."""
-        for response, result in zip(item.responses, part.known, strict=True):
-            if result is not None:
-                self._remember(mount, item.prompt, response, result, 0.0)
+    def _check_room(self, cases: Sequence[Case]) -> None:
+        """Check that the limit allows the judgments that are not in flight.
+
+        Raises:
+            OverloadError: it does not.
+        """
+        if self.pending + len(cases) > self._max_pending:
+            fresh = {case for case in cases if case not in self._in_flight}
+            if fresh and self.pending + len(fresh) > self._max_pending:
+                raise OverloadError
+
+    def _results(self, mount: str, item: Item, parts: Parts, asked: Sequence[_Asked]) -> list[ResponseScore]:
+        """The results of an item's responses; counts those that no judgment of their own has counted."""
+        results: list[ResponseScore] = []
+        for response, known in zip(item.responses, parts.results, strict=True):
+            if isinstance(known, ResponseScore):
+                self._remember(mount, item.prompt, response, known, 0.0)
+                results.append(known)
+                continue
+            number, place = known
+            results.append(asked[number].result(place, self._health[mount].waiting))
+            if place in asked[number].taken:
+                self._on_result(mount, shared_score(results[-1]))
+            asked[number].taken.add(place)
+        return results
 
     def _remember(self, mount: str, prompt: str, response: str, result: ResponseScore, seconds: float) -> None:
         self._on_result(mount, result)
         self.recent.append(RecentJudgment(time.time(), mount, _cut(prompt), _cut(response), result, round(seconds, 3)))
 
-    def _task(self, key: str, mount: str, item: Item) -> asyncio.Task[list[ResponseScore]]:
-        if key not in self._in_flight:
-            task = asyncio.create_task(self._judge(mount, item))
-            self._in_flight[key] = task
-            self.pending += 1
-            task.add_done_callback(lambda _: self._ended(key))
-        return self._in_flight[key]
+    def _ask(self, case: Case) -> _Asked:
+        """The judgment of a case: the one in flight, or a new one."""
+        task = self._in_flight.get(case)
+        if task is not None:
+            return _Asked(task, taken=set(range(len(case[1].responses))))
+        task = self._in_flight[case] = asyncio.create_task(self._judge(*case))
+        self.pending += 1
+        task.add_done_callback(lambda _: self._ended(case))
+        return _Asked(task, taken=set())
 
-    def _ended(self, key: str) -> None:
-        del self._in_flight[key]
+    def _ended(self, case: Case) -> None:
+        del self._in_flight[case]
         self.pending -= 1
 
     async def _judge(self, mount: str, item: Item) -> list[ResponseScore]:
@@ -210,49 +229,26 @@ class Core:
             results = [failure(f"{type(error).__name__}: {error}")] * len(item.responses)
         seconds = time.monotonic() - started
         for response, result in zip(item.responses, results, strict=True):
-            self._health[mount].note(result)
+            if not result.shared:
+                self._health[mount].note(result)
             self._remember(mount, item.prompt, response, result, seconds)
         return results
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
-    """What is to be judged of an item (`None`: nothing), and the results that are known without a judge."""
+class _Asked:
+    """A judgment that a request waits for, and for which of its responses the calls count elsewhere."""
 
-    item: Item | None
-    known: tuple[ResponseScore | None, ...]
+    task: asyncio.Task[list[ResponseScore]]
+    taken: set[int]
 
-    def together(self, judged: Sequence[ResponseScore]) -> list[ResponseScore]:
-        """All results, in the order of the responses."""
-        rest = iter(judged)
-        return [next(rest) if result is None else result for result in self.known]
-
-
-def _part(scorer: Scorer, item: Item) -> _Part:
-    """The item without its empty responses."""
-    if item.fault is not None:
-        return _Part(None, (failure(item.fault),) * len(item.responses))
-    known = tuple(None if response.strip() else _EMPTY for response in item.responses)
-    filled = tuple(place for place, result in enumerate(known) if result is None)
-    if len(filled) == len(known):
-        return _Part(item, known)
-    if not filled:
-        return _Part(None, known)
-    rest = replace(item, responses=tuple(item.responses[place] for place in filled), places=filled)
-    try:
-        scorer.check(rest)
-    except ItemError as error:
-        alone = failure(f"{len(known) - len(filled)} of {len(known)} responses are empty; of the others: {error}")
-        return _Part(None, tuple(alone if result is None else result for result in known))
-    return _Part(rest, known)
+    def result(self, place: int, waiting: str | None) -> ResponseScore:
+        """The result of a response; a failure that says what the judgment waits for, if it is late."""
+        if not self.task.done() or self.task.cancelled():
+            return failure(_LATE if waiting is None else f"{_LATE}: {waiting}")
+        result = self.task.result()[place]
+        return shared_score(result) if place in self.taken else result
 
 
 def _cut(text: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({len(text)} characters, cut here)"
-
-
-def _result(task: asyncio.Task[list[ResponseScore]], item: Item, waiting: str | None) -> list[ResponseScore]:
-    """The judgment's results, or failures that say what it waits for."""
-    if task.done() and not task.cancelled():
-        return task.result()
-    return [failure(_LATE if waiting is None else f"{_LATE}: {waiting}")] * len(item.responses)

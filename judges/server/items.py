@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import orjson
 
@@ -41,6 +41,12 @@ class Item:
     places: tuple[int, ...] | None = None
     fault: str | None = None
 
+    @property
+    def response(self) -> str:
+        """The response of an item that has one."""
+        (response,) = self.responses
+        return response
+
     def key(self, mount: str) -> str:
         """A digest, the same for equal items at the same judge."""
         aspects = None if self.aspects is None else [aspect.model_dump() for aspect in self.aspects]
@@ -60,10 +66,12 @@ class ResponseScore:
         label: the verdict in the judge's terms.
         explanation: the judge's reasons; for a failure, the error.
         components: numbers from which the score is computed: `raw` (in the judge's unit), an aspect's verdict, ….
-        usage: tokens and cost of this request; zero for calls answered by the cache.
-        judge_calls: calls to the judge.
+        usage: tokens and cost; zero for calls answered by the cache. A call that was made for several responses counts
+            for the first of them.
+        judge_calls: calls to the judge, counted in the same way.
         cached: the cache answered all calls.
         injection_suspects: role tokens, and lookalikes of the prompt's markers, in the texts that the judge was shown.
+        shared: the judgment is that of an equal response, for which its calls count.
     """
 
     score: float | None
@@ -75,6 +83,7 @@ class ResponseScore:
     judge_calls: int = 0
     cached: bool = False
     injection_suspects: int = 0
+    shared: bool = False
 
     @property
     def failed(self) -> bool:
@@ -87,8 +96,17 @@ def failure(explanation: str, status: str = Status.JUDGE_FAILED.value) -> Respon
     return ResponseScore(None, status, explanation=explanation)
 
 
+def shared_score(result: ResponseScore) -> ResponseScore:
+    """The result of a response that is equal to the one of `result`, whose calls count there."""
+    return replace(result, usage=Usage(), judge_calls=0, shared=True)
+
+
 def response_score(
-    judgments: Sequence[Judgment[object]], score: float | None, components: Mapping[str, float]
+    judgments: Sequence[Judgment[object]],
+    score: float | None,
+    components: Mapping[str, float],
+    *,
+    paid: Sequence[Judgment[object]] | None = None,
 ) -> ResponseScore:
     """The result of one response from its judgments.
 
@@ -98,8 +116,10 @@ def response_score(
         judgments: at least one.
         score: from 0 to 1; `None` if a judgment failed.
         components: numbers from which the score is computed.
+        paid: the judgments whose calls count for this response; by default all.
     """
     calls = [call for judgment in judgments for call in judgment.calls]
+    paid_calls = calls if paid is None else [call for judgment in paid for call in judgment.calls]
     failed = next((judgment for judgment in judgments if judgment.score is None), None)
     leading = failed or judgments[0]
     return ResponseScore(
@@ -110,8 +130,8 @@ def response_score(
         if failed is None
         else failed.explanation,
         components=components if failed is None else {},
-        usage=sum((call.run.usage for call in calls), Usage()),
-        judge_calls=len(calls),
+        usage=sum((call.run.usage for call in paid_calls), Usage()),
+        judge_calls=len(paid_calls),
         cached=bool(calls) and all(call.run.cached for call in calls),
         injection_suspects=sum(judgment.suspects for judgment in judgments),
     )

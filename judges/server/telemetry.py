@@ -67,6 +67,9 @@ class PrometheusTelemetry(Telemetry):
             "judgegym_request_seconds", "Latency of requests for scores", names[:2], buckets=_BUCKETS, registry=registry
         )
         self._responses = Counter("judgegym_responses", "Responses judged", ("judge", "status"), registry=registry)
+        self._equal = Counter(
+            "judgegym_equal_responses", "Responses with the judgment of an equal one", ("judge",), registry=registry
+        )
         self._calls = Counter("judgegym_judge_calls", "Calls to the judge", ("judge",), registry=registry)
         self._failures = Counter("judgegym_judge_failures", "Responses without a score", ("judge",), registry=registry)
         self._cached = Counter(
@@ -85,7 +88,10 @@ class PrometheusTelemetry(Telemetry):
         )
 
     def judged(self, judge: str, result: ResponseScore) -> None:
-        """Count a judged response."""
+        """Count a judged response, or one that has the judgment of an equal one and cost nothing."""
+        if result.shared:
+            self._equal.labels(judge).inc()
+            return
         self._responses.labels(judge, result.status).inc()
         self._calls.labels(judge).inc(result.judge_calls)
         self._tokens.labels(judge).inc(result.usage.prompt_tokens)

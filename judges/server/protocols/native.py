@@ -138,5 +138,6 @@ def result_json(result: ResponseScore) -> dict[str, JSON]:
             "judge_calls": result.judge_calls,
         },
         "cached": result.cached,
+        "shared": result.shared,
         "injection_suspects": result.injection_suspects,
     }

@@ -18,7 +18,17 @@ _NUMBER: JSON = {"type": "number"}
 _NUMBERS: JSON = {"type": "array", "items": _NUMBER}
 _RESULT: JSON = {
     "type": "object",
-    "required": ["score", "status", "label", "explanation", "components", "usage", "cached", "injection_suspects"],
+    "required": [
+        "score",
+        "status",
+        "label",
+        "explanation",
+        "components",
+        "usage",
+        "cached",
+        "shared",
+        "injection_suspects",
+    ],
     "properties": {
         "score": {"type": ["number", "null"], "minimum": 0, "maximum": 1, "description": "null for a failed judge"},
         "status": {"type": "string", "enum": ["ok", "judge_failed", "unparsable", "invalid_completion"]},
@@ -33,6 +43,7 @@ _RESULT: JSON = {
             },
         },
         "cached": {"type": "boolean"},
+        "shared": {"type": "boolean", "description": "the judgment is that of an equal response, which has its usage"},
         "injection_suspects": {"type": "integer", "minimum": 0},
     },
 }

@@ -91,6 +91,7 @@ async def test_native_protocol_gives_the_result_of_one_response() -> None:
         "components": {"raw": 5.0},
         "usage": usage,
         "cached": False,
+        "shared": False,
         "injection_suspects": 0,
     }
 

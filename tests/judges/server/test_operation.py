@@ -32,10 +32,13 @@ class Gate:
         return VERDICT
 
 
-async def test_a_number_arrives_in_time_and_the_judgment_goes_on() -> None:
-    """OpenRLHF's loop: each try gets its number within the deadline; once the judge is done, the real one."""
-    gate = Gate()
-    async with running("--deadline=0.2", "--fallback_score=0.5", judge=gate) as server:
+async def test_a_number_arrives_in_time_and_the_judgment_goes_on(tmp_path: Path) -> None:
+    """OpenRLHF's loop: each try gets its number within the deadline; once the judge is done, the real one.
+
+    The last one joins the judgment that is under way, or finds it in the cache if that has just ended.
+    """
+    gate, flags = Gate(), ("--deadline=0.2", "--fallback_score=0.5", f"--judge_cache={tmp_path / 'cache.sqlite'}")
+    async with running(*flags, judge=gate) as server:
         tries = [await server.post("/get_reward", OPENRLHF) for _ in range(4)]
         gate.opened.set()
         last = await server.post("/get_reward", OPENRLHF)

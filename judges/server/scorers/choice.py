@@ -1,0 +1,79 @@
+"""The judge that chooses the best of several responses, in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from judges.core.judgment import Judgment, Status
+from judges.core.seeding import generator
+from judges.llm.client import ChatClient
+from judges.pairwise.judge import ChoiceCase, ChoiceDetail, choice_judge
+from judges.pairwise.prompt import FEWEST_CHOICES, LETTERS, MOST_CHOICES
+from judges.server.items import Item, ResponseScore, response_score
+from judges.server.scorers.scorer import ItemError
+from judges.server.settings import JudgeMount
+
+_ALL_EQUAL: Judgment[ChoiceDetail] = Judgment(1.0, Status.OK, "best", "All responses are equal: there is no choice.")
+
+
+class ChoiceScorer:
+    """1 for the response that the judge chooses as the best, and for its equals, 0 for the others: one call for all."""
+
+    def __init__(self, client: ChatClient, mount: JudgeMount) -> None:
+        """Judge as the mount says."""
+        self._judge, self._seed = choice_judge(mount, client), mount.seed
+
+    def check(self, item: Item) -> None:
+        """Check that there are 2 to 26 responses."""
+        if not FEWEST_CHOICES <= len(item.responses) <= MOST_CHOICES:
+            raise ItemError(f"responses: expected {FEWEST_CHOICES} to {MOST_CHOICES}, found {len(item.responses)}")
+
+    def compares(self, item: Item) -> bool:
+        """All responses are compared."""
+        return True
+
+    async def score(self, item: Item) -> list[ResponseScore]:
+        """Judge the distinct responses, in an order that depends on the seed and the item only.
+
+        The judge's letters are those of its order: the explanation begins with what they stand for, and each result has
+        the `position` (from 1) at which the judge saw its response.
+        """
+        numbers = {text: number for number, text in enumerate(dict.fromkeys(item.responses))}
+        everyone = [numbers[text] for text in item.responses]
+        if len(numbers) == 1:
+            best = response_score([_ALL_EQUAL], _ALL_EQUAL.score, {"position": 1.0})
+            return [best, *(replace(best, shared=True) for _ in everyone[1:])]
+        texts, order = tuple(numbers), list(range(len(numbers)))
+        generator(self._seed, replace(item, responses=texts).key("choice"), "order").shuffle(order)
+        judgment = await self._judge.judge(ChoiceCase(item.prompt, tuple(texts[number] for number in order)))
+        return [_of_choice(judgment, item, everyone, order, place) for place in range(len(everyone))]
+
+
+def _of_choice(
+    judgment: Judgment[ChoiceDetail], item: Item, everyone: Sequence[int], order: Sequence[int], place: int
+) -> ResponseScore:
+    """The result of the response at a place; the judge's call counts for the first one."""
+    paid, own = ([judgment] if place == 0 else []), everyone[place]
+    is_equal = own in everyone[:place]
+    if judgment.score is None or judgment.detail is None or judgment.detail.best is None:
+        return replace(response_score([judgment], None, {}, paid=paid), shared=is_equal)
+    is_best = own == order[judgment.detail.best]
+    of_response = replace(
+        judgment,
+        score=float(is_best),
+        label="best" if is_best else "not the best",
+        explanation=f"{_letters(item, everyone, order)}\n\n{judgment.explanation}",
+    )
+    position = {"position": float(order.index(own) + 1)}
+    return replace(response_score([of_response], of_response.score, position, paid=paid), shared=is_equal)
+
+
+def _letters(item: Item, everyone: Sequence[int], order: Sequence[int]) -> str:
+    """What the judge's letters stand for, in the order of the caller."""
+    places = range(len(everyone)) if item.places is None else item.places
+    shown: list[str] = []
+    for letter, number in zip(LETTERS, order, strict=False):
+        equals = (f"responses[{place}]" for place, own in zip(places, everyone, strict=True) if own == number)
+        shown.append(f"{letter} is {' and '.join(equals)}")
+    return f"In the judge's order {', '.join(shown)}."

@@ -1,0 +1,91 @@
+"""A judge as the server sees it, and what of an item it is asked about.
+
+Guarantees: an empty response costs no call; equal responses are judged once; a judge that sees each response by itself
+gets each as an item of its own, so that equal responses of several items and requests can share one judgment, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeAlias
+
+from judges.core.judgment import Judgment, Status
+from judges.server.items import Item, ResponseScore, failure, response_score
+
+_EMPTY = failure("the completion is empty: there is nothing to judge", Status.INVALID_COMPLETION.value)
+
+
+class ItemError(ValueError):
+    """An item lacks something that its judge needs; the message says what."""
+
+
+class Scorer(Protocol):
+    """A judge as the server sees it."""
+
+    def check(self, item: Item) -> None:
+        """Whether the item can be judged.
+
+        Raises:
+            ItemError: it lacks something.
+        """
+
+    def compares(self, item: Item) -> bool:
+        """Whether the responses are judged together; otherwise `score` gets each of them in an item of its own."""
+
+    async def score(self, item: Item) -> list[ResponseScore]:
+        """A result for each response of a checked item."""
+
+
+Place: TypeAlias = "tuple[int, int]"
+"""Where the result of a response is: the number of its case, and its number among the responses of the case."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What is to be judged of an item.
+
+    Attributes:
+        cases: what the judge is asked about: the whole item, without its empty responses, or an item for each distinct
+            response.
+        results: for each response its result, if no judge is needed, or where the judge's will be.
+    """
+
+    cases: tuple[Item, ...]
+    results: tuple[ResponseScore | Place, ...]
+
+
+def parts_of(scorer: Scorer, item: Item) -> Parts:
+    """What is to be judged of a checked item."""
+    responses = item.responses
+    if item.fault is not None:
+        return Parts((), (failure(item.fault),) * len(responses))
+    filled = tuple(number for number, response in enumerate(responses) if response.strip())
+    if len(filled) == len(responses) == 1:
+        return Parts((item,), ((0, 0),))
+    if filled and scorer.compares(item):
+        return _compared(scorer, item, filled)
+    texts = {text: number for number, text in enumerate(dict.fromkeys(responses[number] for number in filled))}
+    cases = tuple(replace(item, responses=(text,)) for text in texts)
+    return Parts(cases, tuple((texts[text], 0) if text in texts else _EMPTY for text in responses))
+
+
+def _compared(scorer: Scorer, item: Item, filled: tuple[int, ...]) -> Parts:
+    """The item without its empty responses, if the judge can compare the others."""
+    count, places = len(item.responses), {number: place for place, number in enumerate(filled)}
+    if len(filled) == count:
+        return Parts((item,), tuple((0, number) for number in range(count)))
+    rest = replace(item, responses=tuple(item.responses[number] for number in filled), places=filled)
+    try:
+        scorer.check(rest)
+    except ItemError as error:
+        alone = failure(f"{count - len(filled)} of {count} responses are empty; of the others: {error}")
+        return Parts((), tuple(alone if number in places else _EMPTY for number in range(count)))
+    return Parts((rest,), tuple((0, places[number]) if number in places else _EMPTY for number in range(count)))
+
+
+def unit_score(judgment: Judgment[object], unit: Callable[[float], float]) -> ResponseScore:
+    """The result of a judgment: its score from 0 to 1, and its raw score among the components."""
+    if judgment.score is None:
+        return response_score([judgment], None, {})
+    return response_score([judgment], unit(judgment.score), {"raw": judgment.score})

@@ -1,0 +1,206 @@
+"""Equal responses are judged once: of one request, of several in flight, alone or compared; their calls count once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from judges.integrations.trl import close, judge_reward
+from judges.server.settings import JudgeMount
+from tests.judges.server.bodies import VERIFY
+from tests.judges.server.running import Running, running
+from tests.scripted import Json, Reply, ScriptedEndpoint
+
+TOKENS = 10
+"""The prompt's tokens of each call, as the scripted endpoint counts them."""
+
+
+def asked(request: Json) -> str:
+    content: str = request["messages"][-1]["content"]
+    return content
+
+
+def numbered(verdict: Callable[[int], str]) -> Callable[[Json, int], str]:
+    """A judge that says something else each time it is asked."""
+    return lambda request, number: verdict(number)
+
+
+JUDGES = {
+    "rubric": numbered(lambda number: f"[FEEDBACK] number {number} [SCORE] {1 + number % 5}"),
+    "aspect": numbered(lambda number: f'{{"reason": "number {number}", "verdict": {number % 2}}}'),
+    "peer": numbered(lambda number: f'{{"reasoning": "number {number}", "score": {number}}}'),
+    "arena_hard": numbered(lambda number: f"number {number} [[A>B]]"),
+}
+
+
+async def scored(server: Running, *responses: str, **fields: Any) -> list[Any]:
+    answer = await server.post("/v1/score", {"prompt": "Q", "responses": list(responses), **fields})
+    assert answer.status == 200, answer.text
+    results: list[Any] = answer.json["results"]
+    return results
+
+
+def calls(results: list[Any]) -> list[int]:
+    return [result["usage"]["judge_calls"] for result in results]
+
+
+def told(result: Any) -> Any:
+    """What a result says of the response, without what it cost."""
+    return {name: value for name, value in result.items() if name not in ("usage", "shared")}
+
+
+@pytest.mark.parametrize("judge", JUDGES)
+async def test_equal_responses_of_a_request_have_one_judgment(judge: str) -> None:
+    fields = {"baseline": "b"} if judge == "arena_hard" else {}
+    async with running(f"--judge={judge}", judge=JUDGES[judge]) as server:
+        one, other, *equal = await scored(server, "A", "B", "A", "A", **fields)
+        metrics = (await server.get("/metrics")).text
+        made = len(server.judge.requests)
+    of_each = made // 2
+    assert [told(each) for each in equal] == [told(one)] * 2
+    assert calls([one, other, *equal]) == [of_each, of_each, 0, 0]
+    assert sum(each["usage"]["prompt_tokens"] for each in (one, other, *equal)) == made * TOKENS
+    assert [each["shared"] for each in (one, other, *equal)] == [False, False, True, True]
+    assert f'judgegym_judge_calls_total{{judge=""}} {made}.0' in metrics
+    assert 'judgegym_responses_total{judge="",status="ok"} 2.0' in metrics
+    assert 'judgegym_equal_responses_total{judge=""} 2.0' in metrics
+
+
+async def test_votes_on_equal_responses_stay_votes() -> None:
+    async with running("--judge=rubric", "--samples_per_item=3", judge=JUDGES["rubric"]) as server:
+        results = await scored(server, "A", "A")
+    assert calls(results) == [3, 0]
+    assert len({body["seed"] for body in server.judge.bodies}) == 3
+
+
+@pytest.mark.parametrize(("judge", "status"), [(Reply(status=400), "judge_failed"), ("Well.", "unparsable")])
+async def test_failed_judgment_is_that_of_all_equal_responses(judge: Any, status: str) -> None:
+    async with running(judge=judge) as server:
+        results = await scored(server, "A", "A")
+    assert [(each["score"], each["status"]) for each in results] == [(None, status)] * 2
+    assert told(results[0]) == told(results[1])
+    assert calls(results) == [len(server.judge.requests), 0]
+
+
+class Gate:
+    """A judge that answers when it is opened, and says which call this is."""
+
+    def __init__(self) -> None:
+        self.opened = asyncio.Event()
+
+    async def __call__(self, request: Json, number: int) -> str:
+        await self.opened.wait()
+        return f"[FEEDBACK] number {number} [SCORE] {1 + number % 5}"
+
+
+async def test_requests_in_flight_share_the_judgments_of_their_equal_responses() -> None:
+    gate = Gate()
+    async with running(judge=gate) as server:
+        first = asyncio.create_task(scored(server, "A", "B"))
+        await server.judge.arrived(2)
+        second = asyncio.create_task(scored(server, "B", "C", "B"))
+        await server.judge.arrived(3)
+        gate.opened.set()
+        a, b, *of_second = (*await first, *await second)
+        metrics = (await server.get("/metrics")).text
+        assert len(server.judge.requests) == 3
+    assert [told(each) for each in (of_second[0], of_second[2])] == [told(b)] * 2
+    assert calls([a, b, *of_second]) == [1, 1, 0, 1, 0]
+    assert 'judgegym_equal_responses_total{judge=""} 2.0' in metrics
+
+
+async def test_other_protocols_join_equal_rows_in_flight() -> None:
+    gate = Gate()
+    slime = {"prompt": "Q", "response": "A", "label": None}
+    rewards = {"query": ["QA", "QB", "QA"], "prompts": ["Q"] * 3, "labels": [None] * 3}
+    async with running(judge=gate) as server:
+        posted = [("/slime", slime), ("/slime", slime), ("/get_reward", rewards), *[("/verify", VERIFY)] * 2]
+        tasks = [asyncio.create_task(server.post(path, body)) for path, body in posted]
+        await server.judge.arrived(3)
+        gate.opened.set()
+        one, same, batch, row, again = await asyncio.gather(*tasks)
+        assert len(server.judge.requests) == 3, "A, B, and the row of NeMo Gym"
+    first, _, last = batch.json["rewards"]
+    assert one.json == same.json == first == last
+    assert row.json["reward"] == again.json["reward"]
+
+
+@pytest.mark.parametrize("over_http", [True, False])
+async def test_equal_completions_of_a_trainers_batch_are_one_request(over_http: bool) -> None:
+    async def rewards(reward: Any) -> None:
+        found = await reward(["Q", "Q", "P", "Q"], ["A", "B", "A", "A"])
+        assert found[0] == found[3]
+        assert len(set(found)) == 3
+        await close(reward)
+
+    if over_http:
+        async with running(judge=JUDGES["rubric"]) as server:
+            await rewards(judge_reward(server.url))
+            assert len(server.judge.requests) == 3
+        return
+    async with ScriptedEndpoint(JUDGES["rubric"]) as endpoint:
+        await rewards(judge_reward(judge=JudgeMount(judge="rubric", judge_base_url=endpoint.base_url)))
+        assert len(endpoint.requests) == 3
+
+
+async def test_equal_responses_count_once_against_the_limit_of_pending_judgments() -> None:
+    async with running("--max_pending=2") as server:
+        assert [each["score"] for each in await scored(server, "A", "B", "A", "A")] == [0.75] * 4
+        refused = await server.post("/v1/score", {"prompt": "Q", "responses": ["A", "B", "C"]})
+    assert refused.status == 503
+
+
+async def test_late_judgment_of_equal_responses_fails_all_of_them_and_one_judge_call_goes_on() -> None:
+    gate = Gate()
+    async with running("--deadline=0.2", judge=gate) as server:
+        results = await scored(server, "A", "A")
+        gate.opened.set()
+        assert len(server.judge.requests) == 1
+    assert [each["status"] for each in results] == ["judge_failed"] * 2
+
+
+def longer(request: Json, number: int) -> str:
+    """The longer answer wins."""
+    text = asked(request)
+    first = text.partition("Assistant A's Answer|>\n")[2].partition("\n<|The End")[0]
+    second = text.partition("Assistant B's Answer|>\n")[2].partition("\n<|The End")[0]
+    return "[[A>B]]" if len(first) > len(second) else "[[B>A]]"
+
+
+async def test_equal_responses_tie_and_each_pair_of_others_has_one_battle() -> None:
+    async with running("--judge=arena_hard", judge=longer) as server:
+        results = await scored(server, "aa", "aaa", "aa", "a", "")
+        made = len(server.judge.requests)
+        alone = await scored(server, "same", "same")
+        assert len(server.judge.requests) == made, "equal responses are not compared by a judge"
+    assert made == 3 * 2
+    assert [each["score"] for each in results] == [0.5, 1.0, 0.5, 0.0, None]
+    assert [each["components"].get("battles") for each in results] == [3.0] * 4 + [None]
+    assert calls(results) == [4, 2, 0, 0, 0]
+    assert [each["shared"] for each in results] == [False, False, True, False, False]
+    assert [each["score"] for each in alone] == [0.5, 0.5]
+    assert calls(alone) == [0, 0]
+
+
+def best(request: Json, number: int) -> str:
+    text = asked(request)
+    return "[[A]]" if text.index("BEST") < text.index("The End of Assistant A") else "[[B]]"
+
+
+async def test_equals_of_the_best_response_are_the_best_and_one_call_counts_once() -> None:
+    async with running("--judge=choice", judge=best) as server:
+        results = await scored(server, "BEST", "", "other", "BEST")
+        shown = asked(server.judge.bodies[0])
+        all_equal = await scored(server, "same", "same", "same")
+        assert len(server.judge.requests) == 1
+    assert shown.count("BEST") == 1
+    assert [each["score"] for each in results] == [1.0, None, 0.0, 1.0]
+    assert "is responses[0] and responses[3]" in results[0]["explanation"]
+    assert calls(results) == [1, 0, 0, 0]
+    assert results[0]["components"] == results[3]["components"] != results[2]["components"]
+    assert [each["shared"] for each in results] == [False, False, False, True]
+    assert [each["score"] for each in all_equal] == [1.0] * 3
+    assert calls(all_equal) == [0] * 3
