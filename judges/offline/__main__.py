@@ -46,6 +46,7 @@ def _arguments() -> _Parser:
     add("--slow_ms", type=float, default=5000.0, help="time that a slow answer takes (default: %(default)s)")
     add("--retry_after", type=int, metavar="SECONDS", help="send Retry-After with 429 and 503 (default: do not)")
     add("--judge_only", action="store_true", help="refuse prompts of no known judge, instead of answering as a policy")
+    add("--prefix_cache", action="store_true", help="tell how many tokens of a prompt earlier prompts began with")
     prompt = "a further judge's PromptFormat, also as package.module:NAME; may be given several times"
     add("--prompt", action="append", default=[], metavar="FILE.py:NAME", help=prompt)
     add("--exit_with_parent", action="store_true", help="end when standard input reaches its end")
@@ -74,7 +75,14 @@ def main() -> int:
         prompts = [load_prompt(reference) for reference in options.prompt]
         faults, away = Faults.parse(options.faults), [Away.parse(text) for text in options.away]
         settings = StandInSettings(
-            options.latency_ms, faults, away, options.slow_ms, options.retry_after, options.judge_only, prompts
+            options.latency_ms,
+            faults,
+            away,
+            options.slow_ms,
+            options.retry_after,
+            options.judge_only,
+            prompts,
+            options.prefix_cache,
         )
         listener = lifetime.listen(options.host, options.port)
     except ValueError as error:

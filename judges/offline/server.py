@@ -17,6 +17,7 @@ from judges.offline.faults import HARMLESS
 from judges.offline.known import BUILT_IN
 from judges.offline.listening import Listening
 from judges.offline.misbehaviour import HUGE, Effect, effect
+from judges.offline.prefix_cache import PrefixCache
 from judges.offline.request import BadRequest, ChatRequest, parse_request
 from judges.offline.settings import StandInSettings
 
@@ -46,6 +47,7 @@ class StandInServer:
         self._away = {away.request: away.seconds for away in settings.away}
         self._counts = {"requests": 0, "in_flight": 0, "peak_in_flight": 0, "answers": 0}
         self._by_model: Counter[str] = Counter()
+        self._prefixes = PrefixCache() if settings.prefix_cache else None
         self._listening = Listening(self._runner())
 
     @property
@@ -109,7 +111,8 @@ class StandInServer:
         """The response to this request under this fault; an effect that is none."""
         texts = partial(answers, request, self._prompts, judge_only=self._settings.judge_only)
         if fault is None:
-            return _json(wire.completion(request, texts()))
+            cached = None if self._prefixes is None else self._prefixes.cached_tokens(request.messages)
+            return _json(wire.completion(request, texts(), cached=cached))
         done = effect(fault, request, texts, self.asked[request.digest])
         if done.end != "response":
             return done

@@ -19,6 +19,8 @@ class StandInSettings:
         retry_after: seconds, sent with 429 and 503; not sent if `None`.
         judge_only: whether a prompt of no known judge is refused instead of answered as by a policy.
         prompts: of further judges; they go before those of this project.
+        prefix_cache: whether answers tell how many of the prompt's tokens earlier prompts began with
+            (`prompt_tokens_details.cached_tokens`); they then depend on the order of the requests.
     """
 
     latency_ms: float = 0.0
@@ -28,6 +30,7 @@ class StandInSettings:
     retry_after: int | None = None
     judge_only: bool = False
     prompts: Sequence[PromptFormat] = ()
+    prefix_cache: bool = False
 
     def __post_init__(self) -> None:
         """Check the numbers."""

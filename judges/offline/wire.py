@@ -10,9 +10,10 @@ from judges.offline.answers import cut
 from judges.offline.request import ChatRequest
 
 
-def completion(request: ChatRequest, texts: Sequence[str]) -> bytes:
+def completion(request: ChatRequest, texts: Sequence[str], *, cached: int | None = None) -> bytes:
     """The answer to a request with these choices, each within the request's `max_tokens`.
 
+    If not `None`, `cached` is told as the number of cached prompt tokens.
     Bytes depend on the arguments alone: the id comes from the request's digest and `created` is 0.
     """
     choices: list[dict[str, Any]] = []
@@ -34,6 +35,7 @@ def completion(request: ChatRequest, texts: Sequence[str]) -> bytes:
             choice["logprobs"] = {"content": entries}
         choices.append(choice)
     prompt = sum(len(message.content) // 4 + 4 for message in request.messages)
+    details = {} if cached is None else {"prompt_tokens_details": {"cached_tokens": min(cached, prompt)}}
     prompt_ids = {"prompt_token_ids": tokens.prompt_ids(request.messages)} if request.return_token_ids else {}
     return orjson.dumps(
         {
@@ -43,7 +45,7 @@ def completion(request: ChatRequest, texts: Sequence[str]) -> bytes:
             "created": 0,
             "model": request.model,
             "choices": choices,
-            "usage": {"prompt_tokens": prompt, "completion_tokens": used, "total_tokens": prompt + used},
+            "usage": {"prompt_tokens": prompt, "completion_tokens": used, "total_tokens": prompt + used, **details},
         }
     )
 
