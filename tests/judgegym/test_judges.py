@@ -42,6 +42,15 @@ async def test_three_answers_in_async_code_are_judged_at_once() -> None:
     assert all("R" in request.json["messages"][-1]["content"] for request in endpoint.requests)
 
 
+def test_layout_of_the_prompt_is_a_keyword() -> None:
+    with serving("[[A=B]]") as endpoint:
+        judge = ArenaHardJudge(judge_base_url=endpoint.base_url, judge_prompt_layout="shared_first")
+        judge.judge_sync("Q?", "one", baseline="The baseline.")
+        judge.close()
+    shown = [body["messages"][-1]["content"] for body in endpoint.bodies]
+    assert all(0 < prompt.index("The baseline.") < prompt.index("\none\n") for prompt in shown) and len(shown) == 2
+
+
 def test_a_script_without_an_event_loop_gets_scores_and_reasons() -> None:
     with serving(by_answer) as endpoint:
         judge = RubricJudge("Is it right?", judge_base_url=endpoint.base_url)

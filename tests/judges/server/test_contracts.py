@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,17 @@ async def test_native_protocol_gives_the_result_of_one_response() -> None:
         "shared": False,
         "injection_suspects": 0,
     }
+
+
+async def test_layout_of_the_prompt_is_a_setting_of_the_server_and_of_its_mounts() -> None:
+    mounts = {"same": {}, "published": {"judge_prompt_layout": "published"}}
+    async with running(
+        "--judge_prompt_layout=shared_first", f"--mounts={json.dumps(mounts)}", judge=by_response
+    ) as server:
+        for path in ("/v1/score", "/same/v1/score", "/published/v1/score"):
+            assert (await server.post(path, {"prompt": "Q", "response": "4"})).json["status"] == "ok"
+    ends = [asked(request).endswith("4\n\n### End Of Response To Evaluate") for request in server.judge.bodies]
+    assert ends == [True, True, False]
 
 
 async def test_native_with_several_responses_and_one_failure() -> None:
