@@ -109,7 +109,7 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
 
     @abstractmethod
     def tasks(self, split: Split) -> Sequence[TaskT]:
-        """Load the rows, in the order of the dataset.
+        """Load the rows, in the order of the dataset: as a `TaskList`, which builds tasks when needed, or as a list.
 
         Raises:
             DataError: they cannot be loaded.

@@ -11,7 +11,7 @@ import pytest
 from environments.settings import BUNDLED_TOKENIZER
 from tests.arena import Arena
 from tests.command import Ended, in_process, serving
-from tests.scripted import Recorded, Reply, Script, ScriptedEndpoint
+from tests.scripted import Json, Recorded, Reply, Script, ScriptedEndpoint
 from tests.serving import judging, sampling
 from tests.trainer import POSTS, ScriptedServer
 
@@ -161,3 +161,20 @@ def test_an_endpoint_that_refuses_everything_ends_the_run(arena: Arena, verb: st
     assert "Incorrect API key" in found.message
     assert "Traceback" not in found.ended.said
     assert len(found.policy.requests) < 60
+
+
+def test_dataset_that_somebody_writes_to_ends_the_run_and_it_leaves_the_rollout_api(arena: Arena) -> None:
+    unwritten = list(arena.path.glob("*.jsonl"))
+    sample = sampling()
+
+    def policy(request: Json, number: int) -> Reply:
+        while unwritten:
+            path = unwritten.pop()
+            path.write_bytes(path.read_bytes().replace(b"uid", b"id "))
+        return sample(request, number)
+
+    found = run(arena, "--env.max_num_workers=1", policy_says=policy)
+    assert found.ended.code == 2, found.ended.said
+    assert "the file has changed since it was opened" in found.message
+    assert "Traceback" not in found.ended.said
+    assert "/disconnect-env" in {request.path for request in found.api.requests}
