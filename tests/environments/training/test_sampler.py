@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from environments.data.task_list import TaskList
 from environments.training.sampler import EpochSampler
 
 
@@ -42,6 +43,24 @@ def test_each_epoch_is_a_permutation_of_its_own_and_a_function_of_the_seed() -> 
     assert len({tuple(each) for each in epochs}) == 3
     assert [epoch(second, 20) for _ in range(3)] == epochs, "not a function of the dataset's order"
     assert epoch(EpochSampler(rows(20), 2), 20) != epochs[0]
+
+
+def test_task_is_built_when_it_is_handed_out_also_after_a_checkpoint() -> None:
+    built: list[int] = []
+
+    def build(number: int) -> Row:
+        built.append(number)
+        return rows(20)[number]
+
+    lazy = EpochSampler(TaskList([row.uid for row in rows(20)], build), 1)
+    assert not built
+    assert epoch(lazy, 25) == epoch(EpochSampler(rows(20), 1), 25), "the order is that of a plain list"
+    unfinished = [lazy.next().uid for _ in range(2)]
+    assert len(built) == 27
+    resumed = EpochSampler(TaskList([row.uid for row in rows(20)], build), 1)
+    resumed.load_state_dict(lazy.state_dict())
+    assert len(built) == 29, "the rows that were not finished"
+    assert epoch(resumed, 5) == unfinished + epoch(lazy, 3)
 
 
 def test_there_must_be_rows() -> None:
