@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from benchmarks.measured import Measured, report, results_option
 from benchmarks.rollouts.processes import cpu_seconds, endpoint, running
 from benchmarks.rollouts.trainer import BATCH, Trainer, rollout_api
+from judges.core.event_loop import run
 from judges.llm.transport import open_session
 
 AT_ONCE = ("eval_environments/arena_hard_environment.py",)
@@ -106,4 +107,4 @@ if __name__ == "__main__":
     parser.add_argument("--verbose", action="store_true", help="show what serve says")
     results_option(parser)
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(main(parser.parse_args()))
+        run(main(parser.parse_args()))

@@ -18,6 +18,8 @@ from typing import cast
 
 import orjson
 
+from judges.core.event_loop import run
+
 _VERDICTS = ("A>B", "B>A", "A>>B", "A=B", "B>>A")
 _WORDS = ("the", "answer", "turns", "on", "what", "is", "meant", "and", "how", "it", "may", "be", "used", "by", "most")
 _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
@@ -131,4 +133,4 @@ if __name__ == "__main__":
     parser.add_argument("--policy_ms", type=float, default=200)
     parser.add_argument("--judge_ms", type=float, default=300)
     parser.add_argument("--tokens", type=int, default=256)
-    asyncio.run(main(parser.parse_args()))
+    run(main(parser.parse_args()))

@@ -1,16 +1,24 @@
-"""Tokenize a conversation and its answer: chat template for the prompt, tokenizer for the completion."""
+"""Tokenize a conversation and its answers: chat template for the prompt, tokenizer for the completions.
+
+The tokenizer works in one thread of its own: seconds of work for a large group stop no event loop, and no two threads
+use it at once, which it does not allow.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from environments.data.hub import why_out_of_reach
 from environments.rollouts.sequences import TokenSequence
 from judges.llm.errors import SettingsError
 from judges.llm.wire import Message
+
+ResultT = TypeVar("ResultT")
 
 # A text that occurs in no template, and that no template changes.
 _SENTINEL = "judgegymsentinel"
@@ -22,6 +30,7 @@ class Retokenizer:
     def __init__(self, name: str) -> None:
         """Take a tokenizer from the hub or from a folder, by name."""
         self.name = name
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="tokenizer")
 
     @cached_property
     def tokenizer(self) -> Any:
@@ -46,19 +55,29 @@ class Retokenizer:
                 "hub name or a folder); an endpoint that returns token ids needs none"
             ) from error
 
-    def sequence(self, conversation: Sequence[Message], text: str, *, stopped: bool) -> TokenSequence:
-        """Tokenize a conversation and the answer to it; there are no logprobs.
+    async def sequences(
+        self, conversation: Sequence[Message], texts: Sequence[str], *, stopped: Sequence[bool]
+    ) -> list[TokenSequence]:
+        """Tokenize a conversation and the answers to it; there are no logprobs.
 
         Args:
             conversation: the policy's prompt.
-            text: its answer.
-            stopped: whether it ended its turn by itself; only then the token that ends the turn is appended.
+            texts: its answers.
+            stopped: whether each ended its turn by itself; only then the token that ends the turn is appended.
         """
-        # return_dict=False: with transformers 5 the default is a mapping, whose length is not that of the prompt.
-        prompt = self._render(conversation, add_generation_prompt=True, tokenize=True, return_dict=False)
-        completion = self.tokenizer.encode(text, add_special_tokens=False)
-        end = (self.end_of_turn,) if stopped else ()
-        return TokenSequence(tuple(prompt), (*completion, *end), None)
+
+        def tokenize() -> list[TokenSequence]:
+            # return_dict=False: with transformers 5 the default is a mapping, whose length is not that of the prompt.
+            prompt = tuple(self._render(conversation, add_generation_prompt=True, tokenize=True, return_dict=False))
+            found = self.tokenizer(  # all at once: for a batch it lets the other threads run
+                list(texts), add_special_tokens=False, return_attention_mask=False, return_token_type_ids=False
+            )["input_ids"]
+            return [
+                TokenSequence(prompt, (*ids, self.end_of_turn) if ended else tuple(ids), None)
+                for ids, ended in zip(found, stopped, strict=True)
+            ]
+
+        return await self._in_thread(tokenize)
 
     def _render(self, messages: Sequence[Message], **options: bool) -> Any:
         """Apply the tokenizer's chat template."""
@@ -67,9 +86,16 @@ class Retokenizer:
         except ValueError as error:
             raise SettingsError(f"--env.tokenizer_name: {self.name!r} has no chat template") from error
 
-    def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of token ids, special tokens included."""
-        return str(self.tokenizer.decode(list(ids), skip_special_tokens=False))
+    async def decode(self, sequences: Sequence[Sequence[int]]) -> list[str]:
+        """Return the texts of sequences of token ids, special tokens included."""
+
+        def decode() -> list[str]:
+            return [str(self.tokenizer.decode(list(ids), skip_special_tokens=False)) for ids in sequences]
+
+        return await self._in_thread(decode)
+
+    async def _in_thread(self, work: Callable[[], ResultT]) -> ResultT:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     @cached_property
     def end_of_turn(self) -> int:

@@ -102,14 +102,14 @@ class ChatSource:
             )
         elif self._settled is None:
             self._settle("chat")
-        rollouts = []
-        for number, choice in enumerate(answer.choices):
-            text = assistant_text(choice)
-            if sequences is None:
-                sequence = self._retokenizer.sequence(conversation, text, stopped=choice.state == "whole")
-            else:
-                sequence = sequences[number]
-            rollouts.append(Rollout(read_completion(choice, self._config), sequence, text))
+        texts = [assistant_text(choice) for choice in answer.choices]
+        if sequences is None:
+            stopped = [choice.state == "whole" for choice in answer.choices]
+            sequences = await self._retokenizer.sequences(conversation, texts, stopped=stopped)
+        rollouts = [
+            Rollout(read_completion(choice, self._config), sequence, text)
+            for choice, sequence, text in zip(answer.choices, sequences, texts, strict=True)
+        ]
         return rollouts, CallRun(answer.latency_s, answer.attempts, answer.cached, answer.usage)
 
     async def _ask(self, conversation: Conversation, n: int) -> ChatAnswer:

@@ -48,9 +48,9 @@ class TrainingLog:
 
     async def log(self, step: int, metrics: Metrics) -> None:
         """Log the metrics of a step; with those of training, the table of rollouts."""
-        shown = {name.partition("/")[2]: value for name, value in metrics.values.items()}
+        values = {name.partition("/")[2]: value for name, value in metrics.values.items()}
         logger.info(
-            "step %d: %s", step, ", ".join(f"{name} {shown[name]:.3f}" for name in self._shown if name in shown)
+            "step %d: %s", step, ", ".join(f"{name} {values[name]:.3f}" for name in self._shown if name in values)
         )
         for name, reason in metrics.left_out.items():
             logger.debug("%s is left out: %s", name, reason)
@@ -60,11 +60,11 @@ class TrainingLog:
         if is_training:
             self._rollouts.clear()
         if self._run is not None:
-            rows = [
-                (self._retokenizer.decode(group.rollouts[number].sequence.tokens), scores.values[number])
-                for kept in taken
-                for group, scores, number in kept
-            ]
+            shown = [rollout for group in taken for rollout in group]
+            texts = await self._retokenizer.decode(
+                [group.rollouts[number].sequence.tokens for group, _, number in shown]
+            )
+            rows = [(text, scores.values[number]) for text, (_, scores, number) in zip(texts, shown, strict=True)]
             await asyncio.to_thread(_log_wandb, self._run, step, metrics, rows)
 
     async def close(self) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
 from environments.rollouts.retokenize import Retokenizer
+from environments.rollouts.sequences import TokenSequence
 from environments.settings import BUNDLED_TOKENIZER
 from judges.llm.errors import SettingsError
 from judges.llm.wire import Message
@@ -29,6 +31,16 @@ OWN_TOKEN = OPEN + "{{ m.content }}<end_of_turn>\n{% endfor %}" + GENERATE
 CONVERSATION = [Message(role="system", content="Be brief."), Message(role="user", content="Why? Ünïcode 字")]
 THOUGHT = "<think>\nHm, first…\n</think>\n\n  The answer. "
 Make = Callable[..., Retokenizer]
+
+
+def one(retokenizer: Retokenizer, text: str, *, stopped: bool) -> TokenSequence:
+    (sequence,) = asyncio.run(retokenizer.sequences(CONVERSATION, [text], stopped=[stopped]))
+    return sequence
+
+
+def decoded(retokenizer: Retokenizer, ids: Sequence[int]) -> str:
+    (text,) = asyncio.run(retokenizer.decode([ids]))
+    return text
 
 
 @pytest.fixture
@@ -69,11 +81,10 @@ def test_prompt_text_and_the_token_that_ends_the_turn(
     retokenizer = make(template, eos_token, added)
     tokenizer = retokenizer.tokenizer
     prompt = tokenizer.apply_chat_template(CONVERSATION, tokenize=False, add_generation_prompt=True)
-    stopped = retokenizer.sequence(CONVERSATION, THOUGHT, stopped=True)
-    cut_off = retokenizer.sequence(CONVERSATION, THOUGHT, stopped=False)
+    stopped, cut_off = asyncio.run(retokenizer.sequences(CONVERSATION, [THOUGHT, THOUGHT], stopped=[True, False]))
     assert list(stopped.prompt) == tokenizer.encode(prompt, add_special_tokens=False)
-    assert retokenizer.decode(stopped.prompt) == prompt
-    assert retokenizer.decode(cut_off.completion) == THOUGHT, "what the template strips is trained on all the same"
+    assert decoded(retokenizer, stopped.prompt) == prompt
+    assert decoded(retokenizer, cut_off.completion) == THOUGHT, "what the template strips is trained on all the same"
     assert stopped.completion == (*cut_off.completion, tokenizer.convert_tokens_to_ids(end))
     assert stopped.prompt == cut_off.prompt
     assert stopped.logprobs is None
@@ -81,16 +92,24 @@ def test_prompt_text_and_the_token_that_ends_the_turn(
 
 def test_the_ids_are_plain_numbers(make: Make) -> None:
     """With transformers 5 a template gives a mapping unless told otherwise, and its keys would pass for tokens."""
-    sequence = make(CHATML).sequence(CONVERSATION, "text", stopped=True)
+    sequence = one(make(CHATML), "text", stopped=True)
     assert {type(each) for each in sequence.tokens} == {int}
     assert len(sequence.prompt) > 40
+
+
+def test_answers_of_a_group_have_the_tokens_that_each_has_alone() -> None:
+    texts = ["", "a", "longer, und mit Ümlaut", "字" * 50, THOUGHT]
+    together = asyncio.run(BUNDLED.sequences(CONVERSATION, texts, stopped=[True, False, True, False, True]))
+    assert together == [one(BUNDLED, text, stopped=number % 2 == 0) for number, text in enumerate(texts)]
+    alone = [BUNDLED.tokenizer.encode(text, add_special_tokens=False) for text in texts]
+    assert [list(sequence.completion[: len(ids)]) for sequence, ids in zip(together, alone, strict=True)] == alone
 
 
 @given(text=st.text(st.characters(codec="utf-8")), stopped=st.booleans())
 def test_any_text_comes_back_from_its_tokens(text: str, stopped: bool) -> None:
     retokenizer = BUNDLED
-    sequence = retokenizer.sequence(CONVERSATION, text, stopped=stopped)
-    assert retokenizer.decode(sequence.completion) == text + ("<|im_end|>" if stopped else "")
+    sequence = one(retokenizer, text, stopped=stopped)
+    assert decoded(retokenizer, sequence.completion) == text + ("<|im_end|>" if stopped else "")
     assert sequence.mask.count(-100) == len(sequence.prompt)
 
 
@@ -101,7 +120,7 @@ BUNDLED = Retokenizer(str(BUNDLED_TOKENIZER))
 def test_an_unknown_tokenizer(folder: str, tmp_path: Path) -> None:
     named = str(tmp_path / folder)
     with pytest.raises(SettingsError, match=r"--env\.tokenizer_name") as caught:
-        Retokenizer(named).sequence(CONVERSATION, "text", stopped=True)
+        one(Retokenizer(named), "text", stopped=True)
     assert named in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
 
@@ -109,10 +128,10 @@ def test_an_unknown_tokenizer(folder: str, tmp_path: Path) -> None:
 def test_a_tokenizer_without_anything_that_ends_a_turn(make: Make) -> None:
     retokenizer = make(BARE, None)
     with pytest.raises(SettingsError, match="ends a turn"):
-        retokenizer.sequence(CONVERSATION, "text", stopped=True)
-    assert retokenizer.decode(retokenizer.sequence(CONVERSATION, "text", stopped=False).completion) == "text"
+        one(retokenizer, "text", stopped=True)
+    assert decoded(retokenizer, one(retokenizer, "text", stopped=False).completion) == "text"
 
 
 def test_a_tokenizer_without_a_chat_template(make: Make) -> None:
     with pytest.raises(SettingsError, match="no chat template"):
-        make(None).sequence(CONVERSATION, "text", stopped=True)
+        one(make(None), "text", stopped=True)
