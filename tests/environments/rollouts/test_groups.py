@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -238,7 +239,7 @@ class CountingLedger:
 
     def record(self, asked: Asked) -> Any:
         self.components.append(asked.component)
-        return None
+        return SimpleNamespace(held={})
 
 
 @pytest.mark.parametrize("helps", [True, False])
