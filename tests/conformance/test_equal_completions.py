@@ -6,6 +6,7 @@ import json
 import re
 from typing import Any
 
+from environments.runs.recorded_calls import read_calls
 from environments.settings import BUNDLED_TOKENIZER
 from tests.command import Ended
 from tests.conformance.lab import Lab
@@ -54,6 +55,8 @@ def test_equal_completions_of_a_group_are_judged_once(lab: Lab) -> None:
         assert judgments == [of_one, of_other, of_one, of_one]
     assert metric(without, "equal_completions_rate") == metric(without, "judge_calls_saved") == 0
     assert metric(ended, "equal_completions_rate") == 0.5
+    components = {call.component.partition("/")[0] for call in read_calls(lab.path / "groups.run")}
+    assert components == {"policy", *(("rollout_0", "rollout_1") if lab.subject.has_judge else ())}
     of_one_text = sum(_ONE in str(body["messages"]) for body in asked)
     assert (of_one_text > 0) is lab.subject.has_judge
     assert metric(ended, "judge_calls_saved") == 2 * of_one_text

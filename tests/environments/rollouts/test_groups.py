@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +17,6 @@ from environments.rollouts.rollout import NoTokens, Rollout
 from environments.runs.failure_guard import HOPELESS_AFTER, NothingSucceeds
 from judges.core.judgment import CallRun, Judgment, Status
 from judges.llm.errors import EndpointError, FailureKind
-from judges.llm.ledger import Asked, OpenCall, recorded_in
 from judges.llm.usage import Usage
 from tests.environments.rollouts_of import judgment, rollout
 from tests.environments.words import Said, Word, WordsEnv, opened, speaking
@@ -231,17 +229,6 @@ async def test_all_are_judged_at_once() -> None:
     assert [each.score for each in found] == [0, 1, 2, 3, 4]
 
 
-class CountingLedger:
-    """A ledger of a row that holds nothing, and knows the components of the calls."""
-
-    def __init__(self) -> None:
-        self.components: list[str] = []
-
-    def record(self, asked: Asked) -> Any:
-        self.components.append(asked.component)
-        return SimpleNamespace(held={})
-
-
 @pytest.mark.parametrize("helps", [True, False])
 async def test_equal_completions_share_one_judgment_whose_calls_count_once(helps: bool) -> None:
     failed, judged = judgment(None, Status.JUDGE_FAILED), list[tuple[str, bool]]()
@@ -279,17 +266,3 @@ async def test_completions_that_differ_in_anything_a_judge_may_see_are_judged_ap
     found = await judge_group([same, different, same], judge)
     assert judged == [same.completion, different.completion]
     assert [len(each.calls) for each in found] == [1, 1, 0]
-
-
-async def test_judgment_of_equal_completions_has_the_component_of_the_first() -> None:
-    components: list[str] = []
-
-    async def judge(asked: Rollout, earlier: Judgment[Any] | None) -> Judgment[Any]:
-        ledger = CountingLedger()
-        with recorded_in(ledger):
-            OpenCall.begin("game_1", 0, "m", [], {})
-        components.extend(ledger.components if earlier is None else [])
-        return OK
-
-    await judge_group([rollout(text=text) for text in "abab"], judge)
-    assert components == ["rollout_0/game_1", "rollout_1/game_1"]

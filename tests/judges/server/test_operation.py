@@ -241,7 +241,7 @@ async def test_metrics_and_the_last_judgments() -> None:
         "judgegym_in_flight 0.0",
     ):
         assert line in metrics
-    assert [(each["response"], each["result"]["score"]) for each in recent] == [("B", None), ("A", 1.0)]
+    assert {each["response"]: each["result"]["score"] for each in recent} == {"A": 1.0, "B": None}
 
 
 async def test_cached_prompt_tokens_are_counted_priced_and_told() -> None:
