@@ -1,26 +1,28 @@
 """CPU that a command costs before it does anything: `evaluate --help`, and `evaluate --offline` of a single row.
 
-Measured is the user and system time of the command's process and of those that it waited for (the stand-ins among
-them), as `wait4` reports it, so that a busy machine matters little. With another checkout to compare with, the two take
-turns, run by run; each command runs once ahead of it all, so that bytecode and the disk's cache are there. Prints the
-least and the median of each, and the ratio of this checkout's to the other's.
+Measured is the user and system time of the command's process and of those that it waited for (the stand-in among
+them), as `wait4` reports it, so that a busy machine matters little. The other figure is the same of another checkout
+(`--against`), or else of a Python that only imports the core's libraries (aiohttp, pydantic-settings, orjson, PyYAML).
+The two take turns, run by run; each command runs once ahead of it all, so that bytecode and the disk's cache are there.
 
-    python benchmarks/startup.py [--checkout PATH] [--python PATH] [--against PATH] [--against_python PATH] [--runs 5]
+    python -m benchmarks.startup [--checkout PATH] [--python PATH] [--against PATH] [--against_python PATH] [--runs 5]
+        [--results FILE]
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import statistics
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-HERE = Path(__file__).resolve()
+from benchmarks.measured import Measured, report, results_option
+from benchmarks.set_up import cpu_seconds
+
+ROOT = Path(__file__).resolve().parent.parent
 ENTRY = "eval_environments/arena_hard_environment.py"
 COMMANDS: dict[str, Sequence[str]] = {
     "evaluate --help": ("evaluate", "--help"),
@@ -28,30 +30,26 @@ COMMANDS: dict[str, Sequence[str]] = {
 }
 
 
-@dataclass
+LIBRARIES = ("-c", "import aiohttp, orjson, pydantic_settings, yaml")
+
+
+@dataclass(frozen=True)
 class Tree:
-    """A checkout, the interpreter that runs it, and the CPU seconds of its runs by command."""
+    """A checkout, the interpreter that runs it, and the environment; without one, the bare libraries."""
 
     name: str
     checkout: Path
     python: str
-    entry: str
-    seconds: dict[str, list[float]] = field(default_factory=lambda: {command: [] for command in COMMANDS})
+    entry: str | None
 
     def run(self, command: str) -> float:
         """Run a command; the CPU seconds that it took."""
-        words = [self.python, str(self.checkout / self.entry), *COMMANDS[command]]
-        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as output:
-            process = subprocess.Popen(words, cwd=folder, stdout=output, stderr=output, stdin=subprocess.DEVNULL)
-            _, status, usage = os.wait4(process.pid, 0)
-            process.returncode = os.waitstatus_to_exitcode(status)
-            if process.returncode:
-                output.seek(0)
-                raise SystemExit(f"{' '.join(words)}: exit code {process.returncode}\n{output.read().decode()}")
-        return usage.ru_utime + usage.ru_stime
+        words = LIBRARIES if self.entry is None else (str(self.checkout / self.entry), *COMMANDS[command])
+        with tempfile.TemporaryDirectory() as folder:
+            return cpu_seconds((self.python, *words), Path(folder), os.environ)
 
 
-def tree(name: str, checkout: Path, python: str | None, entry: str) -> Tree:
+def tree(name: str, checkout: Path, python: str | None, entry: str | None) -> Tree:
     """A checkout with its own interpreter, unless another one is named."""
     own = checkout.resolve() / ".venv" / "bin" / "python"
     return Tree(name, checkout.resolve(), python or (str(own) if own.exists() else sys.executable), entry)
@@ -60,32 +58,31 @@ def tree(name: str, checkout: Path, python: str | None, entry: str) -> Tree:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--checkout", type=Path, default=HERE.parent.parent)
+    parser.add_argument("--checkout", type=Path, default=ROOT)
     parser.add_argument("--python", help="interpreter (default: the checkout's .venv/bin/python, or this one)")
     parser.add_argument("--entry", default=ENTRY, help="the environment's file in the checkout (default: %(default)s)")
     parser.add_argument("--against", type=Path, help="another checkout")
     parser.add_argument("--against_python", help="its interpreter (default: its .venv/bin/python, or this one)")
     parser.add_argument("--against_entry", default=ENTRY, help="its environment's file (default: %(default)s)")
     parser.add_argument("--runs", type=int, default=5)
-    arguments = parser.parse_args()
-    trees = [tree("this", arguments.checkout, arguments.python, arguments.entry)]
-    if arguments.against is not None:
-        trees.append(tree("other", arguments.against, arguments.against_python, arguments.against_entry))
-    for number in range(arguments.runs + 1):
-        for command in COMMANDS:
-            for each in trees:
-                seconds = each.run(command)
-                if number:  # the first round warms up
-                    each.seconds[command].append(seconds)
+    results_option(parser)
+    options = parser.parse_args()
+    this = tree("this", options.checkout, options.python, options.entry)
+    if options.against is None:
+        other = tree("imports of the core's libraries", options.checkout, options.python, None)
+    else:
+        other = tree(str(options.against), options.against, options.against_python, options.against_entry)
+    lines = []
     for command in COMMANDS:
-        print(command)
-        for each in trees:
-            least, middle = min(each.seconds[command]), statistics.median(each.seconds[command])
-            print(f"  {each.name:<5}  min {least:6.3f} s  median {middle:6.3f} s of CPU  ({each.checkout})")
-        if len(trees) > 1:
-            one, other = (each.seconds[command] for each in trees)
-            ratios = f"{min(one) / min(other):.2f}  median {statistics.median(one) / statistics.median(other):.2f}"
-            print(f"  ratio  min {ratios}")
+        seconds: dict[Tree, list[float]] = {this: [], other: []}
+        for number in range(options.runs + 1):
+            for each, found in seconds.items():
+                took = each.run(command)
+                if number:  # the first round warms up
+                    found.append(took)
+        ours, others = min(seconds[this]), min(seconds[other])
+        lines.append(Measured("others", command, "s of CPU", ours, other.name, others))
+    report(lines, options.results)
 
 
 if __name__ == "__main__":

@@ -47,10 +47,9 @@ class Outcome:
 
 def names_of_scripts(folder: Path) -> list[str]:
     """The scripts that take `--results`, by name: modules, and packages with a `__main__`."""
-    files = {path.stem: path for path in folder.glob("*.py")}
-    files |= {path.parent.name: path for path in folder.glob("*/__main__.py")}
-    files = {name: path for name, path in files.items() if name not in (_DEFINITION, "__main__")}
-    return sorted(name for name, path in files.items() if _OPTION in path.read_text())
+    files = {".".join(path.relative_to(folder).with_suffix("").parts): path for path in folder.rglob("*.py")}
+    named = {name.removesuffix(".__main__"): path for name, path in files.items() if name.partition(".")[0] != "runner"}
+    return sorted(name for name, path in named.items() if name != _DEFINITION and _OPTION in path.read_text())
 
 
 def run_script(name: str, limit: float, checkout: Path) -> Outcome:
