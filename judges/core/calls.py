@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 from judges.core.judgment import CallRun, JudgeCall, Judgment, Status
 from judges.llm.client import ChatClient
-from judges.llm.errors import EndpointError
+from judges.llm.errors import EndpointError, let_go
 from judges.llm.wire import JSON, Choice, Message
 
 ValueT = TypeVar("ValueT")
@@ -89,6 +89,7 @@ async def ask_choice(
             messages, vote=vote.number, seed=vote.seed, extra=extra, keep=verdicts.has_one, name=name
         )
     except EndpointError as error:
+        let_go(error)
         run = CallRun(attempts=error.attempts, usage=error.usage)
         return JudgeCall(name, "", None, None, f"the judge at {error}", run, True, not error.kind.retryable)
     choice = answer.choices[0]

@@ -99,3 +99,12 @@ class EndpointError(JudgeGymError):
         status = f" HTTP {self.status}" if self.status is not None else ""
         requests = "1 request" if self.attempts == 1 else f"{self.attempts} requests"
         return f"{self.endpoint}: {self.kind.value}{status} after {requests}; last answer: {self.answer}"
+
+
+def let_go(error: BaseException) -> None:
+    """Drop what an error holds that has been dealt with: the frames that it went through, with prompts and bodies.
+
+    A frame that has raised its own variable holds the error in turn. Such a cycle stays until the next collection of
+    garbage, which servers put off.
+    """
+    error.__traceback__ = error.__cause__ = error.__context__ = None

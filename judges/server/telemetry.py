@@ -6,6 +6,8 @@ import logging
 import os
 import time
 from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
 
 import orjson
 
@@ -51,6 +53,18 @@ def telemetry(pending: Callable[[], int]) -> Telemetry:
     return PrometheusTelemetry(pending)
 
 
+class _Children(dict[tuple[str, ...], Any]):
+    """The children of a metric by the values of their labels: prometheus-client looks each up anew, under a lock."""
+
+    def __init__(self, metric: Any) -> None:
+        super().__init__()
+        self._metric = metric
+
+    def __missing__(self, labels: tuple[str, ...]) -> Any:
+        child = self[labels] = self._metric.labels(*labels)
+        return child
+
+
 class PrometheusTelemetry(Telemetry):
     """The metrics of one process; with several workers `exposition` sums over all."""
 
@@ -61,28 +75,30 @@ class PrometheusTelemetry(Telemetry):
         registry = CollectorRegistry()
         self._registry = registry
         self._pending = pending
-        names = ("judge", "protocol", "code")
-        self._requests = Counter("judgegym_requests", "Requests for scores", names, registry=registry)
-        self._seconds = Histogram(
-            "judgegym_request_seconds", "Latency of requests for scores", names[:2], buckets=_BUCKETS, registry=registry
-        )
-        self._responses = Counter("judgegym_responses", "Responses judged", ("judge", "status"), registry=registry)
-        self._equal = Counter(
-            "judgegym_equal_responses", "Responses with the judgment of an equal one", ("judge",), registry=registry
-        )
-        self._calls = Counter("judgegym_judge_calls", "Calls to the judge", ("judge",), registry=registry)
-        self._failures = Counter("judgegym_judge_failures", "Responses without a score", ("judge",), registry=registry)
-        self._cached = Counter(
-            "judgegym_cache_hits", "Responses that the cache answered", ("judge",), registry=registry
-        )
-        self._tokens = Counter("judgegym_prompt_tokens", "Prompt tokens sent to judges", ("judge",), registry=registry)
-        self._cached_tokens = Counter(
-            "judgegym_cached_prompt_tokens",
-            "Prompt tokens that judges' endpoints had in a prefix cache",
-            ("judge",),
+        self._is_shared = MULTIPROCESS in os.environ
+
+        def counter(name: str, about: str, *labels: str) -> _Children:
+            return _Children(Counter(f"judgegym_{name}", about, labels, registry=registry))
+
+        self._requests = counter("requests", "Requests for scores", "judge", "protocol", "code")
+        seconds = Histogram(
+            "judgegym_request_seconds",
+            "Latency of requests for scores",
+            ("judge", "protocol"),
+            buckets=_BUCKETS,
             registry=registry,
         )
-        self._cost = Counter("judgegym_cost_usd", "US dollars that judges cost", ("judge",), registry=registry)
+        self._seconds = _Children(seconds)
+        self._responses = counter("responses", "Responses judged", "judge", "status")
+        self._equal = counter("equal_responses", "Responses with the judgment of an equal one", "judge")
+        self._calls = counter("judge_calls", "Calls to the judge", "judge")
+        self._failures = counter("judge_failures", "Responses without a score", "judge")
+        self._cached = counter("cache_hits", "Responses that the cache answered", "judge")
+        self._tokens = counter("prompt_tokens", "Prompt tokens sent to judges", "judge")
+        self._cached_tokens = counter(
+            "cached_prompt_tokens", "Prompt tokens that judges' endpoints had in a prefix cache", "judge"
+        )
+        self._cost = counter("cost_usd", "US dollars that judges cost", "judge")
         self._in_flight = Gauge(
             "judgegym_in_flight", "Judgments under way or waiting", registry=registry, multiprocess_mode="livesum"
         )
@@ -90,24 +106,25 @@ class PrometheusTelemetry(Telemetry):
     def judged(self, judge: str, result: ResponseScore) -> None:
         """Count a judged response, or one that has the judgment of an equal one and cost nothing."""
         if result.shared:
-            self._equal.labels(judge).inc()
+            self._equal[judge,].inc()
             return
-        self._responses.labels(judge, result.status).inc()
-        self._calls.labels(judge).inc(result.judge_calls)
-        self._tokens.labels(judge).inc(result.usage.prompt_tokens)
-        self._cached_tokens.labels(judge).inc(result.usage.cached_prompt_tokens)
+        self._responses[judge, result.status].inc()
+        self._calls[judge,].inc(result.judge_calls)
+        self._tokens[judge,].inc(result.usage.prompt_tokens)
+        self._cached_tokens[judge,].inc(result.usage.cached_prompt_tokens)
         if result.usage.cost is not None:  # a cost that is not known has no series, rather than one of 0
-            self._cost.labels(judge).inc(result.usage.cost)
+            self._cost[judge,].inc(result.usage.cost)
         if result.failed:
-            self._failures.labels(judge).inc()
+            self._failures[judge,].inc()
         if result.cached:
-            self._cached.labels(judge).inc()
+            self._cached[judge,].inc()
 
     def requested(self, judge: str, protocol: str, code: int, seconds: float) -> None:
         """Count a request and its latency."""
-        self._requests.labels(judge, protocol, str(code)).inc()
-        self._seconds.labels(judge, protocol).observe(seconds)
-        self._in_flight.set(self._pending())
+        self._requests[judge, protocol, str(code)].inc()
+        self._seconds[judge, protocol].observe(seconds)
+        if self._is_shared:  # another worker may be asked for the metrics
+            self._in_flight.set(self._pending())
 
     def exposition(self) -> bytes:
         """The metrics in Prometheus' text format."""
@@ -115,7 +132,7 @@ class PrometheusTelemetry(Telemetry):
         from prometheus_client.multiprocess import MultiProcessCollector
 
         self._in_flight.set(self._pending())
-        if MULTIPROCESS in os.environ:
+        if self._is_shared:
             together = CollectorRegistry()
             MultiProcessCollector(together)  # type: ignore[no-untyped-call]
             return generate_latest(together)
@@ -128,7 +145,7 @@ class JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """The line of a record."""
         line: dict[str, object] = {
-            "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z",
+            "time": f"{_second(int(record.created))}.{int(record.msecs):03d}Z",
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
@@ -139,3 +156,8 @@ class JsonLines(logging.Formatter):
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         return orjson.dumps(line, default=str).decode()
+
+
+@lru_cache(maxsize=2)  # many requests end within one second
+def _second(seconds: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))

@@ -16,7 +16,7 @@ _TURNS = (
 
 def plain_prompt(text: str) -> str:
     """The text of the user's turn; of several turns, all with their roles; without turns, the text without tokens."""
-    for pattern in _TURNS:
+    for pattern in _TURNS if "<" in text else ():  # all of them begin with this sign
         turns = [(match["role"], match["text"].strip()) for match in pattern.finditer(text)]
         filled = [(role, words) for role, words in turns if words]
         if filled:

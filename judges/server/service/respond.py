@@ -13,6 +13,7 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
 
+from judges.llm.errors import let_go
 from judges.llm.urls import is_loopback
 from judges.server.errors import RequestError
 from judges.server.service.messages import ServerRequest, ServerResponse, json_response
@@ -50,6 +51,7 @@ def responder(service: Service) -> Respond:
             response = await place.handler(request.method)(request)
         except RequestError as refused:
             response = failed_response(refused, identity)
+            let_go(refused)
         except (ConnectionResetError, asyncio.CancelledError):
             raise
         except Exception:  # boundary of the server: the caller gets JSON, the log the traceback
