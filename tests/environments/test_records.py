@@ -11,6 +11,7 @@ from environments.completions import Completion
 from environments.records import Sample, SampleReader, SampleRun, digest
 from judges.arena.judge import ArenaDetail
 from judges.core.judgment import CallRun, JudgeCall, Judgment, Status
+from judges.llm.usage import Usage
 from tests.environments.samples_of import SAMPLES, sample
 
 READER = SampleReader(ArenaDetail)
@@ -38,6 +39,13 @@ def test_a_line_read_and_written_again_is_the_same_byte_for_byte(made: Sample[Ar
         assert again.judgment.score == made.judgment.score
         assert again.judgment.label == made.judgment.label
         assert again.judgment.detail == made.judgment.detail
+
+
+def test_a_line_of_before_cached_tokens_were_counted_is_read() -> None:
+    made = sample(run=SampleRun(1.0, (CallRun(2.0, 1, False, Usage(10, 5, 0.25)),)))
+    line = made.to_line()
+    former = line.replace(b',"cached_prompt_tokens":0', b"")
+    assert former != line and read_back(former).run == made.run
 
 
 def fields(line: bytes) -> list[str]:

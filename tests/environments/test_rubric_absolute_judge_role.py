@@ -87,10 +87,14 @@ def test_failed_judgments_are_counted_beside_those_that_are_compared(tmp_path: P
     assert run.some("n_used", "n_failed") == {"n_used": 5, "n_failed": 1}
 
 
-def test_the_policy_is_shown_what_a_judge_is_shown(tmp_path: Path) -> None:
-    row = labelled(0, 3, reference_answer="A better one.")
-    as_policy = rubric(tmp_path, JUDGE, rows=[row], policy=score(3), run="policy")
-    as_judge = rubric(tmp_path, SCORES, rows=[row], judge=score(3), run="judge")
+@pytest.mark.parametrize(
+    ("layout", "end"), [("published", "score rubric above."), ("shared_first", "\n### End Of Response To Evaluate")]
+)
+def test_the_policy_is_shown_what_a_judge_is_shown(tmp_path: Path, layout: str, end: str) -> None:
+    row, flag = labelled(0, 3, reference_answer="A better one."), f"--env.judge_prompt_layout={layout}"
+    as_policy = rubric(tmp_path, JUDGE, flag, rows=[row], policy=score(3), run="policy")
+    as_judge = rubric(tmp_path, SCORES, flag, rows=[row], judge=score(3), run="judge")
+    assert as_policy.policy.bodies[0]["messages"][-1]["content"].endswith(end)
     assert as_policy.policy.bodies[0]["messages"] == as_judge.judge.bodies[0]["messages"]
     assert as_policy.policy.bodies[0]["temperature"] == 0.6
     assert as_policy.policy.bodies[0]["model"] == "the-policy"
