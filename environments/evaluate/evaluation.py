@@ -130,7 +130,7 @@ class Evaluation(Generic[TaskT, DetailT]):
                 return EvaluationResult(path, Metrics({}, {}), f"nothing succeeded: {problem}", ())
             notices = [report.offline_notice(settings.stand_ins)] if settings.stand_ins else []
             rows = saved.where(FINISHED.__contains__)
-            tables = await run.disk.retried(path, lambda: self.runner.write_report(path, rows))
+            tables = await run.disk.retried(path, lambda: self.runner.write_report(path, rows), in_thread=True)
             evaluated = EvaluatedRows(len(saved), rows_digest, self.datasets, time.monotonic() - started)
             await run.write_metrics(metrics_file(env, self.runner, evaluated, metrics, notices=notices))
             # Rows that are not complete still need the answers that they have.

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import tempfile
+import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
+
+_READING_UMASK = threading.Lock()
 
 Content = bytes | Callable[[], Iterable[bytes]]
 """The bytes of a file, or a function that gives its parts; it is called again when a write is retried."""
@@ -32,7 +35,8 @@ def write_atomic(path: Path, content: Content) -> None:
 
 
 def _umask() -> int:
-    """Return the process's file mode mask; it can only be read by setting it."""
-    mask = os.umask(0o022)
-    os.umask(mask)
+    """Return the process's file mode mask; it can only be read by setting it, which one thread at a time may do."""
+    with _READING_UMASK:
+        mask = os.umask(0o022)
+        os.umask(mask)
     return mask

@@ -168,8 +168,8 @@ class RunDirectory:
         await self.disk.ready()
         for writer in self._writers.values():
             writer.close()  # the next line, if there is one, goes to the new file
-        await self.disk.write(self.path / SAMPLES, samples)
-        await self.disk.write(self.path / FAILURES, failures)
+        await self.disk.write(self.path / SAMPLES, samples, in_thread=True)
+        await self.disk.write(self.path / FAILURES, failures, in_thread=True)
 
     async def write_metrics(self, metrics: Mapping[str, JSON]) -> None:
         """Write `metrics.json`.

@@ -104,20 +104,22 @@ class Disk:
             self._flush()
             self._check_deadline()
 
-    async def write(self, path: Path, content: Content) -> None:
-        """Replace a file as a whole or not at all, once the disk takes it.
+    async def write(self, path: Path, content: Content, *, in_thread: bool = False) -> None:
+        """Replace a file as a whole or not at all, once the disk takes it; arguments as of `retried`.
 
         Raises:
             DiskFull: the disk refused for too long.
         """
-        await self.retried(path, lambda: write_atomic(path, content))
+        await self.retried(path, lambda: write_atomic(path, content), in_thread=in_thread)
 
-    async def retried(self, path: Path, write: Callable[[], T]) -> T:
+    async def retried(self, path: Path, write: Callable[[], T], *, in_thread: bool = False) -> T:
         """Call a function that writes files until the disk takes them; return its result.
 
         Args:
             path: shown in messages.
             write: replaces files; called again after an `OSError`.
+            in_thread: call it in a thread, so that a large file does not hold the event loop; it must use nothing that
+                the loop changes meanwhile.
 
         Raises:
             DiskFull: the disk refused for too long.
@@ -126,7 +128,7 @@ class Disk:
         try:
             while True:
                 try:
-                    return write()
+                    return await _to_its_end(write) if in_thread else write()
                 except OSError as error:  # whatever it is: what is written is paid for, the disk may take it later
                     self._refused_files += not is_refused
                     is_refused = True
@@ -180,3 +182,13 @@ class Disk:
         fault = self._fault
         if fault is not None and time.monotonic() - fault.since >= self._deadline_s:
             raise DiskFull(f"the run was stopped: {self.waiting}")
+
+
+async def _to_its_end(write: Callable[[], T]) -> T:
+    """Call a function in a thread; if we are cancelled, wait for its end, so that nothing is written afterwards."""
+    writing = asyncio.ensure_future(asyncio.to_thread(write))
+    try:
+        return await asyncio.shield(writing)
+    except asyncio.CancelledError:
+        await asyncio.wait([writing])
+        raise

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -115,3 +117,22 @@ async def test_fault_of_another_kind_is_no_full_disk(tmp_path: Path) -> None:
 
     with pytest.raises(ValueError, match="ours"):
         await Disk().retried(tmp_path, wrong)
+
+
+async def test_write_in_a_thread_holds_no_loop_and_ends_before_its_cancellation(tmp_path: Path) -> None:
+    begun, goes_on = threading.Event(), threading.Event()
+
+    def content() -> Iterator[bytes]:
+        begun.set()
+        assert goes_on.wait(LONG)
+        yield b"whole"
+
+    writing = asyncio.create_task(Disk().write(tmp_path / "file", content, in_thread=True))
+    await asyncio.wait_for(asyncio.to_thread(begun.wait), LONG)
+    writing.cancel()
+    await asyncio.sleep(0.05)
+    assert not writing.done(), "it is not over while its thread writes"
+    goes_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(writing, LONG)
+    assert (tmp_path / "file").read_bytes() == b"whole"
