@@ -158,7 +158,10 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
         """Name (`metrics.expect`) the documented metrics of these rows, with the reason why one may have no value."""
 
     def summarise(self, metrics: MetricAggregator, rows: Sequence[tuple[TaskT, Sample[DetailT]]]) -> None:
-        """Record metrics that need all finished rows; none by default."""
+        """Record metrics that need all finished rows; none by default.
+
+        Each row is read from the run directory when it is asked for: go through `rows`, and keep numbers of them.
+        """
 
     def has_own_table_for(self, name: str) -> bool:
         """Return whether a table of the environment's own shows this metric, so that the table of metrics does not."""

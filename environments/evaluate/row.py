@@ -128,6 +128,6 @@ class RowRunner(Generic[TaskT, DetailT]):
 
         Args:
             path: the run directory.
-            rows: all finished rows.
+            rows: all finished rows; each is read from the run directory when it is asked for.
         """
         return ()
