@@ -138,10 +138,14 @@ class Forked:
 
     def first_line(self, timeout: float) -> str:
         """The first line of its standard output, as soon as it is there; what there is if it ends before."""
+        return self.first_lines(1, timeout)[0]
+
+    def first_lines(self, count: int, timeout: float) -> list[str]:
+        """The first lines of its standard output, as soon as they are there; what there is if it ends before."""
         deadline = time.monotonic() + timeout
-        while b"\n" not in self._output["out"] and self._selector.get_map():
+        while self._output["out"].count(b"\n") < count and self._selector.get_map():
             self._read(deadline)
-        return self._output["out"].partition(b"\n")[0].decode()
+        return self._output["out"].decode().split("\n")[:count]
 
     def _read(self, deadline: float | None) -> None:
         """Read what there is of its output; wait for some."""

@@ -116,18 +116,24 @@ class JudgmentCache:
             self._failed(error)
             return CacheRow()
 
-    async def put(self, key: str, choice: Choice, *, instead_of: CacheRow) -> None:
+    async def put(self, key: str, choice: Choice, *, instead_of: CacheRow) -> Choice:
         """Store an answer, unless another process has stored one since: the first one stays, so that all read the same.
 
         Args:
             key: the request's key.
             choice: the answer.
             instead_of: what was stored when the answer was asked for; if that was unusable, it is replaced.
+
+        Returns:
+            The answer that all read from now on: `choice`, or the one that was first.
         """
+        thread, loop = self._thread, asyncio.get_running_loop()
         try:
-            await asyncio.get_running_loop().run_in_executor(self._thread, self._put, key, choice, instead_of.stored)
+            first = await loop.run_in_executor(thread, self._put, key, choice, instead_of.stored)
         except sqlite3.Error as error:  # a full disk must not lose the answer that was just paid for
             self._failed(error)
+            return choice
+        return choice if first is None else first
 
     def _failed(self, error: sqlite3.Error) -> None:
         if not self._has_failed:
@@ -150,10 +156,12 @@ class JudgmentCache:
             choice = None
         return CacheRow(choice, stored)
 
-    def _put(self, key: str, choice: Choice, replaced: object) -> None:
+    def _put(self, key: str, choice: Choice, replaced: object) -> Choice | None:
+        """Store an answer; returns the one that was first, if there was one."""
         answer = wire.dumps(completion.choice_to_json(choice))
         if replaced is None:
-            self._database.execute("INSERT OR IGNORE INTO answers VALUES (?, ?)", (key, answer))
+            changed = self._database.execute("INSERT OR IGNORE INTO answers VALUES (?, ?)", (key, answer))
         else:
             change = "UPDATE answers SET answer = ? WHERE key = ? AND answer = ?"
-            self._database.execute(change, (answer, key, replaced))
+            changed = self._database.execute(change, (answer, key, replaced))
+        return None if changed.rowcount else self._get(key).choice

@@ -206,9 +206,12 @@ class ChatClient:
         if row.choice is not None and is_kept(row.choice):
             return ChatAnswer((row.choice,), cached=True)
         answer = await self._alone(messages, parameters, record)
-        if is_kept(answer.first):
-            await cache.put(key, answer.first, instead_of=row)
-        return answer
+        if not is_kept(answer.first):
+            return answer
+        stored = await cache.put(key, answer.first, instead_of=row)
+        if stored is answer.first or not is_kept(stored):
+            return answer
+        return dataclasses.replace(answer, choices=(stored,))  # another process was first: all have the same verdict
 
     async def _many(
         self, call: OpenCall, messages: Sequence[Message], parameters: dict[str, JSON], n: int

@@ -139,6 +139,20 @@ class PrometheusTelemetry(Telemetry):
         return generate_latest(self._registry)
 
 
+def forget_worker(pid: int, folder: str) -> None:
+    """Leave a worker that has died out of the judgments under way; what it counted stays.
+
+    Args:
+        pid: of the worker.
+        folder: where the workers' counters are.
+    """
+    try:
+        from prometheus_client.multiprocess import mark_process_dead
+    except ImportError:  # no metrics
+        return
+    mark_process_dead(pid, folder)  # type: ignore[no-untyped-call]
+
+
 class JsonLines(logging.Formatter):
     """Formats a record as one line of JSON: time, level, logger, message and its `fields`."""
 

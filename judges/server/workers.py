@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from judges.server.settings import RewardServerSettings
-from judges.server.telemetry import MULTIPROCESS
+from judges.server.telemetry import MULTIPROCESS, forget_worker
 
 logger = logging.getLogger(__name__)
 
@@ -61,6 +61,7 @@ def supervise(settings: RewardServerSettings, arguments: Sequence[str]) -> int:
                     code = worker.returncode or 1
                     break
                 sys.stderr.write(f"a worker ended with code {worker.returncode}: it is replaced\n")
+                forget_worker(worker.pid, counters)
                 running[number] = subprocess.Popen(command, env=environment, start_new_session=True)
         for worker in running:
             worker.send_signal(signal.SIGTERM)

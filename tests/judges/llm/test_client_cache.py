@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from judges.llm.cache import CacheRow, JudgmentCache
+from judges.llm.cache import CacheRow, JudgmentCache, request_key
 from judges.llm.errors import EndpointError
 from judges.llm.usage import Usage
-from judges.llm.wire import Token
-from tests.scripted import Reply, ScriptedEndpoint, completion, in_turn
+from judges.llm.wire import Choice, Token
+from tests.scripted import Meeting, Reply, ScriptedEndpoint, completion, in_turn
 
 ASK = [{"role": "user", "content": "hi"}]
 
@@ -262,3 +262,44 @@ async def test_tokens_with_their_alternatives_are_kept(connect: Connect, cache: 
     assert again.first.tokens == first.first.tokens
     assert [answer.cached for answer in (first, again, plain)] == [False, True, False]
     assert len(endpoint.requests) == 2
+
+
+async def test_two_processes_that_ask_the_same_at_once_read_the_answer_that_was_stored_first(
+    connect: Connect, tmp_path: Path
+) -> None:
+    meeting = Meeting(2)
+
+    async def script(request: Any, number: int) -> str:
+        await meeting.wait()
+        return f"number {number}"
+
+    caches = [JudgmentCache(tmp_path / "cache.sqlite") for _ in range(2)]
+    async with ScriptedEndpoint(script) as endpoint:
+        clients = [connect(endpoint, cache=cache) for cache in caches]
+        one, other = await asyncio.gather(*(client.chat(ASK) for client in clients))
+        later = await clients[0].chat(ASK)
+        assert len(endpoint.requests) == 2
+    assert one.choices == other.choices == later.choices
+    assert (one.cached, other.cached, later.cached) == (False, False, True), "both were paid for"
+    for cache in caches:
+        cache.close()
+
+
+async def test_answer_that_was_stored_first_and_has_no_verdict_for_this_caller_is_not_taken(
+    connect: Connect, tmp_path: Path
+) -> None:
+    cache, other = (JudgmentCache(tmp_path / "cache.sqlite") for _ in range(2))
+
+    async def script(request: Any, number: int) -> str:
+        await other.put(sole_key(request), Choice("theirs"), instead_of=CacheRow())
+        return "ours"
+
+    def sole_key(request: Any) -> str:
+        shown = {name: value for name, value in request.items() if name not in ("model", "messages")}
+        return request_key(f"judge {request['model']}", request["messages"], shown, 0)
+
+    async with ScriptedEndpoint(script) as endpoint:
+        answer = await connect(endpoint, cache=cache, identity="judge").chat(ASK, keep=lambda c: c.text == "ours")
+    assert answer.first.text == "ours"
+    for each in (cache, other):
+        each.close()

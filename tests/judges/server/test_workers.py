@@ -1,0 +1,77 @@
+"""`--workers N`: what the processes share stays right, and what each has for itself."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from signal import SIGTERM
+from typing import Any
+
+from judges.server.telemetry import forget_worker
+from tests.command import PATIENCE_S, serving
+from tests.judges.server.served import started
+from tests.scripted import Json, Meeting
+
+WORKERS, AT_ONCE = 2, 24
+
+
+def post(url: str, response: str) -> Any:
+    """A score, asked for on a connection of its own, so that any worker may take it."""
+    body = json.dumps({"prompt": "Why?", "response": response}).encode()
+    request = urllib.request.Request(f"{url}/v1/score", data=body, headers={"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+        return json.load(answer)
+
+
+def count(metrics: str, name: str) -> float:
+    """A counter, over all its labels."""
+    return sum(float(line.split()[-1]) for line in re.findall(rf"^{name}_total.*", metrics, re.MULTILINE))
+
+
+def test_workers_share_one_judgment_cache_and_the_metrics(tmp_path: Path) -> None:
+    """Two workers ask about the same response at the same time, and both have the verdict that is kept."""
+    path, meeting = tmp_path / "cache.sqlite", Meeting(WORKERS)
+
+    async def script(request: Json, number: int) -> str:
+        if "the same" in request["messages"][-1]["content"]:
+            await meeting.wait()
+        return f"[FEEDBACK] number {number} [SCORE] {1 + number % 5}"
+
+    others = [f"another one, {number}" for number in range(AT_ONCE // 2)] * 2
+    with serving(script) as judge, ThreadPoolExecutor(AT_ONCE) as threads:
+        flags = f"--judge_base_url={judge.base_url}", f"--judge_cache={path}", f"--workers={WORKERS}"
+        with started(*flags) as (process, url):
+            assert len(set(process.first_lines(WORKERS, PATIENCE_S))) == 1, "all listen at one URL"
+            same = list(threads.map(lambda _: post(url, "the same"), range(AT_ONCE)))
+            assert len(judge.requests) == WORKERS, "each worker joins its own calls"
+            different = list(threads.map(lambda response: post(url, response), others))
+            asked = len(judge.requests)
+            again = list(threads.map(lambda response: post(url, response), ["the same", *others]))
+            assert len(judge.requests) == asked, "every worker finds what another one has stored"
+            metrics = [urllib.request.urlopen(f"{url}/metrics").read().decode() for _ in range(2 * WORKERS)]
+            process.send_signal(SIGTERM)
+            process.communicate(PATIENCE_S)
+    assert {(each["score"], each["explanation"]) for each in same} == {(again[0]["score"], again[0]["explanation"])}
+    assert [each["explanation"] for each in different] == [each["explanation"] for each in again[1:]]
+    assert all(each["cached"] for each in again if not each["shared"])
+    posted = len(same) + len(different) + len(again)
+    for each in metrics:
+        assert count(each, "judgegym_requests") == posted
+        assert count(each, "judgegym_responses") + count(each, "judgegym_equal_responses") == posted
+        assert "judgegym_in_flight 0.0" in each
+    with closing(sqlite3.connect(path)) as database:
+        assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert database.execute("SELECT count(*) FROM answers").fetchall() == [(1 + len(set(others)),)]
+
+
+def test_dead_worker_is_left_out_of_what_is_in_flight_and_its_counters_stay(tmp_path: Path) -> None:
+    names = ["gauge_livesum_7.db", "gauge_livesum_8.db", "counter_7.db"]
+    for name in names:
+        (tmp_path / name).touch()
+    forget_worker(7, str(tmp_path))
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == sorted(names[1:])
