@@ -32,6 +32,7 @@ environment verl python3.11 "torch==2.13.*" tensordict omegaconf numpy pandas tr
 environment openrlhf python3.11 "torch==2.13.*" transformers aiohttp pylatexenc -- openrlhf==0.11.2
 environment verifiers python3.11 verifiers==0.4.0
 environment nemo_gym python3.12 nemo-gym==0.4.0
+environment ray python3.11 "ray[serve]==2.60.*" aiohttp aiolimiter orjson pydantic-settings PyYAML prometheus-client
 if [ ! -e "$place/slime" ]; then # its package of this name on PyPI is another project
     git clone -q --depth 1 https://github.com/THUDM/slime "$place/slime" || echo "slime: cannot be cloned; its tests are skipped"
 fi

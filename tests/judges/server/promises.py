@@ -23,7 +23,7 @@ SETTINGS: dict[str, JSON] = {
     "tokens": {"trainer-a": TOKEN, "slashed": "with/slash"},
     "mounts": {"safety": {"judge": "aspect", "aspects": ["harmfulness"]}},
     "max_body_mb": 1,
-    "body_timeout": 0.5,
+    "body_timeout": 2.0,
 }
 KNOWN = {"Authorization": f"Bearer {TOKEN}"}
 ASK = {"prompt": "What is 2 + 2?", "response": "4"}
@@ -102,8 +102,7 @@ async def reads_a_body_in_pieces_up_to_its_bound(server: Reached) -> None:
         async with server.session.post(f"{server.url}/v1/score", data=pieces(count), headers=KNOWN) as answer:
             return answer.status
 
-    assert await posted(10) == 200
-    assert await posted(1024) == 413
+    assert [await posted(10), await posted(1024)] == [200, 413]
 
 
 async def gives_up_a_body_that_does_not_come(server: Reached) -> None:
@@ -171,11 +170,6 @@ async def serves_many_at_once(server: Reached) -> None:
     ]
 
 
-STREAMED: tuple[Callable[[Reached], Awaitable[None]], ...] = (
-    gives_up_a_body_that_does_not_come,
-    counts_a_caller_that_leaves_in_its_body,
-)
-"""Promises where the framework hands over a body as it arrives; Ray's proxy waits for all of it."""
 PROMISES: tuple[Callable[[Reached], Awaitable[None]], ...] = (
     answers_each_protocol,
     asks_for_a_token,
@@ -183,6 +177,8 @@ PROMISES: tuple[Callable[[Reached], Awaitable[None]], ...] = (
     gives_each_request_an_id,
     bounds_bodies,
     reads_a_body_in_pieces_up_to_its_bound,
+    gives_up_a_body_that_does_not_come,
+    counts_a_caller_that_leaves_in_its_body,
     serves_its_pages,
     serves_many_at_once,
 )

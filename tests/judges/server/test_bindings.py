@@ -8,11 +8,11 @@ import pytest
 
 from tests.judges.server.bindings import BINDINGS
 from tests.judges.server.bodies import by_response
-from tests.judges.server.promises import PROMISES, SETTINGS, STREAMED
+from tests.judges.server.promises import PROMISES, SETTINGS
 from tests.judges.server.running import Reached
 
 
-@pytest.mark.parametrize("promise", [*PROMISES, *STREAMED], ids=lambda promise: promise.__name__)
+@pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.__name__)
 @pytest.mark.parametrize("binding", BINDINGS)
 async def test_what_the_server_promises(binding: str, promise: Callable[[Reached], Awaitable[None]]) -> None:
     async with BINDINGS[binding](SETTINGS, by_response) as server:
