@@ -77,6 +77,13 @@ class Delivery:
                     self._last = groups[-1]
                     return None
 
+    def say_what_is_not_known(self) -> None:
+        """Log how many groups may be double, and how many may not have arrived."""
+        if self.maybe_double:
+            logger.warning("groups that the trainer may have twice, their answers were lost: %d", self.maybe_double)
+        if self.undecided:
+            logger.warning("groups that may not have reached the trainer: %d", self.undecided)
+
     async def _arrive(self, groups: Sequence[bytes], post: _Post) -> bool:
         """Post groups; return whether the API has them.
 

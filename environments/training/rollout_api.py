@@ -16,6 +16,7 @@ import aiohttp
 
 from judges.llm import wire
 from judges.llm.errors import JudgeGymError
+from judges.llm.urls import is_loopback
 from judges.llm.wire import JSON
 
 T = TypeVar("T")
@@ -23,7 +24,7 @@ T = TypeVar("T")
 _TIMEOUT_S = 60.0
 _TRIES = 30
 _PAUSE_S = 0.1
-_COMPRESS_FROM = 16_384  # bytes; below it gzip costs more than it saves
+_COMPRESS_FROM = 16_384  # bytes; below it, and on one machine, gzip costs more than it saves
 _LIST = "/scored_data_list"
 _FAST = 1  # token ids compress nearly as well at the lowest level, in a fraction of the time
 
@@ -162,7 +163,7 @@ class RolloutApi:
         ours = [b'%b,"env_id":%d}' % (group[:-1], env_id) for group in groups]
         path, body = ("/scored_data", ours[0]) if len(ours) == 1 else (_LIST, b"[" + b",".join(ours) + b"]")
         encoding = None
-        if len(body) >= _COMPRESS_FROM:
+        if len(body) >= _COMPRESS_FROM and not is_loopback(self.url):
             body, encoding = await asyncio.to_thread(gzip.compress, body, _FAST), "gzip"
         await self._request("POST", path, body, encoding)
 

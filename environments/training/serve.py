@@ -15,7 +15,6 @@ import logging
 import time
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from environments.base import JudgedEnv
@@ -23,24 +22,18 @@ from environments.metrics import Metrics
 from environments.rollouts.groups import GroupPipeline, ScoredGroup
 from environments.rollouts.retokenize import Retokenizer
 from environments.rollouts.sources import open_source
-from environments.runs.directory import RunDirectory
-from environments.runs.disk import Disk
 from environments.runs.ledger import LedgerOfRow
-from environments.runs.packing import pack
 from environments.training.checkpoints import Checkpoints
 from environments.training.connection import TrainerConnection
 from environments.training.delivery import Delivery
 from environments.training.evaluations import Evaluate, Evaluations
-from environments.training.group_file import GroupFile, make_folder
-from environments.training.group_ledger import GroupLedger
 from environments.training.log import TrainingLog
 from environments.training.metrics import TrainingMetrics
 from environments.training.outbox import Outbox
-from environments.training.place import run_directory
 from environments.training.rollout_api import ApiRefusal, ApiUnavailable
 from environments.training.sampler import EpochSampler
+from environments.training.serve_files import ServeFiles
 from environments.training.slots import available_slots, worker_slots
-from judges.llm.errors import UserError
 
 logger = logging.getLogger(__name__)
 
@@ -67,7 +60,7 @@ class ServeRun:
             SettingsError: the policy's API key is missing, the tokenizer cannot be loaded, or the file not be created.
             RunDirectoryError: the run cannot be resumed, another process is at it, or its directory is not empty.
         """
-        config, settings = env.config, env.settings
+        config = env.config
         self.env = env
         self.connection = connection
         self.metrics = TrainingMetrics(config={"thinking_mode": float(config.thinking_mode)})
@@ -80,24 +73,8 @@ class ServeRun:
         self._sampler: EpochSampler[Any] = EpochSampler(env.tasks("train"), config.seed)
         headlines = dict.fromkeys((env.training_headline or env.headline[0], env.headline[0]))
         self._log = TrainingLog(config, retokenizer, headlines=tuple(headlines))
-        path = Path(config.data_path_to_save_groups) if config.data_path_to_save_groups is not None else None
-        self._disk = Disk(config.disk_full_deadline)
-        self._keeps_calls = settings.keeps_rollout_calls
-        if path is not None:
-            make_folder(path)
-        self._run, _ = RunDirectory.open(
-            run_directory(config),
-            config=settings.public(),
-            matters=settings.matters("serve"),
-            resume=settings.resume,
-            disk=self._disk,
-        )
-        try:
-            self._file = GroupFile(path, self._disk, resume=settings.resume) if path is not None else None
-            self._ledger = GroupLedger(self._run, keep=self._keeps_calls)
-        except UserError:
-            self._run.close()
-            raise
+        self._files = ServeFiles(env.settings)
+        self._ledger, self._disk = self._files.ledger, self._files.disk
         self._delivery = Delivery(connection)
         self._outbox = Outbox(self._delivery)
         self._workers: set[asyncio.Task[None]] = set()
@@ -107,7 +84,6 @@ class ServeRun:
         self._sent = 0
         self._checkpoints: Checkpoints | None = None
         self._step = 0
-        self._groups = 0
         self._logged_at = time.monotonic()
         self._total_steps = config.total_steps
 
@@ -121,10 +97,9 @@ class ServeRun:
         """
         try:
             await self._serve()
-            await asyncio.to_thread(pack, self._run.path, keep=self._keeps_calls)  # nothing is left to resume
+            await self._files.pack()
         finally:
-            self._ledger.close()
-            self._run.close()
+            self._files.close()
 
     async def _serve(self) -> None:
         connection = self.connection
@@ -167,8 +142,8 @@ class ServeRun:
         if self._checkpoints is None:
             return "no trainer had asked for groups yet; nothing was sent"
         parts = [f"at step {self._step}, {self._sent} groups were sent"]
-        if self._file is not None:
-            parts.append(f"those groups are in {self._file.path}")
+        if self._files.groups is not None:
+            parts.append(f"those groups are in {self._files.groups}")
         folder = self._checkpoints.folder
         if folder is not None:
             parts.append(f"the position in the data is also in {folder}")
@@ -245,9 +220,7 @@ class ServeRun:
         """
         self._log.keep(group.group, group.scores)
         packed = await group.packed()
-        if self._file is not None:
-            self._groups += 1
-            self._file.write(self._groups, packed, is_new=is_new)
+        self._files.write(packed, is_new=is_new)
         self.connection.changed.set()  # when that is seen, the group waits in the outbox, and its slot is free
         refusal = await self._outbox.deliver(packed)
         self._sent_this_step += refusal is None
@@ -287,30 +260,20 @@ class ServeRun:
     async def _stop(self, helpers: list[asyncio.Task[None]], checkpoints: Checkpoints) -> None:
         """Wait for the post on its way, cancel all tasks, save the state of the sampler, and unregister."""
         await self._outbox.close(_GOODBYE_S)
-        state = self._sampler.state_dict()
         await self._evaluations.stop()
         running = [*helpers, *self._workers]
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
-        checkpoints.save(self._step, state)
-        if self._file is not None:
-            self._file.close()
-        self._disk.close()
+        checkpoints.save(self._step, self._sampler.state_dict())
+        self._files.close_groups()
         await self._leave()
         await self._log.close()
-        self._say_what_may_be_double()
+        self._delivery.say_what_is_not_known()
 
     async def _leave(self) -> None:
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self.connection.leave(), _GOODBYE_S)
-
-    def _say_what_may_be_double(self) -> None:
-        delivery = self._delivery
-        if delivery.maybe_double:
-            logger.warning("groups that the trainer may have twice, their answers were lost: %d", delivery.maybe_double)
-        if delivery.undecided:
-            logger.warning("groups that may not have reached the trainer: %d", delivery.undecided)
 
 
 def _crossed(before: int, now: int, interval: int) -> bool:

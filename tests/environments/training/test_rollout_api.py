@@ -158,8 +158,14 @@ async def test_api_that_is_not_there_is_not_insisted_on() -> None:
     assert asked == 1
 
 
-@pytest.mark.parametrize(("length", "encoding"), [(10, None), (20_000, "gzip")])
-async def test_long_groups_are_compressed(length: int, encoding: str | None) -> None:
+@pytest.mark.parametrize(
+    ("length", "is_far", "encoding"), [(10, True, None), (20_000, True, "gzip"), (20_000, False, None)]
+)
+async def test_long_groups_are_compressed_unless_the_api_is_on_this_machine(
+    monkeypatch: pytest.MonkeyPatch, length: int, is_far: bool, encoding: str | None
+) -> None:
+    if is_far:
+        monkeypatch.setattr(rollout_api, "is_loopback", lambda url: False)
     group = {**GROUP, "tokens": [[1] * length]}
     async with scripted({"/info": Reply(body={"batch_size": 8, "max_token_len": -1})}) as (api, server):
         await api.send([wire.dumps(group)], 3)
@@ -169,7 +175,8 @@ async def test_long_groups_are_compressed(length: int, encoding: str | None) -> 
 
 
 @pytest.mark.parametrize("length", [10, 20_000])
-async def test_a_group_comes_out_of_the_real_api_as_it_went_in(length: int) -> None:
+async def test_a_group_comes_out_of_the_real_api_as_it_went_in(monkeypatch: pytest.MonkeyPatch, length: int) -> None:
+    monkeypatch.setattr(rollout_api, "is_loopback", lambda url: False)  # compressed
     async with aiohttp.ClientSession() as session, training(4) as trainer:
         api = RolloutApi(trainer.url, session)
         assert await api.trainer() == Wanted(4, -1)
