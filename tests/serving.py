@@ -16,10 +16,10 @@ from environments.clients import Clients
 from environments.command_line.arguments import load_settings
 from environments.metrics import Metrics
 from environments.settings import BUNDLED_TOKENIZER
-from environments.training import place
 from environments.training.connection import TrainerConnection
 from environments.training.rollout_api import RolloutApi
 from environments.training.serve import ServeRun
+from environments.training.serve_files import settle
 from eval_environments.arena_hard_environment import ArenaHardEnv
 from judges.llm.transport import open_session
 from tests.arena import Arena, against_model, for_model, model_is_a, uid_of
@@ -136,7 +136,7 @@ async def serve(
             *flags,
         ]
         settings: Any = load_settings(env_type, argv, verb="serve").settings
-        place.settle(settings, lambda: arena.path / f"serve-{next(_runs)}")
+        settle(settings, lambda: arena.path / f"serve-{next(_runs)}")
         clients = Clients(settings, session)
         env = env_type(settings, clients, verb="serve")
         connection = TrainerConnection(RolloutApi(api, session), settings.env, env.name)

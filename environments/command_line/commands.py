@@ -24,11 +24,11 @@ from environments.runs import directory as runs
 from environments.runs.disk import DiskFull
 from environments.settings import EnvConfig, EnvSettings
 from environments.settings.verbs import Verb
-from environments.training import place
 from environments.training.connection import TrainerConnection
 from environments.training.process import ProcessRun, groups_path
 from environments.training.rollout_api import RolloutApi
 from environments.training.serve import ServeRun
+from environments.training.serve_files import settle
 from judges.config.extras import require
 from judges.config.sources import LoadedSettings
 from judges.llm.errors import SettingsError
@@ -80,7 +80,7 @@ async def serve(
         flags = " or ".join(f"--env.{name}" for name in _PLACES_OF_SERVE)
         raise SettingsError(f"--resume: which run? Name its directory or its file of groups, with {flags}")
     _require_wandb(config)
-    place.settle(loaded.settings, lambda: _new_directory_of_serve(env_type, loaded))
+    settle(loaded.settings, lambda: _new_directory_of_serve(env_type, loaded))
     async with _opened(env_type, loaded, "serve") as env:
         api = RolloutApi(config.rollout_server_url, env.clients.session)
         connection = TrainerConnection(api, config, config.wandb_name or env_type.name)

@@ -53,7 +53,7 @@ class ServeRun:
             connection: to the rollout API.
             evaluate: called with the step every `steps_per_eval` steps.
 
-        The settings name the run's place (`place.settle`).
+        The settings name the run's place (`serve_files.settle`).
 
         Raises:
             DataError: the rows cannot be loaded.
