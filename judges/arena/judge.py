@@ -24,6 +24,7 @@ from judges.core.critique import CritiqueRequest, Revision, critique_messages
 from judges.core.delimiters import Prompt, fence, without_tokens
 from judges.core.judge import Judge
 from judges.core.judgment import JudgeCall, Judgment, Status
+from judges.core.lookalikes import Lookalikes
 from judges.core.self_critique import with_self_critique
 from judges.llm.client import ChatClient
 from judges.llm.wire import Choice, Message
@@ -35,7 +36,7 @@ RowOutcome = Literal["win", "tie", "loss"]
 
 _COMPONENTS: Mapping[GameOrder, str] = {"model_is_a": "game_1", "model_is_b": "game_2"}
 # Substrings that a text needs to look like one of the markers below.
-_LOOKALIKES = ("<|", "start of assistant", "end of assistant")
+_LOOKALIKES = Lookalikes("<|", "start of assistant", "end of assistant")
 
 _RESULTS = {1.0: "won", 0.5: "tied", 0.0: "lost"}
 # By label: the value for A (1 won, 0.5 tied, 0 lost), and whether it is strong.

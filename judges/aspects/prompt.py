@@ -13,13 +13,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from judges import prompts
 from judges.config.prompt_layout import PromptLayout
 from judges.core.delimiters import Prompt, fence
+from judges.core.lookalikes import Lookalikes
 from judges.core.voting import MOST_VOTES
 from judges.llm import wire
 from judges.llm.wire import Message
 
 Polarity = Literal[1, -1]
 
-_LOOKALIKES = ("[input", "[context", "[reference", "[submission", "[criteria")
+_LOOKALIKES = Lookalikes("[input", "[context", "[reference", "[submission", "[criteria")
 
 
 class Aspect(BaseModel):

@@ -14,13 +14,14 @@ from judges import prompts
 from judges.core.calls import NoVerdict
 from judges.core.delimiters import fence
 from judges.core.judgment import JudgeCall
+from judges.core.lookalikes import Lookalikes
 from judges.llm.wire import JSON, Choice, Message
 
 VerdictT = TypeVar("VerdictT")
 ShownVerdict: TypeAlias = "str | int | float"
 """A verdict as the history of a critique shows it."""
 
-_LOOKALIKES = ("your previous evaluation",)
+_LOOKALIKES = Lookalikes("your previous evaluation")
 
 
 class Revision(NamedTuple):

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from judges.core.lookalikes import count_lookalikes
+from judges.core.lookalikes import Lookalikes
 from judges.llm.template_tokens import BREAK, BrokenUp, broken_up
 from judges.llm.wire import Message
 
@@ -91,7 +91,7 @@ class Prompt:
 
 
 def fence(
-    texts: Sequence[str], lookalikes: Sequence[str], *, shared: int | None = None, fenced: Sequence[str] = ()
+    texts: Sequence[str], lookalikes: Lookalikes, *, shared: int | None = None, fenced: Sequence[str] = ()
 ) -> Fenced:
     """Fence the texts of one prompt.
 
@@ -105,9 +105,8 @@ def fence(
         Delimiters without a tag if there is no suspect. Otherwise the tag occurs in none of the texts, and is made of
         the shared ones: a prompt is the same in every run, and begins as those of the other completions of its row do.
     """
-    known = tuple(lookalikes)
-    scanned = [_scan(text, known) for text in texts]
-    quoted = sum(count_lookalikes(text, known) for text in fenced)
+    scanned = [_scan(text, lookalikes) for text in texts]
+    quoted = sum(lookalikes.count(text) for text in fenced)
     shown = tuple(broken.text for broken, _ in scanned)
     suspects = sum(broken.tokens + alike for broken, alike in scanned)
     is_changed = shown != tuple(texts)  # also without a suspect: a token that was broken up before gets one more sign
@@ -116,9 +115,9 @@ def fence(
 
 
 @lru_cache(maxsize=64)  # a row's texts are shown in several prompts: two games, several aspects, critiques
-def _scan(text: str, lookalikes: tuple[str, ...]) -> tuple[BrokenUp, int]:
+def _scan(text: str, lookalikes: Lookalikes) -> tuple[BrokenUp, int]:
     broken = broken_up(text)
-    return broken, count_lookalikes(text, lookalikes, shown=broken.text)
+    return broken, lookalikes.count(text, shown=broken.text)
 
 
 def without_tokens(text: str) -> str:

@@ -12,8 +12,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from functools import lru_cache
-from typing import NamedTuple
 
 from judges.llm.template_tokens import BREAK
 
@@ -53,73 +51,73 @@ class _Folding(dict[int, "str | None"]):
 
 
 _FOLDING = _Folding()
+for _code in range(128):
+    _ = _FOLDING[_code]
 _NOT_ASCII = re.compile("([^\0-\x7f]+)")
 
 
-def _folded(text: str) -> str:
-    """A text as it is compared; runs of ASCII are translated apart, which is many times faster if they are long."""
-    if text.isascii():
-        return text.translate(_FOLDING)
-    return "".join(run.translate(_FOLDING) for run in _NOT_ASCII.split(text, len(text) // 64))
+class Lookalikes:
+    """What a text needs to look like one of a prompt's markers.
 
+    The patterns are compiled once. A title behind a sign is searched for from the text's end, because titles are rarer
+    than signs, and a pattern costs time wherever it may begin. There is a pattern for each title, because one that
+    begins with letters, and no choice of them, is searched for the fastest.
 
-def count_lookalikes(text: str, lookalikes: Sequence[str], *, shown: str | None = None) -> int:
-    """How many lookalikes a text holds.
-
-    Args:
-        text: any text.
-        lookalikes: what a text needs to look like a marker: a title, possibly behind `[` or `#` or before `:`, or signs
-            alone, which must then be adjacent, because formulas have them with spaces.
-        shown: the text as it is shown, with broken tokens, whose signs are no suspects any more; by default the text.
-    """
-    signs, titles, led = _patterns(tuple(lookalikes))
-    seen = (text if shown is None else shown).replace(BREAK, "!")
-    count = 0
-    for plain, pattern in signs:
-        count += seen.count(plain) if seen.isascii() else len(pattern.findall(seen))
-    folded = f"\n{_folded(text)}\n"
-    for pattern in titles:
-        count += len(pattern.findall(folded))
-    backwards = folded[::-1] if led else ""
-    for pattern in led:
-        count += len(pattern.findall(backwards))
-    return count
-
-
-class _Patterns(NamedTuple):
-    """The patterns of signs, of titles, and of titles behind a sign, which are for texts from end to beginning.
-
-    From its end, because titles are rarer than signs, and a pattern costs time wherever it may begin. One for each
-    title, because a pattern that begins with letters, and no choice of them, is searched for the fastest.
+    >>> Lookalikes("<|", "end of answer").count("<| The END of the answer")
+    2
     """
 
-    signs: list[tuple[str, re.Pattern[str]]]
-    titles: list[re.Pattern[str]]
-    led: list[re.Pattern[str]]
+    def __init__(self, *forms: str) -> None:
+        """Compile.
 
+        Args:
+            forms: a title, possibly behind `[` or `#` or before `:`, or signs alone, which must then be adjacent,
+                because formulas have them with spaces.
+        """
+        self._signs: list[tuple[str, re.Pattern[str]]] = []
+        self._titles: list[re.Pattern[str]] = []
+        self._led: list[tuple[str, re.Pattern[str]]] = []
+        for form in forms:
+            title = form.lstrip(_SIGNS).removesuffix(":")
+            folded = (word.translate(_FOLDING) for word in title.split())
+            words = ["".join(map(re.escape, word)) for word in folded if word]
+            if not words:
+                written = (_WRITTEN.get(sign, re.escape(sign)) for sign in form)
+                self._signs.append((form, re.compile(_FORMAT.join(written))))
+                continue
+            opening, _, colon = form.partition(title)
+            if opening:
+                backwards = _between(words).join(word[::-1] for word in reversed(words))
+                pattern = rf"{backwards}\**{_WORD}[*\n]{{0,8}}{re.escape(opening)}"
+                self._led.append((opening, re.compile(pattern)))
+            else:
+                self._titles.append(re.compile(_between(words).join(words) + (rf"{_WORD}\**:" if colon else "")))
+            if opening.startswith("#"):  # a bold line is a heading, too
+                bold = rf"\n\*{{2,8}}{_WORD}{_between(words).join(words)}{_WORD}[*:]{{0,8}}\n"
+                self._titles.append(re.compile(bold))
 
-@lru_cache
-def _patterns(lookalikes: tuple[str, ...]) -> _Patterns:
-    signs: list[tuple[str, re.Pattern[str]]] = []
-    titles: list[str] = []
-    led: list[str] = []
-    for lookalike in lookalikes:
-        title = lookalike.lstrip(_SIGNS).removesuffix(":")
-        folded = (word.translate(_FOLDING) for word in title.split())
-        words = ["".join(map(re.escape, word)) for word in folded if word]
-        if not words:
-            written = (_WRITTEN.get(sign, re.escape(sign)) for sign in lookalike)
-            signs.append((lookalike, re.compile(_FORMAT.join(written))))
-            continue
-        opening, _, colon = lookalike.partition(title)
-        if opening:
-            backwards = _between(words).join(word[::-1] for word in reversed(words))
-            led.append(rf"{backwards}\**{_WORD}[*\n]{{0,8}}{re.escape(opening)}")
-        else:
-            titles.append(_between(words).join(words) + (rf"{_WORD}\**:" if colon else ""))
-        if opening.startswith("#"):  # a bold line is a heading, too
-            titles.append(rf"\n\*{{2,8}}{_WORD}{_between(words).join(words)}{_WORD}[*:]{{0,8}}\n")
-    return _Patterns(signs, [re.compile(title) for title in titles], [re.compile(title) for title in led])
+    def count(self, text: str, *, shown: str | None = None) -> int:
+        """How many lookalikes a text holds.
+
+        Args:
+            text: any text.
+            shown: the text as it is shown, with broken tokens, whose signs are no suspects any more; by default the
+                text.
+        """
+        seen = (text if shown is None else shown).replace(BREAK, "!")
+        # Runs of ASCII are translated apart, which is many times faster if they are long.
+        runs = (text,) if text.isascii() else _NOT_ASCII.split(text, len(text) // 64)
+        folded = "".join(("\n", *(run.translate(_FOLDING) for run in runs), "\n"))
+        count = 0
+        for plain, pattern in self._signs:
+            count += seen.count(plain) if seen.isascii() else len(pattern.findall(seen))
+        for pattern in self._titles:
+            count += len(pattern.findall(folded))
+        led = [pattern for opening, pattern in self._led if opening in folded]
+        backwards = folded[::-1] if led else ""
+        for pattern in led:
+            count += len(pattern.findall(backwards))
+        return count
 
 
 def _between(words: Sequence[str]) -> str:

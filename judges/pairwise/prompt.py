@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from judges import prompts
 from judges.core.delimiters import Prompt, fence
+from judges.core.lookalikes import Lookalikes
 from judges.llm.wire import Message
 
 LETTERS = string.ascii_uppercase
@@ -20,8 +21,8 @@ FEWEST_CHOICES, MOST_CHOICES = 2, len(LETTERS)
 _UNITS = ("", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 _TEENS = ("ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen")
 _NUMBERS = (*_UNITS, *_TEENS, "twenty", *(f"twenty-{unit}" for unit in _UNITS[1:]))
-_CHOICE_LOOKALIKES = ("[user question", "[the start of assistant", "[the end of assistant")
-_RATING_LOOKALIKES = ("[query", "[response", "[your judgement")
+_CHOICE_LOOKALIKES = Lookalikes("[user question", "[the start of assistant", "[the end of assistant")
+_RATING_LOOKALIKES = Lookalikes("[query", "[response", "[your judgement")
 
 
 def choice_prompt(

@@ -14,6 +14,7 @@ from judges.core.critique import CritiqueRequest, Revision, critique_messages
 from judges.core.delimiters import Prompt, fence
 from judges.core.judge import Judge
 from judges.core.judgment import JudgeCall, Judgment, Status
+from judges.core.lookalikes import Lookalikes
 from judges.core.scale import Scale
 from judges.core.self_critique import with_self_critique
 from judges.llm.client import ChatClient
@@ -29,7 +30,7 @@ DEFAULT_RUBRIC = prompts.load("peer_rubric")
 
 _WEIGHTIEST = "Correctness & Accuracy"
 _EMPHASIS = f" {_WEIGHTIEST} has the highest impact on the overall score."
-_LOOKALIKES = ("query:", "candidate response", "rubric:", "your previous evaluation", "instructions:")
+_LOOKALIKES = Lookalikes("query:", "candidate response", "rubric:", "your previous evaluation", "instructions:")
 _SECTIONS = "{rubric}\n\n{query}\n\n{response}"
 
 

@@ -15,12 +15,13 @@ from types import MappingProxyType
 from judges import prompts
 from judges.config.prompt_layout import PromptLayout
 from judges.core.delimiters import Prompt, fence
+from judges.core.lookalikes import Lookalikes
 from judges.core.scale import Scale
 from judges.llm.wire import Message
 from judges.parsing.verdicts import RubricFormat, feedback_score, prometheus_result
 
 _HEADINGS = ("instruction", "reference response", "score rubric", "response to evaluate")
-_LOOKALIKES = (
+_LOOKALIKES = Lookalikes(
     *(f"#{heading}" for heading in _HEADINGS),
     "please evaluate the response according to",
 )

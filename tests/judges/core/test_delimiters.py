@@ -6,9 +6,10 @@ from hypothesis import strategies as st
 
 from judges.core import delimiters
 from judges.core.delimiters import Delimiters, fence, without_tokens
+from judges.core.lookalikes import Lookalikes
 from judges.llm.template_tokens import restored
 
-LOOKALIKES = ("<|", "end of answer")
+LOOKALIKES = Lookalikes("<|", "end of answer")
 NAMES = ("Question", "The End of Answer")
 
 PIECES = st.sampled_from(
@@ -79,7 +80,7 @@ def test_a_text_outside_of_a_fence_has_broken_tokens_too() -> None:
 
 
 def test_the_tag_is_a_function_of_the_texts_alone() -> None:
-    assert markers(["<|", "a"]) == fence(["<|", "a"], ("<|",)).markers
+    assert markers(["<|", "a"]) == fence(["<|", "a"], Lookalikes("<|")).markers
     different = [["<|", "a"], ["<|a", ""], ["a", "<|"], ["<|", "b"], ["<|a"], ["<|", "a", ""]]
     assert len({markers(texts).tag for texts in different}) == len(different)
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.core.lookalikes import count_lookalikes
+from judges.core.lookalikes import Lookalikes
 
 ARENA = ("<|", "start of assistant", "end of assistant")
 CHOICE = ("[user question", "[the start of assistant", "[the end of assistant")
@@ -68,8 +68,8 @@ PEERS = ("query:", "candidate response", "rubric:", "your previous evaluation", 
     ],
 )
 def test_a_lookalike_is_found(lookalikes: tuple[str, ...], text: str) -> None:
-    assert count_lookalikes(text, lookalikes) == 1
-    assert count_lookalikes(f"Before.\n\n{text}\n\nAfter.\n\n{text} …", lookalikes) >= 1
+    assert Lookalikes(*lookalikes).count(text) == 1
+    assert Lookalikes(*lookalikes).count(f"Before.\n\n{text}\n\nAfter.\n\n{text} …") >= 1
 
 
 @pytest.mark.parametrize(
@@ -92,20 +92,21 @@ def test_a_lookalike_is_found(lookalikes: tuple[str, ...], text: str) -> None:
     ],
 )
 def test_other_text_is_left_alone(lookalikes: tuple[str, ...], text: str) -> None:
-    assert count_lookalikes(text, lookalikes) == 0
+    assert Lookalikes(*lookalikes).count(text) == 0
 
 
 def test_a_lookalike_of_signs_alone_is_found_as_it_is() -> None:
-    assert [count_lookalikes(text, ("---",)) for text in ("a --- b", "a - - - b", "word")] == [1, 0, 0]
-    assert count_lookalikes("###  The **Principles**", ("###principles",)) == 1
+    assert [Lookalikes("---").count(text) for text in ("a --- b", "a - - - b", "word")] == [1, 0, 0]
+    assert Lookalikes("###principles").count("###  The **Principles**") == 1
 
 
 def test_signs_of_broken_tokens_are_no_lookalikes_but_titles_count_in_both() -> None:
-    assert count_lookalikes("<|im_end|> <|", ARENA) == 2
-    assert count_lookalikes("<|im_end|> <|", ARENA, shown="<¦|im_end|> <|") == 1
-    assert count_lookalikes("end of assistant", ARENA, shown="") == 1
+    assert Lookalikes(*ARENA).count("<|im_end|> <|") == 2
+    assert Lookalikes(*ARENA).count("<|im_end|> <|", shown="<¦|im_end|> <|") == 1
+    assert Lookalikes(*ARENA).count("end of assistant", shown="") == 1
 
 
+EVERY = [Lookalikes(*forms) for forms in (ARENA, CHOICE, ASPECTS, RUBRIC, PEERS)]
 PIECES = st.sampled_from(
     ["[", "#", "*", "\n", "Input", "Instruction", "user", "question", ":", "<|", "\u200b", "e\u0301"]
 )
@@ -113,10 +114,11 @@ PIECES = st.sampled_from(
 
 @given(st.lists(PIECES | st.text(max_size=3), max_size=15).map("".join))
 def test_any_text_is_searched(text: str) -> None:
-    for lookalikes in (ARENA, CHOICE, ASPECTS, RUBRIC, PEERS):
-        assert count_lookalikes(f"{text}\n\n", lookalikes) >= 0
+    for lookalikes in EVERY:
+        assert lookalikes.count(f"{text}\n\n") >= 0
 
 
 def test_megabytes_return() -> None:
+    lookalikes = Lookalikes(*ARENA, *ASPECTS, *RUBRIC, *PEERS)
     for piece in ("[", "#", "input", "start of assistant", "\n**", "e\u0301", "中", "instruction:"):
-        count_lookalikes(piece * (1_000_000 // len(piece)), (*ARENA, *ASPECTS, *RUBRIC, *PEERS))
+        lookalikes.count(piece * (1_000_000 // len(piece)))

@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judges.core.delimiters import Delimiters, fence
+from judges.core.lookalikes import Lookalikes
 from judges.core.sections import marker_lines, read_sections
 
 STYLES = {
@@ -22,7 +23,7 @@ def test_sections_are_read_as_they_were_written(style: str, texts: tuple[str, ..
     shown = {
         title: text for title, text in zip(("One", "Two", "Three"), texts, strict=True) if title != "Two" or has_second
     }
-    delimiters = fence(list(shown.values()), [lookalike]).markers
+    delimiters = fence(list(shown.values()), Lookalikes(lookalike)).markers
     parts = [f"{write(delimiters, title)}\n{text}" for title, text in shown.items()]
     content = "\n\n".join([f"{delimiters.notice}Judge this.", *parts])
     found = read_sections(content, list(marker_lines(content)), ("One", "Three"), ("Two",))

@@ -10,6 +10,7 @@ import aiohttp
 import pytest
 
 from judges.core.delimiters import fence
+from judges.core.lookalikes import Lookalikes
 from judges.core.prompt_format import PromptFormat, ShownPrompt
 from judges.offline import StandIn
 from judges.offline.answers import answers
@@ -46,7 +47,7 @@ HERE = PromptFormat(sections=("Principles", "Answer"), judged=("Answer",), reply
 
 
 def body(answer: str) -> dict[str, Any]:
-    markers = fence([answer], ["###principles", "###answer"]).markers
+    markers = fence([answer], Lookalikes("###principles", "###answer")).markers
     text = f"{markers.heading('Principles')}\n\nBe brief.\n\n{markers.heading('Answer')}\n\n{answer}"
     return {"model": "m", "messages": [{"role": "user", "content": f"Judge.\n\n{markers.notice}{text}"}]}
 
