@@ -122,7 +122,7 @@ class Policy:
             EndpointError: the policy never answered.
         """
         config, runs, kept = self.config, list[CallRun](), None
-        while len(runs) <= config.short_answer_retries and (kept is None or _may_be_a_fault(kept)):
+        while len(runs) <= config.short_answer_retries and (kept is None or (kept.short and _may_be_a_fault(kept))):
             try:
                 answer = await self.client.chat(
                     conversation,
@@ -143,7 +143,7 @@ class Policy:
 
 
 def _may_be_a_fault(completion: Completion) -> bool:
-    return completion.short and not completion.refused and completion.finish_reason != CUT_OFF
+    return not completion.refused and completion.finish_reason != CUT_OFF
 
 
 def _sum(runs: Sequence[CallRun]) -> CallRun:

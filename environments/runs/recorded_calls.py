@@ -87,25 +87,26 @@ class Texts:
         if len(content) < _LONG:
             return {"role": message["role"], "content": content}
         name = hashlib.blake2b(content.encode("utf-8", "replace"), digest_size=12).hexdigest()
-        is_known = name in self._texts
-        self._use(name, content)
-        if is_known:
-            return {"role": message["role"], "text": name}
-        return {"role": message["role"], "text": name, "content": content}
+        if self._is_new(name, content):
+            return {"role": message["role"], "text": name, "content": content}
+        return {"role": message["role"], "text": name}
 
     def read(self, line: Mapping[str, Any]) -> Message:
         """A message that was written; raises `KeyError` for a text that was never written."""
         name = line.get("text")
         content = line["content"] if "content" in line else self._texts[line["text"]]
         if name is not None:
-            self._use(name, content)
+            self._is_new(name, content)
         return Message(role=line["role"], content=content)
 
-    def _use(self, name: str, content: str) -> None:
+    def _is_new(self, name: str, content: str) -> bool:
+        """Note the use of a text; return whether it was not known."""
+        is_new = name not in self._texts
         self._texts[name] = content if self._keep else ""
         self._texts.move_to_end(name)
         if len(self._texts) > _TEXTS_KEPT:
             self._texts.popitem(last=False)
+        return is_new
 
 
 def call_line(facts: CallFacts, asked: Asked, answer: ChatAnswer, texts: Texts | None) -> bytes:

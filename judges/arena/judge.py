@@ -113,8 +113,8 @@ class ArenaCaseJudge:
         (first, first_calls), (second, second_calls) = await asyncio.gather(
             self._play(as_a.messages, "model_is_a"), self._play(as_b.messages, "model_is_b")
         )
-        judgment = self._judgment((first, second), first_calls + second_calls)
-        return replace(judgment, suspects=as_a.suspects)  # both games show the same texts
+        # Both games show the same texts.
+        return self._judgment((first, second), first_calls + second_calls, suspects=as_a.suspects)
 
     def critique_requests(self, case: ArenaCase, judgment: Judgment[ArenaDetail]) -> list[CritiqueRequest[ArenaLabel]]:
         """A request for the label of each game."""
@@ -147,10 +147,12 @@ class ArenaCaseJudge:
         messages = critique_messages(self._prompt(case, game.order).messages, own)
         return CritiqueRequest(_COMPONENTS[game.order], game.label, own, messages, _read, _revision)
 
-    def _judgment(self, games: tuple[Game, Game], calls: tuple[JudgeCall[object], ...]) -> Judgment[ArenaDetail]:
+    def _judgment(
+        self, games: tuple[Game, Game], calls: tuple[JudgeCall[object], ...], *, suspects: int = 0
+    ) -> Judgment[ArenaDetail]:
         first, second = games
         if first.label is None or second.label is None:
-            return _no_verdict(games, calls)
+            return replace(_no_verdict(games, calls), suspects=suspects)
         row = row_result(first.label, second.label, strong_weight=STRONG_WEIGHT[self.settings.judge_protocol])
         return Judgment(
             score=row.reward,
@@ -160,6 +162,7 @@ class ArenaCaseJudge:
             f"As assistant B ({_RESULTS[row.entries[-1]]}): {second.text}",
             calls=calls,
             detail=ArenaDetail(games, row.entries),
+            suspects=suspects,
         )
 
     async def _play(self, messages: list[Message], order: GameOrder) -> tuple[Game, tuple[JudgeCall[ArenaLabel], ...]]:

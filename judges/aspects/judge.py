@@ -58,7 +58,9 @@ class AspectCaseJudge:
             score and the reason. Never raises because of a judge's answer.
         """
         prompt = self._prompt(case)
-        count = self._votes
+        strictness = self.settings.strictness_of(self.aspect)
+        count = effective_strictness(strictness)
+        takes_all = self.settings.scoring == "share"  # stopping at a majority would bias the share towards 0 or 1
 
         async def ask_vote(number: int) -> JudgeCall[AspectVerdict]:
             which = vote(number, count=count, seed=self.settings.seed)
@@ -66,12 +68,13 @@ class AspectCaseJudge:
                 self.client, prompt.messages, read_verdict, name=f"{self.aspect.name}_vote_{number + 1}", vote=which
             )
 
-        calls = await collect_votes(ask_vote, self._missing, at_most=count + _REDRAWS)
+        def missing(usable: Sequence[JudgeCall[AspectVerdict]]) -> int:
+            yes = sum(call.value is not None and call.value.yes for call in usable)
+            return count - len(usable) if takes_all else count // 2 + 1 - max(yes, len(usable) - yes)
+
+        calls = await collect_votes(ask_vote, missing, at_most=count + _REDRAWS)
         votes = [cast_vote(call.text, call.value, call.error) for call in calls]
-        judgment = aspect_judgment(
-            count_votes(self.aspect, votes, self.settings.strictness_of(self.aspect)), tuple(calls)
-        )
-        return replace(judgment, suspects=prompt.suspects)
+        return aspect_judgment(count_votes(self.aspect, votes, strictness), tuple(calls), suspects=prompt.suspects)
 
     def critique_requests(
         self, case: AspectCase, judgment: Judgment[AspectDetail]
@@ -103,17 +106,6 @@ class AspectCaseJudge:
             system_prompt=self.settings.judge_system_prompt,
         )
 
-    @property
-    def _votes(self) -> int:
-        return effective_strictness(self.settings.strictness_of(self.aspect))
-
-    def _missing(self, usable: Sequence[JudgeCall[AspectVerdict]]) -> int:
-        """How many more votes are certainly needed."""
-        count, yes = self._votes, sum(call.value is not None and call.value.yes for call in usable)
-        if self.settings.scoring == "share":  # stopping at a majority would bias the share towards 0 or 1
-            return count - len(usable)
-        return count // 2 + 1 - max(yes, len(usable) - yes)
-
 
 def _read(choice: Choice) -> AspectVerdict | None:
     return read_verdict(choice.text)
@@ -125,11 +117,14 @@ def _revision(call: JudgeCall[AspectVerdict]) -> Revision:
     return Revision("yes" if call.value.yes else "no", call.value.reason or call.text, critique)
 
 
-def aspect_judgment(detail: AspectDetail, calls: tuple[JudgeCall[object], ...] = ()) -> Judgment[AspectDetail]:
+def aspect_judgment(
+    detail: AspectDetail, calls: tuple[JudgeCall[object], ...] = (), *, suspects: int = 0
+) -> Judgment[AspectDetail]:
     """A verdict as a judgment; without a majority it is failed if a call never succeeded, else unparsable."""
     if detail.yes is not None:
-        return Judgment(float(detail.yes), Status.OK, "yes" if detail.yes else "no", detail.reason, calls, detail)
+        label = "yes" if detail.yes else "no"
+        return Judgment(float(detail.yes), Status.OK, label, detail.reason, calls, detail, suspects=suspects)
     errors = "; ".join(dict.fromkeys(call.error for call in calls if call.error is not None))
     usable = len(detail.votes) - detail.redrawn
     explanation = f"{detail.aspect}: no majority of {detail.strictness_effective} in {usable} verdicts: {errors}"
-    return failed_judgment(calls, explanation=explanation, detail=detail)
+    return replace(failed_judgment(calls, explanation=explanation, detail=detail), suspects=suspects)

@@ -100,22 +100,22 @@ async def ask_choice(
     return JudgeCall(name, choice.text, choice.reasoning, value, None, run)
 
 
+@dataclass(slots=True)
 class _Verdicts(Generic[ValueT]):
     """The verdict of a call's choice, parsed once for the cache, the ledger and the caller."""
 
-    def __init__(self, read: Callable[[Choice], ValueT | NoVerdict | None]) -> None:
-        self._read = read
-        self._choice: Choice | None = None
-        self._verdict: ValueT | NoVerdict = NoVerdict("")
+    read: Callable[[Choice], ValueT | NoVerdict | None]
+    choice: Choice | None = None
+    verdict: ValueT | NoVerdict = NoVerdict("")
 
     def of(self, choice: Choice) -> ValueT | NoVerdict:
         """The verdict of a choice, or why there is none."""
-        if choice is not self._choice:
+        if choice is not self.choice:
             # An answer that was cut off, by the length limit or a filter, may end with a verdict that it only quotes.
-            value = None if choice.state != "whole" else self._read(choice)
-            self._verdict = NoVerdict(_why_no_verdict(choice)) if value is None else value
-            self._choice = choice
-        return self._verdict
+            value = None if choice.state != "whole" else self.read(choice)
+            self.verdict = NoVerdict(_why_no_verdict(choice)) if value is None else value
+            self.choice = choice
+        return self.verdict
 
     def has_one(self, choice: Choice) -> bool:
         """Whether a choice has a verdict."""

@@ -10,6 +10,7 @@ import asyncio
 import dataclasses
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Literal
 
@@ -129,9 +130,7 @@ class ChatClient:
         call = OpenCall.begin(name, vote, self.settings.endpoints[0].model, messages, parameters)
         if n == 1 and not call.parts:
             cache = None if fresh else self._cache
-            answer = await call.ask(
-                lambda record: self._one(messages, parameters, vote, record, cache, keep), keep=keep
-            )
+            answer = await call.ask(partial(self._one, messages, parameters, vote, cache, keep), keep=keep)
         else:
             answer = await self._many(call, messages, parameters, n)
         if logger.isEnabledFor(logging.DEBUG):
@@ -142,26 +141,23 @@ class ChatClient:
     def _parameters(
         self, temperature: float | None | Parameter, max_tokens: int | Parameter, extra: Mapping[str, JSON] | None
     ) -> dict[str, JSON]:
-        parameters: dict[str, JSON] = {}
-        chosen = self.settings.temperature if temperature == "default" else temperature
+        settings, parameters = self.settings, dict[str, JSON]()
+        chosen = settings.temperature if temperature == "default" else temperature
         if chosen is not None:
             parameters["temperature"] = chosen
-        longest = self.settings.max_tokens if max_tokens == "default" else max_tokens
+        longest = settings.max_tokens if max_tokens == "default" else max_tokens
         if longest:
             parameters["max_tokens"] = longest
-        parameters.update(self.settings.extra_body)
-        if extra:
-            parameters.update(extra)
-        return parameters
+        return {**parameters, **settings.extra_body, **(extra or {})}
 
     async def _one(
         self,
         messages: Sequence[Message],
         parameters: dict[str, JSON],
         vote: int,
-        record: RequestRecord,
         cache: JudgmentCache | None,
         keep: Callable[[Choice], bool] | None,
+        record: RequestRecord,
     ) -> ChatAnswer:
         """Ask for one choice, in the cache and among the calls in flight before the model."""
         is_greedy = parameters.get("temperature") == 0
@@ -228,7 +224,11 @@ class ChatClient:
         self, messages: Sequence[Message], parameters: dict[str, JSON], record: RequestRecord, n: int
     ) -> ChatAnswer:
         """Send one request for `n` choices; note if the endpoint takes that for one."""
-        reply = await self._request(messages, {**parameters, "n": n}, record)
+        parameters = {**parameters, "n": n}
+        if "seed" in parameters:
+            reply = await self._seeded(messages, parameters, record)
+        else:
+            reply = await self._transport.request(messages, parameters, record)
         self._n_is_ignored = reply.received == 1
         return reply.answer
 
@@ -236,15 +236,16 @@ class ChatClient:
         self, messages: Sequence[Message], parameters: Mapping[str, JSON], record: RequestRecord
     ) -> ChatAnswer:
         """Send one request for one choice; what an endpoint gives beyond that is left out."""
-        answer = (await self._request(messages, parameters, record)).answer
+        if "seed" in parameters:
+            answer = (await self._seeded(messages, parameters, record)).answer
+        else:
+            answer = (await self._transport.request(messages, parameters, record)).answer
         return answer if len(answer.choices) == 1 else dataclasses.replace(answer, choices=answer.choices[:1])
 
-    async def _request(
+    async def _seeded(
         self, messages: Sequence[Message], parameters: Mapping[str, JSON], record: RequestRecord
     ) -> Reply:
-        """Send one request. After an endpoint has refused a seed, send this and all later ones without it."""
-        if "seed" not in parameters:
-            return await self._transport.request(messages, parameters, record)
+        """Send one request with a seed. After an endpoint has refused one, send this and all later ones without it."""
         without = {name: value for name, value in parameters.items() if name != "seed"}
         if self._seed_is_refused:
             return await self._transport.request(messages, without, record)

@@ -133,8 +133,9 @@ class Habits:
 
     def learn(self, sent: Sequence[JSON]) -> None:
         """Note whether the choices of an answer have finish reasons."""
-        if any(isinstance(raw, Mapping) and _is_reason(raw.get("finish_reason")) for raw in sent):
-            if not self.may_give_reasons:
+        reasons = [raw.get("finish_reason") for raw in sent if isinstance(raw, dict)]
+        if any(isinstance(reason, str) and reason for reason in reasons):
+            if self.without_reason > _ANSWERS_IN_DOUBT:
                 taken = self.without_reason - _ANSWERS_IN_DOUBT
                 self.say_once("late", f"gives a finish_reason now; {taken} answers without one were taken to be whole")
             self.gives_reasons = True
@@ -273,7 +274,11 @@ def _choice(raw: JSON, status: int, habits: Habits) -> Choice | Failed:
     usable = checked(read, tool_calls=isinstance(message, dict) and bool(message.get("tool_calls")))
     if isinstance(usable, str):
         return Failed(FailureKind.BROKEN, usable, status)
-    if usable.finish_reason != "stop" and usable.state == "whole" and _reason(usable) not in _STOPPED:
+    if (
+        usable.finish_reason != "stop"
+        and usable.state == "whole"
+        and (usable.finish_reason or "").lower() not in _STOPPED
+    ):
         said = f"gives the finish_reason {usable.finish_reason!r}: such answers are taken to be whole"
         habits.say_once("unknown", said)
     return usable
@@ -281,7 +286,7 @@ def _choice(raw: JSON, status: int, habits: Habits) -> Choice | Failed:
 
 def checked(choice: Choice, *, tool_calls: bool = False) -> Choice | str:
     """The choice with its finish reason in the words of `Choice.state`, or why it may not be used."""
-    reason = _reason(choice)
+    reason = (choice.finish_reason or "").lower()
     if max(len(choice.text), len(choice.reasoning or ""), len(choice.refusal or "")) > LONGEST_TEXT:
         return f"a text of more than {LONGEST_TEXT} characters"
     if reason in _BROKEN_OFF:
@@ -297,14 +302,6 @@ def checked(choice: Choice, *, tool_calls: bool = False) -> Choice | str:
     if tool_calls:
         return "no text, only tool calls"
     return "no text, only reasoning" if choice.reasoning else "empty content"
-
-
-def _is_reason(value: JSON) -> bool:
-    return isinstance(value, str) and value != ""
-
-
-def _reason(choice: Choice) -> str:
-    return (choice.finish_reason or "").lower()
 
 
 def _token_counts(usage: JSON) -> TokenCounts:

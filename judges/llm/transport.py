@@ -205,7 +205,11 @@ class Transport:
                 timeout=timeout,
                 allow_redirects=False,  # a redirected POST would lose its body
             ) as response:
-                data = await _body(response)
+                length = response.content_length
+                if length is None or length > _LONGEST_BODY or "Content-Encoding" in response.headers:
+                    data = await _bounded_body(response)
+                else:
+                    data = await response.read()
                 outcome = of_answer(response.status, data, response.headers.get("Retry-After"), replica.habits)
         except (aiohttp.ClientError, OSError, ValueError, asyncio.TimeoutError) as error:
             outcome = of_exception(error, timeout.total or 0.0)
@@ -245,8 +249,8 @@ def _timeout(total_s: float) -> aiohttp.ClientTimeout:
     return aiohttp.ClientTimeout(total=total_s, sock_connect=_CONNECT_S)
 
 
-async def _body(response: aiohttp.ClientResponse) -> bytes:
-    """The body of an answer.
+async def _bounded_body(response: aiohttp.ClientResponse) -> bytes:
+    """The body of an answer that has no length, or whose length is not that of the body.
 
     Raises:
         ClientPayloadError: it is longer than `_LONGEST_BODY`.
@@ -254,8 +258,6 @@ async def _body(response: aiohttp.ClientResponse) -> bytes:
     length = response.content_length
     if length is not None and length > _LONGEST_BODY:
         raise aiohttp.ClientPayloadError(f"a body of {length} bytes")
-    if length is not None and "Content-Encoding" not in response.headers:
-        return await response.read()
     parts, size = [], 0
     async for part in response.content.iter_any():
         parts.append(part)
