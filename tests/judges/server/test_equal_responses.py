@@ -140,6 +140,8 @@ async def test_equal_completions_of_a_trainers_batch_are_one_request(over_http: 
         async with running(judge=JUDGES["rubric"]) as server:
             await rewards(judge_reward(server.url))
             assert len(server.judge.requests) == 3
+            metrics = (await server.get("/metrics")).text
+        assert 'judgegym_requests_total{code="200",judge="",protocol="native"} 3.0' in metrics
         return
     async with ScriptedEndpoint(JUDGES["rubric"]) as endpoint:
         await rewards(judge_reward(judge=JudgeMount(judge="rubric", judge_base_url=endpoint.base_url)))
@@ -149,6 +151,8 @@ async def test_equal_completions_of_a_trainers_batch_are_one_request(over_http: 
 async def test_equal_responses_count_once_against_the_limit_of_pending_judgments() -> None:
     async with running("--max_pending=2") as server:
         assert [each["score"] for each in await scored(server, "A", "B", "A", "A")] == [0.75] * 4
+        rows = {"query": ["QA", "QB", "QA"], "prompts": ["Q"] * 3, "labels": None}
+        assert (await server.post("/get_reward", rows)).json["rewards"] == [0.75] * 3
         refused = await server.post("/v1/score", {"prompt": "Q", "responses": ["A", "B", "C"]})
     assert refused.status == 503
 
