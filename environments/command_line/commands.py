@@ -115,6 +115,7 @@ async def process(
     async with _opened(env_type, loaded, "process") as env:
         with interruptible():
             processing = ProcessRun(env)
+        _spare_the_collector()
         try:
             processed = await processing.run()
         except asyncio.CancelledError:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from atroposlib.api.server import ScoredData
 
+from environments.rollouts import groups
+from environments.rollouts.groups import ScoredGroup
 from environments.rollouts.judged_group import GroupScores
-from environments.rollouts.scored_group import scored_group
+from environments.rollouts.scored_group import packed, scored_group
+from environments.settings import EnvConfig
+from judges.llm import wire
 from tests.environments.rollouts_of import PROMPT, group, rollout
 
 
@@ -46,6 +51,32 @@ def test_a_substitute_has_no_advantage() -> None:
     data = sent([1.0, None, 0.0])
     assert data["scores"] == [1.0, 0.5, 0.0]
     assert data["overrides"] == [{}, {"set_advantage_to_zero": True}, {}]
+
+
+@pytest.mark.parametrize("rewards", [[1.0, 0.0, -1.0], [1.0, None, 0.0]])
+@pytest.mark.parametrize("messages", [True, False])
+def test_packed_group_is_the_same_json_as_made_at_once(rewards: list[float | None], messages: bool) -> None:
+    data = sent(rewards, messages=messages)
+    assert packed(data) == wire.dumps(data)
+    odd = {**data, "messages": [[{"role": "user", "content": 'a lone \ud800, a "quote", \u2028 and 字'}]], "none": None}
+    assert packed(odd) == wire.dumps(odd)
+
+
+async def test_large_group_is_packed_in_a_thread_to_the_same_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    judged = group([1.0, 0.0])
+    assert judged.scores is not None
+    scored = ScoredGroup(judged, judged.scores, EnvConfig())
+    in_the_loop = await scored.packed()
+    threads: list[str] = []
+
+    def noted(data: Any) -> bytes:
+        threads.append(threading.current_thread().name)
+        return packed(data)
+
+    monkeypatch.setattr(groups, "packed", noted)
+    monkeypatch.setattr(groups, "_TOKENS_FOR_A_THREAD", 0)
+    assert await scored.packed() == in_the_loop
+    assert threads != [threading.main_thread().name]
 
 
 def test_one_rollout_without_logprobs_takes_them_from_the_group() -> None:

@@ -307,3 +307,26 @@ async def test_what_could_not_be_sent_stops_the_sending_until_the_api_is_back(ap
         api.down = False
         await until(joined.joined.is_set, "the way back is found")
         assert (joined.registration.env_id, api.connected) == (0, [0])
+
+
+async def test_groups_that_are_sent_while_the_status_is_asked_for_stay_counted() -> None:
+    """The status may be older than they are, and their places would be given away twice."""
+    api = Api()
+    joined: list[TrainerConnection] = []
+
+    def script(request: Recorded, number: int) -> Reply:
+        if joined and request.path == "/status-env":
+            joined[0].sent_since += 3
+            joined.clear()
+        return api(request, number)
+
+    async with ScriptedServer(script) as server, aiohttp.ClientSession() as session:
+        made = TrainerConnection(RolloutApi(server.url, session), EnvConfig(group_size=4), "env")
+        await made.join()
+        made.sent_since = 5
+        joined.append(made)
+        watching = asyncio.create_task(made.watch())
+        await until(lambda: not joined and made.sent_since == 3, "those before are in the queue, those since are not")
+        watching.cancel()
+        with suppress(asyncio.CancelledError):
+            await watching
