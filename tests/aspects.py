@@ -16,6 +16,7 @@ from tests.scripted import Json, Reply, Script, ScriptedEndpoint
 
 ASPECTS = tuple(SUPPORTED_ASPECTS)
 NAMES = {aspect.definition: name for name, aspect in SUPPORTED_ASPECTS.items()}
+_END = re.compile(r"\n\[End of Submission(?: [0-9a-f]{12})?\]$", re.MULTILINE)
 _SECTION = re.compile(r"^\[(Input|Context|Reference|Submission|Criteria)(?: [0-9a-f]{12})?\]\n", re.MULTILINE)
 
 critique = partial(evaluate, AspectCritiqueEnv)
@@ -27,7 +28,7 @@ Yes = Callable[[str, str], "bool | str | Reply"]
 
 def shown(request: Json) -> dict[str, str]:
     """The sections that a judge is shown, by their names."""
-    _, *parts = _SECTION.split(request["messages"][-1]["content"])
+    _, *parts = _SECTION.split(_END.sub("", request["messages"][-1]["content"]))
     return {name: text.removesuffix("\n\n") for name, text in zip(parts[::2], parts[1::2], strict=True)}
 
 
