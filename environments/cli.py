@@ -21,6 +21,7 @@ from environments.runs.failure_guard import NothingSucceeds
 from judges.config.broken_pipe import quiet_at_broken_pipe
 from judges.config.extras import missing_extra, require
 from judges.config.help import help_requested
+from judges.config.profile import profiled
 from judges.core import event_loop
 from judges.llm.errors import UserError
 
@@ -77,11 +78,12 @@ def _run(env_type: type[JudgedEnv[Any, Any, Any]], arguments: Sequence[str]) -> 
     for note in loaded.notes:
         report.warn(note)
     require("environments")
-    from environments.command_line import commands
+    with profiled(loaded.settings.profile):
+        from environments.command_line import commands
 
-    _log_to_terminal(debug=loaded.settings.env.full_debug)
-    command = {"evaluate": commands.evaluate, "serve": commands.serve, "process": commands.process}[verb]
-    return event_loop.run(until_stopped(command(env_type, loaded, arguments)))
+        _log_to_terminal(debug=loaded.settings.env.full_debug)
+        command = {"evaluate": commands.evaluate, "serve": commands.serve, "process": commands.process}[verb]
+        return event_loop.run(until_stopped(command(env_type, loaded, arguments)))
 
 
 def _log_to_terminal(*, debug: bool) -> None:

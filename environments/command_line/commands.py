@@ -46,7 +46,7 @@ async def evaluate(
         raise SettingsError("--resume: which run? Name its directory with --env.data_dir_to_save_evals")
     _prepare(env_type, loaded)
     async with _opened(env_type, loaded, "evaluate") as env:
-        with interruptible():
+        with interruptible(is_profiled=loaded.settings.profile is not None):
             evaluation = Evaluation.of(env)
         _spare_the_collector()
         try:
@@ -89,7 +89,7 @@ async def serve(
             assert evaluation is not None  # asked for only where steps_per_eval > 0
             return await evaluate_command.evaluate_during_training(evaluation, step)
 
-        with interruptible():
+        with interruptible(is_profiled=loaded.settings.profile is not None):
             serving = ServeRun(env, connection, evaluate_policy)
             evaluation = Evaluation.of(env) if config.steps_per_eval > 0 else None
         _spare_the_collector()
@@ -113,7 +113,7 @@ async def process(
     path = groups_path(env_type.name, loaded.settings)
     config.data_path_to_save_groups = str(path)
     async with _opened(env_type, loaded, "process") as env:
-        with interruptible():
+        with interruptible(is_profiled=loaded.settings.profile is not None):
             processing = ProcessRun(env)
         _spare_the_collector()
         try:

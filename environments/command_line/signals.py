@@ -11,8 +11,8 @@ from typing import Any
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-class StopSignal(Exception):
-    """A signal stopped the command."""
+class StopSignal(BaseException):
+    """A signal stopped the command; no handler of errors on its way takes it for one."""
 
     def __init__(self, number: int) -> None:
         """Keep the number of the signal."""
@@ -45,9 +45,16 @@ async def until_stopped(command: Coroutine[Any, Any, int]) -> int:
 
 
 @contextmanager
-def interruptible() -> Iterator[None]:
-    """Let a signal end the process at once, because the event loop handles none while datasets are loaded."""
-    handlers = {number: signal.signal(number, signal.SIG_DFL) for number in _SIGNALS}
+def interruptible(*, is_profiled: bool) -> Iterator[None]:
+    """Let a signal end the process at once, because the event loop handles none while datasets are loaded.
+
+    A process that is profiled ends with `StopSignal`, so that its profile is written: as soon as C code returns.
+    """
+
+    def stop(number: int, _: object) -> None:
+        raise StopSignal(number)
+
+    handlers = {number: signal.signal(number, stop if is_profiled else signal.SIG_DFL) for number in _SIGNALS}
     try:
         yield
     finally:

@@ -14,6 +14,7 @@ from environments.settings.env import ConfigT
 from environments.settings.policy import PolicySettings
 from environments.settings.public import without_secrets
 from environments.settings.verbs import Verb, uses
+from judges.config import profile
 from judges.config.fields import is_operational, setting
 from judges.config.sources import ShowConfig, SourcedSettings
 from judges.llm import wire
@@ -34,6 +35,7 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
         None,
         "Print the settings with values and sources, and exit. changed: only those that differ from the default.",
     )
+    profile: Path | None = setting(None, profile.ABOUT)
     limit: int | None = setting(
         None, "Take at most this many rows, sampled with the seed.", verbs=("evaluate", "process"), common=True, ge=1
     )

@@ -14,6 +14,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "wandb": ("wandb",),
     "server": ("prometheus_client",),
     "ray": ("ray",),
+    "profile": ("pyinstrument",),
 }
 """Modules by the extra that installs them. The judges and the shims need only the core, which is not listed."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -13,6 +13,7 @@ from pydantic_settings import BaseSettings, CliSettingsSource, EnvSettingsSource
 from pydantic_settings import SettingsError as ParsingError
 
 from judges.config.explaining import explain_flag, suggestion
+from judges.config.profile import default_name
 from judges.config.structure import Values
 from judges.config.yaml_text import load_yaml
 from judges.llm.errors import SettingsError
@@ -41,6 +42,10 @@ class SettingsSource:
         if self.kind != "environment variable":
             return self.name
         return f"{self.name} {ENV_PREFIX}{name.replace('.', '__').upper()}"
+
+
+_WITHOUT_VALUE: Mapping[str, Callable[[], str]] = {"--show_config": lambda: "all", "--profile": default_name}
+"""What flags mean that may stand without a value."""
 
 
 def read_sources(settings_type: type[BaseSettings], argv: Sequence[str], prog: str) -> list[SettingsSource]:
@@ -75,7 +80,7 @@ def _with_switches(settings_type: type[BaseModel], argv: Sequence[str]) -> list[
         name = flag.removeprefix("--")
         if equals and name in switches and value.lower() in ("true", "false", "1", "0"):
             word = f"--{name}" if value.lower() in ("true", "1") else f"--no-{name}"
-        words.append("--show_config=all" if word == "--show_config" else word)
+        words.append(f"{word}={_WITHOUT_VALUE[word]()}" if word in _WITHOUT_VALUE else word)
     return words
 
 

@@ -13,6 +13,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
+from judges.config import profile
 from judges.config.broken_pipe import quiet_at_broken_pipe
 from judges.config.help import help_page, help_requested
 from judges.config.sources import LoadedSettings, load
@@ -75,10 +76,12 @@ def _run(arguments: list[str]) -> int:
         raise SettingsError("--latency_ms, --faults: settings of the stand-in; they need --offline")
     if settings.workers > 1 and not workers.is_worker():
         settings.judges()  # report errors once, not by each worker
+        profile.check(settings.profile)
         return workers.supervise(settings, arguments)
     _log()
     _allow_descriptors(settings)
-    event_loop.run(_serve(loaded))
+    with profile.profiled(workers.own_file(settings.profile)):
+        event_loop.run(_serve(loaded))
     return 0
 
 

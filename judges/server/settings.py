@@ -12,6 +12,7 @@ from pydantic_settings import CliImplicitFlag, NoDecode
 
 from judges.arena.settings import ArenaJudgeSettings
 from judges.aspects.settings import AspectJudgeSettings
+from judges.config import profile
 from judges.config.fields import setting
 from judges.config.judge import JudgeSettings
 from judges.config.prompt_layout import PromptLayout
@@ -121,6 +122,7 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, JudgeMount):
     show_config: ShowConfig = setting(
         None, "Print the settings with values and sources, and exit. changed: only those that differ from the default."
     )
+    profile: Path | None = setting(None, profile.ABOUT + " With --workers, a file for each.")
     offline: CliImplicitFlag[bool] = setting(
         False, "Use a local stand-in as the judge, to try the server without a key or network.", common=True
     )

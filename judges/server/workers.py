@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from judges.server.settings import RewardServerSettings
 from judges.server.telemetry import MULTIPROCESS, forget_worker
@@ -27,6 +28,11 @@ _QUICK_S = 5.0
 def is_worker() -> bool:
     """Whether this process is a worker."""
     return _WORKER in os.environ
+
+
+def own_file(path: Path | None) -> Path | None:
+    """The path that this process writes to where all workers are given the same one."""
+    return path.with_stem(f"{path.stem}-{os.getpid()}") if path is not None and is_worker() else path
 
 
 def supervise(settings: RewardServerSettings, arguments: Sequence[str]) -> int:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import yaml
 
+from tests.command import in_process
 from tests.conformance.lab import Lab
-from tests.conformance.subjects import Verb
+from tests.conformance.subjects import Subject, Verb
 
 # The setting as a flag and as a variable, the verb that does not use it, and one that does.
 FOREIGN: list[tuple[str, str, Verb, Verb]] = [
@@ -40,3 +43,11 @@ def test_file_may_hold_settings_of_several_verbs(lab: Lab) -> None:
     path.write_text(yaml.safe_dump({"env": {"group_size": 4, "total_steps": 7}}), encoding="utf-8")
     ended = lab.evaluate(f"--config={path}")
     assert ended.code == 0, ended.said
+
+
+def test_a_profile_of_an_evaluation_names_the_rows_work(subject: Subject, tmp_path: Path) -> None:
+    path = tmp_path / "profile.html"
+    argv = "evaluate", "--offline", *subject.role, "--limit=3", f"--profile={path}"
+    ended = in_process(*argv, f"--env.data_dir_to_save_evals={tmp_path / 'run'}", env_type=subject.env_type)
+    assert ended.code == 0 and str(path) in ended.err
+    assert "environments/evaluate" in path.read_text()
