@@ -43,6 +43,8 @@ def main(argv: list[str] | None = None) -> int:
         except KeyboardInterrupt:
             print(f"\nstopped; what is measured is in {RESULTS}")
             return 130
+        if outcome.load is not None and outcome.load.is_disturbing:
+            print(f"{name}: measured under load ({outcome.load})")
         if outcome.problem:
             failed.append(name)
             print(f"{name}: {outcome.problem}", file=sys.stderr)

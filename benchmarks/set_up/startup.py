@@ -5,8 +5,8 @@ them), as `wait4` reports it, so that a busy machine matters little. The other f
 (`--against`), or else of a Python that only imports the core's libraries (aiohttp, pydantic-settings, orjson, PyYAML).
 The two take turns, run by run; each command runs once ahead of it all, so that bytecode and the disk's cache are there.
 
-    python -m benchmarks.startup [--checkout PATH] [--python PATH] [--against PATH] [--against_python PATH] [--runs 5]
-        [--results FILE]
+    python -m benchmarks.set_up.startup [--checkout PATH] [--python PATH] [--against PATH]
+        [--against_python PATH] [--runs 5] [--results FILE]
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.measured import Measured, report, results_option
-from benchmarks.set_up import cpu_seconds
+from benchmarks.set_up.cpu import cpu_seconds
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 ENTRY = "eval_environments/arena_hard_environment.py"
 COMMANDS: dict[str, Sequence[str]] = {
     "evaluate --help": ("evaluate", "--help"),

@@ -16,13 +16,14 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.measured import Measured, report, results_option
+from benchmarks.set_up.cpu import cpu_seconds
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 FIRST_ROW = (".venv/bin/python", "eval_environments/arena_hard_environment.py", "evaluate", "--offline", "--limit=1")
 PIP = "pip"
 Way = Callable[[Path], float]
@@ -92,21 +93,6 @@ def in_copy(way: Way) -> float:
                 (copy / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(ROOT / name, copy / name)
         return way(copy) + cpu_seconds(FIRST_ROW, copy, os.environ)
-
-
-def cpu_seconds(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> float:
-    """User and system CPU of a command and of those that it waited for."""
-    with tempfile.TemporaryFile() as output:
-        process = subprocess.Popen(
-            command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output
-        )
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode:
-            output.seek(0)
-            said = output.read().decode(errors="replace")
-            raise SystemExit(f"{said}\n{' '.join(command)}: exit code {process.returncode}")
-    return usage.ru_utime + usage.ru_stime
 
 
 if __name__ == "__main__":
