@@ -18,8 +18,7 @@ from judges.statistics.bootstrap import Interval
 Floats = NDArray[np.float64]
 
 _DIGITS = 9
-_FEW_QUERIES = 8
-"""So few queries are drawn alike again and again, and a fit is kept for each draw."""
+_CELLS_AT_ONCE = 2_000_000  # bounds the memory of one block of rounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,18 +115,19 @@ def adjusted_intervals(
     sums, counts = scores.sums, scores.counts
     candidates = np.flatnonzero(counts.sum(axis=(0, 1)))
     samples: list[list[float]] = []
-    fits: dict[bytes, list[float]] = {}
-    for _ in range(rounds if queries > 1 else 1):
-        weights = np.bincount(generator.integers(0, queries, size=queries), minlength=queries).astype(float)
-        key = weights.tobytes() if queries <= _FEW_QUERIES else b""
-        values = fits.get(key) if key else None
-        if values is None:
-            fit = _fit(np.tensordot(weights, sums, 1), np.tensordot(weights, counts, 1))
-            values = [] if isinstance(fit, str) else [value for value in fit if value is not None]
-            if key:
-                fits[key] = values
-        if len(values) == len(candidates):
-            samples.append(values)
+    fits: dict[bytes, list[float]] = {}  # few queries are drawn alike again and again
+    rounds = rounds if queries > 1 else 1
+    block = max(1, _CELLS_AT_ONCE // max(1, queries))
+    for start in range(0, rounds, block):
+        drawn = (generator.integers(0, queries, size=queries) for _ in range(min(block, rounds - start)))
+        weights = np.array([np.bincount(each, minlength=queries) for each in drawn], dtype=float)
+        for each in zip(np.tensordot(weights, sums, 1), np.tensordot(weights, counts, 1), strict=True):
+            key = each[0].tobytes() + each[1].tobytes()
+            if key not in fits:
+                fit = _fit(*each)
+                fits[key] = [] if isinstance(fit, str) else [value for value in fit if value is not None]
+            if len(fits[key]) == len(candidates):
+                samples.append(fits[key])
     if not len(candidates) or not samples:
         return []
     intervals: list[Interval | None] = [None] * scores.cells.shape[2]

@@ -11,6 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from judges.peers import ranking
 from judges.peers.ranking import ScoreMatrix, adjusted_intervals, leniency_adjusted, scores_of, self_preference
 from judges.statistics.bootstrap import Interval
 
@@ -242,3 +243,18 @@ def test_effects_that_add_up_are_found_whatever_is_missing(
 def test_a_complete_table_is_its_means(table: Table) -> None:
     scores = one(table)
     assert adjusted(scores) == pytest.approx(scores.column_means(), abs=1e-6)
+
+
+@pytest.mark.parametrize("queries", [1, 2, 7, 300])
+def test_rounds_in_blocks_are_those_of_one_draw_of_all(queries: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bounds of a seed are the same, however many rounds are fitted at once."""
+    cells = np.random.default_rng(2).integers(0, 100, size=(queries, 3, 4)).astype(float)
+    at_once = adjusted_intervals(ScoreMatrix(cells), rounds=60, seed=4)
+    monkeypatch.setattr(ranking, "_CELLS_AT_ONCE", 1)
+    assert adjusted_intervals(ScoreMatrix(cells), rounds=60, seed=4) == at_once
+    drawn = np.random.default_rng(4).integers(0, queries, size=(60 if queries > 1 else 1, queries))
+    means = [cells[each].mean(axis=(0, 1)) for each in drawn]  # without missing cells the adjusted scores are these
+    low, high = np.quantile(means, [0.025, 0.975], axis=0)
+    assert [(each.low, each.high) for each in at_once if each is not None] == [
+        (pytest.approx(bottom), pytest.approx(top)) for bottom, top in zip(low, high, strict=True)
+    ]
