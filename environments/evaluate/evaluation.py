@@ -110,7 +110,7 @@ class Evaluation(Generic[TaskT, DetailT]):
             disk=Disk(env.config.disk_full_deadline),
         )
         reader = SampleReader[DetailT](env.detail_type)
-        saved, progress = SavedRows(self.tasks, run, reader), LiveProgress(env)
+        saved, progress = SavedRows(self.tasks, run, reader), LiveProgress(env, display)
         try:
             earlier = read_earlier(before, reader, saved, self.runner, progress.add)
             if earlier.changed:
@@ -118,7 +118,7 @@ class Evaluation(Generic[TaskT, DetailT]):
             if earlier.finished < len(saved):
                 run.drop_metrics()
                 try:
-                    await self._finish(saved, progress, run, in_flight, display)
+                    await self._finish(saved, progress, run, in_flight)
                 except NothingSucceeds as error:
                     reason = f"nothing succeeded, so the evaluation was stopped: {error}"
                     return EvaluationResult(path, Metrics({}, {}), reason, ())
@@ -151,27 +151,22 @@ class Evaluation(Generic[TaskT, DetailT]):
         progress: LiveProgress[TaskT, DetailT],
         run: RunDirectory,
         in_flight: int,
-        display: report.ProgressDisplay | None,
     ) -> None:
         """Run the rows that are missing."""
         finished = saved.uids_with_lines()
         with closing(CallLedger(run, finished=finished, keep_texts=self.env.settings.keep_calls)) as ledger:
             if finished or ledger.is_resumed:
                 logger.info("resuming %s: %d rows are finished; %s", run.path, len(finished), ledger.loss)
-            finishing = finish_rows(
-                saved,
-                self.runner.finish,
-                is_complete=self.runner.is_complete,
-                disk=run.disk,
-                ledger=ledger,
-                in_flight=in_flight,
-                arrived=progress.add,
-            )
-            if display is None:
-                return await finishing
-            display.begin_with(progress.done)
-            with display.following(lambda: progress.look(run.disk.waiting)):
-                return await finishing
+            with progress.shown(lambda: run.disk.waiting):
+                await finish_rows(
+                    saved,
+                    self.runner.finish,
+                    is_complete=self.runner.is_complete,
+                    disk=run.disk,
+                    ledger=ledger,
+                    in_flight=in_flight,
+                    arrived=progress.add,
+                )
 
 
 def compute_metrics(

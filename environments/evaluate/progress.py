@@ -2,42 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Generic
 
 from environments.base import DetailT, JudgedEnv
 from environments.data.rows import TaskT
 from environments.evaluate.metrics import counts
-from environments.evaluate.report import EvaluationProgress
+from environments.evaluate.report import EvaluationProgress, ProgressDisplay
 from environments.metrics import RunningValue
 from environments.records import Sample
 
 
 class LiveProgress(Generic[TaskT, DetailT]):
-    """Counts the rows of a run as they arrive.
+    """Counts the rows of a run as they arrive."""
 
-    Attributes:
-        done: rows that an earlier run has finished, and rows that have arrived since.
-    """
-
-    def __init__(self, env: JudgedEnv[Any, TaskT, DetailT]) -> None:
-        """Begin with no row."""
+    def __init__(self, env: JudgedEnv[Any, TaskT, DetailT], display: ProgressDisplay | None) -> None:
+        """Begin with no row; without a display nothing is recorded."""
         self._env = env
+        self._display = display
         name, self._words = env.headline
         self._headline = RunningValue(name)
-        self._failures = 0
-        self.done = 0
+        self._done = self._failures = 0
 
     def add(self, task: TaskT, sample: Sample[DetailT]) -> None:
-        """Record a row; one that an earlier run has failed at is recorded when it has run again."""
-        self.done += 1
+        """Record a row; one at which an earlier run has failed is recorded when it has run again."""
+        if self._display is None:
+            return
+        self._done += 1
         self._failures += not sample.finished
         if counts(sample.status, policy_is_judge=self._env.policy_is_judge):
             self._env.record_metrics(self._headline, task, sample)
 
-    def look(self, waiting: str | None) -> EvaluationProgress:
-        """Return the progress; `waiting` is what the run directory waits for, if it does."""
+    @contextmanager
+    def shown(self, waiting: Callable[[], str | None]) -> Iterator[None]:
+        """Show the progress from the rows that have been added until now; `waiting` says what the disk waits for."""
+        if self._display is None:
+            yield
+            return
+        self._display.begin_with(self._done)
+        with self._display.following(lambda: self._look(waiting())):
+            yield
+
+    def _look(self, disk: str | None) -> EvaluationProgress:
         clients = self._env.clients
-        reasons = "; ".join(filter(None, (waiting, clients.waiting))) or None
+        waiting = "; ".join(filter(None, (disk, clients.waiting))) or None
         return EvaluationProgress(
-            self.done, self._words, self._headline.value, self._failures, clients.judge_cost, reasons
+            self._done, self._words, self._headline.value, self._failures, clients.judge_cost, waiting
         )

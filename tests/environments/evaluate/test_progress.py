@@ -1,0 +1,48 @@
+"""The numbers of the progress display: of the rows that have arrived, without their samples."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import pytest
+
+from environments.evaluate.progress import LiveProgress
+from environments.evaluate.report import ProgressDisplay
+from environments.records import Sample
+from judges.core.judgment import Judgment, Status
+from tests.environments.words import Said, Word, opened, speaking
+
+
+def sample(number: int, score: float | None = 1.0) -> Sample[Said]:
+    judgment = Judgment[Said](score, Status.OK if score is not None else Status.JUDGE_FAILED)
+    return Sample[Said](f"row-{number}", None, "a question of the progress", judgment=judgment, score=score)
+
+
+async def test_progress_shows_the_rows_that_were_there_and_those_that_arrive(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async with opened(speaking) as (env, _):
+        with ProgressDisplay(10) as display:
+            progress = LiveProgress[Word, Said](env, display)
+            for number in range(4):
+                progress.add(Word(f"row-{number}"), sample(number))
+            with progress.shown(lambda: "the disk is full"):
+                for number, score in enumerate([1.0, 0.0, None, 0.0], start=4):
+                    progress.add(Word(f"row-{number}"), sample(number, score))
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("8/10 rows, ") and line.endswith("right 0.714, 1 failed, the disk is full")
+    assert not [each for each in gc.get_objects() if isinstance(each, Sample) and "progress" in each.question]
+
+
+async def test_without_a_display_nothing_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened(speaking) as (env, _):
+
+        def record(*_: Any) -> None:
+            raise AssertionError("recorded")
+
+        monkeypatch.setattr(env, "record_metrics", record)
+        progress = LiveProgress[Word, Said](env, None)
+        progress.add(Word("row-0"), sample(0))
+        with progress.shown(lambda: None):
+            progress.add(Word("row-1"), sample(1))
