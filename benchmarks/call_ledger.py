@@ -1,24 +1,30 @@
-"""What the ledger of calls costs: time for each call, size on disk, memory; then opened, replayed, compressed, read.
+"""What the ledger of calls costs: user CPU of a call, and memory of finished rows.
 
 No endpoint is asked: what is measured is the ledger alone. Each row makes three calls with a system prompt that all
-share and a prompt of 3 kB of its own.
+share and a prompt of 3 kB of its own. The peer appends the same lines, encoded beforehand, to a file with `os.write`;
+what is above that is what makes a ledger of a log: keys, texts named by their digests, JSON. The bound of memory is
+the same for any number of rows: of a finished row nothing is kept.
 
-    python benchmarks/call_ledger.py [--rows 100000]
+    python -m benchmarks.call_ledger [--rows 4000] [--rounds 5] [--more]
+
+`--more` also prints what the ledger takes on disk, and how long it takes to be opened, replayed, compressed and read.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import sys
+import gc
+import os
+import resource
+import statistics
 import tempfile
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
+from benchmarks.measured import Measured, report, results_option
 from environments.runs.directory import RunDirectory
 from environments.runs.ledger import CallLedger
 from environments.runs.packing import pack
@@ -30,15 +36,10 @@ from judges.llm.wire import Choice, Message
 
 CALLS_OF_A_ROW = 3
 REPLAYED = 500
+MEMORY_MIB = 4.0
 SYSTEM = Message(role="system", content="You are a judge of answers. " * 40)
 TEXT = "An answer of many words that a policy has written. " * 60
 VERDICT = "Reasons, and then a verdict. " * 25
-
-
-def resident() -> str:
-    """The process's memory."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return f"{pages * 4096 / 2**20:.0f} MiB resident"
 
 
 async def answer(record: RequestRecord) -> ChatAnswer:
@@ -47,20 +48,22 @@ async def answer(record: RequestRecord) -> ChatAnswer:
     return ChatAnswer((Choice(VERDICT, finish_reason="stop"),), Usage(900, 150, 0.001), 0.5, 1)
 
 
-async def run_row(ledger: CallLedger, uid: str) -> None:
-    """The calls of one row."""
-    with recorded_in(ledger.row(uid)):
-        for number in range(CALLS_OF_A_ROW):
-            messages = [SYSTEM, Message(role="user", content=f"{uid} {number} {TEXT}")]
-            call = OpenCall.begin(f"call_{number}", 0, "judge", messages, {"temperature": 0.2, "max_tokens": 4096})
-            if not call.parts:
-                await call.ask(answer)
+async def run_rows(ledger: CallLedger, uids: Sequence[str]) -> None:
+    """The calls of rows, one row after the other."""
+    for uid in uids:
+        with recorded_in(ledger.row(uid)):
+            for number in range(CALLS_OF_A_ROW):
+                messages = [SYSTEM, Message(role="user", content=f"{uid} {number} {TEXT}")]
+                parameters = {"temperature": 0.2, "max_tokens": 4096}
+                call = OpenCall.begin(f"call_{number}", 0, "judge", messages, parameters)
+                if not call.parts:
+                    await call.ask(answer)
 
 
 @contextmanager
 def opened(path: Path, finished: Collection[str] = ()) -> Iterator[CallLedger]:
     """The ledger of a run that begins or is resumed."""
-    run, _ = RunDirectory.open(path, config={}, matters={}, resume=True)
+    run, _ = RunDirectory.open(path, config={}, matters={}, resume=path.exists())
     ledger = CallLedger(run, finished=finished, keep_texts=True)
     try:
         yield ledger
@@ -69,43 +72,101 @@ def opened(path: Path, finished: Collection[str] = ()) -> Iterator[CallLedger]:
         run.close()
 
 
-async def measure(rows: int, path: Path) -> None:
-    """Write a ledger of so many rows, and print what it costs."""
+def user_s() -> float:
+    """This process's user CPU so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_utime
+
+
+def resident_mib() -> float:
+    """This process's memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def append(lines: Sequence[bytes], path: Path) -> None:
+    """Append lines as the peer does."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    for line in lines:
+        os.write(descriptor, line)
+    os.close(descriptor)
+
+
+async def measure(rows: int, rounds: int, folder: Path) -> list[Measured]:
+    """The ratios."""
     uids = [f"row-{number}" for number in range(rows)]
-    print(f"{'begin':>28}: {resident()}")
+    with opened(folder / "first") as ledger:  # caches
+        await run_rows(ledger, uids[:100])
+        gc.collect()
+        before = resident_mib()
+        await run_rows(ledger, uids)
+        gc.collect()
+        grown = resident_mib() - before
+    lines = (folder / "first" / CALLS).read_bytes().splitlines(keepends=True)
+    ours, bare = list[float](), list[float]()
+    for number in range(rounds):
+        with opened(folder / f"round-{number}") as ledger:
+            began = user_s()
+            await run_rows(ledger, uids)
+            ours.append(user_s() - began)
+        began = user_s()
+        append(lines, folder / f"bare-{number}")
+        bare.append(user_s() - began)
+    calls, size = rows * CALLS_OF_A_ROW, len(b"".join(lines)) / len(lines) * 2 / 1000
+    return [
+        Measured(
+            part="judge call",
+            work=f"recording {calls} calls in the ledger, {size:.1f} kB each",
+            unit="µs of user CPU a call",
+            ours=statistics.median(ours) / calls * 1e6,
+            other_name="the same lines appended with os.write",
+            other=statistics.median(bare) / calls * 1e6,
+        ),
+        Measured(
+            part="rows",
+            work=f"the ledger of calls after {rows} finished rows",
+            unit="MiB above its beginning",
+            ours=max(grown, 0.0),
+            other_name="bound, for any number of rows",
+            other=MEMORY_MIB,
+            at_most=1.0,
+        ),
+    ]
+
+
+async def print_more(rows: int, path: Path) -> None:
+    """Print size and seconds of all that a ledger goes through."""
+    uids = [f"row-{number}" for number in range(rows)]
     with opened(path) as ledger:
-        started = time.perf_counter()
-        for uid in uids:
-            await run_row(ledger, uid)
-        seconds = time.perf_counter() - started
-    size = (path / CALLS).stat().st_size / 2**20
-    each = seconds / rows / CALLS_OF_A_ROW * 1e6
-    print(f"{'written':>28}: {each:.0f} us a call, {size:.0f} MiB, {resident()}")
+        await run_rows(ledger, uids)
+    print(f"{rows * CALLS_OF_A_ROW} calls take {(path / CALLS).stat().st_size / 2**20:.0f} MiB")
     for finished in (uids[:-REPLAYED], []):
-        started = time.perf_counter()
+        began = time.perf_counter()
         with opened(path, finished) as ledger:
             ready = time.perf_counter()
-            for uid in uids[-REPLAYED:]:
-                await run_row(ledger, uid)
-            each = (time.perf_counter() - ready) / len(uids[-REPLAYED:]) / CALLS_OF_A_ROW * 1e6
-            what = f"opened, {len(uids) - len(finished)} rows to do"
-            print(f"{what:>28}: {ready - started:.1f} s, then {each:.0f} us a call, {resident()}")
-    started = time.perf_counter()
+            await run_rows(ledger, uids[-REPLAYED:])
+            each = (time.perf_counter() - ready) / REPLAYED / CALLS_OF_A_ROW * 1e6
+            print(
+                f"opened, {rows - len(finished)} rows to do: {ready - began:.1f} s, then {each:.0f} µs a call replayed"
+            )
+    began = time.perf_counter()
     pack(path, keep=True)
-    seconds = time.perf_counter() - started
-    print(f"{'compressed':>28}: {seconds:.1f} s, {(path / PACKED_CALLS).stat().st_size / 2**20:.0f} MiB")
-    started = time.perf_counter()
+    print(f"compressed: {time.perf_counter() - began:.1f} s, {(path / PACKED_CALLS).stat().st_size / 2**20:.0f} MiB")
+    began = time.perf_counter()
     count = sum(1 for _ in read_calls(path))
-    print(f"{'read':>28}: {count} calls in {time.perf_counter() - started:.1f} s, {resident()}")
+    print(f"read: {count} calls in {time.perf_counter() - began:.1f} s, {resident_mib():.0f} MiB resident")
 
 
 def main() -> None:
-    """Measure."""
+    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--rows", type=int, default=4000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--more", action="store_true", help="also print size and seconds of the whole life of a ledger")
+    results_option(parser)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as path:
-        asyncio.run(measure(options.rows, Path(path)))
+    with tempfile.TemporaryDirectory() as folder:
+        report(asyncio.run(measure(options.rows, options.rounds, Path(folder))), options.results)
+        if options.more:
+            asyncio.run(print_more(max(options.rows, REPLAYED), Path(folder) / "more"))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ loop, and reads the answer with orjson. Both run in turn, round by round; the ra
 process's user CPU counts. Each case has texts of its own. With the ledger, each call is also recorded in a run
 directory, as in `evaluate`.
 
-    python -m benchmarks.client_overhead [--calls 2000] [--concurrency 256] [--rounds 9] [--profile]
+    python -m benchmarks.client_overhead [--calls 1000] [--concurrency 256] [--rounds 7] [--profile]
 """
 
 from __future__ import annotations
@@ -186,9 +186,9 @@ async def profiled(calls: int, concurrency: int) -> None:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--calls", type=int, default=2000, help="calls in a round")
+    parser.add_argument("--calls", type=int, default=1000, help="calls in a round")
     parser.add_argument("--concurrency", type=int, default=256)
-    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--profile", action="store_true", help="print a profile instead")
     results_option(parser)
     options = parser.parse_args()

@@ -12,7 +12,7 @@ between two calls that follow each other, whoever made them; a coroutine that go
 Which of the two games is answered first moves the number of changes by a few, so the median of the rounds is printed.
 Versions of Python differ in what they report: compare figures of one version.
 
-    python benchmarks/row_path.py [--checkout PATH] [--python PATH] [--entry FILE] [--rounds 5] [--list]
+    python -m benchmarks.row_path [--checkout PATH] [--python PATH] [--entry FILE] [--rounds 5] [--list]
 """
 
 from __future__ import annotations
@@ -33,6 +33,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import CodeType, FrameType
 
+from benchmarks.measured import Measured, report, results_option
+
+LIMIT_FUNCTIONS, LIMIT_FILES = 70, 20
 HERE = Path(__file__).resolve()
 PACKAGES = ("judges", "environments", "eval_environments", "judgegym")
 STAND_IN = "judges/offline/"
@@ -128,8 +131,16 @@ def in_process_of_its_own(python: str, checkout: Path, entry: str) -> list[Funct
     """The calls on a row's way, in a fresh process: caches are empty."""
     with tempfile.TemporaryDirectory() as folder:
         result = Path(folder) / "calls.json"
-        command = [python, str(HERE), f"--checkout={checkout}", f"--entry={entry}", f"--child={result}"]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+        command = [
+            python,
+            "-m",
+            "benchmarks.row_path",
+            f"--checkout={checkout}",
+            f"--entry={entry}",
+            f"--child={result}",
+        ]
+        paths = {**os.environ, "PYTHONPATH": str(HERE.parent.parent)}  # the checkout's own come before it
+        done = subprocess.run(command, cwd=folder, env=paths, capture_output=True, text=True)
         if done.returncode:
             raise SystemExit(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
         return [(file, name, line) for file, name, line in json.loads(result.read_bytes())]
@@ -143,6 +154,7 @@ def main() -> None:
     parser.add_argument("--entry", default=ENTRY, help="the environment's file in the checkout (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--list", action="store_true", help="the functions, by file")
+    results_option(parser)
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     checkout = arguments.checkout.resolve()
@@ -156,7 +168,15 @@ def main() -> None:
         print(f"round {number}: {described(len(set(calls)), len({call[0] for call in calls}), changes(calls))}")
     functions = statistics.median_low(len(set(calls)) for calls in rounds)
     files = statistics.median_low(len({call[0] for call in calls}) for calls in rounds)
-    print(f"median: {described(functions, files, statistics.median_low(changes(calls) for calls in rounds))}")
+    print(f"changes of file, median: {statistics.median_low(changes(calls) for calls in rounds)}")
+    lines = (
+        Measured("rows", f"a row of {Path(arguments.entry).stem}: {what}", unit, ours, "limit", limit, at_most=1.0)
+        for what, unit, ours, limit in (
+            ("functions that it passes", "functions", functions, LIMIT_FUNCTIONS),
+            ("files that they are in", "files", files, LIMIT_FILES),
+        )
+    )
+    report(lines, arguments.results)
     if arguments.list:
         show(rounds[0])
 

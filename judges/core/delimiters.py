@@ -15,6 +15,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from judges.core.lookalikes import Lookalikes
 from judges.llm.template_tokens import BREAK, BrokenUp, broken_up
@@ -67,8 +68,10 @@ class Delimiters:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Fenced:
+_WITHOUT_TAG = Delimiters("")
+
+
+class Fenced(NamedTuple):
     """Texts as a prompt shows them.
 
     Attributes:
@@ -105,13 +108,17 @@ def fence(
         Delimiters without a tag if there is no suspect. Otherwise the tag occurs in none of the texts, and is made of
         the shared ones: a prompt is the same in every run, and begins as those of the other completions of its row do.
     """
-    scanned = [_scan(text, lookalikes) for text in texts]
-    quoted = sum(lookalikes.count(text) for text in fenced)
-    shown = tuple(broken.text for broken, _ in scanned)
-    suspects = sum(broken.tokens + alike for broken, alike in scanned)
-    is_changed = shown != tuple(texts)  # also without a suspect: a token that was broken up before gets one more sign
-    tag = _tag([*fenced, *texts[:shared]], [*fenced, *texts]) if suspects or quoted or is_changed else ""
-    return Fenced(shown, Delimiters(tag, is_changed), suspects)
+    shown: list[str] = []
+    suspects = 0
+    for text in texts:
+        broken, alike = _scan(text, lookalikes)
+        shown.append(broken.text)
+        suspects += broken.tokens + alike
+    is_changed = shown != list(texts)  # also without a suspect: a token that was broken up before gets one more sign
+    if not (suspects or is_changed or any(map(lookalikes.count, fenced))):
+        return Fenced(tuple(shown), _WITHOUT_TAG, 0)
+    tag = _tag([*fenced, *texts[:shared]], [*fenced, *texts])
+    return Fenced(tuple(shown), Delimiters(tag, is_changed), suspects)
 
 
 @lru_cache(maxsize=64)  # a row's texts are shown in several prompts: two games, several aspects, critiques

@@ -19,7 +19,7 @@ import socket
 import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias, cast
+from typing import NamedTuple, TypeAlias, cast
 
 import aiohttp
 
@@ -57,8 +57,7 @@ _BROKEN_OFF = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class TokenCounts:
+class TokenCounts(NamedTuple):
     """Tokens as the endpoint counted them; 0 where it did not, or not with a number that can be meant.
 
     Attributes:
@@ -72,8 +71,7 @@ class TokenCounts:
     cached: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(NamedTuple):
     """An answer with at least one choice that may be used.
 
     Attributes:
