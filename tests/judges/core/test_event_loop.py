@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 import sys
 
 import pytest
 
 from judges.core import event_loop
+from judges.core.background import BackgroundLoop
+from tests.command import eventually
 
 
 async def _module_of_loop() -> str:
@@ -49,3 +52,22 @@ def test_a_signal_handler_is_called_on_either_loop(installed: bool, monkeypatch:
         return "stopped"
 
     assert event_loop.run(wait_for_signal()) == "stopped"
+
+
+def test_the_background_loop_leaves_the_hosts_handler_of_children_alone() -> None:
+    """A trainer's loaders learn by it that a worker has died."""
+    seen: list[int] = []
+    host = signal.signal(signal.SIGCHLD, lambda number, frame: seen.append(number))
+    background = BackgroundLoop()
+    try:
+        background.run(_start_a_child())
+        seen.clear()
+        subprocess.run([sys.executable, "-c", ""], check=True)
+        eventually(lambda: bool(seen), "the host's handler was called")
+    finally:
+        signal.signal(signal.SIGCHLD, host)
+
+
+async def _start_a_child() -> None:
+    child = await asyncio.create_subprocess_exec(sys.executable, "-c", "")
+    await child.wait()
