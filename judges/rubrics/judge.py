@@ -134,8 +134,7 @@ class RubricCaseJudge:
             )
 
         calls = await collect_votes(ask_judgment, lambda usable: count - len(usable), at_most=count + _REDRAWS)
-        judgment = self._judgment(tuple(self._score(call, scale) for call in calls), tuple(calls))
-        return replace(judgment, suspects=prompt.suspects)
+        return self._judgment(tuple(self._score(call, scale) for call in calls), tuple(calls), prompt.suspects)
 
     def critique_requests(
         self, case: RubricCase, judgment: Judgment[RubricDetail]
@@ -166,7 +165,7 @@ class RubricCaseJudge:
             self._score(revisions[name], case.rubric.scale) if (name := f"judgment_{number}") in revisions else earlier
             for number, earlier in enumerate(judgment.detail.judgments, start=1)
         )
-        return self._judgment(scores, judgment.calls)
+        return self._judgment(scores, judgment.calls, judgment.suspects)
 
     def _prompt(self, case: RubricCase) -> Prompt:
         return rubric_prompt(
@@ -207,7 +206,7 @@ class RubricCaseJudge:
         )
 
     def _judgment(
-        self, scores: tuple[RubricScore, ...], calls: tuple[JudgeCall[object], ...]
+        self, scores: tuple[RubricScore, ...], calls: tuple[JudgeCall[object], ...], suspects: int
     ) -> Judgment[RubricDetail]:
         wanted = self.settings.samples_per_item
         values = [score.value for score in scores if score.value is not None]
@@ -215,10 +214,10 @@ class RubricCaseJudge:
         if len(values) < wanted:
             reasons = "; ".join(dict.fromkeys(call.error for call in calls if call.error is not None))
             explanation = f"{len(values)} of {wanted} judgments have a score: {reasons}"
-            return failed_judgment(calls, explanation=explanation, detail=detail)
+            return replace(failed_judgment(calls, explanation=explanation, detail=detail), suspects=suspects)
         pooled = pool(values, self.settings.samples_pooling)
         words = [feedback_text(score.text) or score.text for score in scores if score.value is not None]
-        return Judgment(pooled, Status.OK, f"{pooled:g}", "\n\n".join(words), calls, detail)
+        return Judgment(pooled, Status.OK, f"{pooled:g}", "\n\n".join(words), calls, detail, suspects=suspects)
 
 
 def rubric_judge(settings: RubricJudgeSettings, client: ChatClient) -> Judge[RubricCase, RubricDetail]:

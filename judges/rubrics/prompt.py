@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import MappingProxyType
 
 from judges import prompts
@@ -116,6 +117,7 @@ def rubric_prompt(
     return Prompt(messages, fenced.suspects)
 
 
+@lru_cache(maxsize=64)  # it does not depend on what is judged
 def rubric_instructions(
     scale: Scale, output_format: RubricFormat, layout: PromptLayout = "published", *, with_reference: bool
 ) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import orjson
 
 from judges.aspects.prompt import Aspect
-from judges.core.judgment import Judgment, Status
+from judges.core.judgment import JudgeCall, Judgment, Status
 from judges.llm.usage import Usage
 
 
@@ -130,8 +130,15 @@ def response_score(
         if failed is None
         else failed.explanation,
         components=components if failed is None else {},
-        usage=sum((call.run.usage for call in paid_calls), Usage()),
+        usage=paid_calls[0].run.usage
+        if len(paid_calls) == 1
+        else sum((each.run.usage for each in paid_calls), Usage()),
         judge_calls=len(paid_calls),
         cached=bool(calls) and all(call.run.cached for call in calls),
         injection_suspects=sum(judgment.suspects for judgment in judgments),
     )
+
+
+def _usage(calls: Sequence[JudgeCall[object]]) -> Usage:
+    """What the calls cost together; of most responses there is one."""
+    return calls[0].run.usage if len(calls) == 1 else sum((call.run.usage for call in calls), Usage())

@@ -48,14 +48,20 @@ def _behind_tag(tag: str, own: str, scale: tuple[int, int]) -> int | None:
     if not line or len(line) > _LONGEST_SCORE_LINE or len(decorated) > _LONGEST_DECORATED:
         return None
     low, high = scale
-    of_highest = rf"(?: ?(?:/|out of) ?{high})?"
-    number = rf"(-?[0-9]{{1,9}}){of_highest}"
-    wrapped = rf"(?:{number}|\( ?{number} ?\){of_highest}|\[ ?{number} ?\]{of_highest})"
-    match = re.fullmatch(rf"(?:: ?)?{wrapped} ?\.?", line)
+    match = _score_line(high).fullmatch(line)
     if match is None:
         return None
     value = int(next(group for group in match.groups() if group is not None))
     return value if low <= value <= high else None
+
+
+@lru_cache
+def _score_line(high: int) -> re.Pattern[str]:
+    """The pattern of a score, of a scale with this highest one, as it may stand behind a tag."""
+    of_highest = rf"(?: ?(?:/|out of) ?{high})?"
+    number = rf"(-?[0-9]{{1,9}}){of_highest}"
+    wrapped = rf"(?:{number}|\( ?{number} ?\){of_highest}|\[ ?{number} ?\]{of_highest})"
+    return re.compile(rf"(?:: ?)?{wrapped} ?\.?")
 
 
 _LAST_SCORE = last_of(r"\[(?:SCORE|RESULT)\]", re.IGNORECASE)
