@@ -2,7 +2,8 @@
 
     python -m benchmarks.reward_server.fastapi_peer JUDGE_URL TEMPLATE
 
-The same prompt as the reward server's (`TEMPLATE`, as for the forwarder), sent by the client that everybody takes.
+The same prompt as the reward server's (`TEMPLATE`, as for the forwarder), sent by the client that everybody takes. Its
+packages are those that atroposlib brings; nothing of ours needs them.
 """
 
 # No `from __future__ import annotations`: FastAPI reads the annotations of a function inside a function.
