@@ -152,7 +152,8 @@ class SavedRows(Generic[TaskT, DetailT]):
             if self._starts[number] != ends[self._file(number)]:
                 return False
             ends[self._file(number)] += length
-        return all((self._run.path / name).exists() and ends[name] == self._ends[name] for name in _FILES)
+        paths = {name: self._run.path / name for name in _FILES}
+        return all(path.exists() and path.stat().st_size == ends[name] for name, path in paths.items())
 
     def _lines(self, name: str) -> Iterator[bytes]:
         return (self._line(number) for number in range(len(self)) if self._file(number) == name)

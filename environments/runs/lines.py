@@ -83,22 +83,21 @@ def whole_lines(path: Path) -> Iterator[RawLine]:
         raise RunDirectoryError(f"{path} cannot be read: {error.strerror}") from error
 
 
-def read_lines(path: Path) -> list[RawLine]:
-    """Cut off a last line without its newline, and read the others; each holds a JSON object.
+def read_lines(path: Path) -> Iterator[RawLine]:
+    """Read the lines of a file one by one; each holds a JSON object. At the end, cut off a last line without its newline.
 
     Raises:
-        RunDirectoryError: the file cannot be read, or a line is not a JSON object.
+        RunDirectoryError: the file cannot be read, or a line is not a JSON object; then the file stays as it is.
     """
-    lines = list(whole_lines(path))
-    for line in lines:
+    for line in whole_lines(path):
         line.fields()
+        yield line
     if path.exists():
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         try:
             cut_torn_line(descriptor)
         finally:
             os.close(descriptor)
-    return lines
 
 
 def cut_torn_line(descriptor: int) -> int:

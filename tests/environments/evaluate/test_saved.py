@@ -111,6 +111,14 @@ async def test_lines_that_count_no_longer_are_left_out(name: str, run: RunDirect
     assert [sample.uid for _, sample in saved.everything()] == ["row-0", "row-1"]
 
 
+async def test_torn_line_after_all_others_is_cut_off(run: RunDirectory) -> None:
+    saved = filled(run, [*range(6)])
+    with (run.path / "samples.jsonl").open("ab") as file:
+        file.write(b'{"uid":"row-2","ques')
+    await saved.sort()
+    assert on_disk(run, "samples.jsonl") == ["row-0", "row-2", "row-4"]
+
+
 async def test_places_are_right_though_the_disk_refused_the_lines(tmp_path: Path) -> None:
     refusing = RefusingDisk(room=100)
     disk = Disk(retry_s=0.01, open_file=refusing.open)

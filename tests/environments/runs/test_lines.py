@@ -24,13 +24,13 @@ def test_lines_have_their_number_offset_and_bytes(tmp_path: Path) -> None:
 
 
 def test_missing_file_has_no_lines(tmp_path: Path) -> None:
-    assert read_lines(tmp_path / "none") == []
+    assert not list(read_lines(tmp_path / "none"))
     assert not (tmp_path / "none").exists()
 
 
 def test_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(RunDirectoryError, match=re.escape(f"{tmp_path} cannot be read: ")):
-        read_lines(tmp_path)
+        list(read_lines(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,8 @@ def test_line_that_is_no_object_is_an_error_with_file_and_number(tmp_path: Path,
     path = tmp_path / "samples.jsonl"
     path.write_bytes(b"{}\n" + line + b"\n")
     with pytest.raises(RunDirectoryError, match=rf"^{re.escape(str(path))}, line 2: {words}"):
-        read_lines(path)
+        list(read_lines(path))
+    assert path.read_bytes().endswith(line + b"\n")
 
 
 @pytest.mark.parametrize("whole", [b"", b"{}\n", b"{}\n" * 50_000, b"{}\n" + b" " * 200_000 + b"\n"])
