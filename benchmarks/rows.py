@@ -3,7 +3,8 @@
 `evaluate` runs as a process: rubric-absolute scores the responses of a generated dataset (instructions and responses of
 1 to 3 KB), with one judge call a row to an endpoint that answers at once (a process of its own). The half-finished run
 is a copy of the fresh run's files, taken while it runs, as a crash would leave them. Of each run the CPU time, the wall
-time and the highest memory are taken, less those of a run with one row, which are the start and the imports.
+time and the highest memory are taken; CPU and memory less those of a run with one row, which are the start and the
+imports.
 
 Without `--folder` everything is in a temporary directory: 100,000 rows take 2 GB of it.
 
@@ -49,8 +50,8 @@ class Cost:
     memory_mib: float
 
     def above(self, other: Cost) -> Cost:
-        """What it took more than another."""
-        return Cost(self.cpu_s - other.cpu_s, self.wall_s - other.wall_s, self.memory_mib - other.memory_mib)
+        """CPU and memory that it took more than another; the wall time stays: on a busy machine it is no sum."""
+        return Cost(self.cpu_s - other.cpu_s, self.wall_s, self.memory_mib - other.memory_mib)
 
 
 def main() -> None:

@@ -84,7 +84,9 @@ def whole_lines(path: Path) -> Iterator[RawLine]:
 
 
 def read_lines(path: Path) -> Iterator[RawLine]:
-    """Read the lines of a file one by one; each holds a JSON object. At the end, cut off a last line without its newline.
+    """Read the lines of a file one by one; each holds a JSON object.
+
+    At the end, a last line without its newline is cut off.
 
     Raises:
         RunDirectoryError: the file cannot be read, or a line is not a JSON object; then the file stays as it is.
