@@ -30,6 +30,7 @@ esac
 UV = r"""#!/usr/bin/env bash
 case "$1" in --version) exit 0 ;; esac
 echo "uv $*" >>"$NOTES"
+if [ -n "${UV_DEFAULT_INDEX:-}" ]; then echo "index $UV_DEFAULT_INDEX" >>"$NOTES"; fi
 case "$1 ${UV_FAILS:-}" in
     "venv "*) mkdir -p .venv/bin; cp "$(command -v python3)" .venv/bin/python; touch .venv/pip ;;
     "pip yes") echo "no such index" >&2; exit 2 ;;
@@ -120,6 +121,12 @@ def test_uv_that_fails_is_replaced_by_pip_and_its_message_is_shown(checkout: Che
     said = checkout.install(UV_FAILS="yes")
     assert "no such index" in said and "uv failed" in said
     assert checkout.said()[-1] == WITH_PIP
+
+
+def test_uv_takes_the_index_that_pip_is_told_to_use(checkout: Checkout) -> None:
+    checkout.uv_on_path()
+    checkout.install(PIP_INDEX_URL="http://mirror.example/simple")
+    assert checkout.said()[-1] == "index http://mirror.example/simple"
 
 
 def test_python_without_ensurepip_gets_its_pip_from_outside(checkout: Checkout) -> None:
