@@ -1,4 +1,4 @@
-"""What the ledger of calls costs: user CPU of a call, and memory of finished rows.
+"""What the ledger of calls costs: CPU of a call, and memory of finished rows.
 
 No endpoint is asked: what is measured is the ledger alone. Each row makes three calls with a system prompt that all
 share and a prompt of 3 kB of its own. The peer appends the same lines, encoded beforehand, to a file with `os.write`;
@@ -16,7 +16,6 @@ import argparse
 import asyncio
 import gc
 import os
-import resource
 import statistics
 import tempfile
 import time
@@ -72,11 +71,6 @@ def opened(path: Path, finished: Collection[str] = ()) -> Iterator[CallLedger]:
         run.close()
 
 
-def user_s() -> float:
-    """This process's user CPU so far."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_utime
-
-
 def resident_mib() -> float:
     """This process's memory."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
@@ -104,18 +98,18 @@ async def measure(rows: int, rounds: int, folder: Path) -> list[Measured]:
     ours, bare = list[float](), list[float]()
     for number in range(rounds):
         with opened(folder / f"round-{number}") as ledger:
-            began = user_s()
+            began = time.process_time()
             await run_rows(ledger, uids)
-            ours.append(user_s() - began)
-        began = user_s()
+            ours.append(time.process_time() - began)
+        began = time.process_time()
         append(lines, folder / f"bare-{number}")
-        bare.append(user_s() - began)
+        bare.append(time.process_time() - began)
     calls, size = rows * CALLS_OF_A_ROW, len(b"".join(lines)) / len(lines) * 2 / 1000
     return [
         Measured(
             part="judge call",
             work=f"recording {calls} calls in the ledger, {size:.1f} kB each",
-            unit="µs of user CPU a call",
+            unit="µs of CPU a call",
             ours=statistics.median(ours) / calls * 1e6,
             other_name="the same lines appended with os.write",
             other=statistics.median(bare) / calls * 1e6,
