@@ -89,13 +89,13 @@ def _wait(process: subprocess.Popen[bytes], until: float) -> float | None:
 
 
 def _end(process: subprocess.Popen[bytes]) -> float:
-    """End what is left of the process and its group: first with SIGTERM, so that it can stop what it has started.
+    """End what is left of the process and its group: first as Ctrl-C does, so that it can clean up.
 
     Returns:
         Its CPU seconds, if it had not ended yet.
     """
     cpu_s = None
-    _signal_all(process, signal.SIGTERM)
+    _signal_all(process, signal.SIGINT)
     if process.returncode is None:
         cpu_s = _wait(process, time.monotonic() + _GRACE_S)
     _signal_all(process, signal.SIGKILL)

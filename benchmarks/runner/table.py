@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.measured import Measured
-from benchmarks.runner.load import MOST_LOAD_BEFORE, MOST_OTHERS, MOST_STOLEN, Load
+from benchmarks.runner.load import MOST_LOAD_BEFORE, MOST_OTHERS, MOST_STOLEN
 from benchmarks.runner.provenance import Provenance
 from benchmarks.runner.script import Outcome
 
@@ -65,8 +65,8 @@ def _row(line: Measured, outcome: Outcome, provenance: Provenance) -> str:
 
 
 def _cells(cells: list[str], outcome: Outcome, provenance: Provenance) -> str:
-    load = outcome.load or Load(0.0, 0.0)
-    where = [str(load), str(provenance.cores), provenance.machine, provenance.date, provenance.commit, outcome.script]
+    load = "" if outcome.load is None else str(outcome.load)
+    where = [load, str(provenance.cores), provenance.machine, provenance.date, provenance.commit, outcome.script]
     return _line([*cells, *where])
 
 
