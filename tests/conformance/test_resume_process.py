@@ -71,6 +71,17 @@ def metrics_of(ended: Ended) -> list[str]:
     return [line for line in ended.out.splitlines() if "train/" in line and not any(word in line for word in ignored)]
 
 
+def requests_of(lab: Lab) -> int:
+    """The requests that have arrived."""
+    return len(lab.policy.endpoint.requests) + len(lab.judge.endpoint.requests)
+
+
+def noted_as_sent(path: Path) -> int:
+    """The requests that the ledger knows of."""
+    lines = (path.with_suffix(".run") / "calls.jsonl").read_bytes().splitlines()
+    return sum(line.startswith(b'{"sent"') for line in lines)
+
+
 def interrupted(lab: Lab, number: signal.Signals) -> Ended:
     """Process until one group is written and the others wait for an endpoint that hangs; then a signal."""
     side = lab.judge if lab.subject.has_judge else lab.policy
@@ -85,6 +96,7 @@ def interrupted(lab: Lab, number: signal.Signals) -> Ended:
         path = path_of(lab)
         started.until(lambda: path.exists() and path.read_bytes().count(b"\n") == 1, "the first group on disk")
         started.until(lambda: len(side.asked) == ROWS_AT_ONCE + 1, "further rows under way")
+        started.until(lambda: noted_as_sent(path) == requests_of(lab), "all that has left has arrived")
         answered = sum((lab.policy.answered + lab.judge.answered).values())
         started.until(lambda: len(list(read_calls(path.with_suffix(".run")))) == answered, "all answers in the ledger")
         started.send(number)
@@ -97,7 +109,7 @@ def test_interrupted_process_resumes_to_the_file_of_an_undisturbed_one(
 ) -> None:
     ended = interrupted(lab, number)
     path, policy, judge = path_of(lab), lab.policy.answered, lab.judge.answered
-    in_flight = len(lab.policy.endpoint.requests) + len(lab.judge.endpoint.requests) - sum((policy + judge).values())
+    in_flight = requests_of(lab) - sum((policy + judge).values())
     (kept,) = path.read_bytes().splitlines(keepends=True)
     if number == signal.SIGKILL:
         command = argv(lab, "--resume")
