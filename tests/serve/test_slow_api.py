@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import aiohttp
 import pytest
@@ -42,48 +44,66 @@ class Slow:
         return await answer
 
 
+@asynccontextmanager
+async def slow_api(url: str) -> AsyncIterator[tuple[Slow, ScriptedServer]]:
+    """Lets all posts through at the end, also that of a test that fails."""
+    async with aiohttp.ClientSession() as session:
+        slow = Slow(url, session)
+        async with ScriptedServer(slow) as server:
+            try:
+                yield slow, server
+            finally:
+                slow.free.set()
+
+
 FLAGS = "--env.include_messages=True", "--env.max_num_workers=2"
 
 
 async def test_workers_go_on_while_groups_wait_and_those_that_waited_are_posted_together(arena: Arena) -> None:
-    async with training(16) as trainer, aiohttp.ClientSession() as session:
-        slow = Slow(trainer.url, session)
-        async with ScriptedServer(slow) as api, serve(arena, api.url, *FLAGS) as served:
-            await served.policy.arrived(4)
-            await until(lambda: served.judge.in_flight == 0 and len(served.judge.requests) == 4 * 8, "all is judged")
-            await asyncio.sleep(0.05)
-            assert len(served.policy.requests) == 4, "two may be in progress, and as many may wait"
-            assert await trainer.queued() == 0 and len(slow.posts) == 1
-            slow.free.set()
-            (batch,) = await trainer.take()
-            assert numbers(batch) == [1, 2, 3, 4]
-            assert sum(slow.posts[:2]) == 4
+    async with (
+        training(16) as trainer,
+        slow_api(trainer.url) as (slow, api),
+        serve(arena, api.url, *FLAGS) as served,
+    ):
+        await served.policy.arrived(4)
+        await until(lambda: served.judge.in_flight == 0 and len(served.judge.requests) == 4 * 8, "all is judged")
+        await asyncio.sleep(0.05)
+        assert len(served.policy.requests) == 4, "two may be in progress, and as many may wait"
+        assert await trainer.queued() == 0 and len(slow.posts) == 1
+        slow.free.set()
+        (batch,) = await trainer.take()
+        assert numbers(batch) == [1, 2, 3, 4]
+        assert sum(slow.posts[:2]) == 4
 
 
 async def test_off_policy_limit_counts_groups_that_wait_to_be_posted(arena: Arena) -> None:
     flags = "--env.include_messages=True", "--env.max_num_workers=8", "--env.max_batches_offpolicy=2"
-    async with training(8) as trainer, aiohttp.ClientSession() as session:
-        slow = Slow(trainer.url, session)
-        async with ScriptedServer(slow) as api, serve(arena, api.url, *flags) as served:
-            await until(lambda: served.judge.in_flight == 0 and len(served.judge.requests) == 4 * 8, "all is judged")
-            await asyncio.sleep(0.05)
-            assert len(served.policy.requests) == 4, "two batches of two groups, none of which is queued"
-            slow.free.set()
-            assert len(await trainer.take(2)) == 2
+    async with (
+        training(8) as trainer,
+        slow_api(trainer.url) as (slow, api),
+        serve(arena, api.url, *flags) as served,
+    ):
+        await until(lambda: served.judge.in_flight == 0 and len(served.judge.requests) == 4 * 8, "all is judged")
+        await asyncio.sleep(0.05)
+        assert len(served.policy.requests) == 4, "two batches of two groups, none of which is queued"
+        slow.free.set()
+        assert len(await trainer.take(2)) == 2
 
 
 async def test_group_that_is_refused_with_others_is_dropped_alone(arena: Arena) -> None:
-    async with training(8) as trainer, aiohttp.ClientSession() as session:
-        slow = Slow(trainer.url, session)
-        async with ScriptedServer(slow) as api, serve(arena, api.url, *FLAGS) as served:
-            await until(lambda: served.judge.in_flight == 0 and len(served.judge.requests) == 4 * 8, "all is judged")
-            slow.refuses = 3
-            slow.free.set()
-            found = set[int]()
-            while not {1, 2, 4} <= found:
-                found |= {number for batch in await trainer.take() for number in numbers(batch)}
-            assert 3 not in found
-            assert served.counted("refused") == 1
+    async with (
+        training(8) as trainer,
+        slow_api(trainer.url) as (slow, api),
+        serve(arena, api.url, *FLAGS) as served,
+    ):
+        await until(lambda: served.judge.in_flight == 0 and len(served.judge.requests) == 4 * 8, "all is judged")
+        slow.refuses = 3
+        slow.free.set()
+        found = set[int]()
+        while not {1, 2, 4} <= found:
+            found |= {number for batch in await trainer.take() for number in numbers(batch)}
+        assert 3 not in found
+        assert served.counted("refused") == 1
 
 
 async def test_run_that_is_stopped_during_a_post_waits_for_its_answer(
@@ -97,19 +117,21 @@ async def test_run_that_is_stopped_during_a_post_waits_for_its_answer(
         await close(self, patience_s)
 
     monkeypatch.setattr(Outbox, "close", noted)
-    async with training(8) as trainer, aiohttp.ClientSession() as session:
-        slow = Slow(trainer.url, session)
-        async with ScriptedServer(slow) as api, serve(arena, api.url, *FLAGS) as served:
-            await until(lambda: bool(slow.posts), "a group is on its way")
-            served.run.cancel()
-            await closing.wait()
-            assert not served.run.done()
-            slow.free.set()
-            with pytest.raises(asyncio.CancelledError):
-                await served.run
-            (sent,) = slow.posts
-            assert f"{sent} groups were sent" in served.serving.progress()
-            assert await trainer.queued() == sent
-            begun = len(served.policy.requests)
-            unfinished = served.serving._sampler.state_dict()["unfinished"]
-            assert isinstance(unfinished, list) and len(unfinished) == begun - sent, "what was sent is not made again"
+    async with (
+        training(8) as trainer,
+        slow_api(trainer.url) as (slow, api),
+        serve(arena, api.url, *FLAGS) as served,
+    ):
+        await until(lambda: bool(slow.posts), "a group is on its way")
+        served.run.cancel()
+        await closing.wait()
+        assert not served.run.done()
+        slow.free.set()
+        with pytest.raises(asyncio.CancelledError):
+            await served.run
+        (sent,) = slow.posts
+        assert f"{sent} groups were sent" in served.serving.progress()
+        assert await trainer.queued() == sent
+        begun = len(served.policy.requests)
+        unfinished = served.serving._sampler.state_dict()["unfinished"]
+        assert isinstance(unfinished, list) and len(unfinished) == begun - sent, "what was sent is not made again"
