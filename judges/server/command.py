@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 PROGRAM = "python -m judges.server"
 BAD_INPUT = 2
 _OTHER_FILES = 256
-_COLLECTIONS = (20_000, 10, 10)
+_COLLECTIONS = (50_000, 20, 100)
 """So many new objects between collections. Requests leave no cycles behind; with Python's own 700, thousands of
 requests in flight were walked through again and again, which took more time than answering them."""
 _GROUPS = {"judge": "judge", "server": "server", "run": "random choices"}
