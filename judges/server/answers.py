@@ -12,6 +12,9 @@ OnFailure: TypeAlias = Literal["sidecar", "http"]
 """How NeMo Gym's `/verify` tells of a failed judge: by fields of the row, or by HTTP 503 without a reward."""
 
 
+_INVALID = Status.INVALID_COMPLETION.value
+
+
 @dataclass(frozen=True, slots=True)
 class FailureAnswers:
     """What is sent where there is no score.
@@ -35,7 +38,7 @@ class FailureAnswers:
 
 def is_invalid(result: ResponseScore) -> bool:
     """Whether the completion is at fault, and not the judge."""
-    return result.status == Status.INVALID_COMPLETION.value
+    return result.status == _INVALID
 
 
 def is_failed(result: ResponseScore) -> bool:

@@ -109,6 +109,8 @@ def of_label(label: object) -> tuple[str | None, str | None, tuple[tuple[int, st
     Raises:
         ValueError: the object's rubric is neither text nor an object.
     """
+    if label is None:
+        return None, None, ()
     fields: object = label
     if isinstance(label, str):
         try:
