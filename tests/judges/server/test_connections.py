@@ -111,3 +111,18 @@ async def test_a_connection_without_a_request_does_not_delay_the_end() -> None:
         await server.get("/healthz")
     assert await asyncio.wait_for(reader.read(), 20) == b""
     await idle.__aexit__(None, None, None)
+
+
+async def test_a_caller_that_waits_for_permission_gets_it_when_its_token_is_known() -> None:
+    waits = HEAD.replace(b"\r\n\r\n", b"\r\nExpect: 100-continue\r\n%s\r\n")
+    async with running('--tokens={"a": "open-sesame"}') as server, connected(server) as (reader, writer):
+        writer.write(waits % b"Authorization: Bearer open-sesame\r\n")
+        permitted = await reader.readuntil(b"\r\n\r\n")
+        writer.write(ASK)
+        served = await answered(reader)
+        async with connected(server) as (others_reader, other):
+            other.write(waits % b"")
+            refused = await others_reader.readline()
+    assert permitted == b"HTTP/1.1 100 Continue\r\n\r\n"
+    assert b" 200 " in served
+    assert b" 401 " in refused
