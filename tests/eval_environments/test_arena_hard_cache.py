@@ -7,7 +7,7 @@ import pytest
 from tests.arena import Arena, Run, answering, for_model, judge
 from tests.command import RunFiles, in_process, serving
 
-NOTHING = {"prompt_tokens": 0, "completion_tokens": 0, "cost": 0.0}
+NOTHING = {"prompt_tokens": 0, "completion_tokens": 0, "cost": 0.0, "cached_prompt_tokens": 0}
 
 
 def twice(arena: Arena, *flags: str, second: tuple[str, ...] = ()) -> tuple[RunFiles, RunFiles, int, int]:
