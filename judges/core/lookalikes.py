@@ -95,6 +95,8 @@ class Lookalikes:
             if opening.startswith("#"):  # a bold line is a heading, too
                 bold = rf"\n\*{{2,8}}{_WORD}{_between(words).join(words)}{_WORD}[*:]{{0,8}}\n"
                 self._titles.append(re.compile(bold))
+        # One sign of each opening: a text without any of them has none of the openings.
+        self._openings = {opening[0] for opening, _ in self._led}
 
     def count(self, text: str, *, shown: str | None = None) -> int:
         """How many lookalikes a text holds.
@@ -104,13 +106,16 @@ class Lookalikes:
             shown: the text as it is shown, with broken tokens, whose signs are no suspects any more; by default the
                 text.
         """
-        seen = (text if shown is None else shown).replace(BREAK, "!")
+        count, is_ascii = 0, text.isascii()
+        if self._signs:
+            seen = (text if shown is None else shown).replace(BREAK, "!")
+            for plain, pattern in self._signs:
+                count += seen.count(plain) if seen.isascii() else len(pattern.findall(seen))
+        if is_ascii and not self._titles and not any(sign in text for sign in self._openings):
+            return count  # no sign of ASCII becomes another one
         # Runs of ASCII are translated apart, which is many times faster if they are long.
-        runs = (text,) if text.isascii() else _NOT_ASCII.split(text, len(text) // 64)
+        runs = (text,) if is_ascii else _NOT_ASCII.split(text, len(text) // 64)
         folded = "".join(("\n", *(run.translate(_FOLDING) for run in runs), "\n"))
-        count = 0
-        for plain, pattern in self._signs:
-            count += seen.count(plain) if seen.isascii() else len(pattern.findall(seen))
         for pattern in self._titles:
             count += len(pattern.findall(folded))
         led = [pattern for opening, pattern in self._led if opening in folded]

@@ -295,7 +295,7 @@ def checked(choice: Choice, *, tool_calls: bool = False) -> Choice | str:
         return replace(choice, finish_reason="content_filter")
     if reason in _CUT_OFF:  # also without text: the reasoning, shown or not, took all the tokens
         return replace(choice, finish_reason=CUT_OFF)
-    if choice.text.strip():
+    if choice.text and not choice.text.isspace():
         return choice
     if tool_calls:
         return "no text, only tool calls"

@@ -87,7 +87,7 @@ def messages_json(messages: Sequence[Message]) -> list[JSON]:
 
 def scrub(text: str) -> str:
     """`text` with each lone surrogate replaced by U+FFFD."""
-    return _SURROGATES.sub("�", text)
+    return text if text.isascii() else _SURROGATES.sub("�", text)
 
 
 def scrub_all(value: JSON) -> JSON:

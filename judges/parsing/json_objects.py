@@ -95,7 +95,9 @@ def _closes_more_than_it_opens(text: str) -> bool:
 def last_first(text: str) -> tuple[ObjectMatch, ...]:
     """The outermost JSON objects of a text, the last one first; none if they cannot be found with bounded work."""
     looked_at = text[-LOOKED_AT:]
-    closed, position, decoded = _closed_braces(looked_at), 0, 0
+    # A single brace, the usual case, is decoded whether it is closed or not.
+    closed = [looked_at.index("{")] if looked_at.count("{") == 1 else _closed_braces(looked_at)
+    position, decoded = 0, 0
     found: list[dict[str, JSON]] = []
     spans: list[tuple[int, int]] = []
     for start in closed:
