@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from judges.llm.errors import EndpointError, FailureKind
 
 _LONGEST_PAUSE_S = 60.0
+_SHORTEST_ATTEMPT_S = 0.005
+"""Of the deadline. Timers fire up to a millisecond early: an attempt that took all of it seems to leave some."""
 _LEAST_DELAY_S = 0.05  # for a busy endpoint, whose retries have no limit in number
 
 
@@ -25,7 +27,7 @@ class RetryPolicy:
     Attributes:
         max_retries: broken attempts after the first one.
         delay_s: upper bound of the first pause; it doubles with each further one, up to a minute.
-        deadline_s: seconds for the whole call; a pause that would pass it ends the call at once.
+        deadline_s: seconds for the whole call; a pause that would leave no time for an attempt ends the call.
     """
 
     max_retries: int
@@ -46,4 +48,4 @@ class RetryPolicy:
         delay = max(self.delay_s, _LEAST_DELAY_S) if error.kind is FailureKind.BUSY else self.delay_s
         longest = min(_LONGEST_PAUSE_S, delay * 2.0 ** min(failures - 1, 32))
         pause = max(error.retry_after or 0.0, random.uniform(0.0, longest))  # jitter, no secret
-        return None if elapsed + pause >= self.deadline_s else pause
+        return None if elapsed + pause + _SHORTEST_ATTEMPT_S >= self.deadline_s else pause

@@ -66,3 +66,9 @@ def test_pause_that_would_reach_the_deadline_is_not_begun(kind: FailureKind, ela
     policy = RetryPolicy(max_retries=9, delay_s=0.0, deadline_s=100.0)
     pause = policy.pause(failure(kind, retry_after=20.0), failures=1, broken=1, elapsed=elapsed)
     assert (pause is None) is is_final
+
+
+def test_attempt_that_took_its_deadline_is_final_though_its_timer_fired_early() -> None:
+    policy = RetryPolicy(max_retries=9, delay_s=0.0, deadline_s=1.0)
+    assert policy.pause(failure(), failures=1, broken=1, elapsed=0.999) is None
+    assert policy.pause(failure(), failures=1, broken=1, elapsed=0.9) == 0.0
