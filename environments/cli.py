@@ -14,9 +14,9 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from environments import terminal
 from environments.command_line.arguments import command_help, config_lines, load_settings, overview, read_verb
 from environments.command_line.signals import StopSignal, until_stopped
-from environments.evaluate import report
 from environments.runs.failure_guard import NothingSucceeds
 from judges.config.broken_pipe import quiet_at_broken_pipe
 from judges.config.extras import missing_extra, require
@@ -45,16 +45,16 @@ def main(env_type: type[JudgedEnv[Any, Any, Any]], argv: Sequence[str] | None = 
     try:
         return quiet_at_broken_pipe(lambda: _run(env_type, arguments))
     except UserError as error:
-        report.warn(str(error))
+        terminal.warn(str(error))
         return BAD_INPUT
     except ModuleNotFoundError as error:
         missing = missing_extra(error)
         if missing is None:
             raise
-        report.warn(str(missing))
+        terminal.warn(str(missing))
         return BAD_INPUT
     except NothingSucceeds as error:
-        report.warn(f"nothing succeeded, so {arguments[0]} was stopped: {error}")
+        terminal.warn(f"nothing succeeded, so {arguments[0]} was stopped: {error}")
         return FAILED
     except StopSignal as stopped:
         return 128 + stopped.number
@@ -64,19 +64,19 @@ def main(env_type: type[JudgedEnv[Any, Any, Any]], argv: Sequence[str] | None = 
 
 def _run(env_type: type[JudgedEnv[Any, Any, Any]], arguments: Sequence[str]) -> int:
     if arguments[:1] in (["--help"], ["-h"]):
-        report.say(overview())
+        terminal.say(overview())
         return 0
     verb, rest = read_verb(arguments)
     detail = help_requested(rest)
     if detail is not None:
-        report.say(command_help(env_type, verb, detail))
+        terminal.say(command_help(env_type, verb, detail))
         return 0
     loaded = load_settings(env_type, rest, verb=verb)
     if loaded.settings.show_config is not None:
-        report.show_config(config_lines(loaded, verb))
+        terminal.show_config(config_lines(loaded, verb))
         return 0
     for note in loaded.notes:
-        report.warn(note)
+        terminal.warn(note)
     require("environments")
     with profiled(loaded.settings.profile):
         from environments.command_line import commands
@@ -88,11 +88,11 @@ def _run(env_type: type[JudgedEnv[Any, Any, Any]], arguments: Sequence[str]) -> 
 
 def _log_to_terminal(*, debug: bool) -> None:
     """Our own log, on standard error; others' from warnings on."""
-    terminal = report.console(stderr=True)
-    if terminal.is_terminal:
+    screen = terminal.console(stderr=True)
+    if screen.is_terminal:
         from rich.logging import RichHandler
 
-        handler: logging.Handler = RichHandler(console=terminal, show_path=False, markup=False)
+        handler: logging.Handler = RichHandler(console=screen, show_path=False, markup=False)
         logging.basicConfig(level=logging.WARNING, format="%(message)s", datefmt="[%X]", handlers=[handler], force=True)
     else:
         logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s", force=True)

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
+from environments import terminal
 from environments.base import JudgedEnv
 from environments.clients import Clients
 from environments.command_line import offline
@@ -17,7 +18,6 @@ from environments.command_line.offline_settings import SOURCE, STAND_IN_URL
 from environments.command_line.resume import resume_command
 from environments.command_line.signals import interruptible
 from environments.evaluate import command as evaluate_command
-from environments.evaluate import report
 from environments.evaluate.evaluation import Evaluation
 from environments.metrics import Metrics
 from environments.runs import directory as runs
@@ -52,17 +52,17 @@ async def evaluate(
         try:
             result = await evaluate_command.evaluate(evaluation)
         except asyncio.CancelledError:
-            report.warn(f"stopped; finished rows are kept. To resume:\n  {resume_command(loaded, arguments)}")
+            terminal.warn(f"stopped; finished rows are kept. To resume:\n  {resume_command(loaded, arguments)}")
             raise
         except DiskFull as error:
             raise DiskFull(
                 f"{error}\nMake room on the disk, and resume:\n  {resume_command(loaded, arguments)}"
             ) from error
     if result.problem is None:
-        report.say(f"The run is in {result.path}")
+        terminal.say(f"The run is in {result.path}")
         return 0
-    report.warn(f"{result.problem}\nThe run is in {result.path}. To retry the failed rows:")
-    report.warn(f"  {resume_command(loaded, arguments)}")
+    terminal.warn(f"{result.problem}\nThe run is in {result.path}. To retry the failed rows:")
+    terminal.warn(f"  {resume_command(loaded, arguments)}")
     return FAILED
 
 
@@ -96,7 +96,7 @@ async def serve(
         try:
             await serving.run()
         except asyncio.CancelledError:
-            report.warn(f"stopped: {serving.progress()}. To resume:\n  {resume_command(loaded, arguments)}")
+            terminal.warn(f"stopped: {serving.progress()}. To resume:\n  {resume_command(loaded, arguments)}")
             raise
         except DiskFull as error:
             raise DiskFull(
@@ -120,23 +120,23 @@ async def process(
             processed = await processing.run()
         except asyncio.CancelledError:
             how = resume_command(loaded, arguments)
-            report.warn(f"stopped; the groups that are finished are in {path}. To resume:\n  {how}")
+            terminal.warn(f"stopped; the groups that are finished are in {path}. To resume:\n  {how}")
             raise
         except DiskFull as error:
             raise DiskFull(
                 f"{error}\nMake room on the disk, and resume:\n  {resume_command(loaded, arguments)}"
             ) from error
         stand_ins = env.settings.stand_ins
-    notices = [report.offline_notice(stand_ins)] if stand_ins else []
-    report.show_metrics(f"{env_type.name}: {processed.groups} groups", processed.metrics, notices)
+    notices = [terminal.offline_notice(stand_ins)] if stand_ins else []
+    terminal.show_metrics(f"{env_type.name}: {processed.groups} groups", processed.metrics, notices)
     wanted = config.total_steps
     if processed.groups < wanted:
         tried = ", ".join(f"{count} {reason}" for reason, count in processed.dropped.items())
-        report.warn(
+        terminal.warn(
             f"{wanted - processed.groups} of {wanted} groups could not be scored; rows that were tried: {tried}"
         )
-        report.warn(f"To retry those that failed:\n  {resume_command(loaded, arguments)}")
-    report.say(f"The groups are in {processed.path}, the page to read them is {processed.page}")
+        terminal.warn(f"To retry those that failed:\n  {resume_command(loaded, arguments)}")
+    terminal.say(f"The groups are in {processed.path}, the page to read them is {processed.page}")
     return 0 if processed.groups == wanted else FAILED
 
 

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from environments.evaluate import report
+from environments import terminal
 from environments.evaluate.evaluation import Evaluation, EvaluationResult
 from environments.metrics import Metrics
 from environments.runs import directory as runs
@@ -25,8 +25,8 @@ async def evaluate(evaluation: Evaluation[Any, Any]) -> EvaluationResult:
     runner = evaluation.runner
     plan = runner.plan(evaluation.tasks)
     if plan is not None:
-        report.warn(plan)
-    with report.ProgressDisplay(len(evaluation.tasks)) as display:
+        terminal.warn(plan)
+    with terminal.ProgressDisplay(len(evaluation.tasks)) as display:
         result = await evaluation.run(
             run_path(evaluation),
             resume=evaluation.env.settings.resume,
@@ -36,8 +36,8 @@ async def evaluate(evaluation: Evaluation[Any, Any]) -> EvaluationResult:
     if result.metrics.values:
         _log_to_wandb(evaluation, result)
         for table in result.tables:
-            report.show_table(table)
-        report.show_metrics(evaluation.title, result.metrics, result.notices, _display(evaluation, result.metrics))
+            terminal.show_table(table)
+        terminal.show_metrics(evaluation.title, result.metrics, result.notices, _display(evaluation, result.metrics))
     return result
 
 
@@ -56,10 +56,10 @@ async def evaluate_during_training(evaluation: Evaluation[Any, Any], step: int) 
     return result.metrics
 
 
-def _display(evaluation: Evaluation[Any, Any], metrics: Metrics) -> report.MetricDisplay:
+def _display(evaluation: Evaluation[Any, Any], metrics: Metrics) -> terminal.MetricDisplay:
     env = evaluation.env
     headline, words = env.headline
-    return report.MetricDisplay(
+    return terminal.MetricDisplay(
         headline=(f"eval/{headline}", words),
         notes={f"eval/{name}": note for name, note in env.metric_notes.items()},
         elsewhere=frozenset(name for name in metrics.values if env.has_own_table_for(name.removeprefix("eval/"))),

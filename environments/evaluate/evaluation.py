@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic
 
+from environments import terminal
 from environments.base import DetailT, JudgedEnv
 from environments.data.provenance import DatasetRead, recording
 from environments.data.rows import TaskT
 from environments.data.task_list import select
 from environments.evaluate import metrics as evaluation_metrics
-from environments.evaluate import report
 from environments.evaluate.earlier import read_earlier
 from environments.evaluate.loop import finish_rows
 from environments.evaluate.metrics_file import EvaluatedRows, metrics_file
@@ -52,7 +52,7 @@ class EvaluationResult:
     metrics: Metrics
     problem: str | None
     notices: tuple[str, ...]
-    tables: Sequence[report.Table] = ()
+    tables: Sequence[terminal.Table] = ()
 
 
 @dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
@@ -87,7 +87,7 @@ class Evaluation(Generic[TaskT, DetailT]):
         return f"{self.env.name}: {self.runner.subject}{judge}"
 
     async def run(
-        self, path: Path, *, resume: bool, in_flight: int, display: report.ProgressDisplay | None
+        self, path: Path, *, resume: bool, in_flight: int, display: terminal.ProgressDisplay | None
     ) -> EvaluationResult:
         """Evaluate into a run directory.
 
@@ -128,7 +128,7 @@ class Evaluation(Generic[TaskT, DetailT]):
             problem = evaluation_metrics.too_many_failures(metrics, outcomes, env.config.max_judge_error_rate)
             if problem is not None and not outcomes.statuses[Status.OK.value]:
                 return EvaluationResult(path, Metrics({}, {}), f"nothing succeeded: {problem}", ())
-            notices = [report.offline_notice(settings.stand_ins)] if settings.stand_ins else []
+            notices = [terminal.offline_notice(settings.stand_ins)] if settings.stand_ins else []
             rows = saved.where(FINISHED.__contains__)
             tables = await run.disk.retried(path, lambda: self.runner.write_report(path, rows), in_thread=True)
             evaluated = EvaluatedRows(len(saved), rows_digest, self.datasets, time.monotonic() - started)

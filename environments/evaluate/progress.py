@@ -9,9 +9,9 @@ from typing import Any, Generic
 from environments.base import DetailT, JudgedEnv
 from environments.data.rows import TaskT
 from environments.evaluate.metrics import counts
-from environments.evaluate.report import EvaluationProgress, ProgressDisplay
 from environments.metrics import RunningValue
 from environments.records import Sample
+from environments.terminal import EvaluationProgress, ProgressDisplay
 
 
 class LiveProgress(Generic[TaskT, DetailT]):

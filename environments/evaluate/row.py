@@ -16,8 +16,8 @@ from environments.base import DetailT, JudgedEnv
 from environments.completions import Completion, Conversation, judge_completions, read_completion
 from environments.data.answers import load_answers
 from environments.data.rows import TaskT
-from environments.evaluate.report import Table
 from environments.records import Sample, SampleRun, digest
+from environments.terminal import Table
 from judges.core.judgment import CallRun
 from judges.llm.errors import EndpointError
 from judges.llm.ledger import component

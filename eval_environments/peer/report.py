@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import combinations
 
 from environments.evaluate.metrics import MISSING_CELLS
-from environments.evaluate.report import Table
 from environments.metrics import MetricAggregator, slug
+from environments.terminal import Table
 from eval_environments.peer.results import Changes, PeerResults
 from eval_environments.peer.table import PeerCell, PeerTable
 from judges.core.judgment import CritiqueRound

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from environments.base import JudgedEnv
-from environments.evaluate.report import Table
 from environments.evaluate.row import RowRunner
 from environments.records import Sample, SampleRun, digest
 from environments.runs.atomic import write_atomic
+from environments.terminal import Table
 from eval_environments.peer import report
 from eval_environments.peer.models import Candidate, PeerModels
 from eval_environments.peer.price import calls_and_price

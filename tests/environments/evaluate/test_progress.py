@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from environments.evaluate.progress import LiveProgress
-from environments.evaluate.report import ProgressDisplay
 from environments.records import Sample
+from environments.terminal import ProgressDisplay
 from judges.core.judgment import Judgment, Status
 from tests.environments.words import Said, Word, opened, speaking
 

@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from environments.evaluate import report
-from environments.evaluate.report import EvaluationProgress, ProgressDisplay
+from environments import terminal
 from environments.metrics import Metrics
+from environments.terminal import EvaluationProgress, ProgressDisplay
 from judges.config.sources import ConfigLine
 
 ODD = ":100: [red]x[/red] \\[b] 数学 [[A>B]]"
@@ -16,15 +16,15 @@ ODD = ":100: [red]x[/red] \\[b] 数学 [[A>B]]"
 def test_text_is_shown_as_it_is_results_and_messages_apart(capsys: pytest.CaptureFixture[str]) -> None:
     """No markup, no emoji, no colours, no line breaks: paths and endpoints' messages must survive."""
     result, message = (f"{ODD} {'word ' * 60}{end}" for end in ("result", "message"))
-    report.say(result)
-    report.warn(message)
+    terminal.say(result)
+    terminal.warn(message)
     assert capsys.readouterr() == (f"{result}\n", f"{message}\n")
 
 
 def test_the_table_shows_each_metric_what_is_left_out_and_the_notices(capsys: pytest.CaptureFixture[str]) -> None:
     name = "eval/winrate_" + "a_rather_long_category_" * 5 + "name"
     metrics = Metrics({"eval/rate": 0.123456, "eval/count": 7, name: 1.0, "eval/whole": 2.0}, {"eval/x": ODD})
-    report.show_metrics(f"title {ODD}", metrics, [f"notice {ODD}"])
+    terminal.show_metrics(f"title {ODD}", metrics, [f"notice {ODD}"])
     out = capsys.readouterr().out
     assert f"title {ODD}" in out
     assert f"eval/x is left out: {ODD}\n" in out
@@ -37,8 +37,8 @@ def test_headline_is_shown_apart_notes_beside_their_metrics_and_other_tables_met
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     values = {"eval/a": 0.5, "eval/a_ci_low": 0.25, "eval/a_ci_high": 0.75, "eval/b": 0.125, "eval/a_of_one": 1.0}
-    display = report.MetricDisplay(("eval/a", "share"), {"eval/b": "not to be quoted"}, frozenset({"eval/a_of_one"}))
-    report.show_metrics("title", Metrics(values, {}, {"eval/cost_usd": "no price"}), [], display)
+    display = terminal.MetricDisplay(("eval/a", "share"), {"eval/b": "not to be quoted"}, frozenset({"eval/a_of_one"}))
+    terminal.show_metrics("title", Metrics(values, {}, {"eval/cost_usd": "no price"}), [], display)
     out = capsys.readouterr().out
     assert "The result: share 0.5000 (95 %: 0.2500 to 0.7500), eval/a\n" in out
     cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines() if line.startswith("│")]
@@ -48,19 +48,19 @@ def test_headline_is_shown_apart_notes_beside_their_metrics_and_other_tables_met
 
 
 def test_reasons_that_several_metrics_share_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    report.show_metrics("title", Metrics({"eval/a": 1}, {"eval/b": "why", "eval/c": "other", "eval/d": "why"}), [])
+    terminal.show_metrics("title", Metrics({"eval/a": 1}, {"eval/b": "why", "eval/c": "other", "eval/d": "why"}), [])
     assert "eval/b, eval/d are left out: why\neval/c is left out: other\n" in capsys.readouterr().out
 
 
 def test_settings_are_shown_with_their_source(capsys: pytest.CaptureFixture[str]) -> None:
-    report.show_config([ConfigLine("env.a", ODD, "default"), ConfigLine("openai.long_name", "", "my.yaml")])
+    terminal.show_config([ConfigLine("env.a", ODD, "default"), ConfigLine("openai.long_name", "", "my.yaml")])
     assert capsys.readouterr().out == f"env.a             {ODD}  [default]\nopenai.long_name    [my.yaml]\n"
 
 
 def test_the_notice_of_stand_ins() -> None:
-    assert report.offline_notice(["judge"]).startswith("The judge is an offline stand-in, ")
-    assert report.offline_notice(["judge", "policy"]).startswith("The judge and the policy are ")
-    assert report.offline_notice(["policy"]).endswith("these numbers are no benchmark result.")
+    assert terminal.offline_notice(["judge"]).startswith("The judge is an offline stand-in, ")
+    assert terminal.offline_notice(["judge", "policy"]).startswith("The judge and the policy are ")
+    assert terminal.offline_notice(["policy"]).endswith("these numbers are no benchmark result.")
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_on_a_terminal_there_is_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_the_display_looks_for_itself_again_and_again_and_once_more_at_the_end(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(report, "_REFRESH_S", 0.0)
+    monkeypatch.setattr(terminal, "_REFRESH_S", 0.0)
     looks, often = itertools.count(1), asyncio.Event()
 
     def look() -> EvaluationProgress:
@@ -147,7 +147,7 @@ async def test_the_display_looks_for_itself_again_and_again_and_once_more_at_the
 
     with ProgressDisplay(10) as display, display.following(look):
         await asyncio.wait_for(often.wait(), 30)
-        monkeypatch.setattr(report, "_REFRESH_S", 1e6)
+        monkeypatch.setattr(terminal, "_REFRESH_S", 1e6)
         shown_before = next(looks)
     assert next(looks) == shown_before + 2, "one look at the end"
     assert capsys.readouterr().err.startswith("1/10 rows")
