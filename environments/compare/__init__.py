@@ -1,0 +1,1 @@
+"""Runs compared on the rows that they share."""

@@ -1,0 +1,1 @@
+"""What all HTML pages share: a document that needs no network and runs no text of a model."""

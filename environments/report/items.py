@@ -1,0 +1,189 @@
+"""What the page of a run is made of. `pages` writes it as JSON, the page's script reads it: the names are the contract.
+
+An item is a row of an evaluation, or a group of `process`. The list needs only `ItemSummary`; `ItemDetail` is what an
+item opens to. All texts are those of the run, unescaped: the script puts them on the page as text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from judges.llm.wire import JSON
+
+PageKind = Literal["rows", "groups"]
+
+
+@dataclass(frozen=True, slots=True)
+class NamedText:
+    """A text with its title: a message with its role, or a text of the row (`baseline`, `reference`, `rubric`)."""
+
+    title: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallView:
+    """A call to policy or judge, as it was asked and answered.
+
+    Attributes:
+        name: the call's component, such as `game_1`.
+        vote: which of several independent answers to one question.
+        model: the model that was asked.
+        messages: what it was asked; `None` if the run did not keep texts.
+        answer: its text, as received.
+        reasoning: reasoning that the endpoint returned apart.
+        verdict_at: from where to where in `answer` the verdict stands (code points); `None` if it has none, or if it is
+            not known where.
+        has_verdict: whether a verdict was read in it.
+        finish_reason: as received.
+        prompt_tokens: tokens of the prompt; `None` if they were not counted.
+        cached_prompt_tokens: those that the endpoint had cached.
+        completion_tokens: tokens of the answer.
+        cost: US dollars; `None` if it is not known.
+        seconds: from the first request to the answer.
+        attempts: requests sent; 0 for an answer of the judgment cache.
+    """
+
+    name: str
+    vote: int
+    model: str
+    messages: Sequence[NamedText] | None
+    answer: str
+    reasoning: str | None
+    verdict_at: tuple[int, int] | None
+    has_verdict: bool
+    finish_reason: str | None
+    prompt_tokens: int | None
+    cached_prompt_tokens: int | None
+    completion_tokens: int | None
+    cost: float | None
+    seconds: float
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionView:
+    """A completion of the policy with what belongs to it alone.
+
+    Attributes:
+        title: `answer`, or which of several: `conversation 2`, `rollout 3`, a candidate's name.
+        text: the text that was judged.
+        thinking: the thinking that was split off; empty without any.
+        notes: what is particular, in words: `thinking: not closed`, `cut off`, `refused`, `shorter than asked for`.
+        score: its score or reward, of a rollout; `None` in an evaluation, where the row has the score.
+        status: how its judgment ended, of a rollout.
+        label: the judgment in the judge's terms, of a rollout.
+        explanation: the judge's reasons, of a rollout.
+        calls: the calls that were made for it alone, of a rollout.
+    """
+
+    title: str
+    text: str
+    thinking: str
+    notes: Sequence[str]
+    score: float | None = None
+    status: str | None = None
+    label: str | None = None
+    explanation: str = ""
+    calls: Sequence[CallView] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ItemSummary:
+    """What the list shows, searches, filters and sorts by.
+
+    Attributes:
+        id: the row's uid, or the group's number as text; unique on the page, and the end of its link.
+        category: the row's category.
+        status: `ok`, `invalid_completion`, or the failure's kind.
+        label: the outcome in the judge's terms, such as `win`.
+        failed: whether there is no score because a call failed or no verdict could be read.
+        score: the row's score; of a group the mean.
+        value: what it contributes to the headline metric, as a number per unit of weight; `None` if nothing.
+        orders_disagree: whether the orders of the answers led to different verdicts; `None` with one order.
+        length: characters of the completion; of a group the mean.
+        seconds: how long the row took.
+        judge_cost: US dollars of its judge calls; `None` if not known.
+        start: the beginning of the question, in one line.
+    """
+
+    id: str
+    category: str | None
+    status: str
+    label: str | None
+    failed: bool
+    score: float | None
+    value: float | None
+    orders_disagree: bool | None
+    length: int
+    seconds: float
+    judge_cost: float | None
+    start: str
+
+
+@dataclass(frozen=True, slots=True)
+class ItemDetail:
+    """What an item opens to.
+
+    Attributes:
+        id: as in the summary.
+        error: why it failed.
+        conversation: what the policy was asked, where that is known; else the question.
+        texts: the texts of the row: baseline, reference, rubric, candidates.
+        completions: the policy's completions.
+        calls: the calls of the row, in the order of their answers, but for those of single completions.
+        judgment: the judgment's detail as it was saved.
+        critique: the history of self-critique as it was saved.
+    """
+
+    id: str
+    error: str | None
+    conversation: Sequence[NamedText]
+    texts: Sequence[NamedText]
+    completions: Sequence[CompletionView]
+    calls: Sequence[CallView]
+    judgment: JSON = None
+    critique: JSON = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A line of the page's head: `judge`, `data`, `date`, `cost`, `left out`."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A chart as an image: SVG for a light and for a dark page, and what it shows in words."""
+
+    title: str
+    light: bytes
+    dark: bytes
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class PageHead:
+    """What stands above the items.
+
+    Attributes:
+        kind: whether the items are rows or groups.
+        title: the environment, and what was evaluated.
+        headline: the result with its interval, in words; empty without one.
+        facts: lines about the run.
+        notices: what a reader of the numbers must know.
+        charts: the charts.
+        total: the number of items of the run; the page may hold fewer.
+    """
+
+    kind: PageKind
+    title: str
+    headline: str
+    facts: Sequence[Fact]
+    notices: Sequence[str]
+    charts: Sequence[Chart]
+    total: int

@@ -1,0 +1,1 @@
+"""A local page over all runs of a folder."""
