@@ -7,7 +7,7 @@ import pytest
 
 from environments import terminal
 from environments.metrics import Metrics
-from environments.terminal import EvaluationProgress, ProgressDisplay
+from environments.terminal import EvaluationProgress, ProgressDisplay, progress
 from judges.config.sources import ConfigLine
 
 ODD = ":100: [red]x[/red] \\[b] 数学 [[A>B]]"
@@ -136,7 +136,7 @@ def test_on_a_terminal_there_is_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_the_display_looks_for_itself_again_and_again_and_once_more_at_the_end(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(terminal, "_REFRESH_S", 0.0)
+    monkeypatch.setattr(progress, "_REFRESH_S", 0.0)
     looks, often = itertools.count(1), asyncio.Event()
 
     def look() -> EvaluationProgress:
@@ -147,7 +147,7 @@ async def test_the_display_looks_for_itself_again_and_again_and_once_more_at_the
 
     with ProgressDisplay(10) as display, display.following(look):
         await asyncio.wait_for(often.wait(), 30)
-        monkeypatch.setattr(terminal, "_REFRESH_S", 1e6)
+        monkeypatch.setattr(progress, "_REFRESH_S", 1e6)
         shown_before = next(looks)
     assert next(looks) == shown_before + 2, "one look at the end"
     assert capsys.readouterr().err.startswith("1/10 rows")
