@@ -1,0 +1,87 @@
+"""Pages in a real headless Chromium: every error, dialog, request and refusal of the security policy is noted.
+
+A test module marks its tests with `needs_chromium`, takes the fixture `browser` (`tests/environments/conftest.py`), and
+opens pages with `watched(browser, …)`. Such tests must not be `async`: Playwright's loop runs in their thread.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+REASON = (
+    "playwright (the extra `browser`) is not installed" if find_spec("playwright") is None else "there is no Chromium"
+)
+needs_chromium = pytest.mark.skipif(CHROMIUM is None or find_spec("playwright") is None, reason=REASON)
+
+_COUNT_REFUSALS = """
+window.refusals = [];
+document.addEventListener("securitypolicyviolation", (event) => window.refusals.push(event.violatedDirective));
+"""
+
+
+@dataclass
+class Watched:
+    """A page, and what happened on it that should not."""
+
+    page: Any
+    console: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    dialogs: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+    @property
+    def refusals(self) -> list[str]:
+        """The directives of the security policy that were violated."""
+        return list(self.page.evaluate("window.refusals"))
+
+    def assert_clean(self) -> None:
+        """No console error or warning, no exception, no dialog, no refusal; nothing was requested but the document."""
+        assert self.console == []
+        assert self.errors == []
+        assert self.dialogs == []
+        assert self.refusals == []
+        assert self.requests == [self.page.url.partition("#")[0]] * len(self.requests)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as started:
+        launched = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield launched
+        launched.close()
+
+
+@contextmanager
+def watched(
+    browser: Any, target: Path | str, *, width: int = 1200, height: int = 900, **options: Any
+) -> Iterator[Watched]:
+    """Open a file or a URL in a context of its own; `options` are those of a Playwright context (`color_scheme`)."""
+    context = browser.new_context(viewport={"width": width, "height": height}, **options)
+    context.set_default_timeout(20_000)
+    context.add_init_script(_COUNT_REFUSALS)
+    seen = Watched(context.new_page())
+    page = seen.page
+    page.on(
+        "console", lambda message: seen.console.append(message.text) if message.type in ("error", "warning") else None
+    )
+    page.on("pageerror", lambda error: seen.errors.append(str(error)))
+    page.on("dialog", lambda dialog: (seen.dialogs.append(dialog.message), dialog.dismiss()))
+    page.on(
+        "request", lambda request: seen.requests.append(request.url) if not request.url.startswith("data:") else None
+    )
+    page.goto(target.as_uri() if isinstance(target, Path) else target)
+    try:
+        yield seen
+    finally:
+        context.close()
