@@ -1,0 +1,225 @@
+"""Two measurements of the same rows: the interval of their difference, paired tests, and the rows that would settle it.
+
+Intervals resample rows jointly, so that what makes a row easy or hard for both sides does not count as noise. The tests
+are scipy's. A statistic that is not defined for its input is replaced by the reason: it is never 0 and never NaN.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from judges.statistics.bootstrap import Interval
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Numbers: TypeAlias = Sequence[float] | NDArray[np.float64]
+
+_DRAWN_AT_ONCE = 1_000_000  # counts in memory at a time: 8 MB
+
+TestName = Literal["sign", "mcnemar", "wilcoxon"]
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """What each row adds to a ratio: the statistic is sum(totals) / sum(weights). A mean has weights of 1."""
+
+    totals: Numbers
+    weights: Numbers
+
+    @property
+    def ratio(self) -> float:
+        """Return the statistic over all rows."""
+        return math.fsum(self.totals) / math.fsum(self.weights)
+
+
+@dataclass(frozen=True, slots=True)
+class PairedIntervals:
+    """The intervals of both statistics and of their difference, second − first, from the same resamples."""
+
+    first: Interval
+    second: Interval
+    difference: Interval
+
+
+@dataclass(frozen=True, slots=True)
+class PairedTest:
+    """A two-sided test of whether neither side is the better one.
+
+    Attributes:
+        name: which test.
+        p: its p-value; `None` where it is undefined.
+        higher: rows whose value is higher on the second side.
+        lower: rows whose value is lower there; all others are equal and say nothing.
+        reason: why there is no p-value; empty if there is one.
+    """
+
+    name: TestName
+    p: float | None
+    higher: int
+    lower: int
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RowsNeeded:
+    """How many rows would settle a difference; `rows` is `None`, with the reason, where no number would."""
+
+    rows: int | None
+    reason: str = ""
+
+
+def paired_intervals(
+    first: Shares, second: Shares, *, rounds: int = 10_000, seed: int = 0, level: float = 0.95
+) -> PairedIntervals | str:
+    """Percentile intervals for two ratios over the same rows and for their difference, by resampling rows jointly.
+
+    Rows that are alike in all four numbers are drawn as one kind of row: a resample is a draw from the multinomial
+    distribution over the kinds, which is the same distribution as that of drawing rows one by one.
+
+    Args:
+        first: totals and weights of the rows on the first side.
+        second: those of the same rows, in the same order, on the second side.
+        rounds: number of resamples.
+        seed: seed of the resampling.
+        level: coverage: the share of rounds between the bounds.
+
+    Returns:
+        The intervals, or why there are none: fewer than two rows.
+
+    Raises:
+        ValueError: the sides have different numbers of rows, or a weight is not positive.
+
+    Source:
+        Efron and Tibshirani, An Introduction to the Bootstrap (1993), section 13.3.
+    """
+    import numpy as np  # late, as everywhere in this package
+
+    columns = [np.asarray(side, dtype=float) for side in (first.totals, first.weights, second.totals, second.weights)]
+    if len({len(column) for column in columns}) != 1:
+        raise ValueError(f"{len(columns[0])} rows on the first side, {len(columns[2])} on the second")
+    if any((columns[place] <= 0).any() for place in (1, 3)):
+        raise ValueError("a weight is not positive")
+    rows = len(columns[0])
+    if rows < 2:
+        return "fewer than two rows"
+    kinds, counts = np.unique(np.stack(columns, axis=1), axis=0, return_counts=True)
+    generator = np.random.default_rng(seed)
+    ratios = np.empty((rounds, 2))
+    at_once = max(1, _DRAWN_AT_ONCE // len(kinds))
+    for start in range(0, rounds, at_once):
+        size = min(at_once, rounds - start)
+        sums = generator.multinomial(rows, counts / rows, size=size) @ kinds
+        ratios[start : start + size] = sums[:, (0, 2)] / sums[:, (1, 3)]
+    tails = [(1 - level) / 2, (1 + level) / 2]
+    bounds = (np.quantile(each, tails) for each in (ratios[:, 0], ratios[:, 1], ratios[:, 1] - ratios[:, 0]))
+    return PairedIntervals(*(Interval(float(low), float(high)) for low, high in bounds))
+
+
+def sign_test(first: Numbers, second: Numbers) -> PairedTest:
+    """The exact sign test over the rows whose values differ; of values 0 and 1 it is McNemar's exact test, so named.
+
+    Source:
+        Conover, Practical Nonparametric Statistics (1999), sections 3.4 and 3.5.
+    """
+    import numpy as np
+    from scipy.stats import binomtest  # late: half a second
+
+    one, other = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
+    higher, lower = int((other > one).sum()), int((other < one).sum())
+    is_binary = bool(np.isin(one, (0.0, 1.0)).all() and np.isin(other, (0.0, 1.0)).all())
+    name: TestName = "mcnemar" if is_binary else "sign"
+    if not higher + lower:
+        return PairedTest(name, None, 0, 0, "no row has another value")
+    return PairedTest(name, float(binomtest(higher, higher + lower, 0.5).pvalue), higher, lower)
+
+
+def wilcoxon_test(first: Numbers, second: Numbers) -> PairedTest:
+    """Wilcoxon's signed-rank test over the rows whose values differ; exact or approximate, as scipy chooses.
+
+    Source:
+        Wilcoxon, Individual comparisons by ranking methods (1945).
+    """
+    import numpy as np
+    from scipy.stats import wilcoxon  # late: as above
+
+    differences = np.subtract(second, first, dtype=float)
+    higher, lower = int((differences > 0).sum()), int((differences < 0).sum())
+    if not higher + lower:
+        return PairedTest("wilcoxon", None, 0, 0, "no row has another value")
+    # Rounded, so that 0.3 − 0.2 and 0.2 − 0.1 have one rank.
+    p = float(wilcoxon(np.round(differences, 12)).pvalue)
+    if not math.isfinite(p):
+        return PairedTest("wilcoxon", None, higher, lower, f"scipy finds no p-value for {higher + lower} rows")
+    return PairedTest("wilcoxon", p, higher, lower)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """The p-values of several tests, corrected so that one false alarm among all of them is as rare as p says.
+
+    Source:
+        Holm, A simple sequentially rejective multiple test procedure (1979).
+    """
+    corrected, worst = [0.0] * len(p_values), 0.0
+    for rank, place in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        worst = max(worst, min(1.0, (len(p_values) - rank) * p_values[place]))
+        corrected[place] = worst
+    return corrected
+
+
+def rows_needed(first: Shares, second: Shares, *, level: float = 0.95, power: float = 0.8) -> RowsNeeded:
+    """How many rows the interval of a difference of this size would take to exclude 0, with a probability of `power`.
+
+    n = ((z_level + z_power) · s / d)², where d is the observed difference and s the standard deviation over the rows of
+    what each contributes to it: second − first where weights are 1, and for ratios the residuals of the linearised
+    ratio. It is an estimate: it takes d and s for the true ones.
+
+    Source:
+        Miller, Adding error bars to evals (2024), section 5; the residuals: Cochran, Sampling Techniques (1977),
+        section 6.3.
+    """
+    import numpy as np
+    from scipy.stats import norm
+
+    difference = second.ratio - first.ratio
+    if abs(difference) < 1e-12:
+        return RowsNeeded(None, "the observed difference is 0, which no number of rows would settle")
+    residuals = [
+        (np.asarray(side.totals, dtype=float) - side.ratio * np.asarray(side.weights, dtype=float))
+        / np.mean(np.asarray(side.weights, dtype=float))
+        for side in (first, second)
+    ]
+    if len(residuals[0]) < 2:
+        return RowsNeeded(None, "one row says nothing about how much rows vary")
+    deviation = float(np.std(residuals[1] - residuals[0], ddof=1))
+    if deviation < 1e-12:
+        return RowsNeeded(None, "all rows differ by the same amount, so that nothing is known of how much they vary")
+    reach = float(norm.ppf((1 + level) / 2) + norm.ppf(power))
+    return RowsNeeded(math.ceil((reach * deviation / abs(difference)) ** 2))
+
+
+def quadratic_kappa(first: Numbers, second: Numbers) -> float | str:
+    """Cohen's kappa with quadratic weights, of values on an even scale whose steps need not be known.
+
+    1 − Σ (x − y)² / E Σ (x − y)², where E is over all pairs of a first and a second value: what the table of levels
+    comes to when the weights are squared distances.
+
+    Returns:
+        Kappa, or why it is undefined.
+
+    Source:
+        Cohen, Weighted kappa (1968); Fleiss and Cohen (1973).
+    """
+    import numpy as np
+
+    one, other = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
+    if not len(one):
+        return "no row has both values"
+    by_chance = one.var() + other.var() + (one.mean() - other.mean()) ** 2
+    if by_chance < 1e-12:
+        return "both give one and the same value to every row"
+    return float(1 - np.mean((one - other) ** 2) / by_chance)

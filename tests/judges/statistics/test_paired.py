@@ -1,0 +1,220 @@
+"""Paired statistics against scipy, scikit-learn and their definitions, and the coverage of the paired interval."""
+
+from __future__ import annotations
+
+import math
+import tracemalloc
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from sklearn.metrics import cohen_kappa_score
+
+from judges.statistics.bootstrap import ratio_interval
+from judges.statistics.paired import (
+    PairedIntervals,
+    PairedTest,
+    Shares,
+    holm,
+    paired_intervals,
+    quadratic_kappa,
+    rows_needed,
+    sign_test,
+    wilcoxon_test,
+)
+
+THIRDS = st.lists(st.tuples(st.sampled_from((0.0, 0.5, 1.0)), st.sampled_from((0.0, 0.5, 1.0))), min_size=1)
+BITS = st.lists(st.tuples(st.sampled_from((0.0, 1.0)), st.sampled_from((0.0, 1.0))), min_size=1, max_size=60)
+LEVELS = st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5)), min_size=1, max_size=80)
+
+
+def means(values: list[float] | np.ndarray) -> Shares:  # type: ignore[type-arg]
+    return Shares(values, [1.0] * len(values))
+
+
+def intervals(first: Shares, second: Shares, **options: float) -> PairedIntervals:
+    found = paired_intervals(first, second, **options)  # type: ignore[arg-type]
+    assert isinstance(found, PairedIntervals), found
+    return found
+
+
+@given(THIRDS)
+@settings(deadline=None)
+def test_the_sign_test_is_scipys_binomial_test_over_the_rows_that_differ(pairs: list[tuple[float, float]]) -> None:
+    first, second = zip(*pairs, strict=True)
+    higher = sum(other > one for one, other in pairs)
+    lower = sum(other < one for one, other in pairs)
+    found = sign_test(first, second)
+    assert (found.higher, found.lower) == (higher, lower)
+    if higher + lower:
+        assert found.p == pytest.approx(stats.binomtest(higher, higher + lower).pvalue)
+    else:
+        assert (found.p, found.reason) == (None, "no row has another value")
+
+
+@given(BITS)
+@settings(deadline=None)
+def test_of_zeros_and_ones_it_is_mcnemars_exact_test(pairs: list[tuple[float, float]]) -> None:
+    """By its formula: twice the smaller tail of a binomial distribution over the discordant rows."""
+    first, second = zip(*pairs, strict=True)
+    found = sign_test(first, second)
+    assert found.name == "mcnemar"
+    b, c = pairs.count((1.0, 0.0)), pairs.count((0.0, 1.0))
+    if b + c:
+        tail = sum(math.comb(b + c, k) for k in range(min(b, c) + 1)) / 2 ** (b + c)
+        assert found.p == pytest.approx(min(1.0, 2 * tail))
+
+
+def test_values_between_zero_and_one_are_no_case_for_mcnemar() -> None:
+    assert sign_test([0.0, 1.0, 0.5], [1.0, 1.0, 1.0]).name == "sign"
+
+
+@given(THIRDS)
+@settings(deadline=None)
+def test_wilcoxon_is_scipys(pairs: list[tuple[float, float]]) -> None:
+    first, second = (np.array(side) for side in zip(*pairs, strict=True))
+    found = wilcoxon_test(first, second)
+    if (first == second).all():
+        assert found == PairedTest("wilcoxon", None, 0, 0, "no row has another value")
+    else:
+        assert found.p == pytest.approx(stats.wilcoxon(second - first).pvalue)
+
+
+def test_wilcoxon_gives_equal_differences_one_rank_though_they_are_rounded_otherwise() -> None:
+    first, second = [0.1, 0.2, 0.6, 0.1, 0.9], [0.2, 0.3, 0.5, 0.4, 0.5]
+    in_tenths = np.array([1, 1, -1, 3, -4])
+    assert wilcoxon_test(first, second).p == pytest.approx(stats.wilcoxon(in_tenths).pvalue)
+
+
+@given(LEVELS)
+@settings(deadline=None)
+def test_quadratic_kappa_is_scikit_learns(pairs: list[tuple[int, int]]) -> None:
+    first, second = zip(*pairs, strict=True)
+    found = quadratic_kappa([x / 10 for x in first], [y / 10 for y in second])  # the unit of the scale does not matter
+    if len({*first, *second}) == 1:
+        assert found == "both give one and the same value to every row"
+    else:
+        expected = cohen_kappa_score(first, second, labels=[1, 2, 3, 4, 5], weights="quadratic")
+        assert found == pytest.approx(expected, abs=1e-9)
+
+
+def test_holm_multiplies_the_smallest_p_by_the_number_of_tests_and_keeps_the_order() -> None:
+    assert holm([0.04, 0.01, 0.03]) == pytest.approx([0.06, 0.03, 0.06])
+    assert holm([0.6, 0.5]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+def test_the_interval_is_that_of_all_resamples_of_a_small_sample() -> None:
+    """Against the distribution over all 4^4 equally likely resamples of four rows."""
+    totals, weights = np.array([1.0, 0.0, 2.0, 3.0]), np.array([1.0, 2.0, 2.0, 4.0])
+    others, units = np.array([0.0, 1.0, 1.0, 1.0]), np.ones(4)
+    draws = [list(draw) for draw in product(range(4), repeat=4)]
+    exact = [others[draw].sum() / 4 - totals[draw].sum() / weights[draw].sum() for draw in draws]
+    found = intervals(Shares(totals, weights), Shares(others, units), rounds=40_000)
+    assert found.difference.low == pytest.approx(np.quantile(exact, 0.025), abs=0.02)
+    assert found.difference.high == pytest.approx(np.quantile(exact, 0.975), abs=0.02)
+
+
+def test_the_interval_of_each_side_is_the_one_of_a_run_alone() -> None:
+    generator = np.random.default_rng(1)
+    first, second = generator.random(300), generator.random(300)
+    found = intervals(means(first), means(second))
+    alone = ratio_interval(list(first), [1.0] * 300, rounds=10_000)
+    assert (found.first.low, found.first.high) == pytest.approx((alone.low, alone.high), abs=0.003)
+
+
+def test_the_interval_is_that_of_a_paired_t_test_where_there_are_many_rows() -> None:
+    generator = np.random.default_rng(2)
+    hardness = generator.random(2000)
+    first, second = hardness + generator.normal(0, 0.1, 2000), hardness + generator.normal(0.02, 0.1, 2000)
+    found = intervals(means(first), means(second)).difference
+    expected = stats.ttest_rel(second, first).confidence_interval()
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=0.0005)
+
+
+def test_equal_seeds_give_equal_intervals_and_other_seeds_others() -> None:
+    values = np.random.default_rng(0).random((2, 50))
+    first, second = means(values[0]), means(values[1])
+    assert intervals(first, second, seed=3) == intervals(first, second, seed=3)
+    assert intervals(first, second, seed=3) != intervals(first, second, seed=4)
+
+
+def test_equal_sides_have_no_difference_in_any_resample() -> None:
+    found = intervals(means([0.0, 1.0, 0.5]), means([0.0, 1.0, 0.5])).difference
+    assert (found.low, found.high) == (0.0, 0.0)
+
+
+def test_one_row_has_no_interval() -> None:
+    assert paired_intervals(means([1.0]), means([0.0])) == "fewer than two rows"
+
+
+def test_unequal_numbers_of_rows_and_weights_of_zero_are_refused() -> None:
+    with pytest.raises(ValueError, match="2 rows on the first side, 1 on the second"):
+        paired_intervals(means([1.0, 0.0]), means([0.0]))
+    with pytest.raises(ValueError, match="a weight is not positive"):
+        paired_intervals(Shares([1.0, 0.0], [1.0, 0.0]), means([0.0, 0.0]))
+
+
+def test_the_memory_of_an_interval_does_not_grow_with_rows_times_rounds() -> None:
+    """20,000 rows that are all of another kind, times 300 rounds, would be 48 MB of counts alone."""
+    values = np.random.default_rng(0).random((2, 20_000))
+    first, second = means(values[0]), means(values[1])
+    tracemalloc.start()
+    try:
+        paired_intervals(first, second, rounds=300)
+        assert tracemalloc.get_traced_memory()[1] < 24e6
+    finally:
+        tracemalloc.stop()
+
+
+def repetition(number: int, rows: int = 400) -> bool:
+    """Whether the interval covers a difference of 5 points that is planted in win rates over the same rows.
+
+    Most rows end alike on both sides. Of 100 rows 16 become wins, which are half wins already, and 6 become losses:
+    0.16 · 0.5 − 0.06 · 0.5 = 0.05.
+    """
+    generator = np.random.default_rng([15, number])
+    first = generator.choice((0.0, 0.5, 1.0), p=(0.4, 0.2, 0.4), size=rows)
+    turned = generator.random(rows)
+    second = np.where(turned < 0.16, 1.0, np.where(turned < 0.22, 0.0, first))
+    found = intervals(means(first), means(second), rounds=1000, seed=number).difference
+    return found.low <= 0.05 <= found.high
+
+
+def test_the_interval_covers_a_planted_difference_of_five_points_in_at_least_93_of_100_repetitions() -> None:
+    assert sum(repetition(number) for number in range(100)) >= 93
+
+
+def test_rows_needed_give_the_power_that_they_promise() -> None:
+    """With so many rows from the same population, the interval excludes 0 about 80 times in 100."""
+    generator = np.random.default_rng(4)
+    first, second = generator.normal(0, 1, 4000), generator.normal(0, 1, 4000)
+    second += 0.1 - second.mean() + first.mean()  # the observed difference is 0.1
+    needed = rows_needed(means(first), means(second)).rows
+    assert needed is not None
+    assert needed == pytest.approx((2.8016 * np.std(second - first, ddof=1) / 0.1) ** 2, rel=0.001)
+    drawn = generator.normal(0.1, np.std(second - first), (2000, needed))
+    excludes = np.abs(drawn.mean(axis=1)) > 1.96 * drawn.std(axis=1, ddof=1) / math.sqrt(needed)
+    assert excludes.mean() == pytest.approx(0.8, abs=0.03)
+
+
+def test_rows_needed_of_ratios_take_the_weights_into_account() -> None:
+    """A side whose rows all have its own ratio adds nothing to the variation, whatever their weights."""
+    weights = [1.0, 3.0, 1.0, 3.0]
+    even = Shares([0.5 * weight for weight in weights], weights)
+    values = [0.0, 1.0, 1.0, 1.0]
+    assert rows_needed(even, means(values)) == rows_needed(means([0.5] * 4), means(values))
+
+
+def test_a_difference_of_zero_is_settled_by_no_number_of_rows() -> None:
+    found = rows_needed(means([0.0, 1.0]), means([1.0, 0.0]))
+    assert found.rows is None
+    assert "no number of rows" in found.reason
+
+
+def test_rows_that_all_differ_by_the_same_amount_say_nothing_about_the_number_of_rows() -> None:
+    assert "same amount" in rows_needed(means([0.0, 0.5]), means([0.5, 1.0])).reason
+    assert "one row" in rows_needed(means([0.0]), means([0.5])).reason
