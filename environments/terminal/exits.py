@@ -1,0 +1,29 @@
+"""How the commands over finished runs end: the same exit codes as those of the environments (`environments.cli`)."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+
+from environments.terminal.output import warn
+from judges.config.broken_pipe import quiet_at_broken_pipe
+from judges.config.extras import missing_extra
+from judges.llm.errors import UserError
+
+BAD_INPUT = 2
+
+
+def exit_code(command: Callable[[], int]) -> int:
+    """Run a command: 2 with a message if its input is wrong, 130 after Ctrl-C, 141 if the output pipe is closed."""
+    try:
+        return quiet_at_broken_pipe(command)
+    except UserError as error:
+        warn(str(error))
+    except ModuleNotFoundError as error:
+        missing = missing_extra(error)
+        if missing is None:
+            raise
+        warn(str(missing))
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    return BAD_INPUT
