@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -132,6 +132,12 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
             system_prompt=self.config.judge_system_prompt,
             system=system_text(self.config, "thinking_judge"),
         )
+
+    def texts(self, task: AspectTask) -> Mapping[str, str]:
+        """Return contexts and reference; with role=judge, also the aspect's definition and the answer."""
+        judged = {} if task.aspect is None else {"aspect": task.aspect.definition, "answer": task.answer}
+        texts = {"contexts": task.context, "reference": task.reference, **judged}
+        return {title: text for title, text in texts.items() if text is not None}
 
     async def judge(self, task: AspectTask, completions: Sequence[Completion]) -> Judgment[PanelDetail]:
         """Judge all aspects at once; with role=judge, compare the majority of the policy's verdicts with gold."""

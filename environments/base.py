@@ -170,6 +170,17 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
     def record_failure(self, metrics: MetricAggregator, task: TaskT, sample: Sample[DetailT]) -> None:
         """Record one failed row; the counts that all environments share are recorded elsewhere."""
 
+    def texts(self, task: TaskT) -> Mapping[str, str]:
+        """Return the row's texts beside its question, by title, for those who read its sample; by default none."""
+        return {}
+
+    def orders(self, judgment: Judgment[DetailT]) -> Mapping[str, float]:
+        """Return the points (0 to 1) of the judged answer in each order in which answers were compared.
+
+        By default none: there is no comparison, or one order.
+        """
+        return {}
+
     def dataset_answer(self, task: TaskT) -> str | None:
         """Return the row's own answer, if an evaluation is to judge that instead of the policy's; by default none."""
         return None

@@ -15,7 +15,20 @@ from judges.core.naming import slug
 from judges.statistics.agreement import Agreement
 from judges.statistics.bootstrap import ratio_interval
 
-__all__ = ["MetricAggregator", "Metrics", "RunningValue", "slug"]
+__all__ = ["HeadlineShare", "MetricAggregator", "Metrics", "ShareRecorder", "slug"]
+
+
+@dataclass(frozen=True, slots=True)
+class HeadlineShare:
+    """What one row adds to the headline metric, which is the sum of the totals over the sum of the weights."""
+
+    total: float
+    weight: float
+
+    @property
+    def value(self) -> float:
+        """Return the metric of this row alone."""
+        return self.total / self.weight
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,25 +173,25 @@ class MetricAggregator:
         return found
 
 
-class RunningValue(MetricAggregator):
-    """Keeps the value of one ratio so far and nothing else, for a progress display."""
+class ShareRecorder(MetricAggregator):
+    """Keeps what one row adds to one ratio, and nothing else."""
 
     def __init__(self, name: str) -> None:
         """Keep the ratio with this name."""
-        super().__init__("live")
+        super().__init__("eval")
         self._name = name
-        self._top = self._bottom = 0.0
+        self._total = self._weight = 0.0
 
     @property
-    def value(self) -> float | None:
-        """Return the value so far; `None` without an observation."""
-        return self._top / self._bottom if self._bottom else None
+    def share(self) -> HeadlineShare | None:
+        """Return what was added; `None` if nothing was."""
+        return HeadlineShare(self._total, self._weight) if self._weight else None
 
     def ratio(self, name: str, numerator: float, denominator: float, *, interval: bool = False) -> None:
         """Add to the ratio that is kept."""
         if name == self._name:
-            self._top += numerator
-            self._bottom += denominator
+            self._total += numerator
+            self._weight += denominator
 
     def count(self, name: str, by: int | bool = 1) -> None:
         """Keep no count."""

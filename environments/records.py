@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Generic, Literal, TypeVar
 
 import orjson
@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from environments.completions import Completion
+from environments.metrics import HeadlineShare
 from judges.core.judgment import CallRun, Critique, Judgment, Status
 from judges.parsing.thinking import ThinkingFault
 
@@ -49,6 +50,11 @@ class Sample(Generic[DetailT]):
         run: what may differ between runs.
         policy_error: why the policy never answered.
         task_digest: a digest of everything that the judge sees of the row.
+        headline: what the row adds to the headline metric; `None` if it does not count there, or if that metric is no
+            ratio of the rows.
+        texts: the row's texts beside the question, by title, such as `baseline` and `rubric`.
+        orders: the points of the judged answer, from 0 to 1, in each order of the answers that were compared; empty if
+            there is one order, or no comparison.
     """
 
     uid: str
@@ -60,6 +66,9 @@ class Sample(Generic[DetailT]):
     run: SampleRun = SampleRun(0.0)
     policy_error: str | None = None
     task_digest: str = ""
+    headline: HeadlineShare | None = None
+    texts: Mapping[str, str] = field(default_factory=dict)
+    orders: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def status(self) -> str:
@@ -94,6 +103,7 @@ class Sample(Generic[DetailT]):
             "uid": self.uid,
             "category": self.category,
             "question": self.question,
+            "texts": dict(self.texts),
             "task_digest": self.task_digest,
         }
         completions = [
@@ -108,7 +118,8 @@ class Sample(Generic[DetailT]):
             for completion in self.completions
         ]
         line |= completions[0] if len(completions) == 1 else {"completions": completions}
-        line |= {"score": self.score, "status": self.status}
+        line |= {"score": self.score, "status": self.status, "headline": self.headline}
+        line["orders"] = dict(self.orders)
         if judgment is not None:
             line |= {"label": judgment.label, "detail": judgment.detail, "injection_suspects": judgment.suspects}
             if judgment.critique is not None:
@@ -130,7 +141,7 @@ def _as_json(value: object) -> object:
     return dict(value) if isinstance(value, Mapping) else str(value)
 
 
-class _CompletionLine(BaseModel):
+class CompletionLine(BaseModel):
     """The fields of a completion in a line."""
 
     model_config = ConfigDict(strict=True)
@@ -142,6 +153,7 @@ class _CompletionLine(BaseModel):
     short_response: bool
 
     def completion(self) -> Completion:
+        """Return the completion."""
         return Completion(
             answer=self.model_answer,
             thinking=self.thinking,
@@ -151,7 +163,7 @@ class _CompletionLine(BaseModel):
         )
 
 
-class _SampleLine(BaseModel):
+class SampleLine(BaseModel):
     """The fields of a line, but for those of a single completion."""
 
     model_config = ConfigDict(strict=True, allow_inf_nan=False)
@@ -160,11 +172,20 @@ class _SampleLine(BaseModel):
     category: str | None
     question: str
     task_digest: str
-    completions: list[_CompletionLine] | None = None
+    completions: list[CompletionLine] | None = None
     score: float | None
     status: Status | Literal["policy_failed"]
+    headline: HeadlineShare | None = None
+    texts: dict[str, str] = {}
+    orders: dict[str, float] = {}
     error: str | None = None
     run: SampleRun
+
+    def all_completions(self, line: bytes) -> tuple[Completion, ...]:
+        """Return the completions, of which a single one is in the fields of the line itself."""
+        several = self.completions
+        lines = [CompletionLine.model_validate_json(line)] if several is None else several
+        return tuple(each.completion() for each in lines)
 
 
 class _JudgmentLine(BaseModel, Generic[DetailT]):
@@ -194,10 +215,10 @@ class SampleReader(Generic[DetailT]):
         try:
             return self._read(line)
         except ValidationError as error:
-            raise ValueError("; ".join(_explained(details) for details in error.errors())) from error
+            raise ValueError(explained(error)) from error
 
     def _read(self, line: bytes) -> Sample[DetailT]:
-        fields = _SampleLine.model_validate_json(line)
+        fields = SampleLine.model_validate_json(line)
         judgment: Judgment[DetailT] | None = None
         if isinstance(fields.status, Status):
             judged: _JudgmentLine[DetailT] = self._judgment.validate_json(line)
@@ -210,19 +231,25 @@ class SampleReader(Generic[DetailT]):
                 critique=judged.critique,
                 suspects=judged.injection_suspects,
             )
-        several = fields.completions
-        completions = [_CompletionLine.model_validate_json(line)] if several is None else several
         return Sample(
             uid=fields.uid,
             category=fields.category,
             question=fields.question,
-            completions=tuple(each.completion() for each in completions),
+            completions=fields.all_completions(line),
             judgment=judgment,
             score=fields.score,
             run=fields.run,
             policy_error=fields.error if judgment is None else None,
             task_digest=fields.task_digest,
+            headline=fields.headline,
+            texts=fields.texts,
+            orders=fields.orders,
         )
+
+
+def explained(error: ValidationError) -> str:
+    """Return which fields of a line are wrong, and why, in one line."""
+    return "; ".join(map(_explained, error.errors()))
 
 
 def _explained(details: ErrorDetails) -> str:

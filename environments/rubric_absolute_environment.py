@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -159,6 +159,12 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
             system_prompt=self.config.judge_system_prompt,
             system=system_text(self.config, "thinking_judge"),
         )
+
+    def texts(self, task: RubricTask) -> Mapping[str, str]:
+        """Return the rubric and the reference; with role=judge, also the response that the policy scores."""
+        judged = {"response": task.response} if self.config.role == "judge" else {}
+        texts = {"rubric": task.rubric.text, "reference": task.reference, **judged}
+        return {title: text for title, text in texts.items() if text is not None}
 
     async def judge(self, task: RubricTask, completions: Sequence[Completion]) -> Judgment[RubricDetail]:
         """Score the response; with role=judge, compare the policy's score with the gold score."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -155,6 +155,15 @@ class ArenaHardEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, ArenaDetail]):
         """Judge both games at once."""
         (completion,) = completions
         return await self.arena_judge.judge(ArenaCase(task.question, completion.answer, task.baseline))
+
+    def texts(self, task: ArenaHardTask) -> Mapping[str, str]:
+        """Return the baseline's answer."""
+        return {"baseline": task.baseline}
+
+    def orders(self, judgment: Judgment[ArenaDetail]) -> Mapping[str, float]:
+        """Return the points of the policy's answer in each game that has a verdict."""
+        games = () if judgment.detail is None else judgment.detail.games
+        return {game.order: game.points for game in games if game.points is not None}
 
     def expect_metrics(self, metrics: MetricAggregator, tasks: Sequence[ArenaHardTask]) -> None:
         """Name the win rates of the categories, and what needs verdicts in both orders."""

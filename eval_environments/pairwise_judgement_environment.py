@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -37,6 +37,9 @@ from judges.llm.errors import DataError, SettingsError
 from judges.pairwise.prompt import choice_prompt, rating_prompt
 
 logger = logging.getLogger(__name__)
+
+ORDERS = ("as_shown", "reversed")
+"""The orders of the answers that `swap_evaluate` asks."""
 
 
 class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
@@ -121,6 +124,23 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
         texts = [completion.answer for completion in completions]
         read = read_ratings if task.mode == "ties" else read_choices
         return replace(read(task, texts, self.config.parse_mode), suspects=self._suspects(task))
+
+    def texts(self, task: PairTask) -> Mapping[str, str]:
+        """Return the answers that the policy judges, in the order in which it sees them, and which are right."""
+        names = [f"answer {letter}" for letter in task.letters] if task.mode == "choice" else None
+        names = names or [f"answer {number}" for number in range(1, len(task.answers) + 1)]
+        return {
+            f"{name} (right)" if place in task.correct else name: answer
+            for place, (name, answer) in enumerate(zip(names, task.answers, strict=True))
+        }
+
+    def orders(self, judgment: Judgment[PairwiseDetail]) -> Mapping[str, float]:
+        """Return, where both orders of the answers were asked, whether each choice was right."""
+        detail = judgment.detail
+        if detail is None or len(detail.letters) < len(ORDERS):
+            return {}
+        right = (letter == gold for letter, gold in zip(detail.letters, detail.gold, strict=True))
+        return dict(zip(ORDERS, map(float, right), strict=True))
 
     def drop_reason(self, judgments: Sequence[Judgment[PairwiseDetail]]) -> str | None:
         """Drop rows that are too hard or too easy, by the share of the group that was right."""

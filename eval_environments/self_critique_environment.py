@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 if __name__ == "__main__":  # run as a script from any folder: the packages are next to this one
@@ -63,6 +63,10 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
     def conversations(self, task: PeerTask) -> list[Conversation]:
         """Ask the query, after the system prompt."""
         return [[*self.system_messages, Message(role="user", content=task.question)]]
+
+    def texts(self, task: PeerTask) -> Mapping[str, str]:
+        """Return the rubric; the candidates' answers are in the judgment's detail."""
+        return {"rubric": task.rubric}
 
     async def judge(self, task: PeerTask, completions: Sequence[Completion]) -> Judgment[PeerTable]:
         """Score an answer in training, by all frozen judges at once."""

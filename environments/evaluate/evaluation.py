@@ -21,10 +21,11 @@ from environments.evaluate.earlier import read_earlier
 from environments.evaluate.loop import finish_rows
 from environments.evaluate.metrics_file import EvaluatedRows, metrics_file
 from environments.evaluate.progress import LiveProgress
+from environments.evaluate.readable import readable
 from environments.evaluate.row import RowRunner
 from environments.evaluate.saved import Outcomes, SavedRows
 from environments.metrics import MetricAggregator, Metrics
-from environments.records import FINISHED, SampleReader, digest
+from environments.records import FINISHED, Sample, SampleReader, digest
 from environments.runs.directory import RunDirectory
 from environments.runs.disk import Disk
 from environments.runs.failure_guard import NothingSucceeds
@@ -153,6 +154,10 @@ class Evaluation(Generic[TaskT, DetailT]):
         in_flight: int,
     ) -> None:
         """Run the rows that are missing."""
+
+        async def finish(task: TaskT) -> Sample[DetailT]:
+            return readable(self.env, task, await self.runner.finish(task))
+
         finished = saved.uids_with_lines()
         with closing(CallLedger(run, finished=finished, keep_texts=self.env.settings.keep_calls)) as ledger:
             if finished or ledger.is_resumed:
@@ -160,7 +165,7 @@ class Evaluation(Generic[TaskT, DetailT]):
             with progress.shown(lambda: run.disk.waiting):
                 await finish_rows(
                     saved,
-                    self.runner.finish,
+                    finish,
                     is_complete=self.runner.is_complete,
                     disk=run.disk,
                     ledger=ledger,

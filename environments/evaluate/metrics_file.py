@@ -79,6 +79,7 @@ def metrics_file(
         "protocol": protocol(env),
         "seed": config.seed,
         "headline": f"eval/{env.headline[0]}",
+        "headline_words": env.headline[1],
         "metric_notes": {f"eval/{name}": note for name, note in env.metric_notes.items()},
         "notices": list(notices),
         "left_out": dict(metrics.left_out),

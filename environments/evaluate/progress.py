@@ -1,4 +1,4 @@
-"""What the progress display shows of an evaluation: numbers that are recorded when a sample arrives, and no sample."""
+"""What the progress display shows of an evaluation: numbers that are added up when a sample arrives, and no sample."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from typing import Any, Generic
 
 from environments.base import DetailT, JudgedEnv
 from environments.data.rows import TaskT
-from environments.evaluate.metrics import counts
-from environments.metrics import RunningValue
 from environments.records import Sample
 from environments.terminal import EvaluationProgress, ProgressDisplay
 
@@ -18,11 +16,10 @@ class LiveProgress(Generic[TaskT, DetailT]):
     """Counts the rows of a run as they arrive."""
 
     def __init__(self, env: JudgedEnv[Any, TaskT, DetailT], display: ProgressDisplay | None) -> None:
-        """Begin with no row; without a display nothing is recorded."""
+        """Begin with no row; without a display nothing is counted."""
         self._env = env
         self._display = display
-        name, self._words = env.headline
-        self._headline = RunningValue(name)
+        self._total = self._weight = 0.0
         self._done = self._failures = 0
 
     def add(self, task: TaskT, sample: Sample[DetailT]) -> None:
@@ -31,8 +28,9 @@ class LiveProgress(Generic[TaskT, DetailT]):
             return
         self._done += 1
         self._failures += not sample.finished
-        if counts(sample.status, policy_is_judge=self._env.policy_is_judge):
-            self._env.record_metrics(self._headline, task, sample)
+        if sample.headline is not None:
+            self._total += sample.headline.total
+            self._weight += sample.headline.weight
 
     @contextmanager
     def shown(self, waiting: Callable[[], str | None]) -> Iterator[None]:
@@ -46,7 +44,8 @@ class LiveProgress(Generic[TaskT, DetailT]):
 
     def _look(self, disk: str | None) -> EvaluationProgress:
         clients = self._env.clients
+        headline = self._total / self._weight if self._weight else None
         waiting = "; ".join(filter(None, (disk, clients.waiting))) or None
         return EvaluationProgress(
-            self._done, self._words, self._headline.value, self._failures, clients.judge_cost, waiting
+            self._done, self._env.headline[1], headline, self._failures, clients.judge_cost, waiting
         )

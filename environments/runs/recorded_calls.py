@@ -13,7 +13,7 @@ import hashlib
 import math
 import zlib
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict, cast
@@ -135,8 +135,8 @@ def read_answer(line: Mapping[str, Any]) -> ChatAnswer:
     return _ANSWER.validate_python(answer)
 
 
-def read_calls(run_path: Path) -> Iterator[RecordedCall]:
-    """All calls in the ledger of a run, in the order of their answers; none if the run has no ledger.
+def read_calls(run_path: Path, rows: Collection[str] | None = None) -> Iterator[RecordedCall]:
+    """All calls in the ledger of a run, or those of some rows, in the order of their answers; none without a ledger.
 
     Raises:
         RunDirectoryError: a line is damaged.
@@ -151,9 +151,11 @@ def read_calls(run_path: Path) -> Iterator[RecordedCall]:
         if call is None:
             continue
         try:
-            yield _recorded(cast("Mapping[str, Any]", call), texts)
+            recorded = _recorded(cast("Mapping[str, Any]", call), texts, rows)
         except (KeyError, TypeError, ValidationError) as error:
             raise line.error(f"not a recorded call: {error!r}") from error
+        if recorded is not None:
+            yield recorded
 
 
 def _unpacked_lines(path: Path) -> Iterator[RawLine]:
@@ -165,15 +167,19 @@ def _unpacked_lines(path: Path) -> Iterator[RawLine]:
         raise RunDirectoryError(f"{path} cannot be read: {error}") from error
 
 
-def _recorded(line: Mapping[str, Any], texts: Texts) -> RecordedCall:
-    messages: Sequence[Mapping[str, Any]] | None = line.get("messages")
+def _recorded(line: Mapping[str, Any], texts: Texts, rows: Collection[str] | None) -> RecordedCall | None:
+    """The call of a line; `None` if it is of another row, whose texts later lines may name."""
+    lines: Sequence[Mapping[str, Any]] | None = line.get("messages")
+    messages = None if lines is None else tuple(texts.read(message) for message in lines)
+    if rows is not None and line["row"] not in rows:
+        return None
     return RecordedCall(
         row=line["row"],
         group=line["group"],
         component=line["component"],
         vote=line["vote"],
         model=line["model"],
-        messages=None if messages is None else tuple(texts.read(message) for message in messages),
+        messages=messages,
         parameters=line["parameters"],
         answer=read_answer(line),
         has_verdict=line["has_verdict"],

@@ -79,6 +79,14 @@ class Game:
     reasoning: str | None = None
     error: str | None = None
 
+    @property
+    def points(self) -> float | None:
+        """Return 1 if the model won, 0.5 for a tie, 0 if it lost, strong or not; `None` without a verdict."""
+        if self.label is None:
+            return None
+        of_a, _ = _VALUES[self.label]
+        return of_a if self.order == "model_is_a" else 1.0 - of_a
+
 
 @dataclass(frozen=True, slots=True)
 class ArenaDetail:

@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from environments.completions import Completion
+from environments.metrics import HeadlineShare
 from environments.records import Sample, SampleRun
 from judges.arena.judge import ArenaDetail, Game
 from judges.core.judgment import CallRun, Judgment, Status
@@ -82,6 +83,9 @@ JUDGED = st.builds(
     score=st.none(),
     run=SAMPLE_RUNS,
     task_digest=TEXTS,
+    headline=st.none() | st.builds(HeadlineShare, NUMBERS, NUMBERS),
+    texts=st.dictionaries(TEXTS, TEXTS, max_size=2),
+    orders=st.dictionaries(TEXTS, st.floats(0, 1), max_size=2),
 ).map(lambda sample: replace(sample, score=score_of(sample.judgment)))
 POLICY_FAILED = st.builds(
     Sample,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from environments.metrics import MetricAggregator, RunningValue, slug
+from environments.metrics import HeadlineShare, MetricAggregator, ShareRecorder, slug
 from judges.statistics.bootstrap import ratio_interval
 
 
@@ -155,15 +155,18 @@ def test_counts_add_up_and_numbers_are_set() -> None:
     assert isinstance(found["eval/rows"], int)
 
 
-def test_the_value_so_far_is_that_of_one_ratio() -> None:
-    metrics = RunningValue("won")
-    assert metrics.value is None
+def test_the_share_of_a_row_is_what_it_adds_to_one_ratio() -> None:
+    metrics = ShareRecorder("won")
+    assert metrics.share is None
     metrics.ratio("won", 1.0, 2.0, interval=True)
     metrics.mean("other", 7.0)
     metrics.count("rows")
-    assert metrics.value == 0.5
+    metrics.number("won", 7.0)
+    assert metrics.share == HeadlineShare(1.0, 2.0)
     metrics.ratio("won", 2.0, 2.0)
-    assert metrics.value == 0.75
+    assert metrics.share == HeadlineShare(3.0, 4.0)
+    assert metrics.share.value == 0.75
+    assert metrics.result().values == {}
 
 
 def test_extended_aggregator_has_the_observations_of_both_in_their_order() -> None:

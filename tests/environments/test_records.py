@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given
 
 from environments.completions import Completion
+from environments.metrics import HeadlineShare
 from environments.records import Sample, SampleReader, SampleRun, digest
 from judges.arena.judge import ArenaDetail
 from judges.core.judgment import CallRun, JudgeCall, Judgment, Status
@@ -34,6 +35,7 @@ def test_a_line_read_and_written_again_is_the_same_byte_for_byte(made: Sample[Ar
     assert again.to_line() == line
     assert (again.uid, again.category, again.question) == (made.uid, made.category, made.question)
     assert (again.completions, again.score, again.run) == (made.completions, made.score, made.run)
+    assert (again.headline, again.texts, again.orders) == (made.headline, made.texts, made.orders)
     assert (again.status, again.finished, again.error or None) == (made.status, made.finished, made.error or None)
     if made.judgment is not None and again.judgment is not None:
         assert again.judgment.score == made.judgment.score
@@ -48,6 +50,14 @@ def test_a_line_of_before_cached_tokens_were_counted_is_read() -> None:
     assert former != line and read_back(former).run == made.run
 
 
+def test_a_line_of_before_headline_texts_and_orders_is_read_without_them() -> None:
+    line = json.loads(sample(headline=HeadlineShare(2.0, 4.0), texts={"rubric": "r"}, orders={"as_a": 1.0}).to_line())
+    for field in ("headline", "texts", "orders"):
+        del line[field]
+    again = read_back(json.dumps(line).encode())
+    assert (again.headline, again.texts, again.orders) == (None, {}, {})
+
+
 def fields(line: bytes) -> list[str]:
     return list(json.loads(line))
 
@@ -55,9 +65,9 @@ def fields(line: bytes) -> list[str]:
 def test_the_fields_of_a_judged_row() -> None:
     line = sample().to_line()
     assert fields(line) == [
-        "uid", "category", "question", "task_digest", "model_answer", "thinking", "thinking_valid",
-        "thinking_fault", "finish_reason", "short_response", "score", "status", "label", "detail", "injection_suspects",
-        "run",
+        "uid", "category", "question", "texts", "task_digest", "model_answer", "thinking", "thinking_valid",
+        "thinking_fault", "finish_reason", "short_response", "score", "status", "headline", "orders", "label", "detail",
+        "injection_suspects", "run",
     ]  # fmt: skip
 
 

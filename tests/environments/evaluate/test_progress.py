@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import gc
-from typing import Any
 
 import pytest
 
 from environments.evaluate.progress import LiveProgress
+from environments.metrics import HeadlineShare
 from environments.records import Sample
 from environments.terminal import ProgressDisplay
 from judges.core.judgment import Judgment, Status
@@ -16,7 +16,9 @@ from tests.environments.words import Said, Word, opened, speaking
 
 def sample(number: int, score: float | None = 1.0) -> Sample[Said]:
     judgment = Judgment[Said](score, Status.OK if score is not None else Status.JUDGE_FAILED)
-    return Sample[Said](f"row-{number}", None, "a question of the progress", judgment=judgment, score=score)
+    headline = None if score is None else HeadlineShare(score, 1.0)
+    question = "a question of the progress"
+    return Sample[Said](f"row-{number}", None, question, judgment=judgment, score=score, headline=headline)
 
 
 async def test_progress_shows_the_rows_that_were_there_and_those_that_arrive(
@@ -35,14 +37,10 @@ async def test_progress_shows_the_rows_that_were_there_and_those_that_arrive(
     assert not [each for each in gc.get_objects() if isinstance(each, Sample) and "progress" in each.question]
 
 
-async def test_without_a_display_nothing_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_a_display_nothing_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     async with opened(speaking) as (env, _):
-
-        def record(*_: Any) -> None:
-            raise AssertionError("recorded")
-
-        monkeypatch.setattr(env, "record_metrics", record)
         progress = LiveProgress[Word, Said](env, None)
         progress.add(Word("row-0"), sample(0))
         with progress.shown(lambda: None):
             progress.add(Word("row-1"), sample(1))
+    assert capsys.readouterr().err == ""

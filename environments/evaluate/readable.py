@@ -1,0 +1,21 @@
+"""Complete a sample with what people who read the run need, and programs that do not know its environment."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from environments.base import DetailT, JudgedEnv
+from environments.data.rows import TaskT
+from environments.evaluate.metrics import counts
+from environments.metrics import ShareRecorder
+from environments.records import Sample
+
+
+def readable(env: JudgedEnv[Any, TaskT, DetailT], task: TaskT, sample: Sample[DetailT]) -> Sample[DetailT]:
+    """Return the sample with its share of the headline metric, the row's texts, and the points in each order."""
+    headline = ShareRecorder(env.headline[0])
+    if counts(sample.status, policy_is_judge=env.policy_is_judge):
+        env.record_metrics(headline, task, sample)
+    orders = {} if sample.judgment is None else env.orders(sample.judgment)
+    return replace(sample, headline=headline.share, texts=env.texts(task), orders=orders)

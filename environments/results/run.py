@@ -1,0 +1,205 @@
+"""A run as it lies on disk, finished or not, whichever environment wrote it.
+
+Guarantees: nothing in the directory is changed, and no lock is taken; samples are read one by one and not kept; what is
+damaged is one `RunDirectoryError` that names the file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from functools import cached_property
+from pathlib import Path
+from typing import cast
+
+from environments.results.sample import SavedSample, read_sample
+from environments.runs.directory import CONFIG, FAILURES, METRICS, SAMPLES
+from environments.runs.lines import RawLine, whole_lines
+from judges.config.yaml_text import load_yaml
+from judges.llm import wire
+from judges.llm.errors import RunDirectoryError
+from judges.llm.wire import JSON
+
+_FILES = (FAILURES, SAMPLES)
+"""A row with lines in both files is finished: it failed at first."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeadlineOfRun:
+    """The result of a run.
+
+    Attributes:
+        name: the metric, such as `eval/overall_winrate`.
+        words: what a person calls it, such as `win rate`.
+        value: its value.
+        low: the lower end of its 95 % interval; `None` without one.
+        high: the upper end.
+    """
+
+    name: str
+    words: str
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)  # no slots: cached properties need a dictionary
+class SavedRun:
+    """A run directory.
+
+    Attributes:
+        path: the directory.
+        config: the settings of the run, by section.
+        general: `config_general` of `metrics.json`: what was measured, and how; empty until the run is complete.
+        metrics: all metrics by full name, `None` for one that is not known; empty until the run is complete.
+        date: when the run ended; of one that is not complete, when its files last changed.
+    """
+
+    path: Path
+    config: Mapping[str, JSON]
+    general: Mapping[str, JSON]
+    metrics: Mapping[str, float | int | None]
+    date: datetime
+
+    @classmethod
+    def open(cls, path: Path) -> SavedRun:
+        """Read what a run directory says of the run; its samples and calls are read when they are asked for.
+
+        Raises:
+            RunDirectoryError: there is no such directory, it holds no run, or a file is damaged.
+        """
+        if not path.is_dir():
+            raise RunDirectoryError(f"{path}: there is no such run directory")
+        if not any((path / name).exists() for name in (CONFIG, METRICS, SAMPLES)):
+            raise RunDirectoryError(
+                f"{path} is no run directory: it has neither {CONFIG} nor {METRICS} nor {SAMPLES}; expected what "
+                "evaluate has written"
+            )
+        config = _mapping(_read_yaml(path / CONFIG), path / CONFIG) if (path / CONFIG).exists() else {}
+        if not (path / METRICS).exists():
+            return cls(path, config, {}, {}, _date(path, {}))
+        report = _mapping(_read(path / METRICS), path / METRICS)
+        general, values = report.get("config_general"), wire.lookup(report, "results.all")
+        if not isinstance(general, Mapping) or not isinstance(values, Mapping) or not general:
+            raise RunDirectoryError(f"{path / METRICS}: expected config_general and results.all, which are objects")
+        metrics = {name: value for name, value in values.items() if value is None or isinstance(value, int | float)}
+        return cls(path, config, general, metrics, _date(path, general))
+
+    @property
+    def is_complete(self) -> bool:
+        """Return whether the run has come to its end and has metrics."""
+        return bool(self.general)
+
+    @property
+    def environment(self) -> str:
+        """Return the environment's name; of a run that is not complete, what the directory's name begins with."""
+        return self._said("environment") or self.path.name.partition("--")[0]
+
+    @property
+    def policy(self) -> str:
+        """Return what was evaluated: a model, a file of answers, the answers of the dataset, or several candidates."""
+        return self._said("model_name") or _text(wire.lookup(self.config, "openai.model_name"))
+
+    @property
+    def judge(self) -> str:
+        """Return the name of the judge, or of several."""
+        return self._said("judge_model_name") or _text(wire.lookup(self.config, "env.judge_model_name"))
+
+    @property
+    def headline(self) -> HeadlineOfRun | None:
+        """Return the result; `None` if the run is not complete or has no such metric."""
+        name = self._said("headline")
+        value = self.metrics.get(name)
+        if value is None:
+            return None
+        words = self._said("headline_words") or name.rpartition("/")[2].replace("_", " ")
+        return HeadlineOfRun(
+            name, words, value, self.metrics.get(f"{name}_ci_low"), self.metrics.get(f"{name}_ci_high")
+        )
+
+    def _said(self, name: str) -> str:
+        return _text(self.general.get(name))
+
+    def samples(self) -> Iterator[SavedSample]:
+        """Read all rows one by one: the finished ones, then the failed ones, each in the order of the dataset.
+
+        Of a run that is not complete, rows come in the order in which they ended, each with its last line.
+
+        Raises:
+            RunDirectoryError: a file cannot be read, or a line is damaged.
+        """
+        for name in reversed(_FILES):
+            for line in whole_lines(self.path / name):
+                if self.is_complete or self._places.get(_uid(line)) == (name, line.number, line.offset, len(line.data)):
+                    yield read_sample(line)
+
+    def read_sample(self, uid: str) -> SavedSample:
+        """Read one row.
+
+        Raises:
+            RunDirectoryError: the run has no such row, its line is damaged, or the file has changed.
+        """
+        if uid not in self._places:
+            raise RunDirectoryError(f"{self.path} has no row {uid!r}")
+        name, number, offset, length = self._places[uid]
+        path = self.path / name
+        try:
+            with path.open("rb") as file:
+                data = os.pread(file.fileno(), length, offset)
+        except OSError as error:
+            raise RunDirectoryError(f"{path} cannot be read: {error.strerror}") from error
+        return read_sample(RawLine(path, number, offset, data))
+
+    @cached_property
+    def _places(self) -> Mapping[str, tuple[str, int, int, int]]:
+        """The file of each row, and the number, offset and length of its last line there."""
+        return {
+            _uid(line): (name, line.number, line.offset, len(line.data))
+            for name in _FILES
+            for line in whole_lines(self.path / name)
+        }
+
+
+def _uid(line: RawLine) -> str:
+    uid = line.fields().get("uid")
+    if not isinstance(uid, str):
+        raise line.error("not a sample: expected a uid")
+    return uid
+
+
+def _read(path: Path) -> JSON:
+    try:
+        return wire.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise RunDirectoryError(f"{path} cannot be read: {error}") from error
+
+
+def _read_yaml(path: Path) -> JSON:
+    try:
+        return cast("JSON", load_yaml(path.read_bytes()))
+    except (OSError, ValueError) as error:
+        raise RunDirectoryError(f"{path} cannot be read: {error}") from error
+
+
+def _mapping(value: JSON, path: Path) -> Mapping[str, JSON]:
+    if not isinstance(value, Mapping):
+        raise RunDirectoryError(f"{path}: expected an object")
+    return value
+
+
+def _text(value: JSON) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _date(path: Path, general: Mapping[str, JSON]) -> datetime:
+    said = general.get("date")
+    try:
+        found = datetime.fromisoformat(said) if isinstance(said, str) else None
+    except ValueError:
+        found = None
+    if found is None:
+        files = [path / name for name in (METRICS, SAMPLES, CONFIG) if (path / name).exists()]
+        found = datetime.fromtimestamp(max(file.stat().st_mtime for file in files), timezone.utc)
+    return found if found.tzinfo else found.replace(tzinfo=timezone.utc)

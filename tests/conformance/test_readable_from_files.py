@@ -1,0 +1,80 @@
+"""A run directory alone says what each row adds to the result, which texts it was about, and how each order ended."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from environments.results.calls import CallsOfRows
+from environments.results.run import SavedRun
+from environments.runs.recorded_calls import read_calls
+from tests.conformance.lab import Lab, Undisturbed, row_of_sample
+from tests.conformance.subjects import Subject, uids
+from tests.scripted import Reply
+
+TEXTS = {
+    "arena_hard": {"baseline"},
+    "pairwise_judgement": {"answer A", "answer B", "answer C", "answer D"},
+    "aspect_critique-policy": set[str](),
+    "aspect_critique-judge": {"aspect", "answer"},
+    "rubric_absolute-policy": {"rubric", "reference"},
+    "rubric_absolute-judge": {"rubric", "reference", "response"},
+    "self_critique": {"rubric"},
+    "example-constitution": set[str](),
+}
+"""The texts of the first row of each subject, by title."""
+ORDERS = {"arena_hard": {"model_is_a", "model_is_b"}, "pairwise_judgement": {"as_shown", "reversed"}}
+
+
+def test_shares_of_the_rows_make_the_headline(subject: Subject, undisturbed: Undisturbed) -> None:
+    run = SavedRun.open(undisturbed.files.path)
+    shares = [sample.headline for sample in run.samples() if sample.headline is not None]
+    assert run.headline is not None and run.is_complete
+    assert len(shares) == len(undisturbed.files.samples)
+    assert run.headline.value == pytest.approx(
+        sum(share.total for share in shares) / sum(share.weight for share in shares), abs=1e-12
+    )
+    assert len({share.value for share in shares}) > 1, "rows differ"
+    assert run.headline.words == subject.env_type.headline[1]
+    assert run.environment == subject.env_type.name
+
+
+def test_shares_make_the_headline_where_policy_and_judge_fail(lab: Lab) -> None:
+    """Rows that do not count have no share; rows that count as wrong have one."""
+    refused = Reply(status=400, body={"error": {"message": "no"}})
+    lab.policy.disturb({"row-1": refused}.get)
+    lab.judge.disturb({"row-3": refused}.get)
+    lab.evaluate("--env.max_judge_error_rate=1")
+    run = SavedRun.open(lab.files().path)
+    samples = list(run.samples())
+    assert run.headline is not None and len(samples) > len(lab.files().samples)
+    shares = [sample.headline for sample in samples if sample.headline is not None]
+    assert run.headline.value == pytest.approx(
+        sum(share.total for share in shares) / sum(share.weight for share in shares), abs=1e-12
+    )
+    for sample in samples:
+        counts = sample.finished or (not lab.subject.has_judge and sample.status == "policy_failed")
+        assert (sample.headline is not None) is counts, sample.status
+
+
+def test_each_row_has_its_texts_and_its_orders(subject: Subject, undisturbed: Undisturbed) -> None:
+    for sample in SavedRun.open(undisturbed.files.path).samples():
+        titles = {title.removesuffix(" (right)") for title in sample.texts}
+        if row_of_sample({"uid": sample.uid}) != "row-4" or subject.title != "pairwise_judgement":  # of the Ties subset
+            assert titles == TEXTS[subject.title]
+            assert set(sample.orders) == ORDERS.get(subject.title, set())
+        assert all(0 <= points <= 1 for points in sample.orders.values())
+        assert all(sample.texts.values())
+
+
+def test_calls_of_all_rows_are_those_of_the_ledger(undisturbed: Undisturbed) -> None:
+    path = undisturbed.files.path
+    everything = list(read_calls(path))
+    calls = CallsOfRows.read(path)
+    rows = [sample.uid for sample in SavedRun.open(path).samples()]
+    assert Counter(call.row for call in everything) == Counter({uid: len(calls.of(uid)) for uid in rows})
+    one = CallsOfRows.read(path, [rows[-1]])
+    assert [list(one.of(uid)) for uid in rows] == [[]] * (len(rows) - 1) + [list(calls.of(rows[-1]))]
+    assert list(calls.of(rows[-1])) == [call for call in everything if call.row == rows[-1]]
+    assert {uid.partition(":")[0] for uid in rows} == set(uids())
