@@ -15,7 +15,7 @@ from environments.base import JudgedEnv
 from environments.clients import Clients
 from environments.command_line import offline
 from environments.command_line.offline_settings import SOURCE, STAND_IN_URL
-from environments.command_line.resume import resume_command
+from environments.command_line.resume import resume_command, without_retry_failed
 from environments.command_line.signals import interruptible
 from environments.evaluate import command as evaluate_command
 from environments.evaluate.evaluation import Evaluation
@@ -44,6 +44,8 @@ async def evaluate(
     """`evaluate`, from settings to exit code."""
     if loaded.settings.resume and not loaded.given("env.data_dir_to_save_evals"):
         raise SettingsError("--resume: which run? Name its directory with --env.data_dir_to_save_evals")
+    if loaded.settings.retry_failed and not loaded.settings.resume:
+        raise SettingsError("--retry_failed: retries the failed rows of an earlier run; it needs --resume")
     _prepare(env_type, loaded)
     async with _opened(env_type, loaded, "evaluate") as env:
         with interruptible(is_profiled=loaded.settings.profile is not None):
@@ -61,8 +63,9 @@ async def evaluate(
     if result.problem is None:
         terminal.say(f"The run is in {result.path}")
         return 0
-    terminal.warn(f"{result.problem}\nThe run is in {result.path}. To retry the failed rows:")
-    terminal.warn(f"  {resume_command(loaded, arguments)}")
+    what = "To finish it" if result.is_unfinished else "To retry the failed rows"
+    flags = without_retry_failed(arguments) if result.is_unfinished else arguments
+    terminal.warn(f"{result.problem}\nThe run is in {result.path}. {what}:\n  {resume_command(loaded, flags)}")
     return FAILED
 
 

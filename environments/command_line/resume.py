@@ -14,6 +14,7 @@ from judges.config.structure import secrets
 from judges.llm.urls import without_credentials
 
 _LONG_ENOUGH_TO_BE_A_KEY = 8
+_RETRY = "--retry_failed"
 _KEY_IN_JSON = re.compile(r'(?P<before>,\s*)?"\w*api_key"\s*:\s*"(?:[^"\\]|\\.)*"(?P<after>\s*,\s*)?')
 
 
@@ -37,6 +38,12 @@ def resume_command(loaded: LoadedSettings[EnvSettings[Any]], arguments: Sequence
         words.append("--resume")
     hint = f"\n  (with {' and '.join(left_out)} as before: keys are not shown)" if left_out else ""
     return shlex.join([sys.executable, sys.argv[0], *words]) + hint
+
+
+def without_retry_failed(arguments: Sequence[str]) -> list[str]:
+    """The words of a command line that continues the whole run; the last one counts if a file says --retry_failed."""
+    words = [word for word in arguments if word.partition("=")[0] != _RETRY]
+    return words if len(words) < len(arguments) else [*words, f"{_RETRY}=False"]
 
 
 def _place(settings: EnvSettings[Any]) -> str:

@@ -1,13 +1,14 @@
-"""Read the finished rows of an earlier run, for `--resume`.
+"""Read the rows of an earlier run, for `--resume`: which are finished, which failed, and which have changed since.
 
 Guarantees: a row counts as finished only if everything that its judge sees is unchanged (`task_digest`). All other rows
-run again; what was paid for them comes from the ledger of calls. Of the lines, places are kept in memory, and no text.
+run again, or with `--retry_failed` those that failed; what was paid for them comes from the ledger of calls. Of the
+lines, places are kept in memory, and no text.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from environments.base import DetailT
@@ -22,10 +23,17 @@ from environments.runs.lines import RawLine
 
 @dataclass(frozen=True, slots=True)
 class EarlierRows:
-    """How many rows of an earlier run are finished, and how many have changed since and are judged again."""
+    """How the rows of an earlier run stand.
+
+    Attributes:
+        finished: how many are finished.
+        changed: how many have changed since they were judged.
+        failed: the numbers of those that have not changed, and failed or lack a part of their judgment.
+    """
 
     finished: int = 0
     changed: int = 0
+    failed: Sequence[int] = ()
 
 
 def read_earlier(
@@ -48,7 +56,7 @@ def read_earlier(
         RunDirectoryError: a line cannot be read, or its row is not among those of this run.
     """
     numbers = positions_of(saved.tasks)
-    finished, changed = 0, 0
+    finished, changed, failed = 0, 0, list[int]()
     was_finished = bytearray(len(saved))
     for name, lines in ((SAMPLES, before.samples), (FAILURES, before.failures)):
         last = _last_lines(lines, numbers)
@@ -68,7 +76,9 @@ def read_earlier(
                 saved.note(number, line.offset, len(line.data), sample.status, is_complete=True)
                 arrived(task, sample)
                 finished += 1
-    return EarlierRows(finished, changed)
+            else:
+                failed.append(number)
+    return EarlierRows(finished, changed, tuple(sorted(failed)))
 
 
 def _last_lines(lines: Iterable[RawLine], numbers: Mapping[str, int]) -> array[int]:

@@ -17,7 +17,7 @@ from environments.data.provenance import DatasetRead, recording
 from environments.data.rows import TaskT
 from environments.data.task_list import select
 from environments.evaluate import metrics as evaluation_metrics
-from environments.evaluate.earlier import read_earlier
+from environments.evaluate.earlier import EarlierRows, read_earlier
 from environments.evaluate.loop import finish_rows
 from environments.evaluate.metrics_file import EvaluatedRows, metrics_file
 from environments.evaluate.progress import LiveProgress
@@ -45,6 +45,7 @@ class EvaluationResult:
         path: the run directory.
         metrics: empty if nothing succeeded.
         problem: why the command must fail, or `None`.
+        is_unfinished: rows were left alone by `--retry_failed`, so that there are no metrics.
         notices: what a reader of the numbers must know.
         tables: further tables of the environment.
     """
@@ -54,6 +55,7 @@ class EvaluationResult:
     problem: str | None
     notices: tuple[str, ...]
     tables: Sequence[terminal.Table] = ()
+    is_unfinished: bool = False
 
 
 @dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
@@ -114,15 +116,16 @@ class Evaluation(Generic[TaskT, DetailT]):
         saved, progress = SavedRows(self.tasks, run, reader), LiveProgress(env, display)
         try:
             earlier = read_earlier(before, reader, saved, self.runner, progress.add)
-            if earlier.changed:
-                logger.warning("rows that have changed since, and are judged again: %d", earlier.changed)
-            if earlier.finished < len(saved):
+            numbers = self._numbers(earlier, saved)
+            if numbers:
                 run.drop_metrics()
                 try:
-                    await self._finish(saved, progress, run, in_flight)
+                    await self._finish(saved, numbers, progress, run, in_flight)
                 except NothingSucceeds as error:
                     reason = f"nothing succeeded, so the evaluation was stopped: {error}"
                     return EvaluationResult(path, Metrics({}, {}), reason, ())
+            if saved.missing:
+                return EvaluationResult(path, Metrics({}, {}), _unfinished(saved), (), is_unfinished=True)
             await saved.sort()
             outcomes = saved.outcomes()
             metrics, rows_digest = await asyncio.to_thread(compute_metrics, env, saved, outcomes, runner=self.runner)
@@ -146,14 +149,24 @@ class Evaluation(Generic[TaskT, DetailT]):
         )
         return EvaluationResult(path, metrics, problem, all_notices, tables)
 
+    def _numbers(self, earlier: EarlierRows, saved: SavedRows[TaskT, DetailT]) -> Sequence[int]:
+        """Return the numbers of the rows to run, and say which ones run again or are left alone."""
+        if not self.env.settings.retry_failed:
+            if earlier.changed:
+                logger.warning("rows that have changed since, and are judged again: %d", earlier.changed)
+            return saved.missing
+        logger.info("failed rows that are retried: %d; %s", len(earlier.failed), _left_alone(earlier, saved))
+        return earlier.failed
+
     async def _finish(
         self,
         saved: SavedRows[TaskT, DetailT],
+        numbers: Sequence[int],
         progress: LiveProgress[TaskT, DetailT],
         run: RunDirectory,
         in_flight: int,
     ) -> None:
-        """Run the rows that are missing."""
+        """Run the rows `numbers`."""
 
         async def finish(task: TaskT) -> Sample[DetailT]:
             return readable(self.env, task, await self.runner.finish(task))
@@ -165,6 +178,7 @@ class Evaluation(Generic[TaskT, DetailT]):
             with progress.shown(lambda: run.disk.waiting):
                 await finish_rows(
                     saved,
+                    numbers,
                     finish,
                     is_complete=self.runner.is_complete,
                     disk=run.disk,
@@ -172,6 +186,22 @@ class Evaluation(Generic[TaskT, DetailT]):
                     in_flight=in_flight,
                     arrived=progress.add,
                 )
+
+
+def _left_alone(earlier: EarlierRows, saved: SavedRows[Any, Any]) -> str:
+    """Return how many rows `--retry_failed` leaves alone, in words."""
+    never_begun = len(saved) - earlier.finished - len(earlier.failed) - earlier.changed
+    return (
+        f"rows left alone: {earlier.finished} finished, {never_begun} not judged yet, {earlier.changed} changed since"
+    )
+
+
+def _unfinished(saved: SavedRows[Any, Any]) -> str:
+    """Return why a run has no metrics after `--retry_failed`."""
+    return (
+        f"{len(saved.missing)} of {len(saved)} rows are not judged yet, or have changed since, and --retry_failed "
+        "leaves them alone: no metrics are written for a run that is not complete"
+    )
 
 
 def compute_metrics(

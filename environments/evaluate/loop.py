@@ -7,7 +7,7 @@ nothing. Guarantee: a sample is let go once its line is written and `arrived` ha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import TypeAlias
 
 from environments.base import DetailT
@@ -24,6 +24,7 @@ Finish: TypeAlias = Callable[[TaskT], Awaitable[Sample[DetailT]]]
 
 async def finish_rows(
     saved: SavedRows[TaskT, DetailT],
+    numbers: Sequence[int],
     finish: Finish[TaskT, DetailT],
     *,
     is_complete: Callable[[Sample[DetailT]], bool],
@@ -32,10 +33,11 @@ async def finish_rows(
     in_flight: int,
     arrived: Callable[[TaskT, Sample[DetailT]], None],
 ) -> None:
-    """Finish the rows that an earlier run has not finished.
+    """Finish the rows that an earlier run has not finished, or some of them.
 
     Args:
-        saved: all rows; those without a line are run.
+        saved: all rows.
+        numbers: which of them are run.
         finish: finishes a row, as `RowRunner.finish` does; a failure is a sample, not an exception.
         is_complete: whether a resumed run has nothing to add to a row.
         disk: the disk of the run directory.
@@ -48,8 +50,8 @@ async def finish_rows(
             samples are on disk.
         DiskFull: the run directory could not be written to for too long.
     """
-    missing = sum(1 for _ in saved.missing)
-    is_first_run, rows = missing == len(saved), saved.missing
+    missing, rows = len(numbers), iter(numbers)
+    is_first_run = missing == len(saved)
     done, failures, last_error = 0, 0, ""
 
     async def run(number: int) -> None:

@@ -90,9 +90,9 @@ class SavedRows(Generic[TaskT, DetailT]):
         self._ends[name] = end
 
     @property
-    def missing(self) -> Iterator[int]:
+    def missing(self) -> array[int]:
         """Return the numbers of the rows without a line."""
-        return (number for number, status in enumerate(self._statuses) if not status)
+        return array("q", (number for number, status in enumerate(self._statuses) if not status))
 
     def uids_with_lines(self) -> frozenset[str]:
         """Return the uids of the rows that have a line."""

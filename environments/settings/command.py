@@ -13,7 +13,7 @@ from typing_extensions import Self
 from environments.settings.env import ConfigT
 from environments.settings.policy import PolicySettings
 from environments.settings.public import without_secrets
-from environments.settings.verbs import Verb, uses
+from environments.settings.verbs import EVALUATE, Verb, uses
 from judges.config import profile
 from judges.config.fields import is_operational, setting
 from judges.config.sources import ShowConfig, SourcedSettings
@@ -44,6 +44,12 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
         "Continue the run in env.data_dir_to_save_evals (evaluate, serve) or that of env.data_path_to_save_groups "
         "(process, serve): ask policy and judge only for what they have not answered; serve: in the trainer's step.",
         common=True,
+    )
+    retry_failed: CliImplicitFlag[bool] = setting(
+        False,
+        "With --resume: judge only the rows that failed. Rows that were not judged yet, or whose data has changed, "
+        "stay as they are, and metrics are written only if there are none.",
+        verbs=EVALUATE,
     )
     keep_calls: CliImplicitFlag[bool] = setting(
         True,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from environments.command_line.resume import resume_command
+from environments.command_line.resume import resume_command, without_retry_failed
 from tests.environments.loading import loaded_from
 
 KEY = "sk-very-secret"
@@ -90,3 +90,15 @@ def test_resume_command_of_a_run_without_a_given_directory_names_it(tmp_path: Pa
     loaded.settings.env.data_dir_to_save_evals = "runs/settled later"
     words = shlex.split(resume_command(loaded, ["evaluate", "--limit=1"]))
     assert words[2:] == ["evaluate", "--limit=1", "--env.data_dir_to_save_evals=runs/settled later", "--resume"]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (["evaluate", "--resume", "--retry_failed", RUN], ["evaluate", "--resume", RUN]),
+        (["evaluate", "--retry_failed=True", RUN], ["evaluate", RUN]),
+        (["evaluate", "--config=retry.yaml", RUN], ["evaluate", "--config=retry.yaml", RUN, "--retry_failed=False"]),
+    ],
+)
+def test_command_that_finishes_a_run_retries_not_only_failed_rows(given: list[str], expected: list[str]) -> None:
+    assert without_retry_failed(given) == expected

@@ -90,7 +90,7 @@ class Earlier:
 def test_finished_rows_of_an_earlier_run_are_kept_and_failed_ones_run_again(run: RunDirectory) -> None:
     good, bad = sample("row-1"), sample("row-2", "judge_failed")
     found = Earlier(run).read([good], [bad])
-    assert (set(found.finished), found.counts) == ({"row-1"}, EarlierRows(1, 0))
+    assert (set(found.finished), found.counts) == ({"row-1"}, EarlierRows(1, 0, failed=(2,)))
     assert found.finished["row-1"].to_line() == good.to_line()
     assert [each.uid for each in found.arrived] == ["row-1"]
     assert found.saved.uids_with_lines() == {"row-1"}

@@ -70,6 +70,7 @@ async def finish_all(
 
     await finish_rows(
         saved,
+        saved.missing,
         finish,
         is_complete=lambda sample: sample.finished,
         disk=run.disk,
