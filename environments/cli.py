@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from environments import terminal
 from environments.command_line.arguments import command_help, config_lines, load_settings, overview, read_verb
+from environments.command_line.program import Program
 from environments.command_line.signals import StopSignal, until_stopped
 from environments.runs.failure_guard import NothingSucceeds
 from judges.config.broken_pipe import quiet_at_broken_pipe
@@ -31,19 +32,22 @@ if TYPE_CHECKING:
 FAILED, BAD_INPUT = 1, 2
 
 
-def main(env_type: type[JudgedEnv[Any, Any, Any]], argv: Sequence[str] | None = None) -> int:
+def main(
+    env_type: type[JudgedEnv[Any, Any, Any]], argv: Sequence[str] | None = None, program: Program | None = None
+) -> int:
     """Run a command.
 
     Args:
         env_type: the environment.
         argv: the command line without the program's name; the process's own by default.
+        program: how the user has called it; by default as the script that this process runs.
 
     Returns:
         The exit code.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        return quiet_at_broken_pipe(lambda: _run(env_type, arguments))
+        return quiet_at_broken_pipe(lambda: _run(env_type, program or Program.of_script(), arguments))
     except UserError as error:
         terminal.warn(str(error))
         return BAD_INPUT
@@ -62,18 +66,18 @@ def main(env_type: type[JudgedEnv[Any, Any, Any]], argv: Sequence[str] | None = 
         return 128 + signal.SIGINT
 
 
-def _run(env_type: type[JudgedEnv[Any, Any, Any]], arguments: Sequence[str]) -> int:
+def _run(env_type: type[JudgedEnv[Any, Any, Any]], program: Program, arguments: Sequence[str]) -> int:
     if arguments[:1] in (["--help"], ["-h"]):
-        terminal.say(overview())
+        terminal.say(overview(program))
         return 0
-    verb, rest = read_verb(arguments)
-    detail = help_requested(rest)
+    typed = read_verb(program, arguments)
+    detail = help_requested(typed.settings)
     if detail is not None:
-        terminal.say(command_help(env_type, verb, detail))
+        terminal.say(command_help(env_type, typed, detail))
         return 0
-    loaded = load_settings(env_type, rest, verb=verb)
+    loaded = load_settings(env_type, typed.settings, verb=typed.verb)
     if loaded.settings.show_config is not None:
-        terminal.show_config(config_lines(loaded, verb))
+        terminal.show_config(config_lines(loaded, typed.verb))
         return 0
     for note in loaded.notes:
         terminal.warn(note)
@@ -82,8 +86,8 @@ def _run(env_type: type[JudgedEnv[Any, Any, Any]], arguments: Sequence[str]) -> 
         from environments.command_line import commands
 
         _log_to_terminal(debug=loaded.settings.env.full_debug)
-        command = {"evaluate": commands.evaluate, "serve": commands.serve, "process": commands.process}[verb]
-        return event_loop.run(until_stopped(command(env_type, loaded, arguments)))
+        command = {"evaluate": commands.evaluate, "serve": commands.serve, "process": commands.process}[typed.verb]
+        return event_loop.run(until_stopped(command(env_type, loaded, typed)))
 
 
 def _log_to_terminal(*, debug: bool) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from environments.command_line.offline_settings import with_stand_ins
+from environments.command_line.program import VERBS, CommandLine, Program
 from environments.command_line.servers import with_replicas
 from environments.command_line.verb_settings import of_verb
 from environments.settings import EnvSettings
@@ -22,11 +22,6 @@ from judges.llm.errors import SettingsError
 if TYPE_CHECKING:
     from environments.base import JudgedEnv
 
-VERBS: Mapping[Verb, str] = {
-    "evaluate": "Score a policy and print benchmark numbers.",
-    "serve": "Send judged rollouts to a trainer, over the Atropos rollout API.",
-    "process": "Write judged rollouts to a file.",
-}
 _GROUPS = {
     "policy": "policy (the model that is trained or evaluated)",
     "judge": "judge (the model that scores it)",
@@ -38,39 +33,34 @@ _GROUPS = {
 }
 
 
-def program() -> str:
-    """The program's name, for messages."""
-    return f"python {sys.argv[0]}"
-
-
-def overview() -> str:
+def overview(program: Program) -> str:
     """The verbs, and where the help of each is."""
     verbs = "\n".join(f"  {verb:<10} {about}" for verb, about in VERBS.items())
-    help_of_verbs = f"{program()} VERB --help lists a verb's most used settings, --help_all every one."
-    return f"usage: {program()} {'|'.join(VERBS)} [--name=value …]\n\n{verbs}\n\n{help_of_verbs}"
+    help_of_verbs = f"{program.usage('VERB')} --help lists a verb's most used settings, --help_all every one."
+    return f"usage: {program.usage('VERB')} [--name=value …]\n\n{verbs}\n\n{help_of_verbs}"
 
 
-def read_verb(arguments: Sequence[str]) -> tuple[Verb, Sequence[str]]:
+def read_verb(program: Program, arguments: Sequence[str]) -> CommandLine:
     """The verb and the arguments after it.
 
     Raises:
         SettingsError: the first argument is not a verb.
     """
     if arguments and arguments[0] in VERBS:
-        return cast(Verb, arguments[0]), arguments[1:]
+        return CommandLine(program, cast(Verb, arguments[0]), arguments[1:])
     actual = f"found {arguments[0]!r}" if arguments else "found nothing"
-    raise SettingsError(f"expected one of {', '.join(VERBS)} as the first argument, {actual}\n{overview()}")
+    raise SettingsError(f"expected one of {', '.join(VERBS)} as the first argument, {actual}\n{overview(program)}")
 
 
-def command_help(env_type: type[JudgedEnv[Any, Any, Any]], verb: Verb, detail: HelpDetail) -> str:
+def command_help(env_type: type[JudgedEnv[Any, Any, Any]], typed: CommandLine, detail: HelpDetail) -> str:
     """What `VERB --help` and `VERB --help_all` print."""
     return help_page(
-        _settings_type(env_type),
-        usage=f"{program()} {verb}",
-        about=VERBS[verb],
+        settings_type(env_type),
+        usage=typed.program.usage(typed.verb),
+        about=VERBS[typed.verb],
         groups=_GROUPS,
         detail=detail,
-        uses=lambda setting: uses(verb, setting.model, setting.field),
+        uses=lambda setting: uses(typed.verb, setting.model, setting.field),
     )
 
 
@@ -82,7 +72,7 @@ def load_settings(
     Raises:
         SettingsError: a setting is wrong or not one of the verb's.
     """
-    settings_type = _settings_type(env_type)
+    of_env = settings_type(env_type)
     notes: list[str] = []
 
     def reshape(sources: list[SettingsSource]) -> list[SettingsSource]:
@@ -91,10 +81,10 @@ def load_settings(
         notes.extend(said)
         if verb == "process":
             sources.append(SettingsSource("process", _process_preset(env_type)))
-        return of_verb(sources, settings_type, verb)
+        return of_verb(sources, of_env, verb)
 
     refuse_ignored(argv)
-    loaded = load(settings_type, argv, prog=f"{program()} {verb}", reshape=reshape)
+    loaded = load(of_env, argv, prog=verb, reshape=reshape)
     for name in ("latency_ms", "faults"):
         if loaded.given(name) and not loaded.settings.offline:
             raise SettingsError(f"--{name}: a setting of the stand-ins; it needs --offline")
@@ -106,7 +96,8 @@ def config_lines(loaded: LoadedSettings[EnvSettings[Any]], verb: Verb) -> list[C
     return loaded.lines(show=loaded.settings.show_config, uses=lambda setting: uses(verb, setting.model, setting.field))
 
 
-def _settings_type(env_type: type[JudgedEnv[Any, Any, Any]]) -> type[EnvSettings[Any]]:
+def settings_type(env_type: type[JudgedEnv[Any, Any, Any]]) -> type[EnvSettings[Any]]:
+    """All settings of an environment's commands."""
     return EnvSettings[env_type.config_type]  # type: ignore[name-defined]  # made at run time
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from environments.base import JudgedEnv
 from environments.clients import Clients
 from environments.command_line import offline
 from environments.command_line.offline_settings import SOURCE, STAND_IN_URL
+from environments.command_line.program import CommandLine
 from environments.command_line.resume import resume_command, without_retry_failed
 from environments.command_line.signals import interruptible
 from environments.evaluate import command as evaluate_command
@@ -39,7 +40,7 @@ _PLACES_OF_SERVE = ("data_dir_to_save_evals", "data_path_to_save_groups")
 
 
 async def evaluate(
-    env_type: type[JudgedEnv[Any, Any, Any]], loaded: LoadedSettings[EnvSettings[Any]], arguments: Sequence[str]
+    env_type: type[JudgedEnv[Any, Any, Any]], loaded: LoadedSettings[EnvSettings[Any]], typed: CommandLine
 ) -> int:
     """`evaluate`, from settings to exit code."""
     if loaded.settings.resume and not loaded.given("env.data_dir_to_save_evals"):
@@ -54,23 +55,21 @@ async def evaluate(
         try:
             result = await evaluate_command.evaluate(evaluation)
         except asyncio.CancelledError:
-            terminal.warn(f"stopped; finished rows are kept. To resume:\n  {resume_command(loaded, arguments)}")
+            terminal.warn(f"stopped; finished rows are kept. To resume:\n  {resume_command(loaded, typed)}")
             raise
         except DiskFull as error:
-            raise DiskFull(
-                f"{error}\nMake room on the disk, and resume:\n  {resume_command(loaded, arguments)}"
-            ) from error
+            raise DiskFull(f"{error}\nMake room on the disk, and resume:\n  {resume_command(loaded, typed)}") from error
     if result.problem is None:
         terminal.say(f"The run is in {result.path}")
         return 0
     what = "To finish it" if result.is_unfinished else "To retry the failed rows"
-    flags = without_retry_failed(arguments) if result.is_unfinished else arguments
-    terminal.warn(f"{result.problem}\nThe run is in {result.path}. {what}:\n  {resume_command(loaded, flags)}")
+    again = without_retry_failed(typed) if result.is_unfinished else typed
+    terminal.warn(f"{result.problem}\nThe run is in {result.path}. {what}:\n  {resume_command(loaded, again)}")
     return FAILED
 
 
 async def serve(
-    env_type: type[JudgedEnv[Any, Any, Any]], loaded: LoadedSettings[EnvSettings[Any]], arguments: Sequence[str]
+    env_type: type[JudgedEnv[Any, Any, Any]], loaded: LoadedSettings[EnvSettings[Any]], typed: CommandLine
 ) -> int:
     """`serve`, until the trainer has done its steps or a signal stops it."""
     config = loaded.settings.env
@@ -99,17 +98,15 @@ async def serve(
         try:
             await serving.run()
         except asyncio.CancelledError:
-            terminal.warn(f"stopped: {serving.progress()}. To resume:\n  {resume_command(loaded, arguments)}")
+            terminal.warn(f"stopped: {serving.progress()}. To resume:\n  {resume_command(loaded, typed)}")
             raise
         except DiskFull as error:
-            raise DiskFull(
-                f"{error}\nMake room on the disk, and resume:\n  {resume_command(loaded, arguments)}"
-            ) from error
+            raise DiskFull(f"{error}\nMake room on the disk, and resume:\n  {resume_command(loaded, typed)}") from error
     return 0
 
 
 async def process(
-    env_type: type[JudgedEnv[Any, Any, Any]], loaded: LoadedSettings[EnvSettings[Any]], arguments: Sequence[str]
+    env_type: type[JudgedEnv[Any, Any, Any]], loaded: LoadedSettings[EnvSettings[Any]], typed: CommandLine
 ) -> int:
     """`process`, from settings to exit code."""
     config = loaded.settings.env
@@ -122,13 +119,11 @@ async def process(
         try:
             processed = await processing.run()
         except asyncio.CancelledError:
-            how = resume_command(loaded, arguments)
+            how = resume_command(loaded, typed)
             terminal.warn(f"stopped; the groups that are finished are in {path}. To resume:\n  {how}")
             raise
         except DiskFull as error:
-            raise DiskFull(
-                f"{error}\nMake room on the disk, and resume:\n  {resume_command(loaded, arguments)}"
-            ) from error
+            raise DiskFull(f"{error}\nMake room on the disk, and resume:\n  {resume_command(loaded, typed)}") from error
         stand_ins = env.settings.stand_ins
     notices = [terminal.offline_notice(stand_ins)] if stand_ins else []
     terminal.show_metrics(f"{env_type.name}: {processed.groups} groups", processed.metrics, notices)
@@ -138,7 +133,7 @@ async def process(
         terminal.warn(
             f"{wanted - processed.groups} of {wanted} groups could not be scored; rows that were tried: {tried}"
         )
-        terminal.warn(f"To retry those that failed:\n  {resume_command(loaded, arguments)}")
+        terminal.warn(f"To retry those that failed:\n  {resume_command(loaded, typed)}")
     terminal.say(f"The groups are in {processed.path}, the page to read them is {processed.page}")
     return 0 if processed.groups == wanted else FAILED
 

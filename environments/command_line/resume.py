@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import shlex
-import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+from environments.command_line.program import CommandLine
 from environments.settings import EnvSettings
 from judges.config.sources import LoadedSettings
 from judges.config.structure import secrets
@@ -18,14 +18,14 @@ _RETRY = "--retry_failed"
 _KEY_IN_JSON = re.compile(r'(?P<before>,\s*)?"\w*api_key"\s*:\s*"(?:[^"\\]|\\.)*"(?P<after>\s*,\s*)?')
 
 
-def resume_command(loaded: LoadedSettings[EnvSettings[Any]], arguments: Sequence[str]) -> str:
-    """The command that was given, with the interpreter that ran it, the run's place and `--resume`.
+def resume_command(loaded: LoadedSettings[EnvSettings[Any]], typed: CommandLine) -> str:
+    """The command that was given, with what runs it, the run's place and `--resume`.
 
     It is printed and may be logged, so it holds no secrets: the flags of keys are left out, and a second line says that
     they must be given again. Without them it asks for a key; it never sends a placeholder as one.
     """
     keys = list(secrets(loaded.settings))
-    shown, left_out = _without_keys(arguments)
+    shown, left_out = _without_keys(typed.settings)
     words = [without_credentials(_without(keys, word)) for word in shown]
     flag = _place(loaded.settings)
     place = str(getattr(loaded.settings.env, flag.removeprefix("--env.")))
@@ -37,13 +37,13 @@ def resume_command(loaded: LoadedSettings[EnvSettings[Any]], arguments: Sequence
     if "--resume" not in words:
         words.append("--resume")
     hint = f"\n  (with {' and '.join(left_out)} as before: keys are not shown)" if left_out else ""
-    return shlex.join([sys.executable, sys.argv[0], *words]) + hint
+    return typed.again(words) + hint
 
 
-def without_retry_failed(arguments: Sequence[str]) -> list[str]:
-    """The words of a command line that continues the whole run; the last one counts if a file says --retry_failed."""
-    words = [word for word in arguments if word.partition("=")[0] != _RETRY]
-    return words if len(words) < len(arguments) else [*words, f"{_RETRY}=False"]
+def without_retry_failed(typed: CommandLine) -> CommandLine:
+    """The command line that continues the whole run; the last word counts if a file says --retry_failed."""
+    words = [word for word in typed.settings if word.partition("=")[0] != _RETRY]
+    return replace(typed, settings=words if len(words) < len(typed.settings) else [*words, f"{_RETRY}=False"])
 
 
 def _place(settings: EnvSettings[Any]) -> str:

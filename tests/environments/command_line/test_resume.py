@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from environments.command_line.program import CommandLine, Program
 from environments.command_line.resume import resume_command, without_retry_failed
 from tests.environments.loading import loaded_from
 
@@ -16,6 +17,10 @@ ONE = "http://127.0.0.1:1/v1"
 @pytest.fixture
 def _as_a_script(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["eval_environments/my env.py", "evaluate"])
+
+
+def typed(*settings: str) -> CommandLine:
+    return CommandLine(Program.of_script(), "evaluate", settings)
 
 
 RUN = "--env.data_dir_to_save_evals=runs/x"
@@ -37,7 +42,7 @@ RUN = "--env.data_dir_to_save_evals=runs/x"
     ],
 )
 def test_resume_command_is_the_given_one_with_directory_and_flag(given: list[str], expected: list[str]) -> None:
-    command = resume_command(loaded_from(*given), ["evaluate", *given])
+    command = resume_command(loaded_from(*given), typed(*given))
     assert shlex.split(command) == [sys.executable, "eval_environments/my env.py", "evaluate", *expected]
 
 
@@ -64,7 +69,7 @@ def test_resume_command_is_the_given_one_with_directory_and_flag(given: list[str
 )
 def test_resume_command_leaves_keys_out_and_says_so(given: list[str], expected: list[str], left_out: str) -> None:
     """A placeholder would be pasted, and sent as a key."""
-    command, hint = resume_command(loaded_from(*given), ["evaluate", *given]).splitlines()
+    command, hint = resume_command(loaded_from(*given), typed(*given)).splitlines()
     assert shlex.split(command)[2:] == ["evaluate", *expected, "--resume"]
     assert hint == f"  (with {left_out} as before: keys are not shown)"
 
@@ -80,7 +85,7 @@ def test_resume_command_leaves_keys_out_and_says_so(given: list[str], expected: 
     ],
 )
 def test_resume_command_of_nested_secrets_shows_none(given: str) -> None:
-    command = resume_command(loaded_from(given, RUN), ["evaluate", given, RUN])
+    command = resume_command(loaded_from(given, RUN), typed(given, RUN))
     assert KEY not in command and "***" not in command
 
 
@@ -88,17 +93,23 @@ def test_resume_command_of_nested_secrets_shows_none(given: str) -> None:
 def test_resume_command_of_a_run_without_a_given_directory_names_it(tmp_path: Path) -> None:
     loaded = loaded_from("--limit=1")
     loaded.settings.env.data_dir_to_save_evals = "runs/settled later"
-    words = shlex.split(resume_command(loaded, ["evaluate", "--limit=1"]))
+    words = shlex.split(resume_command(loaded, typed("--limit=1")))
     assert words[2:] == ["evaluate", "--limit=1", "--env.data_dir_to_save_evals=runs/settled later", "--resume"]
 
 
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        (["evaluate", "--resume", "--retry_failed", RUN], ["evaluate", "--resume", RUN]),
-        (["evaluate", "--retry_failed=True", RUN], ["evaluate", RUN]),
-        (["evaluate", "--config=retry.yaml", RUN], ["evaluate", "--config=retry.yaml", RUN, "--retry_failed=False"]),
+        (["--resume", "--retry_failed", RUN], ["--resume", RUN]),
+        (["--retry_failed=True", RUN], [RUN]),
+        (["--config=retry.yaml", RUN], ["--config=retry.yaml", RUN, "--retry_failed=False"]),
     ],
 )
 def test_command_that_finishes_a_run_retries_not_only_failed_rows(given: list[str], expected: list[str]) -> None:
-    assert without_retry_failed(given) == expected
+    assert without_retry_failed(typed(*given)).settings == expected
+
+
+def test_resume_command_of_a_console_script_is_the_one_that_was_typed() -> None:
+    program = Program(("judgegym",), ("bin/judgegym",), ("my env.py",))
+    command = resume_command(loaded_from(RUN), CommandLine(program, "evaluate", [RUN]))
+    assert command == f"bin/judgegym evaluate 'my env.py' {RUN} --resume"

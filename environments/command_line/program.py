@@ -1,0 +1,55 @@
+"""How the user has called a command: for usage, messages, and commands that can be pasted into the same shell."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # it is imported with all settings, and help comes at once
+    from environments.settings.verbs import Verb
+
+VERBS: Mapping[Verb, str] = {
+    "evaluate": "Score a policy and print benchmark numbers.",
+    "serve": "Send judged rollouts to a trainer, over the Atropos rollout API.",
+    "process": "Write judged rollouts to a file.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The words around the verb: `python arena_hard_environment.py VERB …`, or `judgegym VERB arena_hard …`.
+
+    Attributes:
+        shown: the words before the verb, as messages show them.
+        started: the words before the verb that start the same program again.
+        environment: the words between the verb and the settings.
+    """
+
+    shown: tuple[str, ...]
+    started: tuple[str, ...]
+    environment: tuple[str, ...] = ()
+
+    @classmethod
+    def of_script(cls) -> Program:
+        """The script that this process runs."""
+        return cls(("python", sys.argv[0]), (sys.executable, sys.argv[0]))
+
+    def usage(self, verb: str) -> str:
+        """The command without its settings, for usage and messages."""
+        return shlex.join([*self.shown, verb, *self.environment])
+
+
+@dataclass(frozen=True, slots=True)
+class CommandLine:
+    """What the user has typed: the program, the verb and the words of the settings."""
+
+    program: Program
+    verb: Verb
+    settings: Sequence[str]
+
+    def again(self, settings: Sequence[str]) -> str:
+        """The same command with other words of settings, to be pasted."""
+        return shlex.join([*self.program.started, self.verb, *self.program.environment, *settings])
