@@ -38,7 +38,9 @@ _PRELOADED = (
     "eval_environments.pairwise_judgement_environment",
     "eval_environments.self_critique_environment",
     "judges.offline.__main__",
+    "judges.offline.command",
     "judges.server.__main__",
+    "judges.server.command",
     # What they import when they need it.
     "atroposlib.cli.run_api",
     "jinja2",

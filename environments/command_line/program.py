@@ -37,6 +37,11 @@ class Program:
         """The script that this process runs."""
         return cls(("python", sys.argv[0]), (sys.executable, sys.argv[0]))
 
+    @property
+    def name(self) -> str:
+        """The program alone, for messages."""
+        return shlex.join(self.shown)
+
     def usage(self, verb: str) -> str:
         """The command without its settings, for usage and messages."""
         return shlex.join([*self.shown, verb, *self.environment])

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from environments.base import DetailT, JudgedEnv
@@ -19,6 +18,7 @@ from environments.evaluate.row import RowRunner
 from environments.metrics import Metrics
 from judges.config.fields import group_of
 from judges.config.text import prompt_digest
+from judges.config.version import package_version
 from judges.llm.wire import JSON
 
 _LONGEST_VALUE = 200
@@ -99,11 +99,3 @@ def protocol(env: JudgedEnv[Any, Any, Any]) -> dict[str, JSON]:
         for name, value in settings.items()
         if name not in data and name not in _SAID_ELSEWHERE and value is not None
     }
-
-
-def package_version() -> str:
-    """The version of this package; `unknown` if it runs from a folder that is not installed."""
-    try:
-        return version("judgegym")
-    except PackageNotFoundError:
-        return "unknown"

@@ -1,4 +1,6 @@
-"""`python -m judges.server`: load the settings, start the stand-in (`--offline`), serve, and stop on a signal.
+"""`judgegym judge-server`, also `python -m judges.server`: serve judges over HTTP until a signal.
+
+It loads the settings, starts the stand-in (`--offline`), serves, and stops on a signal.
 
 Exit codes: 0 after SIGTERM or Ctrl-C, when the requests in flight are answered; 2 for an error in the settings.
 """
@@ -28,7 +30,6 @@ from judges.server.telemetry import JsonLines
 
 logger = logging.getLogger(__name__)
 
-PROGRAM = "python -m judges.server"
 BAD_INPUT = 2
 _OTHER_FILES = 256
 _COLLECTIONS = (50_000, 20, 100)
@@ -37,18 +38,19 @@ requests in flight were walked through again and again, which took more time tha
 _GROUPS = {"judge": "judge", "server": "server", "run": "random choices"}
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judges.server") -> int:
     """Serve until stopped.
 
     Args:
         argv: the command line without the program's name; the process's own by default.
+        prog: the program's name, for messages.
 
     Returns:
         The exit code.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        return quiet_at_broken_pipe(lambda: _run(arguments))
+        return quiet_at_broken_pipe(lambda: _run(arguments, prog))
     except UserError as error:
         sys.stderr.write(f"{error}\n")
         return BAD_INPUT
@@ -59,13 +61,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
 
 
-def _run(arguments: list[str]) -> int:
+def _run(arguments: list[str], prog: str) -> int:
     detail = help_requested(arguments)
     if detail is not None:
         about = "Serve judges over HTTP to trainers."
-        sys.stdout.write(help_page(RewardServerSettings, usage=PROGRAM, about=about, groups=_GROUPS, detail=detail))
+        sys.stdout.write(help_page(RewardServerSettings, usage=prog, about=about, groups=_GROUPS, detail=detail))
         return 0
-    loaded = load(RewardServerSettings, arguments, prog=PROGRAM, reshape=with_preset)
+    loaded = load(RewardServerSettings, arguments, prog=prog, reshape=with_preset)
     settings = loaded.settings
     if settings.show_config is not None:
         for line in loaded.lines(show=settings.show_config):

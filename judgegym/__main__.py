@@ -1,0 +1,8 @@
+"""The command `python -m judgegym`, the same as `judgegym`."""
+
+import sys
+
+from judgegym._command.main import main
+
+if __name__ == "__main__":
+    sys.exit(main())

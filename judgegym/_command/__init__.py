@@ -1,0 +1,1 @@
+"""The command `judgegym`: one entry to the environments, to finished runs and to the servers."""

@@ -1,0 +1,138 @@
+"""Environments by the word that a user gives: a built-in name, a file of one's own, or a class of a module.
+
+The built-in ones are the files `<name>_environment.py` of the packages `eval_environments` and `environments`; there is
+no other list of them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from judgegym._command.guessing import did_you_mean
+from judges.config.extras import missing_extra
+from judges.llm.errors import SettingsError, UserError
+
+if TYPE_CHECKING:
+    from environments.base import JudgedEnv
+
+FORMS = "path/to/file.py, path/to/file.py:Class or package.module:Class"
+_PACKAGES = ("eval_environments", "environments")
+_ENDING = "_environment"
+
+
+def built_in() -> Mapping[str, str]:
+    """The module of each built-in environment, by name."""
+    found = {}
+    for package in _PACKAGES:
+        spec = find_spec(package)
+        for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
+            for path in sorted(Path(folder).glob(f"*{_ENDING}.py")):
+                found[path.stem.removesuffix(_ENDING)] = f"{package}.{path.stem}"
+    return found
+
+
+def load_environment(word: str) -> type[JudgedEnv[Any, Any, Any]]:
+    """The environment that a word names.
+
+    Raises:
+        SettingsError: there is none, there are several, or its code cannot be loaded.
+    """
+    place, _, name = word.partition(":")
+    if place.endswith(".py") or "/" in place:
+        path = Path(place)
+        return _environment_in(_loaded(path, word, lambda: _module_of(path)), word, name)
+    if name or "." in place:
+        sys.path.insert(0, str(Path.cwd()))  # where the user's modules are, as with `python -m`
+        module = _loaded(None, word, lambda: importlib.import_module(place))
+        return _environment_in(module, word, name)
+    names = built_in()
+    known = place.replace("-", "_")
+    if known not in names:
+        here = f" (a file of that name is here: {word}.py)" if Path(f"{word}.py").is_file() else ""
+        raise SettingsError(
+            f"no environment {word!r}{did_you_mean(known, names)}{here}\n"
+            f"expected one of {', '.join(names)}\nor one of your own: {FORMS}"
+        )
+    return _environment_in(importlib.import_module(names[known]), word, "")
+
+
+def _module_of(path: Path) -> ModuleType:
+    """The module of a file, run as `python file.py` runs it but under another name than `__main__`."""
+    spec = spec_from_file_location(f"__{path.stem}__", path)  # no name that another module has
+    assert spec is not None and spec.loader is not None  # it ends with .py
+    module = module_from_spec(spec)
+    sys.path.insert(0, str(path.resolve().parent))
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+def _loaded(path: Path | None, word: str, load: Callable[[], ModuleType]) -> ModuleType:
+    """The user's module.
+
+    Raises:
+        SettingsError: it is not there, or raises an error while it is imported.
+    """
+    if path is not None and not path.is_file():
+        raise SettingsError(f"{word}: {'a folder' if path.is_dir() else 'no such file'}; expected {FORMS}")
+    if path is not None and path.suffix != ".py":
+        raise SettingsError(f"{word}: not a Python file; expected {FORMS}")
+    try:
+        return load()
+    except UserError:
+        raise
+    except (Exception, SystemExit) as error:  # whatever a user's module raises is why it cannot be loaded
+        if isinstance(error, ModuleNotFoundError) and (missing := missing_extra(error)) is not None:
+            raise missing from None
+        raise SettingsError(f"{word}: cannot be imported: {_where(error)}{_what(error)}") from error
+
+
+def _where(error: BaseException) -> str:
+    """The file and line that raised an error: the last one outside the standard library's import system."""
+    if isinstance(error, SyntaxError):
+        return ""  # the message names its line
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<")]
+    own = [frame for frame in frames if Path(frame.filename).parent != Path(__file__).parent]
+    outside = [frame for frame in own if frame.filename != importlib.__file__]
+    return f"{Path(outside[-1].filename).name}, line {outside[-1].lineno}: " if outside else ""
+
+
+def _what(error: BaseException) -> str:
+    if isinstance(error, SystemExit):
+        return 'it ends the process; is its cli() below `if __name__ == "__main__":`?'
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+
+
+def _environment_in(module: ModuleType, word: str, name: str) -> type[JudgedEnv[Any, Any, Any]]:
+    """The class of this name, or without a name the only environment that the module defines.
+
+    Raises:
+        SettingsError: it has no such class, or not one environment alone.
+    """
+    from environments.base import JudgedEnv  # late: the names alone need it not
+
+    found: dict[str, type[JudgedEnv[Any, Any, Any]]] = {
+        key: value
+        for key, value in vars(module).items()
+        if inspect.isclass(value) and issubclass(value, JudgedEnv) and not inspect.isabstract(value)
+    }
+    if name:
+        if name not in found:
+            there = f"environments in it: {', '.join(found)}" if found else "it has no environment"
+            raise SettingsError(f"{word}: no environment {name}{did_you_mean(name, found)}; {there}")
+        return found[name]
+    own = [key for key, value in found.items() if value.__module__ == module.__name__]
+    if not own:
+        raise SettingsError(f"{word}: no environment in it; expected a class MyEnv(JudgedEnv[…]) (environments.base)")
+    if len(own) > 1:
+        choices = " or ".join(f"{word}:{key}" for key in own)
+        raise SettingsError(f"{word}: {len(own)} environments in it; name one: {choices}")
+    return found[own[0]]

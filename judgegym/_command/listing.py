@@ -1,0 +1,115 @@
+"""`judgegym list`: the environments, and what each of them needs, as their classes declare it.
+
+Datasets are the settings that `--offline` fills with bundled samples; endpoints are those that the environment's own
+settings say its verbs ask.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import sys
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, get_args, get_origin
+
+from pydantic import BaseModel
+
+from environments.command_line.program import VERBS
+from judgegym._command.environments import FORMS, built_in, load_environment
+from judges.config.extras import EXTRAS
+
+if TYPE_CHECKING:
+    from environments.base import JudgedEnv
+    from environments.settings import EnvConfig, PolicySettings
+
+_WIDTH = 80
+_TITLE = 10
+_POLICY = "policy"
+"""Stands for the policy's URL when the settings are asked which endpoints they need."""
+
+
+def main(argv: Sequence[str], *, prog: str) -> int:
+    """Print the named environments, or all built-in ones; returns the exit code.
+
+    Raises:
+        SettingsError: there is no such environment.
+    """
+    parser = argparse.ArgumentParser(
+        prog=prog, description="Show environments, and what each needs.", allow_abbrev=False
+    )
+    parser.add_argument("environments", nargs="*", metavar="ENV", help=f"only these; also {FORMS}")
+    words = parser.parse_args(argv).environments or list(built_in())
+    for word in words:
+        sys.stdout.write("\n".join(described(word, load_environment(word))) + "\n\n")
+    sys.stdout.write("\n".join(_extras()) + "\n")
+    return 0
+
+
+def described(word: str, env_type: type[JudgedEnv[Any, Any, Any]]) -> list[str]:
+    """The lines of one environment."""
+    from environments.settings import PolicySettings
+
+    config, policy = env_type.config_type(), PolicySettings()
+    about = " ".join((inspect.getdoc(env_type) or "").partition("\n\n")[0].split())
+    entries = {
+        "verbs": [", ".join(VERBS)],
+        "data": list(_datasets(env_type, config)),
+        "policy": [_policy(config, policy)],
+        "judge": list(_judges(config)),
+        "models": [f"--env.{name} (a list)" for name in _lists_of_models(config)],
+    }
+    lines = textwrap.wrap(f"{word}: {about}", _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+    for title, values in entries.items():
+        for place, value in enumerate(values):
+            head = f"  {'' if place else title:<{_TITLE}}"
+            lines += textwrap.wrap(
+                value, _WIDTH, initial_indent=head, subsequent_indent=" " * len(head), break_on_hyphens=False
+            )
+    return lines
+
+
+def _datasets(env_type: type[JudgedEnv[Any, Any, Any]], config: EnvConfig) -> Iterator[str]:
+    for name in env_type.offline_samples:
+        default = getattr(config, name)
+        yield f"--env.{name}  {default if default is not None else 'none by default: hub name or file'}"
+
+
+def _policy(config: EnvConfig, policy: PolicySettings) -> str:
+    role = " (it is the judge)" if config.policy_is_judge else ""
+    return f"--openai.*  {policy.model_name} at {policy.base_url}, key in {policy.api_key_env}{role}"
+
+
+def _judges(config: EnvConfig) -> Iterator[str]:
+    """The judges' endpoint, with the verbs that ask it where not all do."""
+    asking = [verb for verb in VERBS if config.judge_base_url in config.endpoints_asked(verb, (_POLICY,)).judge]
+    if not asking:
+        return
+    only = "" if len(asking) == len(VERBS) else f" ({', '.join(asking)})"
+    yield (
+        f"--env.judge_*  {config.judge_model_name} at {config.judge_base_url}, key in {config.judge_api_key_env}{only}"
+    )
+
+
+def _lists_of_models(config: EnvConfig) -> Iterator[str]:
+    """The settings that are lists of models with endpoints of their own."""
+    for name, field in type(config).model_fields.items():
+        (item, *_) = (*get_args(field.annotation), None)
+        if get_origin(field.annotation) is list and isinstance(item, type) and issubclass(item, BaseModel):
+            yield name
+
+
+_USES_OF_EXTRAS: Mapping[str, str] = {
+    "environments": "evaluate, serve and process",
+    "data": "datasets of the hub, CSV and Parquet files",
+    "training": "serve and process, for the policy's tokenizer",
+}
+
+
+def _extras() -> Iterator[str]:
+    yield "extras:  pip install 'judgegym[NAME]'"
+    for extra, use in _USES_OF_EXTRAS.items():
+        missing = [module for module in EXTRAS[extra] if find_spec(module) is None]
+        state = "not installed" if missing else "installed"
+        yield f"  {extra:<13} {use} ({state})"

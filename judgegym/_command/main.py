@@ -1,0 +1,71 @@
+"""`judgegym COMMAND …`: find the command and run it, with the exit code that it ends with.
+
+Each command is imported when it is called, so that help, errors and completion come at once. Until a command handles
+signals itself, Ctrl-C ends the process without a traceback.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Sequence
+
+from environments.command_line.program import VERBS, Program
+from judgegym._command.called import program_called
+from judgegym._command.commands import COMMANDS
+from judgegym._command.guessing import did_you_mean
+from judgegym._command.overview import overview
+from judges.config.broken_pipe import quiet_at_broken_pipe
+from judges.config.extras import missing_extra
+from judges.llm.errors import SettingsError, UserError
+
+BAD_INPUT = 2
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command.
+
+    Args:
+        argv: the command line without the program's name; the process's own by default.
+
+    Returns:
+        The exit code.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return quiet_at_broken_pipe(lambda: _run(program_called(), words))
+    except UserError as error:
+        sys.stderr.write(f"{error}\n")
+    except ModuleNotFoundError as error:
+        missing = missing_extra(error)
+        if missing is None:
+            raise
+        sys.stderr.write(f"{missing}\n")
+    return BAD_INPUT
+
+
+def _run(program: Program, words: Sequence[str]) -> int:
+    if not words:
+        raise SettingsError(f"expected a command, found nothing\n{overview(program)}")
+    first, *rest = words
+    if first in ("--help", "-h", "--help_all"):
+        sys.stdout.write(f"{overview(program)}\n")
+        return 0
+    if first == "--version":
+        from judges.config.version import package_version  # late: it reads the installation's metadata
+
+        sys.stdout.write(f"judgegym {package_version()}\n")
+        return 0
+    if first not in COMMANDS:
+        raise _unknown(program, first)
+    return COMMANDS[first].run(program, first, rest)
+
+
+def _unknown(program: Program, word: str) -> SettingsError:
+    from judgegym._command.environments import built_in  # late: it looks at folders
+
+    shown = program.name
+    if word.replace("-", "_") in built_in():
+        return SettingsError(f"{word} is an environment; the verb comes first: {shown} {'|'.join(VERBS)} {word} …")
+    return SettingsError(f"no command {word!r}{did_you_mean(word, COMMANDS)}\n{shown} --help lists all commands")

@@ -1,0 +1,101 @@
+"""`python -m judges.offline` and `judgegym offline-server`: serve the stand-in until stopped.
+
+One line on standard output says that the server is ready. A wrong flag or a port in use is one line on standard error
+and exit code 2; SIGINT and SIGTERM end the process at once with 130 and 143.
+"""
+
+import argparse
+import asyncio
+import socket
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from judges.core import event_loop
+from judges.offline import lifetime
+from judges.offline.faults import KINDS, Away, Faults
+from judges.offline.known import load_prompt
+from judges.offline.server import StandInServer
+from judges.offline.settings import StandInSettings
+
+_FAULTS_HELP = """rates by kind, such as {"429": 0.1, "drop": 0.02}; a request that is sent again draws again. Kinds:
+the statuses 400 to 599, and """ + ", ".join(f"{kind} ({what})" for kind, what in KINDS.items())
+_AWAY_HELP = """from the arrival of this request on, reset all connections and refuse new ones for these seconds; may
+be given several times"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {' '.join(message.split())}\n")
+
+
+def parser_of(prog: str) -> argparse.ArgumentParser:
+    """The flags of the command."""
+    serves = "Serve an OpenAI-compatible stand-in for policy and judge."
+    parser = _Parser(prog=prog, description=serves, allow_abbrev=False)
+    add = parser.add_argument
+    add("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    add("--port", type=int, default=0, help="port; 0 lets the system choose (default: %(default)s)")
+    add("--latency_ms", type=float, default=0.0, help="time from arrival to answer (default: %(default)s)")
+    add("--faults", default="{}", metavar="JSON", help=_FAULTS_HELP)
+    add("--away", action="append", default=[], metavar="REQUEST:SECONDS", help=_AWAY_HELP)
+    add("--slow_ms", type=float, default=5000.0, help="time that a slow answer takes (default: %(default)s)")
+    add("--retry_after", type=int, metavar="SECONDS", help="send Retry-After with 429 and 503 (default: do not)")
+    add("--judge_only", action="store_true", help="refuse prompts of no known judge, instead of answering as a policy")
+    add("--prefix_cache", action="store_true", help="tell how many tokens of a prompt earlier prompts began with")
+    prompt = "a further judge's PromptFormat, also as package.module:NAME; may be given several times"
+    add("--prompt", action="append", default=[], metavar="FILE.py:NAME", help=prompt)
+    add("--exit_with_parent", action="store_true", help="end when standard input reaches its end")
+    return parser
+
+
+async def _serve(listener: socket.socket, settings: StandInSettings, exit_with_parent: bool) -> int:
+    """Serve on this socket until a signal or the end of input; returns the exit code."""
+    exit_codes: asyncio.Queue[int] = asyncio.Queue()
+    lifetime.stop_on_signals(exit_codes)
+    if exit_with_parent:
+        lifetime.stop_at_end_of_input(exit_codes)
+    url = lifetime.url_of(listener)
+    async with StandInServer(settings).serving(listener):
+        sys.stdout.write(f"listening on {url}\n")
+        sys.stdout.flush()
+        return await exit_codes.get()
+
+
+def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judges.offline") -> int:
+    """Serve until stopped.
+
+    Args:
+        argv: the command line without the program's name; the process's own by default.
+        prog: the program's name, for messages.
+
+    Returns:
+        The exit code.
+    """
+    parser = parser_of(prog)
+    options = parser.parse_args(argv)
+    lifetime.allow_many_connections()
+    try:
+        prompts = [load_prompt(reference) for reference in options.prompt]
+        faults, away = Faults.parse(options.faults), [Away.parse(text) for text in options.away]
+        settings = StandInSettings(
+            options.latency_ms,
+            faults,
+            away,
+            options.slow_ms,
+            options.retry_after,
+            options.judge_only,
+            prompts,
+            options.prefix_cache,
+        )
+        listener = lifetime.listen(options.host, options.port)
+    except ValueError as error:
+        parser.error(str(error))
+    except (OSError, OverflowError) as error:
+        parser.error(f"cannot listen on --host {options.host} --port {options.port}: {error}")
+    try:
+        return event_loop.run(_serve(listener, settings, options.exit_with_parent))
+    except KeyboardInterrupt:  # before the event loop took the signal over
+        return 130

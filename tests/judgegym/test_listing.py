@@ -1,0 +1,42 @@
+"""`judgegym list`: what each environment needs, as its class declares it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from judgegym._command.environments import built_in, load_environment
+from tests.command import ROOT
+from tests.judgegym.command import judgegym
+
+
+def parts(said: str) -> dict[str, str]:
+    """The paragraph of each environment, on one line."""
+    paragraphs = (" ".join(paragraph.split()) for paragraph in said.split("\n\n"))
+    return {paragraph.partition(":")[0]: paragraph for paragraph in paragraphs}
+
+
+def test_list_shows_every_environment_with_its_data_and_endpoints_within_80_columns(tmp_path: Path) -> None:
+    ended = judgegym("list", cwd=tmp_path)
+    assert ended.code == 0
+    assert [line for line in ended.out.splitlines() if len(line) > 80] == []
+    listed = parts(ended.out)
+    assert [*listed] == [*built_in(), "extras"]
+    for name in built_in():
+        declared = load_environment(name)
+        assert [setting for setting in declared.offline_samples if f"--env.{setting} " not in listed[name]] == []
+        assert "evaluate, serve, process" in listed[name] and "OPENAI_API_KEY" in listed[name]
+    assert "NousResearch/arena-hard-v1-prompts" in listed["arena_hard"]
+    assert "ANTHROPIC_API_KEY" in listed["arena_hard"] and "(it is the judge)" not in listed["arena_hard"]
+    assert "ANTHROPIC_API_KEY" not in listed["pairwise_judgement"]
+    assert "(it is the judge)" in listed["pairwise_judgement"]
+    assert "ANTHROPIC_API_KEY (serve, process)" in listed["self_critique"]
+    assert "--env.candidates (a list) --env.judges (a list)" in listed["self_critique"]
+
+
+@pytest.mark.parametrize("word", ["arena-hard", str(ROOT / "examples" / "constitution_environment.py")])
+def test_list_of_one_environment_shows_it_alone(word: str, tmp_path: Path) -> None:
+    ended = judgegym("list", word, cwd=tmp_path)
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.split("\n\n")[0].startswith(f"{word}:") and len(ended.out.split("\n\n")) == 2
