@@ -20,7 +20,7 @@ from environments.metrics import MetricAggregator
 from environments.records import Sample
 from environments.rollouts.judged_group import GroupScores, JudgedGroup, longest, tokens
 from environments.rollouts.rollout import NoTokens, Rollout, RolloutSource, first_equals
-from environments.rollouts.scored_group import packed, scored_group
+from environments.rollouts.scored_group import RowOfGroup, packed, scored_group
 from environments.runs.failure_guard import FailureGuard, why_unsampled, why_unscored
 from environments.settings import EnvConfig
 from judges.core.judgment import Judgment, Status
@@ -66,21 +66,24 @@ class ScoredGroup:
     scores: GroupScores
     config: EnvConfig
 
-    def data(self) -> dict[str, JSON]:
-        """Return the group as the rollout API takes it."""
+    def data(self, row: RowOfGroup | None = None) -> dict[str, JSON]:
+        """Return the group as the rollout API takes it; with its messages goes its `row`, if one is given."""
         config = self.config
-        return scored_group(
+        data = scored_group(
             self.group,
             self.scores,
             temperature=config.rollout_temperature,
             include_messages=config.include_messages,
         )
+        if row is not None and config.include_messages:
+            data["row"] = row.to_json()
+        return data
 
-    async def packed(self) -> bytes:
-        """Return the group as the rollout API takes it, as JSON; one of many tokens is packed in a thread."""
+    async def packed(self, row: RowOfGroup | None = None) -> bytes:
+        """Return `data` as JSON; a group of many tokens is packed in a thread."""
         if tokens(self.group) < _TOKENS_FOR_A_THREAD:
-            return packed(self.data())
-        return await asyncio.to_thread(lambda: packed(self.data()))
+            return packed(self.data(row))
+        return await asyncio.to_thread(lambda: packed(self.data(row)))
 
 
 Sink = Callable[[ScoredGroup], Awaitable["str | None"]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from environments.completions import Conversation
@@ -13,6 +14,35 @@ from judges.llm import wire
 from judges.llm.wire import JSON
 
 ZERO_ADVANTAGE = "set_advantage_to_zero"
+
+
+@dataclass(frozen=True, slots=True)
+class RowOfGroup:
+    """The row of a group in a file, which no trainer needs.
+
+    Attributes:
+        uid: the row's id.
+        group: the group's number in the ledger of calls; those of dropped groups are missing in the file.
+        category: the row's category.
+        question: what the policy was asked, as a person reads it.
+        texts: the row's texts beside the question, by title.
+    """
+
+    uid: str
+    group: int
+    category: str | None
+    question: str
+    texts: Mapping[str, str]
+
+    def to_json(self) -> dict[str, JSON]:
+        """Return the fields as they are written."""
+        return {
+            "uid": self.uid,
+            "group": self.group,
+            "category": self.category,
+            "question": self.question,
+            "texts": dict(self.texts),
+        }
 
 
 def scored_group(

@@ -21,6 +21,7 @@ from environments.data.task_list import select
 from environments.metrics import Metrics
 from environments.rollouts.groups import GroupPipeline, ScoredGroup
 from environments.rollouts.retokenize import Retokenizer
+from environments.rollouts.scored_group import RowOfGroup
 from environments.rollouts.sources import open_source
 from environments.runs.directory import RunDirectory
 from environments.runs.disk import Disk
@@ -150,8 +151,10 @@ class ProcessRun:
         await self._disk.ready()
         calls = self._ledger.row(task.uid, number)
 
+        row = RowOfGroup(task.uid, number, task.category, task.question, self._pipeline.env.texts(task))
+
         async def to_file(group: ScoredGroup) -> None:
-            self._file.write(number, await group.packed())
+            self._file.write(number, await group.packed(row))
 
         outcome = await self._pipeline.run(task, to_file, calls)
         if outcome == "failed":

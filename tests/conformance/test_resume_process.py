@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import signal
 from collections import Counter
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from environments.results.calls import CallsOfRows
 from environments.runs.recorded_calls import read_calls
 from environments.settings import BUNDLED_TOKENIZER
 from tests.command import Ended
@@ -173,3 +175,28 @@ def test_groups_name_their_calls(lab: Lab) -> None:
     assert {call.group for call in calls} == set(range(GROUPS))
     assert Counter(call.component == "policy" for call in calls)[True] == GROUPS
     assert all(call.component.startswith(("policy", "rollout_")) for call in calls)
+
+
+def test_groups_in_the_file_name_their_rows_and_their_calls(lab: Lab) -> None:
+    assert lab.command(*argv(lab)).code == 0
+    calls = CallsOfRows.read(path_of(lab).with_suffix(".run"))
+    groups = [json.loads(line) for line in path_of(lab).read_bytes().splitlines()]
+    assert [group["row"]["group"] for group in groups] == list(range(GROUPS))
+    for group in groups:
+        row = group["row"]
+        (asked,) = (call for call in calls.of(row["uid"], row["group"]) if call.component == "policy")
+        assert asked.messages is not None
+        assert [message["content"] for message in asked.messages] == [
+            turn["content"] for turn in group["messages"][0][:-1]
+        ]
+        assert calls.of(row["uid"]) == [], "those of an evaluation"
+        assert all(isinstance(text, str) and text for text in row["texts"].values())
+        assert row["question"] and "category" in row
+    assert bool(groups[0]["row"]["texts"]) is (
+        lab.subject.title not in ("aspect_critique-policy", "example-constitution")
+    )
+
+
+def test_groups_without_messages_are_those_of_the_rollout_api_alone(lab: Lab) -> None:
+    assert lab.command(*argv(lab, "--env.include_messages=false")).code == 0
+    assert b'"row"' not in path_of(lab).read_bytes()
