@@ -1,0 +1,252 @@
+"""The charts of a run. Each is left out where there is nothing to draw; its size does not grow with the run."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal
+
+from environments.report.drawing import HEIGHT, LIGHT, drawing, name_of
+from environments.report.figures import Mean, RunFigures
+from environments.report.items import Chart
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_MOST_BARS = 24
+_BAR_HEIGHT = 0.24
+_MOST_VALUES = 12
+"""A distribution of more different values than this is drawn in bins."""
+_BINS = 24
+_LENGTH_BINS, _SCORE_BINS = 32, 16
+_DOT_SIZES = 8
+_MEANS_OF_LENGTH = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What the charts call things.
+
+    Attributes:
+        headline: the headline metric, such as `win rate`.
+        item: what one row is: `row` or `rollout`.
+        score: what its number is: `score` or `reward`.
+        length: what its length is measured of, such as `answer`.
+    """
+
+    headline: str
+    item: str = "row"
+    score: str = "score"
+    length: str = "answer"
+
+
+def charts(figures: RunFigures, words: Words, *, overall: Mean | None, seed: int = 0) -> list[Chart]:
+    """The charts of a run.
+
+    Args:
+        figures: the numbers of its rows.
+        words: what they are called.
+        overall: the headline metric, drawn beside that of the categories.
+        seed: of the intervals.
+    """
+    drawn = [
+        _categories(figures.by_category(seed=seed), overall, words if figures.has_values else None, words),
+        _distribution(figures.scores, words),
+        _against_length(figures, words),
+        _orders(figures, seed),
+        _latencies(figures),
+        _costs(figures, words),
+    ]
+    return [chart for chart in drawn if chart is not None]
+
+
+def _categories(means: Mapping[str, Mean], overall: Mean | None, headline: Words | None, words: Words) -> Chart | None:
+    if not means:
+        return None
+    largest = sorted(means.items(), key=lambda pair: -pair[1].rows)[:_MOST_BARS]
+    shown = dict(sorted(largest, key=lambda pair: -pair[1].value))
+    what = words.headline if headline is not None else f"mean {words.score}"
+    bars = ({"all": overall} if overall is not None else {}) | {name_of(name): mean for name, mean in shown.items()}
+    return _bars(
+        bars,
+        f"{what.capitalize()} by category",
+        what,
+        first_is_apart=overall is not None,
+        left_out=len(means) - len(shown),
+    )
+
+
+def _orders(figures: RunFigures, seed: int) -> Chart | None:
+    """Position bias: without it both orders have the same points."""
+    means = figures.by_order(seed=seed)
+    if len(means) < 2:
+        return None
+    said = {name_of(order.replace("_", " ")): mean for order, mean in means.items()}
+    note = ""
+    if figures.in_both_orders:
+        share = figures.disagreeing / figures.in_both_orders
+        note = (
+            f" The orders disagree for {figures.disagreeing} of {figures.in_both_orders} rows ({share:.1%}). "
+            "Without position bias the bars are equal."
+        )
+    return _bars(said, "Points by the order of the answers", "mean points", note=note)
+
+
+def _bars(
+    means: Mapping[str, Mean],
+    title: str,
+    unit: str,
+    *,
+    first_is_apart: bool = False,
+    left_out: int = 0,
+    note: str = "",
+) -> Chart:
+    """A bar for each mean, with its interval, from top to bottom."""
+    values = [mean.value for mean in means.values()]
+    names = [f"{name} ({mean.rows})" for name, mean in means.items()]
+    places = range(len(means))
+    with drawing(height=0.75 + _BAR_HEIGHT * len(means)) as canvas:
+        axes = canvas.axes
+        colors = [LIGHT.accent if first_is_apart and not place else LIGHT.bar for place in places]
+        axes.barh(places, values, height=0.66, color=colors)
+        for place, mean in zip(places, means.values(), strict=True):
+            if mean.interval is not None:
+                axes.plot([mean.interval.low, mean.interval.high], [place, place], color=LIGHT.text, linewidth=1.1)
+        axes.set_yticks(places, names)
+        axes.tick_params(axis="y", length=0)
+        axes.invert_yaxis()
+        ends = [end for mean in means.values() for end in _ends(mean)]
+        axes.set_xlim(min(0.0, *ends) * 1.02, max(ends) * 1.02 if max(ends) > 0 else 0.02)
+        axes.set_xlabel(unit)
+        axes.grid(axis="x")
+    said = "; ".join(f"{name}: {_said(mean)}" for name, mean in means.items())
+    more = f" {left_out} smaller categories are not drawn." if left_out else ""
+    return canvas.chart(title, f"{title}, with 95 % intervals; in brackets the number of rows. {said}.{more}{note}")
+
+
+def _ends(mean: Mean) -> tuple[float, ...]:
+    return (mean.value,) if mean.interval is None else (mean.value, mean.interval.low, mean.interval.high)
+
+
+def _said(mean: Mean) -> str:
+    bounds = "" if mean.interval is None else f" ({mean.interval.low:.3f} to {mean.interval.high:.3f})"
+    return f"{mean.value:.3f}{bounds} of {mean.rows}"
+
+
+def _distribution(scores: array[float], words: Words) -> Chart | None:
+    there = _present(scores)
+    if not there:
+        return None
+    counts = Counter(there)
+    title = f"Distribution of {words.score}s"
+    with drawing() as canvas:
+        axes = canvas.axes
+        if len(counts) <= _MOST_VALUES:
+            values = sorted(counts)
+            gap = min((high - low for low, high in pairwise(values)), default=1.0)
+            axes.bar(values, [counts[value] for value in values], width=gap * 0.7, color=LIGHT.bar)
+            axes.set_xticks(values, [f"{value:.3g}" for value in values])
+            said = "; ".join(f"{value:.3g}: {counts[value]}" for value in values)
+        else:
+            heights, edges, _ = axes.hist(there, bins=_BINS, color=LIGHT.bar)
+            said = _said_bins([int(height) for height in heights], [float(edge) for edge in edges])
+        _label(axes, words.score, f"{words.item}s")
+    return canvas.chart(title, f"{title}: {said}.")
+
+
+def _said_bins(heights: Sequence[int], edges: Sequence[float]) -> str:
+    low, high = edges[0], edges[-1]
+    most = max(range(len(heights)), key=heights.__getitem__)
+    return f"from {low:.3g} to {high:.3g}, most ({heights[most]}) from {edges[most]:.3g} to {edges[most + 1]:.3g}"
+
+
+def _against_length(figures: RunFigures, words: Words) -> Chart | None:
+    """Each dot stands for the rows in one cell of a grid, so that 100,000 rows are no larger than 500."""
+    import numpy as np
+
+    lengths, scores = np.asarray(figures.lengths), np.asarray(figures.scores)
+    there = ~np.isnan(scores)
+    lengths, scores = lengths[there], scores[there]
+    if len(lengths) < 2 or lengths.min() == lengths.max():
+        return None
+    levels = np.unique(scores)
+    is_graded = len(levels) > _SCORE_BINS
+    between = (levels[:-1] + levels[1:]) / 2  # each level has a bin of its own
+    edges = (
+        np.linspace(levels[0], levels[-1], _SCORE_BINS + 1)
+        if is_graded
+        else np.concatenate([[levels[0] - 0.5], between, [levels[-1] + 0.5]])
+    )
+    length_edges = np.linspace(lengths.min(), lengths.max(), _LENGTH_BINS + 1)
+    counts, _, _ = np.histogram2d(lengths, scores, bins=[length_edges, edges])
+    columns, rows = np.nonzero(counts)
+    sizes = counts[columns, rows]
+    middles = (length_edges[:-1] + length_edges[1:]) / 2
+    heights = (edges[:-1] + edges[1:]) / 2 if is_graded else levels
+    title = f"{words.score.capitalize()} against length"
+    with drawing() as canvas:
+        axes = canvas.axes
+        areas = np.ceil(_DOT_SIZES * sizes / sizes.max())
+        for area in np.unique(areas):  # dots of one size are drawn as one shape, used again
+            dots = areas == area
+            size = 4 + 100 * area / _DOT_SIZES
+            axes.scatter(middles[columns[dots]], heights[rows[dots]], s=size, color=LIGHT.bar, alpha=0.45, linewidths=0)
+        ordered = np.argsort(lengths, kind="stable")
+        parts = [part for part in np.array_split(ordered, min(_MEANS_OF_LENGTH, len(ordered))) if len(part)]
+        at, means = [lengths[part].mean() for part in parts], [scores[part].mean() for part in parts]
+        axes.plot(at, means, color=LIGHT.accent, marker="o", markersize=3, linewidth=1.3)
+        _label(axes, f"characters of the {words.length}", words.score, grid="both")
+    constant = scores.min() == scores.max()
+    correlation = "" if constant else f" Their correlation is {np.corrcoef(lengths, scores)[0, 1]:.2f}."
+    parts_said = f"the line is the mean of each of {len(parts)} equally large parts, by length"
+    return canvas.chart(title, f"{title}: a dot stands for the {words.item}s around it; {parts_said}.{correlation}")
+
+
+def _latencies(figures: RunFigures) -> Chart | None:
+    calls = {"judge": _present(figures.judge_seconds), "policy": _present(figures.policy_seconds)}
+    calls = {name: seconds for name, seconds in calls.items() if seconds}
+    if not calls:
+        return None
+    import numpy as np
+
+    title, said = "Latency of calls", []
+    with drawing(height=HEIGHT) as canvas:
+        axes = canvas.axes
+        for (name, seconds), color in zip(calls.items(), (LIGHT.bar, LIGHT.accent), strict=False):
+            ordered = np.quantile(seconds, np.linspace(0, 1, 101))
+            axes.plot(ordered, np.linspace(0, 100, 101), color=color, linewidth=1.5, label=f"{name} ({len(seconds)})")
+            said.append(f"{name}: median {ordered[50]:.3g} s, 95 % within {ordered[95]:.3g} s, {len(seconds)} calls")
+        axes.set_xlim(left=0)
+        axes.legend(frameon=False, loc="lower right")
+        _label(axes, "seconds from the first request to the answer", "% of calls", grid="both")
+    return canvas.chart(title, f"{title}, the share of calls answered within a time. {'; '.join(said)}.")
+
+
+def _costs(figures: RunFigures, words: Words) -> Chart | None:
+    costs = [cost for cost in _present(figures.judge_costs) if cost > 0]
+    if not costs:
+        return None
+    title = f"Judge cost of a {words.item}"
+    with drawing() as canvas:
+        axes = canvas.axes
+        axes.hist(costs, bins=_BINS, color=LIGHT.bar)
+        _label(axes, "US dollars", f"{words.item}s")
+    total, missing = math.fsum(costs), len(figures) - len(_present(figures.judge_costs))
+    unknown = f" {missing} are not known." if missing else ""
+    return canvas.chart(
+        title, f"{title}: {total:.4g} US dollars for {len(costs)}, the mean {total / len(costs):.3g}.{unknown}"
+    )
+
+
+def _label(axes: Axes, below: str, beside: str, *, grid: Literal["both", "x", "y"] = "y") -> None:
+    axes.set_xlabel(below)
+    axes.set_ylabel(beside)
+    axes.grid(axis=grid)
+
+
+def _present(numbers: array[float]) -> list[float]:
+    return [number for number in numbers if not math.isnan(number)]

@@ -1,0 +1,129 @@
+"""The rows of an evaluation as items of its page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from environments.completions import Completion
+from environments.report.calls import call_views
+from environments.report.figures import RowFigures, orders_disagree
+from environments.report.items import CallView, CompletionView, ItemDetail, ItemSummary, NamedText
+from environments.results.sample import SavedSample
+from environments.runs.recorded_calls import RecordedCall
+from judges.core.judgment import CallRun
+from judges.llm import wire
+from judges.llm.wire import CUT_OFF
+
+_START = 140
+_POLICY = "policy"
+
+
+def figures_of(sample: SavedSample) -> RowFigures:
+    """The numbers of a row."""
+    share = sample.headline
+    return RowFigures(
+        category=sample.category,
+        status=sample.status,
+        score=sample.score,
+        total=None if share is None else share.total,
+        weight=None if share is None else share.weight,
+        length=_length(sample),
+        seconds=sample.run.seconds,
+        judge_cost=_judge_cost(sample),
+        judge_seconds=_seconds((sample.run.judge_calls or {}).values()),
+        policy_seconds=_seconds(sample.run.policy_calls),
+        orders=sample.orders,
+    )
+
+
+def row_summary(sample: SavedSample) -> ItemSummary:
+    """A row in the list."""
+    share = sample.headline
+    return ItemSummary(
+        id=sample.uid,
+        category=sample.category,
+        status=sample.status,
+        label=sample.label,
+        failed=not sample.finished,
+        score=sample.score,
+        value=None if share is None or not share.weight else share.value,
+        orders_disagree=orders_disagree(sample.orders),
+        length=_length(sample),
+        seconds=sample.run.seconds,
+        judge_cost=_judge_cost(sample),
+        start=wire.shorten(sample.question, _START),
+    )
+
+
+def row_detail(sample: SavedSample, calls: Sequence[RecordedCall]) -> ItemDetail:
+    """What a row opens to."""
+    several = len(sample.completions) > 1
+    return ItemDetail(
+        id=sample.uid,
+        error=sample.error,
+        conversation=conversation(calls) or [NamedText("question", sample.question)],
+        texts=[NamedText(title, text) for title, text in sample.texts.items()],
+        completions=[
+            completion_view(completion, f"conversation {number}" if several else "answer")
+            for number, completion in enumerate(sample.completions, start=1)
+        ],
+        calls=call_views(calls),
+        judgment=sample.detail,
+        critique=sample.critique,
+    )
+
+
+def conversation(calls: Sequence[RecordedCall]) -> list[NamedText]:
+    """What the policy was asked, by the ledger; nothing if it was not asked, or if no texts were kept.
+
+    Of several conversations each message is titled with its number; of one that was asked again it is there once.
+    """
+    asked: dict[str, list[NamedText]] = {}
+    for call in calls:
+        if call.component.rpartition("/")[2] == _POLICY and call.messages:
+            asked.setdefault(call.component, [NamedText(each["role"], each["content"]) for each in call.messages])
+    if len(asked) < 2:
+        return [message for messages in asked.values() for message in messages]
+    in_order = sorted(asked, key=lambda component: (len(component), component))  # conversation_9, conversation_10
+    return [
+        NamedText(f"conversation {number}: {message.title}", message.text)
+        for number, component in enumerate(in_order, start=1)
+        for message in asked[component]
+    ]
+
+
+def completion_view(completion: Completion, title: str, *, calls: Sequence[CallView] = ()) -> CompletionView:
+    """A completion of the policy."""
+    return CompletionView(title, completion.answer, completion.thinking, _notes(completion), calls=calls)
+
+
+def _notes(completion: Completion) -> list[str]:
+    notes = []
+    if completion.thinking_fault is not None:
+        notes.append(f"thinking: {completion.thinking_fault.replace('_', ' ')}")
+    if completion.finish_reason == CUT_OFF:
+        notes.append("cut off")
+    if completion.refused:
+        notes.append("refused")
+    if completion.short:
+        notes.append("shorter than asked for")
+    if not completion.answer.strip():
+        notes.append("empty")
+    return notes
+
+
+def _length(sample: SavedSample) -> int:
+    return sum(len(completion.answer) for completion in sample.completions)
+
+
+def _judge_cost(sample: SavedSample) -> float | None:
+    total = 0.0
+    for run in (sample.run.judge_calls or {}).values():
+        if run.usage.cost is None:
+            return None
+        total += run.usage.cost
+    return total
+
+
+def _seconds(runs: Iterable[CallRun]) -> tuple[float, ...]:
+    return tuple(run.latency_s for run in runs if run.latency_s and not run.cached)

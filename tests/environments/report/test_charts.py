@@ -1,0 +1,130 @@
+"""The charts of a run: well-formed images of bounded size, equal for equal data, whatever the categories are called."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from environments.report.charts import Words, charts
+from environments.report.drawing import LIGHT
+from environments.report.figures import RunFigures
+from environments.report.items import Chart
+from tests.environments.report.test_figures import row
+from tests.forking import ROOT
+
+WORDS = Words("win rate")
+EVIL = ("</text><script>alert(1)</script>", "$\\frac{", "a\x00b\x1b[0m", "\u202egnp.exe", "日本語 😀", "", "x" * 500)
+
+
+def of_rows(count: int, *, categories: tuple[str, ...] = ("math", "code")) -> RunFigures:
+    figures = RunFigures()
+    for n in range(count):
+        score = (n * 7 % 5) / 4
+        calls = (0.1 + n % 13 / 10,)
+        orders = {"model_is_a": score, "model_is_b": float(n % 2)}
+        figures.add(
+            row(category=categories[n % len(categories)], score=score, total=score, weight=1.0,
+                length=100 + n * 37 % 900, judge_cost=0.001 * (1 + n % 7),
+                judge_seconds=calls, policy_seconds=calls, orders=orders)
+        )  # fmt: skip
+    return figures
+
+
+def drawn(figures: RunFigures) -> dict[str, Chart]:
+    return {chart.title: chart for chart in charts(figures, WORDS, overall=figures.headline())}
+
+
+def test_a_run_has_all_charts_each_for_light_and_dark() -> None:
+    found = drawn(of_rows(60))
+    assert list(found) == [
+        "Win rate by category",
+        "Distribution of scores",
+        "Score against length",
+        "Points by the order of the answers",
+        "Latency of calls",
+        "Judge cost of a row",
+    ]
+    for chart in found.values():
+        for image in (chart.light, chart.dark):
+            assert ElementTree.fromstring(image).tag == "{http://www.w3.org/2000/svg}svg"
+        assert LIGHT.text.encode() in chart.light
+        assert not any(color.encode() in chart.dark for color in (LIGHT.text, LIGHT.bar, LIGHT.muted))
+        assert chart.description.startswith(chart.title)
+
+
+def test_equal_numbers_give_equal_bytes() -> None:
+    assert drawn(of_rows(60)) == drawn(of_rows(60))
+
+
+def test_images_do_not_grow_with_the_rows() -> None:
+    few, many = drawn(of_rows(2_000)), drawn(of_rows(40_000))
+    assert {title: len(chart.light) < 1.5 * len(few[title].light) for title, chart in many.items()} == dict.fromkeys(
+        few, True
+    )
+
+
+def test_names_of_categories_are_text_in_one_short_line() -> None:
+    chart = drawn(of_rows(70, categories=EVIL))["Win rate by category"]
+    texts = [
+        "".join(each.itertext()) for each in ElementTree.fromstring(chart.light).iter() if each.tag.endswith("text")
+    ]
+    assert "$\\frac{ (10)" in texts, "no formula"
+    assert "a b [0m (10)" in texts
+    assert "gnp.exe (10)" in texts, "without the override of the direction"
+    assert "日本語 😀 (10)" in texts
+    assert b"<script" not in chart.light
+    assert max(map(len, texts)) < 50
+
+
+def test_many_categories_are_cut_to_the_largest_and_that_is_said() -> None:
+    figures = of_rows(31, categories=tuple(f"category {n}" for n in range(30)))
+    chart = drawn(figures)["Win rate by category"]
+    assert "6 smaller categories are not drawn" in chart.description
+    assert "category 0 (2)" in chart.light.decode(), "the largest one is drawn"
+
+
+def test_position_bias_is_said_with_the_rows_whose_orders_disagree() -> None:
+    figures = RunFigures()
+    for a, b in ((1.0, 1.0), (1.0, 0.0), (0.0, 0.0), (1.0, 0.5)):
+        figures.add(row(score=a, orders={"model_is_a": a, "model_is_b": b}))
+    said = drawn(figures)["Points by the order of the answers"].description
+    assert "model is a: 0.750 of 4; model is b: 0.375 of 4" in said
+    assert "The orders disagree for 2 of 4 rows (50.0%)" in said
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_charts_without_anything_to_draw_are_left_out(count: int) -> None:
+    figures = RunFigures()
+    for _ in range(count):
+        figures.add(row(status="judge_failed"))
+    assert drawn(figures) == {}
+
+
+@pytest.mark.parametrize("home", ["missing/home", "/proc"])
+def test_nothing_reaches_the_terminal_also_where_home_cannot_be_written_to(home: str, tmp_path: Path) -> None:
+    code = (
+        "from tests.environments.report.test_charts import EVIL, drawn, of_rows\n"
+        "import warnings; warnings.simplefilter('always')\n"
+        "print(len(drawn(of_rows(70, categories=EVIL))))"
+    )
+    variables = {**os.environ, "HOME": home, "PYTHONPATH": str(ROOT)}
+    for name in ("MPLCONFIGDIR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
+        variables.pop(name, None)
+    ended = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=variables, capture_output=True, timeout=100)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, b"6\n", b"")
+
+
+def test_a_host_keeps_its_own_settings_of_matplotlib() -> None:
+    import matplotlib
+
+    matplotlib.rcParams["font.size"] = 23
+    try:
+        drawn(of_rows(5))
+        assert matplotlib.rcParams["font.size"] == 23
+    finally:
+        matplotlib.rcdefaults()
