@@ -19,6 +19,7 @@ from environments.command_line.arguments import command_help, config_lines, load
 from environments.command_line.program import Program
 from environments.command_line.signals import StopSignal, until_stopped
 from environments.runs.failure_guard import NothingSucceeds
+from environments.runs.log import begin_logs
 from judges.config.broken_pipe import quiet_at_broken_pipe
 from judges.config.extras import missing_extra, require
 from judges.config.help import help_requested
@@ -77,17 +78,23 @@ def _run(env_type: type[JudgedEnv[Any, Any, Any]], program: Program, arguments: 
         return 0
     loaded = load_settings(env_type, typed.settings, verb=typed.verb)
     if loaded.settings.show_config is not None:
-        terminal.show_config(config_lines(loaded, typed.verb))
+        terminal.show_config(config_lines(loaded, typed.verb, loaded.settings.show_config))
         return 0
     for note in loaded.notes:
         terminal.warn(note)
     require("environments")
     with profiled(loaded.settings.profile):
         from environments.command_line import commands
+        from environments.command_line.log_heading import log_heading
 
         _log_to_terminal(debug=loaded.settings.env.full_debug)
+        begin_logs(log_heading(env_type, loaded, typed.verb))
         command = {"evaluate": commands.evaluate, "serve": commands.serve, "process": commands.process}[typed.verb]
-        return event_loop.run(until_stopped(command(env_type, loaded, typed)))
+        logging.captureWarnings(True)
+        try:
+            return event_loop.run(until_stopped(command(env_type, loaded, typed)))
+        finally:
+            logging.captureWarnings(False)
 
 
 def _log_to_terminal(*, debug: bool) -> None:

@@ -16,7 +16,7 @@ from environments.settings.verbs import Verb, uses
 from judges.config.fields import OTHER_GROUP
 from judges.config.help import HelpDetail, help_page
 from judges.config.reading import SettingsSource
-from judges.config.sources import ConfigLine, LoadedSettings, load
+from judges.config.sources import ConfigLine, LoadedSettings, ShowConfig, load
 from judges.llm.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -91,9 +91,9 @@ def load_settings(
     return replace(loaded, settings=loaded.settings.of_verb(verb), notes=tuple(notes))
 
 
-def config_lines(loaded: LoadedSettings[EnvSettings[Any]], verb: Verb) -> list[ConfigLine]:
-    """What `--show_config` prints: the settings of the verb."""
-    return loaded.lines(show=loaded.settings.show_config, uses=lambda setting: uses(verb, setting.model, setting.field))
+def config_lines(loaded: LoadedSettings[EnvSettings[Any]], verb: Verb, show: ShowConfig) -> list[ConfigLine]:
+    """The settings of the verb with values and sources; with `changed`, those that differ from their defaults."""
+    return loaded.lines(show=show, uses=lambda setting: uses(verb, setting.model, setting.field))
 
 
 def settings_type(env_type: type[JudgedEnv[Any, Any, Any]]) -> type[EnvSettings[Any]]:

@@ -26,10 +26,11 @@ from environments.evaluate.row import RowRunner
 from environments.evaluate.saved import Outcomes, SavedRows
 from environments.metrics import MetricAggregator, Metrics
 from environments.records import FINISHED, Sample, SampleReader, digest
-from environments.runs.directory import RunDirectory
+from environments.runs.directory import EarlierLines, RunDirectory
 from environments.runs.disk import Disk
 from environments.runs.failure_guard import NothingSucceeds
 from environments.runs.ledger import CallLedger
+from environments.runs.log import RunLog
 from environments.runs.packing import pack
 from judges.core.judgment import Status
 from judges.llm.errors import DataError
@@ -104,45 +105,59 @@ class Evaluation(Generic[TaskT, DetailT]):
             RunDirectoryError: the run directory cannot be used.
             DiskFull: it could not be written to for too long.
         """
-        env, settings, started = self.env, self.env.settings, time.monotonic()
+        settings = self.env.settings
         run, before = RunDirectory.open(
             path,
             config=settings.public(),
             matters=settings.matters(),
             resume=resume,
-            disk=Disk(env.config.disk_full_deadline),
+            disk=Disk(self.env.config.disk_full_deadline),
         )
-        reader = SampleReader[DetailT](env.detail_type)
-        saved, progress = SavedRows(self.tasks, run, reader), LiveProgress(env, display)
+        saved = SavedRows(self.tasks, run, SampleReader[DetailT](self.env.detail_type))
         try:
-            earlier = read_earlier(before, reader, saved, self.runner, progress.add)
-            numbers = self._numbers(earlier, saved)
-            if numbers:
-                run.drop_metrics()
-                try:
-                    await self._finish(saved, numbers, progress, run, in_flight)
-                except NothingSucceeds as error:
-                    reason = f"nothing succeeded, so the evaluation was stopped: {error}"
-                    return EvaluationResult(path, Metrics({}, {}), reason, ())
-            if saved.missing:
-                return EvaluationResult(path, Metrics({}, {}), _unfinished(saved), (), is_unfinished=True)
-            await saved.sort()
-            outcomes = saved.outcomes()
-            metrics, rows_digest = await asyncio.to_thread(compute_metrics, env, saved, outcomes, runner=self.runner)
-            problem = evaluation_metrics.too_many_failures(metrics, outcomes, env.config.max_judge_error_rate)
-            if problem is not None and not outcomes.statuses[Status.OK.value]:
-                return EvaluationResult(path, Metrics({}, {}), f"nothing succeeded: {problem}", ())
-            notices = [terminal.offline_notice(settings.stand_ins)] if settings.stand_ins else []
-            rows = saved.where(FINISHED.__contains__)
-            tables = await run.disk.retried(path, lambda: self.runner.write_report(path, rows), in_thread=True)
-            evaluated = EvaluatedRows(len(saved), rows_digest, self.datasets, time.monotonic() - started)
-            await run.write_metrics(metrics_file(env, self.runner, evaluated, metrics, notices=notices))
-            # Rows that are not complete still need the answers that they have.
-            if settings.keep_calls or saved.are_complete:
-                await asyncio.to_thread(pack, path, keep=settings.keep_calls)
+            with run.log.ending():
+                result = await self._evaluate(run, before, saved, LiveProgress(self.env, display), in_flight)
+                _log_result(run.log, result, self.env.headline[0])
         finally:
             saved.close()
             run.close()
+        return result
+
+    async def _evaluate(
+        self,
+        run: RunDirectory,
+        before: EarlierLines,
+        saved: SavedRows[TaskT, DetailT],
+        progress: LiveProgress[TaskT, DetailT],
+        in_flight: int,
+    ) -> EvaluationResult:
+        """Evaluate the rows that an earlier run has not finished, and write the metrics of all."""
+        env, settings, path, started = self.env, self.env.settings, run.path, time.monotonic()
+        earlier = read_earlier(before, saved.reader, saved, self.runner, progress.add)
+        numbers = self._numbers(earlier, saved)
+        if numbers:
+            run.drop_metrics()
+            try:
+                await self._finish(saved, numbers, progress, run, in_flight)
+            except NothingSucceeds as error:
+                reason = f"nothing succeeded, so the evaluation was stopped: {error}"
+                return EvaluationResult(path, Metrics({}, {}), reason, ())
+        if saved.missing:
+            return EvaluationResult(path, Metrics({}, {}), _unfinished(saved), (), is_unfinished=True)
+        await saved.sort()
+        outcomes = saved.outcomes()
+        metrics, rows_digest = await asyncio.to_thread(compute_metrics, env, saved, outcomes, runner=self.runner)
+        problem = evaluation_metrics.too_many_failures(metrics, outcomes, env.config.max_judge_error_rate)
+        if problem is not None and not outcomes.statuses[Status.OK.value]:
+            return EvaluationResult(path, Metrics({}, {}), f"nothing succeeded: {problem}", ())
+        notices = [terminal.offline_notice(settings.stand_ins)] if settings.stand_ins else []
+        rows = saved.where(FINISHED.__contains__)
+        tables = await run.disk.retried(path, lambda: self.runner.write_report(path, rows), in_thread=True)
+        evaluated = EvaluatedRows(len(saved), rows_digest, self.datasets, time.monotonic() - started)
+        await run.write_metrics(metrics_file(env, self.runner, evaluated, metrics, notices=notices))
+        # Rows that are not complete still need the answers that they have.
+        if settings.keep_calls or saved.are_complete:
+            await asyncio.to_thread(pack, path, keep=settings.keep_calls)
         all_notices = (
             *evaluation_metrics.failure_notices(outcomes, path, policy_is_judge=env.policy_is_judge),
             *notices,
@@ -202,6 +217,16 @@ def _unfinished(saved: SavedRows[Any, Any]) -> str:
         f"{len(saved.missing)} of {len(saved)} rows are not judged yet, or have changed since, and --retry_failed "
         "leaves them alone: no metrics are written for a run that is not complete"
     )
+
+
+def _log_result(log: RunLog, result: EvaluationResult, headline: str) -> None:
+    """Write to the log of the run what the terminal shows of its result."""
+    if f"eval/{headline}" in result.metrics.values:
+        log.write(f"eval/{headline}: {result.metrics.values[f'eval/{headline}']:.4f}")
+    for notice in result.notices:
+        log.write(notice, logging.WARNING)
+    if result.problem is not None:
+        log.write(result.problem, logging.ERROR)
 
 
 def compute_metrics(

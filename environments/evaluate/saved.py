@@ -61,7 +61,7 @@ class SavedRows(Generic[TaskT, DetailT]):
         """
         self.tasks = tasks
         self._run = run
-        self._reader = reader
+        self.reader = reader
         self._starts, self._lengths = array("q", [0]) * len(tasks), array("q", [0]) * len(tasks)
         self._statuses = [""] * len(tasks)  # empty without a line
         self._complete = bytearray(len(tasks))
@@ -124,7 +124,7 @@ class SavedRows(Generic[TaskT, DetailT]):
         """
         name = self._file(number)
         try:
-            return self._reader.read(self._line(number))
+            return self.reader.read(self._line(number))
         except (OSError, ValueError) as error:
             path = self._run.path / name
             raise RunDirectoryError(f"{path}, at byte {self._starts[number]}: not the sample: {error}") from error

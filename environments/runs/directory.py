@@ -1,4 +1,4 @@
-"""Run directories: `config.yaml`, `samples.jsonl`, `failures.jsonl`, `metrics.json`.
+"""Run directories: `config.yaml`, `samples.jsonl`, `failures.jsonl`, `metrics.json`, `run.log`.
 
 Guarantees: a finished row is on disk before it is reported; a run is never overwritten; one process at a time uses a
 directory (`lock.py`); a file is replaced as a whole or not at all (`atomic.py`); a disk that is full loses nothing
@@ -21,6 +21,7 @@ from environments.runs.atomic import write_atomic
 from environments.runs.disk import Disk
 from environments.runs.lines import LinesOfFile, RawLine
 from environments.runs.lock import LOCK, DirectoryLock
+from environments.runs.log import RunLog
 from environments.runs.recorded_calls import CALLS, PACKED_CALLS
 from environments.runs.writer import LineWriter
 from judges.config.yaml_text import load_yaml
@@ -61,12 +62,19 @@ def new_path(*parts: str) -> Path:
 
 
 class RunDirectory:
-    """The files of one run, locked by this process until `close`."""
+    """The files of one run, locked by this process until `close`.
+
+    Attributes:
+        path: the directory.
+        disk: writes the files.
+        log: takes the log records of the task that has opened the directory, and of the tasks that this begins.
+    """
 
     def __init__(self, path: Path, lock: DirectoryLock, disk: Disk) -> None:
         """Use `RunDirectory.open`."""
         self.path = path
         self.disk = disk
+        self.log = RunLog.open(path)
         self._lock = lock
         self._writers: dict[str, LineWriter] = {}
 
@@ -186,4 +194,5 @@ class RunDirectory:
     def close(self) -> None:
         """Close the files and release the directory."""
         self.disk.close()
+        self.log.close()
         self._lock.release()

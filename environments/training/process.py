@@ -120,10 +120,11 @@ class ProcessRun:
             logger.info("resuming: %d groups are written; %s", self._file.kept, self._ledger.loss)
         workers = [asyncio.create_task(self._work()) for _ in range(min(self._workers, self._wanted))]
         try:
-            await asyncio.gather(*workers)
-            await self._file.finish()
-            if self._keeps_calls or self._written == self._wanted:  # groups that failed still need the answers
-                await asyncio.to_thread(pack, self._run.path, keep=self._keeps_calls)
+            with self._run.log.ending():
+                await asyncio.gather(*workers)
+                await self._file.finish()
+                if self._keeps_calls or self._written == self._wanted:  # groups that failed still need the answers
+                    await asyncio.to_thread(pack, self._run.path, keep=self._keeps_calls)
         finally:
             for task in workers:
                 task.cancel()

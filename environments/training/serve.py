@@ -96,8 +96,9 @@ class ServeRun:
             DiskFull: the files of the run could not be written to for too long.
         """
         try:
-            await self._serve()
-            await self._files.pack()
+            with self._files.log.ending():
+                await self._serve()
+                await self._files.pack()
         finally:
             self._files.close()
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from environments.runs.directory import RunDirectory
 from environments.runs.disk import Disk
+from environments.runs.log import RunLog
 from environments.runs.packing import pack
 from environments.settings import EnvConfig, EnvSettings
 from environments.training.group_file import GroupFile, free_path, make_folder, run_directory_of
@@ -84,6 +85,11 @@ class ServeFiles:
         except UserError:
             self._run.close()
             raise
+
+    @property
+    def log(self) -> RunLog:
+        """The log of the run."""
+        return self._run.log
 
     def write(self, group: bytes, *, is_new: bool) -> None:
         """Append a group to the file of groups, if there is one; see `GroupFile.write`."""

@@ -26,7 +26,16 @@ _ROW = re.compile(r"\brow-\d+\b")
 _TIMINGS = ("latency", "seconds")
 """In the names of metrics that two runs do not have in common."""
 _OF_ONE_RUN = frozenset(
-    {".lock", "calls.jsonl.gz", "config.yaml", "failures.jsonl", "metrics.json", "report.html", "samples.jsonl"}
+    {
+        ".lock",
+        "calls.jsonl.gz",
+        "config.yaml",
+        "failures.jsonl",
+        "metrics.json",
+        "report.html",
+        "run.log",
+        "samples.jsonl",
+    }
 )
 """Files whose bytes are one run's own; the rest are the same for the same samples."""
 

@@ -132,7 +132,11 @@ def test_interrupted_process_resumes_to_the_file_of_an_undisturbed_one(
     assert judge + lab.judge.answered == whole.judge
     assert metrics_of(again) == whole.metrics
     assert f"sent again: at most {in_flight}" in again.err
-    assert sorted(each.name for each in path.with_suffix(".run").iterdir()) == ["calls.jsonl.gz", "config.yaml"]
+    assert sorted(each.name for each in path.with_suffix(".run").iterdir()) == [
+        "calls.jsonl.gz",
+        "config.yaml",
+        "run.log",
+    ]
 
 
 def test_finished_process_resumes_without_a_request_and_may_be_extended(lab: Lab, whole: Whole) -> None:

@@ -48,7 +48,7 @@ async def test_a_run_from_its_beginning(tmp_path: Path) -> None:
     await run.write_metrics({"results": {"all": {}}})
     run.close()
     assert sorted(path.name for path in run.path.iterdir()) == [
-        "config.yaml", "failures.jsonl", "metrics.json", "samples.jsonl",
+        "config.yaml", "failures.jsonl", "metrics.json", "run.log", "samples.jsonl",
     ]  # fmt: skip
     assert [json.loads(line)["uid"] for line in (run.path / "samples.jsonl").open()] == ["c", "a", "d"]
     assert (run.path / "failures.jsonl").read_bytes() == b""

@@ -338,7 +338,10 @@ def test_two_processes_do_not_write_one_file(arena: Arena) -> None:
 def test_without_keep_calls_a_complete_run_keeps_no_answers_and_is_not_resumed(arena: Arena) -> None:
     flags = "--env.total_steps=1", "--keep_calls=False"
     assert process(arena, *flags).ended.code == 0
-    assert [path.name for path in (arena.path / "data" / "arena_hard.run").iterdir()] == ["config.yaml"]
+    assert sorted(each.name for each in (arena.path / "data" / "arena_hard.run").iterdir()) == [
+        "config.yaml",
+        "run.log",
+    ]
     run = process(arena, *flags, run_of(arena), "--resume")
     assert run.ended.code == 2
     assert "the answers were not kept" in run.ended.err.replace("\n", " ")

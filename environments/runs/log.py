@@ -1,0 +1,194 @@
+"""The log of a run, `run.log`: what the command said in it, with levels and times.
+
+Guarantees: a record is in the log of the run in whose tasks it arose, and in no other one, so that the evaluations of a
+`serve` do not write into each other's file; a resumed run appends after a line that separates it from the earlier one;
+a file that cannot be written to never ends a run: what is lost is counted, and said once there is room again. What
+is said before there is a run directory (while rows are loaded) is written when it is opened.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import re
+import sys
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import datetime
+from pathlib import Path
+
+from environments.runs.writer import DiskFile
+
+LOG = "run.log"
+SEPARATOR = "-" * 72
+
+_OURS = ("judges", "environments", "eval_environments")
+_WITH_OWN_HANDLERS = ("huggingface_hub", "datasets", "transformers")  # their records may not get to the root logger
+_MOST_EARLY = 1000
+_LONGEST = 100_000  # characters of a record; full_debug logs whole prompts
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+
+_RUN: ContextVar[RunLog | None] = ContextVar("run", default=None)
+
+
+class RunLog:
+    """The log of one run, open until `close`."""
+
+    def __init__(self, path: Path) -> None:
+        """Use `RunLog.open`."""
+        self.path = path
+        self.is_closed = False
+        self._file: DiskFile | None = None
+        self._lost = 0
+        self._is_torn = False
+        self._lock = threading.Lock()
+        self._outer = _RUN.get()
+
+    @classmethod
+    def open(cls, directory: Path) -> RunLog:
+        """Open the log of a run directory, and write how the command was called and what was said before.
+
+        From now on it takes the records of the task that has called this, and of those that this task begins.
+        """
+        log = cls(directory / LOG)
+        if log.path.exists():
+            log._append(f"{SEPARATOR}\n")
+        _RUN.set(log)
+        _ROUTER.opened(log)
+        return log
+
+    def write(self, message: str, level: int = logging.INFO) -> None:
+        """Write a record to this log alone: what the terminal shows in another form, or not at all."""
+        self.take(_record(message, level))
+
+    def take(self, record: logging.LogRecord) -> None:
+        """Write a record."""
+        if not self.is_closed:
+            self._append(f"{_FORMAT.format(record)}\n")
+
+    @contextmanager
+    def ending(self) -> Iterator[None]:
+        """Write how the block ended, and with which error."""
+        try:
+            yield
+        except BaseException as error:  # re-raised
+            stopped = type(error).__name__ in ("CancelledError", "StopSignal", "KeyboardInterrupt")
+            self.write("stopped" if stopped else f"ended by {type(error).__name__}: {error}", logging.ERROR)
+            raise
+        self.write("ended")
+
+    def close(self) -> None:
+        """Close the file; records that still come go to the run around this one."""
+        with self._lock:
+            self.is_closed = True
+            if self._file is not None:
+                self._file.close()
+                self._file = None
+        if _RUN.get() is self:
+            _RUN.set(self._outer)
+        _ROUTER.closed(self)
+
+    def _append(self, text: str) -> None:
+        """Append text; it may come from any thread."""
+        with self._lock:
+            lost = _line(f"{self._lost} records are lost: they could not be written") if self._lost else ""
+            try:
+                if self._file is None:
+                    self._file = DiskFile(self.path)
+                    self._file.size()  # cuts off what a killed process has written of a line
+                self._write((("\n" if self._is_torn else "") + lost + text).encode(errors="backslashreplace"))
+                self._lost = 0
+            except OSError:  # whatever it is: a run does not end because its log cannot be written
+                self._lost += 1
+
+    def _write(self, data: bytes) -> None:
+        assert self._file is not None
+        while data:
+            written = self._file.write(data)
+            if written == 0:
+                raise OSError(errno.EIO, "nothing is written")
+            data = data[written:]
+            self._is_torn = bool(data)
+
+
+class _Format(logging.Formatter):
+    """A record as text: time with zone, level, message; the lines after the first one are indented."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the record without its newline; control characters, which a terminal would obey, are escaped."""
+        time = datetime.fromtimestamp(record.created).astimezone().isoformat(timespec="milliseconds")
+        name = "" if record.name.partition(".")[0] in _OURS else f"{record.name}: "
+        text = super().format(record).rstrip("\n")
+        if len(text) > _LONGEST:
+            text = f"{text[:_LONGEST]} … ({len(text)} characters)"
+        text = _CONTROLS.sub(lambda found: found.group().encode("unicode_escape").decode(), text)
+        return f"{time} {record.levelname} {name}" + text.replace("\n", "\n  ")
+
+
+def _record(message: str, level: int) -> logging.LogRecord:
+    return logging.LogRecord(__name__, level, __file__, 0, message, None, None)
+
+
+def _line(message: str) -> str:
+    return f"{_FORMAT.format(_record(message, logging.WARNING))}\n"
+
+
+class _Router(logging.Handler):
+    """Gives each record to the log of its run; keeps those that come before there is one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._heading: Sequence[str] = ()
+        self._early: deque[logging.LogRecord] | None = None
+        self._open: list[RunLog] = []
+        self._last: logging.LogRecord | None = None
+
+    def attach(self) -> None:
+        for name in ("", *_WITH_OWN_HANDLERS):
+            logging.getLogger(name).addHandler(self)
+
+    def detach(self) -> None:
+        for name in ("", *_WITH_OWN_HANDLERS):
+            logging.getLogger(name).removeHandler(self)
+
+    def begin(self, heading: Sequence[str]) -> None:
+        self._heading = heading
+        self._early = deque(maxlen=_MOST_EARLY)
+        self.attach()
+
+    def opened(self, log: RunLog) -> None:
+        self._open.append(log)
+        self.attach()  # where no command has called `begin_logs`
+        log.write("\n".join(self._heading) or f"begun by {sys.argv[0]}")
+        early, self._early = self._early, None
+        for record in early or ():
+            log.take(record)
+
+    def closed(self, log: RunLog) -> None:
+        self._open.remove(log)
+        if not self._open:
+            self.detach()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record is self._last:  # of a library's own logger, and then of the root's
+            return
+        self._last = record
+        log = _RUN.get()
+        if log is not None and not log.is_closed:
+            log.take(record)
+        elif self._early is not None:
+            self._early.append(record)
+        elif self._open:  # of a thread of a library, or a task of a run that is over
+            self._open[0].take(record)
+
+
+_FORMAT = _Format()
+_ROUTER = _Router()
+
+
+def begin_logs(heading: Sequence[str]) -> None:
+    """Keep records from now on for the first log that is opened; each log begins with the lines of `heading`."""
+    _ROUTER.begin(heading)
