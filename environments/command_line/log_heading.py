@@ -8,10 +8,10 @@ from typing import Any
 
 from environments.base import JudgedEnv
 from environments.command_line.arguments import config_lines
-from environments.evaluate.metrics_file import package_version
 from environments.settings import EnvSettings
 from environments.settings.verbs import Verb
 from judges.config.sources import LoadedSettings
+from judges.config.version import package_version
 
 _LONGEST_VALUE = 300
 

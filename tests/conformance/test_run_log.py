@@ -32,7 +32,10 @@ def test_log_of_an_evaluation_says_how_it_was_called_what_came_out_and_how_it_en
 
     assert lab.evaluate("--resume").code == 0
     again = said(path)
-    assert [record for record in again if record.startswith(("begun: ", "resumed: "))] == [again[0], again[len(records)]]
+    assert [record for record in again if record.startswith(("begun: ", "resumed: "))] == [
+        again[0],
+        again[len(records)],
+    ]
     assert (path / "run.log").read_text(encoding="utf-8").startswith(text + SEPARATOR)
 
 
