@@ -29,7 +29,10 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
     openai: PolicySettings
     env: ConfigT
     config: Path | None = setting(
-        None, "Read settings from this YAML file, with sections `env` and `openai`.", common=True
+        None,
+        "Read settings from this YAML file, with sections `env` and `openai`, or from the preset of this name "
+        "(`judgegym list` shows them).",
+        common=True,
     )
     show_config: ShowConfig = setting(
         None,

@@ -19,6 +19,7 @@ from pydantic import BaseModel
 from environments.command_line.program import VERBS
 from judgegym._command.environments import FORMS, built_in, load_environment
 from judges.config.extras import EXTRAS
+from judges.config.presets import bundled
 
 if TYPE_CHECKING:
     from environments.base import JudgedEnv
@@ -43,7 +44,7 @@ def main(argv: Sequence[str], *, prog: str) -> int:
     words = parser.parse_args(argv).environments or list(built_in())
     for word in words:
         sys.stdout.write("\n".join(described(word, load_environment(word))) + "\n\n")
-    sys.stdout.write("\n".join(_extras()) + "\n")
+    sys.stdout.write("\n".join([*_judge_server(), *_extras()]) + "\n")
     return 0
 
 
@@ -58,6 +59,7 @@ def described(word: str, env_type: type[JudgedEnv[Any, Any, Any]]) -> list[str]:
         "data": list(_datasets(env_type, config)),
         "policy": [_policy(config, policy)],
         "judge": list(_judges(config)),
+        "presets": [f"--config {name}" for name in bundled(f"{env_type.name}_")],
         "models": [f"--env.{name} (a list)" for name in _lists_of_models(config)],
     }
     lines = textwrap.wrap(f"{word}: {about}", _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
@@ -98,6 +100,16 @@ def _lists_of_models(config: EnvConfig) -> Iterator[str]:
         (item, *_) = (*get_args(field.annotation), None)
         if get_origin(field.annotation) is list and isinstance(item, type) and issubclass(item, BaseModel):
             yield name
+
+
+def _judge_server() -> Iterator[str]:
+    """The presets that are no environment's."""
+    names = tuple(f"{name}_" for name in built_in())
+    yield "judge-server: Judges over HTTP, for trainers."
+    for name in bundled():
+        if not name.startswith(names):
+            yield f"  {'presets':<{_TITLE}}--config {name}"
+    yield ""
 
 
 _USES_OF_EXTRAS: Mapping[str, str] = {

@@ -13,6 +13,7 @@ from pydantic_settings import BaseSettings, CliSettingsSource, EnvSettingsSource
 from pydantic_settings import SettingsError as ParsingError
 
 from judges.config.explaining import explain_flag, suggestion
+from judges.config.presets import config_file
 from judges.config.profile import default_name
 from judges.config.structure import Values
 from judges.config.yaml_text import load_yaml
@@ -56,9 +57,11 @@ def read_sources(settings_type: type[BaseSettings], argv: Sequence[str], prog: s
     """
     command_line = SettingsSource("command line", _read_command_line(settings_type, argv, prog), "command line")
     environment = SettingsSource("environment variable", _read_environment(settings_type), "environment variable")
-    path = command_line.values.get("config") or environment.values.get("config")
-    file = [] if path is None else [SettingsSource(str(path), _read_yaml(Path(path)), "file")]
-    return [command_line, environment, *file]
+    named = command_line.values.get("config") or environment.values.get("config")
+    if named is None:
+        return [command_line, environment]
+    path = config_file(named)
+    return [command_line, environment, SettingsSource(str(path), _read_yaml(path), "file")]
 
 
 def _read_command_line(settings_type: type[BaseSettings], argv: Sequence[str], prog: str) -> Values:

@@ -118,7 +118,9 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, JudgeMount):
 
     help_group: ClassVar[str] = "server"
 
-    config: Path | None = setting(None, "Read settings from this YAML file.", common=True)
+    config: Path | None = setting(
+        None, "Read settings from this YAML file, or from the preset of this name: reward_server_rubric.", common=True
+    )
     show_config: ShowConfig = setting(
         None, "Print the settings with values and sources, and exit. changed: only those that differ from the default."
     )

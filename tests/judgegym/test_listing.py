@@ -22,11 +22,13 @@ def test_list_shows_every_environment_with_its_data_and_endpoints_within_80_colu
     assert ended.code == 0
     assert [line for line in ended.out.splitlines() if len(line) > 80] == []
     listed = parts(ended.out)
-    assert [*listed] == [*built_in(), "extras"]
+    assert [*listed] == [*built_in(), "judge-server", "extras"]
     for name in built_in():
         declared = load_environment(name)
         assert [setting for setting in declared.offline_samples if f"--env.{setting} " not in listed[name]] == []
+        assert f"presets --config {name}_evaluate --config {name}_train" in listed[name]
         assert "evaluate, serve, process" in listed[name] and "OPENAI_API_KEY" in listed[name]
+    assert "--config reward_server_rubric" in listed["judge-server"]
     assert "NousResearch/arena-hard-v1-prompts" in listed["arena_hard"]
     assert "ANTHROPIC_API_KEY" in listed["arena_hard"] and "(it is the judge)" not in listed["arena_hard"]
     assert "ANTHROPIC_API_KEY" not in listed["pairwise_judgement"]
@@ -39,4 +41,4 @@ def test_list_shows_every_environment_with_its_data_and_endpoints_within_80_colu
 def test_list_of_one_environment_shows_it_alone(word: str, tmp_path: Path) -> None:
     ended = judgegym("list", word, cwd=tmp_path)
     assert (ended.code, ended.err) == (0, "")
-    assert ended.out.split("\n\n")[0].startswith(f"{word}:") and len(ended.out.split("\n\n")) == 2
+    assert ended.out.split("\n\n")[0].startswith(f"{word}:") and ended.out.count("policy  ") == 1
