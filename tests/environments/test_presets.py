@@ -49,15 +49,13 @@ def test_preset_is_valid_and_holds_settings_of_its_verb_only(
 
 
 @pytest.mark.parametrize(("name", "env_type", "verb"), CASES, ids=[name for name, _, _ in CASES])
-def test_command_in_a_preset_names_its_file_its_environment_and_its_verb(
+def test_command_in_a_preset_names_its_verb_its_environment_and_itself(
     name: str, env_type: type[JudgedEnv[Any, Any, Any]], verb: Verb
 ) -> None:
     comments = [line.lstrip("# ") for line in (ROOT / "configs" / name).read_text().splitlines() if line[:1] == "#"]
     joined = "\n".join(comments).replace("\\\n", " ")
-    (command,) = (shlex.split(line) for line in joined.splitlines() if line.startswith("python "))
-    assert (ROOT / command[1]).is_file() and Path(command[1]).stem == f"{env_type.name}_environment"
-    assert command[2] == verb
-    assert f"configs/{name}" in command
+    (command,) = (shlex.split(line) for line in joined.splitlines() if line.startswith("judgegym "))
+    assert command[:5] == ["judgegym", verb, env_type.name, "--config", Path(name).stem]
 
 
 def test_preset_of_the_reward_server_is_valid() -> None:
