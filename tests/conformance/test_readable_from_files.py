@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 
 import pytest
@@ -78,3 +79,22 @@ def test_calls_of_all_rows_are_those_of_the_ledger(undisturbed: Undisturbed) -> 
     assert [list(one.of(uid)) for uid in rows] == [[]] * (len(rows) - 1) + [list(calls.of(rows[-1]))]
     assert list(calls.of(rows[-1])) == [call for call in everything if call.row == rows[-1]]
     assert {uid.partition(":")[0] for uid in rows} == set(uids())
+
+
+def test_run_of_before_these_fields_is_resumed_and_its_rows_are_read_without_them(
+    lab: Lab, undisturbed: Undisturbed
+) -> None:
+    path = lab.finished().path
+    lines = (path / "samples.jsonl").read_bytes().splitlines(keepends=True)
+    former = [json.loads(line) for line in lines[:3]]
+    for line in former:
+        for name in ("headline", "texts", "orders"):
+            del line[name]
+    (path / "samples.jsonl").write_text("".join(json.dumps(line) + "\n" for line in former))
+    assert lab.finished("--resume").metrics["total_samples"] == len(lines)
+    run, whole = SavedRun.open(path), SavedRun.open(undisturbed.files.path)
+    assert run.headline == whole.headline
+    for number, (sample, other) in enumerate(zip(run.samples(), whole.samples(), strict=True)):
+        assert (sample.uid, sample.completions, sample.score) == (other.uid, other.completions, other.score)
+        expected = (None, {}, {}) if number < len(former) else (other.headline, other.texts, other.orders)
+        assert (sample.headline, sample.texts, sample.orders) == expected

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.arena.judge import row_result
+from judges.arena.judge import Game, GameOrder, row_result
 from judges.arena.settings import STRONG_WEIGHT
 from judges.parsing.verdicts import ARENA_LABELS, ArenaLabel
 
@@ -97,3 +97,12 @@ def test_a_strong_label_gives_as_many_entries_as_it_counts(strong_weight: int) -
 )
 def test_reward(game_1: ArenaLabel, game_2: ArenaLabel, reward: float) -> None:
     assert row_result(game_1, game_2).reward == reward
+
+
+@pytest.mark.parametrize("order", ["model_is_a", "model_is_b"])
+@pytest.mark.parametrize("label", ARENA_LABELS)
+def test_points_of_a_game_are_those_of_its_entries(label: ArenaLabel, order: GameOrder) -> None:
+    pair: tuple[ArenaLabel, ArenaLabel] = (label, "A=B") if order == "model_is_a" else ("A=B", label)
+    entries = row_result(*pair, strong_weight=1).entries
+    assert Game(order, label, "").points == entries[0 if order == "model_is_a" else 1]
+    assert Game(order, None, "").points is None
