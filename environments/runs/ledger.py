@@ -20,7 +20,7 @@ from environments.runs.packing import unpack
 from environments.runs.recorded_calls import CALLS, CallFacts, Texts, call_line, read_answer
 from judges.llm import wire
 from judges.llm.errors import EndpointError, RunDirectoryError
-from judges.llm.ledger import Asked
+from judges.llm.ledger import Asked, HeldVerdict
 from judges.llm.types import ChatAnswer
 from judges.llm.wire import JSON
 
@@ -199,10 +199,18 @@ class LedgerCall:
         """See `CallRecord`."""
         return self._row.ledger.sent(self._row.key)
 
-    def answered(self, part: int, number: int | None, answer: ChatAnswer, *, has_verdict: bool) -> None:
+    def answered(self, part: int, number: int | None, answer: ChatAnswer, verdict: HeldVerdict) -> None:
         """See `CallRecord`."""
         uid, group = self._row.key
-        facts = CallFacts(id=number, row=uid, group=group, key=self._key, part=part, has_verdict=has_verdict)
+        facts = CallFacts(
+            id=number,
+            row=uid,
+            group=group,
+            key=self._key,
+            part=part,
+            has_verdict=verdict.is_there,
+            verdict_at=verdict.at,
+        )
         self._row.ledger.answer(self._row.key, facts, self._asked, answer)
 
     def failed(self, number: int, error: EndpointError) -> None:

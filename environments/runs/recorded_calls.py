@@ -49,6 +49,8 @@ class RecordedCall:
         parameters: the other fields of the request, but for the number of completions.
         answer: the answer as it was received, with usage, seconds and attempts.
         has_verdict: whether it had what it was asked for.
+        verdict_at: from where to where (in code points) in the text of the answer's first choice the judge's parser
+            has read the verdict; `None` if it has not, or not in one place, and in ledgers from before this field.
     """
 
     row: str
@@ -60,6 +62,7 @@ class RecordedCall:
     parameters: Mapping[str, JSON]
     answer: ChatAnswer
     has_verdict: bool
+    verdict_at: tuple[int, int] | None = None
 
 
 class CallFacts(TypedDict):
@@ -71,6 +74,7 @@ class CallFacts(TypedDict):
     key: str
     part: int
     has_verdict: bool
+    verdict_at: tuple[int, int] | None
 
 
 class Texts:
@@ -183,4 +187,15 @@ def _recorded(line: Mapping[str, Any], texts: Texts, rows: Collection[str] | Non
         parameters=line["parameters"],
         answer=read_answer(line),
         has_verdict=line["has_verdict"],
+        verdict_at=_place(line.get("verdict_at")),
     )
+
+
+def _place(value: object) -> tuple[int, int] | None:
+    """Raises `TypeError` for what is no place."""
+    match value:
+        case None:
+            return None
+        case [int(start), int(end)]:
+            return start, end
+    raise TypeError(f"verdict_at is {value!r}")

@@ -28,6 +28,7 @@ from judges.core.lookalikes import Lookalikes
 from judges.core.self_critique import with_self_critique
 from judges.llm.client import ChatClient
 from judges.llm.wire import Choice, Message
+from judges.parsing.found import Found
 from judges.parsing.thinking import after_thinking
 from judges.parsing.verdicts import ArenaLabel, arena_label
 
@@ -244,8 +245,8 @@ def row_result(game_1: ArenaLabel, game_2: ArenaLabel, *, strong_weight: int = 3
     return RowResult(entries, 2.0 * sum(entries) / len(entries) - 1.0, _OUTCOMES[as_a] if as_a == as_b else "tie")
 
 
-def _read(choice: Choice) -> ArenaLabel | None:
-    return arena_label(choice.text)
+def _read(choice: Choice) -> Found[ArenaLabel] | None:
+    return arena_label.find(choice.text)
 
 
 def _revision(call: JudgeCall[ArenaLabel]) -> Revision:

@@ -11,14 +11,15 @@ from dataclasses import dataclass, replace
 
 from judges.aspects.prompt import Aspect, aspect_prompt
 from judges.aspects.settings import AspectJudgeSettings, effective_strictness
-from judges.aspects.votes import AspectDetail, AspectVerdict, cast_vote, count_votes, read_verdict
-from judges.core.calls import ask, failed_judgment
+from judges.aspects.votes import AspectDetail, AspectVerdict, cast_vote, count_votes, find_verdict
+from judges.core.calls import ask_choice, failed_judgment
 from judges.core.critique import CritiqueRequest, Revision, critique_messages
 from judges.core.delimiters import Prompt
 from judges.core.judgment import JudgeCall, Judgment, Status
 from judges.core.voting import collect_votes, vote
 from judges.llm.client import ChatClient
 from judges.llm.wire import Choice
+from judges.parsing.found import Found
 from judges.parsing.json_objects import prose_before
 from judges.parsing.thinking import after_thinking
 
@@ -64,9 +65,8 @@ class AspectCaseJudge:
 
         async def ask_vote(number: int) -> JudgeCall[AspectVerdict]:
             which = vote(number, count=count, seed=self.settings.seed)
-            return await ask(
-                self.client, prompt.messages, read_verdict, name=f"{self.aspect.name}_vote_{number + 1}", vote=which
-            )
+            name = f"{self.aspect.name}_vote_{number + 1}"
+            return await ask_choice(self.client, prompt.messages, _read, name=name, vote=which)
 
         def missing(usable: Sequence[JudgeCall[AspectVerdict]]) -> int:
             yes = sum(call.value is not None and call.value.yes for call in usable)
@@ -107,8 +107,8 @@ class AspectCaseJudge:
         )
 
 
-def _read(choice: Choice) -> AspectVerdict | None:
-    return read_verdict(choice.text)
+def _read(choice: Choice) -> Found[AspectVerdict] | None:
+    return find_verdict(choice.text)
 
 
 def _revision(call: JudgeCall[AspectVerdict]) -> Revision:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from judges.aspects.prompt import Aspect
 from judges.aspects.settings import effective_strictness
+from judges.parsing.found import Found
 from judges.parsing.verdicts import binary_verdict, verdict_reason
 
 
@@ -65,8 +66,14 @@ def read_verdict(text: str) -> AspectVerdict | None:
     >>> read_verdict('{"reason": "It is safe.", "verdict": 0}')
     AspectVerdict(yes=False, reason='It is safe.')
     """
-    yes = binary_verdict(text)
-    return None if yes is None else AspectVerdict(yes, verdict_reason(text))
+    found = find_verdict(text)
+    return None if found is None else found.value
+
+
+def find_verdict(text: str) -> Found[AspectVerdict] | None:
+    """The same, with its place: that of the object that holds both."""
+    yes = binary_verdict.find(text)
+    return None if yes is None else yes.but(AspectVerdict(yes.value, verdict_reason(text)))
 
 
 def cast_vote(text: str, verdict: AspectVerdict | None, error: str | None = None) -> CastVote:

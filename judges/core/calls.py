@@ -1,7 +1,7 @@
 """Asks a judge one question and parses its answer.
 
 Guarantees: an endpoint's failure returns a call without a value and raises nothing; an answer that was cut off is not
-parsed; every other answer is parsed once.
+parsed; every other answer is parsed once, and the place of its verdict that the ledger gets is that of this reading.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from judges.core.judgment import CallRun, JudgeCall, Judgment, Status
 from judges.llm.client import ChatClient
 from judges.llm.errors import EndpointError, let_go
 from judges.llm.wire import JSON, Choice, Message
+from judges.parsing.found import Found, Place, VerdictParser
 
 ValueT = TypeVar("ValueT")
 DetailT = TypeVar("DetailT")
@@ -54,20 +55,28 @@ async def ask(
     Args:
         client: the client of the judge model.
         messages: the prompt.
-        parse: parses the verdict in the judge's text.
+        parse: parses the verdict in the judge's text; a `VerdictParser` also says where it stands, for the ledger.
         name: the name of the call, unique in its judgment.
         vote: which of several independent answers to the same question this is.
 
     Returns:
         The call; `failed` is set if it never succeeded. Never raises `EndpointError`.
     """
-    return await ask_choice(client, messages, lambda choice: parse(choice.text), name=name, vote=vote)
+    if isinstance(parse, VerdictParser):
+        find = parse.find
+    else:
+
+        def find(text: str) -> Found[ValueT] | None:
+            value = parse(text)
+            return None if value is None else Found(value)
+
+    return await ask_choice(client, messages, lambda choice: find(choice.text), name=name, vote=vote)
 
 
 async def ask_choice(
     client: ChatClient,
     messages: Sequence[Message],
-    read: Callable[[Choice], ValueT | NoVerdict | None],
+    read: Callable[[Choice], Found[ValueT] | NoVerdict | None],
     *,
     name: str,
     vote: Vote = Vote(),
@@ -78,7 +87,7 @@ async def ask_choice(
     Args:
         client: the client of the judge model.
         messages: the prompt.
-        read: parses the verdict in the judge's choice; `NoVerdict` says why there is none.
+        read: parses the verdict in the judge's choice, and its place in the text; `NoVerdict` says why there is none.
         name: the name of the call, unique in its judgment.
         vote: which of several independent answers to the same question this is.
         extra: further fields of the request.
@@ -86,7 +95,13 @@ async def ask_choice(
     verdicts = _Verdicts(read)
     try:
         answer = await client.chat(
-            messages, vote=vote.number, seed=vote.seed, extra=extra, keep=verdicts.has_one, name=name
+            messages,
+            vote=vote.number,
+            seed=vote.seed,
+            extra=extra,
+            keep=verdicts.has_one,
+            verdict_at=verdicts.place,
+            name=name,
         )
     except EndpointError as error:
         let_go(error)
@@ -94,32 +109,37 @@ async def ask_choice(
         return JudgeCall(name, "", None, None, f"the judge at {error}", run, True, not error.kind.retryable)
     choice = answer.choices[0]
     run = CallRun(answer.latency_s, answer.attempts, answer.cached, answer.usage)
-    value = verdicts.of(choice)
-    if isinstance(value, NoVerdict):
-        return JudgeCall(name, choice.text, choice.reasoning, None, value.reason, run)
-    return JudgeCall(name, choice.text, choice.reasoning, value, None, run)
+    found = verdicts.of(choice)
+    if isinstance(found, NoVerdict):
+        return JudgeCall(name, choice.text, choice.reasoning, None, found.reason, run)
+    return JudgeCall(name, choice.text, choice.reasoning, found.value, None, run)
 
 
 @dataclass(slots=True)
 class _Verdicts(Generic[ValueT]):
     """The verdict of a call's choice, parsed once for the cache, the ledger and the caller."""
 
-    read: Callable[[Choice], ValueT | NoVerdict | None]
+    read: Callable[[Choice], Found[ValueT] | NoVerdict | None]
     choice: Choice | None = None
-    verdict: ValueT | NoVerdict = NoVerdict("")
+    verdict: Found[ValueT] | NoVerdict = NoVerdict("")
 
-    def of(self, choice: Choice) -> ValueT | NoVerdict:
+    def of(self, choice: Choice) -> Found[ValueT] | NoVerdict:
         """The verdict of a choice, or why there is none."""
         if choice is not self.choice:
             # An answer that was cut off, by the length limit or a filter, may end with a verdict that it only quotes.
-            value = None if choice.state != "whole" else self.read(choice)
-            self.verdict = NoVerdict(_why_no_verdict(choice)) if value is None else value
+            found = None if choice.state != "whole" else self.read(choice)
+            self.verdict = NoVerdict(_why_no_verdict(choice)) if found is None else found
             self.choice = choice
         return self.verdict
 
     def has_one(self, choice: Choice) -> bool:
         """Whether a choice has a verdict."""
         return not isinstance(self.of(choice), NoVerdict)
+
+    def place(self, choice: Choice) -> Place | None:
+        """From where to where in a choice's text its verdict stands."""
+        found = self.of(choice)
+        return None if isinstance(found, NoVerdict) else found.at
 
 
 def failed_judgment(

@@ -16,6 +16,7 @@ from judges.core.delimiters import fence
 from judges.core.judgment import JudgeCall
 from judges.core.lookalikes import Lookalikes
 from judges.llm.wire import JSON, Choice, Message
+from judges.parsing.found import Found
 
 VerdictT = TypeVar("VerdictT")
 ShownVerdict: TypeAlias = "str | int | float"
@@ -50,7 +51,7 @@ class CritiqueRequest(Generic[VerdictT]):
     verdict: ShownVerdict
     reasoning: str
     messages: Sequence[Message]
-    read: Callable[[Choice], VerdictT | NoVerdict | None]
+    read: Callable[[Choice], Found[VerdictT] | NoVerdict | None]
     revision: Callable[[JudgeCall[VerdictT]], Revision]
     extra: Mapping[str, JSON] = field(default_factory=dict)
 

@@ -100,6 +100,7 @@ class ChatClient:
         seed: int | None = None,
         extra: Mapping[str, JSON] | None = None,
         keep: Callable[[Choice], bool] | None = None,
+        verdict_at: Callable[[Choice], tuple[int, int] | None] | None = None,
         fresh: bool = False,
         name: str = "",
     ) -> ChatAnswer:
@@ -115,6 +116,7 @@ class ChatClient:
             extra: further fields of the body; they override the settings' `extra_body`.
             keep: whether a whole choice may be stored in the cache or taken from it, and whether a resumed run may take
                 it from its ledger although its row failed; by default all may.
+            verdict_at: from where to where in its text a choice has what it was asked for, which the ledger records.
             fresh: neither take the answer from the cache nor store it: it is a sample.
             name: the component of the call in the run's ledger.
 
@@ -130,7 +132,8 @@ class ChatClient:
         call = OpenCall.begin(name, vote, self.settings.endpoints[0].model, messages, parameters)
         if n == 1 and not call.parts:
             cache = None if fresh else self._cache
-            answer = await call.ask(partial(self._one, messages, parameters, vote, cache, keep), keep=keep)
+            one = partial(self._one, messages, parameters, vote, cache, keep)
+            answer = await call.ask(one, keep=keep, verdict_at=verdict_at)
         else:
             answer = await self._many(call, messages, parameters, n)
         if logger.isEnabledFor(logging.DEBUG):

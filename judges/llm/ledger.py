@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from judges.llm.errors import EndpointError
 from judges.llm.types import ChatAnswer
@@ -37,6 +37,13 @@ class Asked:
     parameters: Mapping[str, JSON]
 
 
+class HeldVerdict(NamedTuple):
+    """Whether an answer has what it was asked for, and from where to where in its text that stands, if it is known."""
+
+    is_there: bool
+    at: tuple[int, int] | None = None
+
+
 class CallRecord(Protocol):
     """One call in a ledger. Its answer may come in parts: several requests for one completion each."""
 
@@ -50,7 +57,7 @@ class CallRecord(Protocol):
     def sent(self) -> int:
         """Note that a request leaves; returns its number in the ledger."""
 
-    def answered(self, part: int, number: int | None, answer: ChatAnswer, *, has_verdict: bool) -> None:
+    def answered(self, part: int, number: int | None, answer: ChatAnswer, verdict: HeldVerdict) -> None:
         """Record a part; `number` is that of its request, `None` if none was sent (cached, or another call's)."""
 
     def failed(self, number: int, error: EndpointError) -> None:
@@ -148,6 +155,7 @@ class OpenCall:
         send: Callable[[RequestRecord], Awaitable[ChatAnswer]],
         *,
         keep: Callable[[Choice], bool] | None = None,
+        verdict_at: Callable[[Choice], tuple[int, int] | None] | None = None,
     ) -> ChatAnswer:
         """Wait for the next part, and record it.
 
@@ -155,6 +163,7 @@ class OpenCall:
             send: sends the request for the part.
             keep: whether a choice has what it was asked for; if the row fails, a resumed run asks again for a part with
                 one that has not.
+            verdict_at: where the text of a choice has it.
 
         Raises:
             EndpointError: as raised by `send`.
@@ -171,7 +180,8 @@ class OpenCall:
                 self.record.failed(request.number, error)
             raise
         if self.record is not None:
-            has_verdict = keep is None or all(map(keep, answer.choices))
-            self.record.answered(part, request.number, answer, has_verdict=has_verdict)
+            is_there = keep is None or all(map(keep, answer.choices))
+            at = None if verdict_at is None or not is_there else verdict_at(answer.first)
+            self.record.answered(part, request.number, answer, HeldVerdict(is_there, at))
         self.parts[part] = answer
         return answer

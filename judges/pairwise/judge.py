@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 
 from judges.core.calls import ask, failed_judgment
 from judges.core.critique import CritiqueRequest, Revision, critique_messages
@@ -15,6 +14,7 @@ from judges.core.self_critique import with_self_critique
 from judges.llm.client import ChatClient
 from judges.pairwise.prompt import LETTERS, choice_prompt
 from judges.pairwise.settings import ChoiceJudgeSettings
+from judges.parsing.found import VerdictParser
 from judges.parsing.thinking import after_thinking
 from judges.parsing.verdicts import choice_letter
 
@@ -58,7 +58,7 @@ class ChoiceCaseJudge:
             ValueError: there are fewer than 2 or more than 26 answers.
         """
         prompt = self._prompt(case)
-        call = await ask(self.client, prompt.messages, partial(_letter, case), name="choice")
+        call = await ask(self.client, prompt.messages, _letter(case), name="choice")
         if call.value is None:
             judgment = failed_judgment([call], detail=ChoiceDetail(None, call.text))
         else:
@@ -68,11 +68,9 @@ class ChoiceCaseJudge:
     def critique_requests(self, case: ChoiceCase, judgment: Judgment[ChoiceDetail]) -> list[CritiqueRequest[str]]:
         """One request, for the letter."""
         assert judgment.label is not None and judgment.detail is not None
-        own = after_thinking(judgment.detail.text).strip()
+        own, letter = after_thinking(judgment.detail.text).strip(), _letter(case)
         messages = critique_messages(self._prompt(case).messages, own)
-        return [
-            CritiqueRequest("", judgment.label, own, messages, lambda choice: _letter(case, choice.text), _revision)
-        ]
+        return [CritiqueRequest("", judgment.label, own, messages, lambda choice: letter.find(choice.text), _revision)]
 
     def apply_revisions(
         self, case: ChoiceCase, judgment: Judgment[ChoiceDetail], revisions: Mapping[str, JudgeCall[str]]
@@ -91,8 +89,8 @@ def choice_judge(settings: ChoiceJudgeSettings, client: ChatClient) -> Judge[Cho
     return with_self_critique(ChoiceCaseJudge(client, settings), settings.judge_critique_rounds)
 
 
-def _letter(case: ChoiceCase, text: str) -> str | None:
-    return choice_letter(text, LETTERS[: len(case.answers)])
+def _letter(case: ChoiceCase) -> VerdictParser[[], str]:
+    return choice_letter.given(LETTERS[: len(case.answers)])
 
 
 def _judgment(letter: str, text: str, calls: tuple[JudgeCall[object], ...]) -> Judgment[ChoiceDetail]:

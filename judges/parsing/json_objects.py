@@ -41,12 +41,20 @@ class ObjectMatch:
         text: the text, as far as it is read.
         spans: the places of all its outermost objects, in order.
         number: which of them this is.
+        unread: how many characters before `text` are not read.
     """
 
     fields: Mapping[str, JSON]
     text: str
     spans: tuple[tuple[int, int], ...]
     number: int
+    unread: int = 0
+
+    @property
+    def at(self) -> tuple[int, int]:
+        """From where to where it stands in the whole text."""
+        start, end = self.spans[self.number]
+        return start + self.unread, end + self.unread
 
     @property
     def before(self) -> str:
@@ -119,7 +127,10 @@ def last_first(text: str) -> tuple[ObjectMatch, ...]:
             spans.append((start, position))
     places = tuple(spans)
     lowered = [{name.lower(): value for name, value in fields.items()} for fields in found]
-    return tuple(ObjectMatch(lowered[number], looked_at, places, number) for number in range(len(places) - 1, -1, -1))
+    unread = len(text) - len(looked_at)
+    return tuple(
+        ObjectMatch(lowered[number], looked_at, places, number, unread) for number in reversed(range(len(places)))
+    )
 
 
 def _closed_braces(text: str) -> list[int]:

@@ -14,21 +14,18 @@ Guarantees: linear time on any text. `split` strips nothing from the answer but 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal, TypeVar
+from typing import Literal
 
 from judges.llm.template_tokens import without_trailing_tokens
-
-T = TypeVar("T")
 
 OPEN = "<think>"
 CLOSE = "</think>"
 
 # ASCII alone, so that no other letter is taken for one of these in another case.
 _TO_LAST_CLOSE = re.compile(f"(?s:.*){CLOSE}", re.IGNORECASE | re.ASCII)
-_OPENED = re.compile(OPEN, re.IGNORECASE | re.ASCII)
+OPENED = re.compile(OPEN, re.IGNORECASE | re.ASCII)
 
 ThinkingFault = Literal[
     "no_open_tag",
@@ -91,7 +88,6 @@ def _fault(text: str, opens: int, closes: int, *, opened_by_template: bool) -> T
     return "close_before_open" if opens and text.index(CLOSE) < text.index(OPEN) else None
 
 
-@lru_cache(maxsize=16)  # a judge reads several things in one text, one after the other
 def after_thinking(text: str) -> str:
     """The part of a judge's text that may hold a verdict: what follows its thinking.
 
@@ -99,21 +95,14 @@ def after_thinking(text: str) -> str:
     with thinking that never ends; otherwise all of it. Tags match in any case. Template tokens at the very end are
     removed.
     """
+    return own_part(text)[1]
+
+
+@lru_cache(maxsize=16)  # a judge reads several things in one text, one after the other
+def own_part(text: str) -> tuple[int, str]:
+    """Where the part begins that follows a judge's thinking, and the part itself (`after_thinking`)."""
     thinking = _TO_LAST_CLOSE.match(text)
-    if thinking is None and _OPENED.match(text.lstrip()):
-        return ""
-    return without_trailing_tokens(text if thinking is None else text[thinking.end() :])
-
-
-def last_verdict(text: str, parse: Callable[[str], T | None]) -> T | None:
-    """What `parse` finds in a judge's text outside of its thinking.
-
-    A `<think>` after the beginning may start thinking that never ends, or only mention the tag. If there is a verdict
-    before it, and another one with the text after it, they are ambiguous: there is no verdict.
-    """
-    own = after_thinking(text)
-    verdict = parse(own)
-    opened = None if verdict is None else _OPENED.search(own)
-    if opened is None:
-        return verdict
-    return verdict if parse(without_trailing_tokens(own[: opened.start()])) in (None, verdict) else None
+    if thinking is None and OPENED.match(text.lstrip()):
+        return len(text), ""
+    start = 0 if thinking is None else thinking.end()
+    return start, without_trailing_tokens(text[start:])

@@ -19,6 +19,7 @@ from judges.core.scale import Scale
 from judges.core.self_critique import with_self_critique
 from judges.llm.client import ChatClient
 from judges.llm.wire import Choice, Message
+from judges.parsing.found import Found
 from judges.parsing.json_objects import prose_before
 from judges.parsing.thinking import after_thinking
 from judges.parsing.verdicts import ScoreObject, score_object
@@ -160,8 +161,8 @@ def _judgment(verdict: ScoreObject, text: str, calls: tuple[JudgeCall[object], .
     return Judgment(float(verdict.score), Status.OK, str(verdict.score), verdict.reasoning or "", calls, detail)
 
 
-def _read(choice: Choice) -> ScoreObject | None:
-    return score_object(choice.text)
+def _read(choice: Choice) -> Found[ScoreObject] | None:
+    return score_object.find(choice.text)
 
 
 def _revision(call: JudgeCall[ScoreObject]) -> Revision:

@@ -16,10 +16,11 @@ from judges.core.self_critique import with_self_critique
 from judges.core.voting import collect_votes, vote
 from judges.llm.client import ChatClient
 from judges.llm.wire import JSON, Choice
+from judges.parsing.found import Found
 from judges.parsing.thinking import after_thinking
 from judges.parsing.verdicts import before_feedback, feedback_text, is_strict_feedback
 from judges.rubrics.expected_score import REQUEST, check_scale, expected_score
-from judges.rubrics.prompt import TAGS, Rubric, read_score, rubric_prompt
+from judges.rubrics.prompt import TAGS, Rubric, find_score, rubric_prompt
 from judges.rubrics.settings import Pooling, RubricJudgeSettings
 
 _REDRAWS = 2
@@ -186,14 +187,16 @@ class RubricCaseJudge:
     def _extra(self) -> Mapping[str, JSON]:
         return REQUEST if self._is_weighted else {}
 
-    def _read(self, choice: Choice, scale: Scale) -> RubricVerdict | NoVerdict | None:
-        score = read_score(choice.text, self.settings.output_format, scale)
+    def _read(self, choice: Choice, scale: Scale) -> Found[RubricVerdict] | NoVerdict | None:
+        score = find_score(choice.text, self.settings.output_format, scale)
         if score is None:
             return None
         if not self._is_weighted:
-            return RubricVerdict(score)
+            return score.but(RubricVerdict(score.value))
         expected = expected_score(choice, scale, tag=TAGS[self.settings.output_format][1])
-        return expected if isinstance(expected, NoVerdict) else RubricVerdict(score, expected)
+        if isinstance(expected, NoVerdict):
+            return expected
+        return Found(RubricVerdict(score.value, expected))  # of all probabilities, not of a place in the text
 
     def _score(self, call: JudgeCall[RubricVerdict], scale: Scale) -> RubricScore:
         verdict = call.value

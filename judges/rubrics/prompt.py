@@ -19,6 +19,7 @@ from judges.core.delimiters import Prompt, fence
 from judges.core.lookalikes import Lookalikes
 from judges.core.scale import Scale
 from judges.llm.wire import Message
+from judges.parsing.found import Found
 from judges.parsing.verdicts import RubricFormat, feedback_score, prometheus_result
 
 _HEADINGS = ("instruction", "reference response", "score rubric", "response to evaluate")
@@ -65,8 +66,14 @@ class Rubric:
 
 def read_score(text: str, output_format: RubricFormat, scale: Scale) -> int | None:
     """The score at the end of a judge's text, in this format; `None` if none can be read."""
-    parse = feedback_score if output_format == "feedback_score" else prometheus_result
-    return parse(text, scale)
+    found = find_score(text, output_format, scale)
+    return None if found is None else found.value
+
+
+def find_score(text: str, output_format: RubricFormat, scale: Scale) -> Found[int] | None:
+    """The same, with its place."""
+    parser = feedback_score if output_format == "feedback_score" else prometheus_result
+    return parser.find(text, scale)
 
 
 def rubric_prompt(

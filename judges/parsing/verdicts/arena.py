@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Literal, cast, get_args
 
+from judges.parsing.found import Found, verdict_parser
 from judges.parsing.last_match import last_of
-from judges.parsing.thinking import last_verdict
 
 ArenaLabel = Literal["A>>B", "A>B", "A=B", "B>A", "B>>A"]
 """The verdict of one game, from strong win of A to strong win of B."""
@@ -18,7 +18,8 @@ _DOUBLE_BRACKETS = last_of(r"\[\[([AB<>=]+)\]\]", re.IGNORECASE | re.ASCII)
 _SINGLE_BRACKETS = last_of(r"\[([AB<>=]+)\]", re.IGNORECASE | re.ASCII)
 
 
-def arena_label(text: str) -> ArenaLabel | None:
+@verdict_parser
+def arena_label(own: str) -> Found[ArenaLabel] | None:
     """The Arena-Hard label that a judge ended with.
 
     All matches of `[[…]]` over the characters A B < > =, in any case; the last one decides; only if there is none,
@@ -31,12 +32,10 @@ def arena_label(text: str) -> ArenaLabel | None:
     Source:
         lmarena/arena-hard-auto, the extraction patterns of its v0.1 configuration.
     """
-    return last_verdict(text, _label)
-
-
-def _label(own: str) -> ArenaLabel | None:
-    match = _DOUBLE_BRACKETS.match(own) or _SINGLE_BRACKETS.match(own)
+    double = _DOUBLE_BRACKETS.match(own)
+    match = double or _SINGLE_BRACKETS.match(own)
     if match is None:
         return None
     last = match[1].upper()
-    return cast(ArenaLabel, last) if last in ARENA_LABELS else _MIRRORED.get(last)
+    label = cast(ArenaLabel, last) if last in ARENA_LABELS else _MIRRORED.get(last)
+    return None if label is None else Found(label, (match.start(1) - (1 if double is None else 2), match.end()))

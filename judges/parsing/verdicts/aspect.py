@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from judges.llm.wire import JSON, scrub
+from judges.parsing.found import Found, verdict_parser
 from judges.parsing.json_objects import last_first
-from judges.parsing.thinking import after_thinking, last_verdict
+from judges.parsing.thinking import after_thinking
 
 _YES_NO = {"1": True, "yes": True, "true": True, "0": False, "no": False, "false": False}
 
 
-def binary_verdict(text: str) -> bool | None:
+@verdict_parser
+def binary_verdict(own: str) -> Found[bool] | None:
     """The verdict of an aspect's judge: that of the last JSON object `{"reason", "verdict"}` with a `verdict`.
 
     1/0, "1"/"0", true/false and "yes"/"no" in any case are verdicts; 0.7, 2, −1, null and all other values are not.
@@ -17,13 +19,10 @@ def binary_verdict(text: str) -> bool | None:
     Returns:
         `True` for yes; `None` also if a verdict outside of an object follows: the object may be a quotation.
     """
-    return last_verdict(text, _verdict)
-
-
-def _verdict(own: str) -> bool | None:
     for match in last_first(own):
         if "verdict" in match.fields:
-            return None if match.is_contested("verdict") else yes_or_no(match.fields["verdict"])
+            yes = None if match.is_contested("verdict") else yes_or_no(match.fields["verdict"])
+            return None if yes is None else Found(yes, match.at)
     return None
 
 

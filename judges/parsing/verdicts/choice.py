@@ -6,29 +6,25 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
+from judges.parsing.found import Found, verdict_parser
 from judges.parsing.last_match import last_of
-from judges.parsing.thinking import last_verdict
 
 _OFFICIAL_LETTERS = "ABCD"
 
 
-def choice_letter(text: str, letters: Sequence[str]) -> str | None:
+@verdict_parser
+def choice_letter(own: str, letters: Sequence[str]) -> Found[str] | None:
     """The letter that a judge chose: the last `[[X]]` among the letters it was shown.
 
     Args:
-        text: the judge's text.
+        own: the judge's own text.
         letters: the letters shown, such as `"ABCD"`.
 
     Returns:
         One of `letters`, or `None`.
     """
-    choice = _last_choice("".join(letters))
-
-    def last_letter(own: str) -> str | None:
-        match = choice.match(own)
-        return None if match is None else match[1]
-
-    return last_verdict(text, last_letter)
+    match = _last_choice("".join(letters)).match(own)
+    return None if match is None else Found(match[1], (match.start(1) - 2, match.end()))
 
 
 @lru_cache

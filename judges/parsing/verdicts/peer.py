@@ -6,8 +6,8 @@ import re
 from typing import NamedTuple
 
 from judges.llm.wire import JSON, scrub
+from judges.parsing.found import Found, verdict_parser
 from judges.parsing.json_objects import last_first
-from judges.parsing.thinking import last_verdict
 
 
 class ScoreObject(NamedTuple):
@@ -20,7 +20,8 @@ class ScoreObject(NamedTuple):
 _SCORE_IN_WORDS = re.compile(r"(-?[0-9]{1,9})(?:\.0+)? ?(?:%|(?:/|out of) ?([0-9]{1,9}))?")
 
 
-def score_object(text: str, scale: tuple[int, int] = (0, 100)) -> ScoreObject | None:
+@verdict_parser
+def score_object(own: str, scale: tuple[int, int] = (0, 100)) -> Found[ScoreObject] | None:
     """The score of a peer: that of the last JSON object `{"reasoning", "score"}` whose score is usable.
 
     85, 85.0, "85", "85/100", "85 out of 100" and (of 0 to 100) "85%" are 85; 85.5, 150, -5, true, null and "n/a" are
@@ -29,16 +30,12 @@ def score_object(text: str, scale: tuple[int, int] = (0, 100)) -> ScoreObject | 
     Returns:
         `None` also if a score outside of an object follows: the object may be a quotation.
     """
-    return last_verdict(text, lambda own: _last_usable(own, scale))
-
-
-def _last_usable(own: str, scale: tuple[int, int]) -> ScoreObject | None:
     for match in last_first(own):
         score = _whole_score(match.fields.get("score"), scale)
         if score is not None:
             reasoning = match.fields.get("reasoning")
             words = scrub(reasoning) if isinstance(reasoning, str) else None
-            return None if match.is_contested("score") else ScoreObject(score, words)
+            return None if match.is_contested("score") else Found(ScoreObject(score, words), match.at)
     return None
 
 

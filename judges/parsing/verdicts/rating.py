@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from judges.parsing.thinking import last_verdict
+from judges.parsing.found import Found, verdict_parser
 
 # A number at the very end, alone or as "7/10" or "7 out of 10", optionally in markdown or brackets, with a final stop.
 # The text before it must not make it part of another number, a negative number, a range or a scale.
@@ -21,22 +21,30 @@ _OFFICIAL_RATING = re.compile(r"\b([1-9]|10)\b\Z")
 _LOOKED_AT = 1000  # characters at the end that are read
 
 
-def rating(text: str) -> int | None:
+@verdict_parser
+def rating(own: str) -> Found[int] | None:
     """The rating from 1 to 10 that a judge ended with.
 
     "7/10" and "7 out of 10" are 7, "**8**" and "8." are 8; "3.5", "11", "0", "-5", "7-8", "7 or 8" and "8.5 / 10" are
     no rating.
     """
-    return last_verdict(text, _final_number)
-
-
-def _final_number(own: str) -> int | None:
     ending = " ".join(own[-_LOOKED_AT:].split())
     match = _RATING.search(ending)
     if match is None or _NOT_ALONE.search(ending[: match.start(1)]):
         return None
-    value = int(match.group(1))
-    return value if 1 <= value <= 10 else None
+    value = int(match[1])
+    if not 1 <= value <= 10:
+        return None
+    end = _end_before(own, len(ending) - match.end(1) - ending.count(" ", match.end(1)))
+    return Found(value, (end - len(match[1]), end))
+
+
+def _end_before(text: str, signs: int) -> int:
+    """Where what stands before the last so many signs of a text ends; white space is no sign."""
+    end = len(text.rstrip())
+    for _ in range(signs):
+        end = len(text[: end - 1].rstrip())
+    return end
 
 
 def rating_official(text: str) -> int | None:

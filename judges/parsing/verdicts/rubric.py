@@ -6,8 +6,9 @@ import re
 from functools import lru_cache
 from typing import Literal
 
+from judges.parsing.found import Found, verdict_parser
 from judges.parsing.last_match import last_of
-from judges.parsing.thinking import after_thinking, last_verdict
+from judges.parsing.thinking import after_thinking
 
 RubricFormat = Literal["feedback_score", "result"]
 """How a rubric's judge answers: `[FEEDBACK] … [SCORE] n`, or `Feedback: … [RESULT] n`."""
@@ -16,43 +17,48 @@ _LONGEST_SCORE_LINE = 100
 _LONGEST_DECORATED = 1000  # the same with its markdown and white space
 
 
-def feedback_score(text: str, scale: tuple[int, int] = (1, 5)) -> int | None:
+@verdict_parser
+def feedback_score(own: str, scale: tuple[int, int] = (1, 5)) -> Found[int] | None:
     """The score of a rubric's judge: the rest of the line after the last `[SCORE]`.
 
     It must be one integer of the scale and nothing else, optionally in (), [] or markdown, with "/5" or "out of 5" (the
     highest score of the scale) or a final stop. "4.5", "3-4", "3 or 4", and "0" or "10" of 1 to 5 are no score.
 
     Args:
-        text: the judge's text.
+        own: the judge's own text.
         scale: the lowest and the highest score.
     """
-    return last_verdict(text, lambda own: _behind_tag("SCORE", own, scale))
+    return _behind_tag("SCORE", own, scale)
 
 
-def prometheus_result(text: str, scale: tuple[int, int] = (1, 5)) -> int | None:
+@verdict_parser
+def prometheus_result(own: str, scale: tuple[int, int] = (1, 5)) -> Found[int] | None:
     """As `feedback_score`, after the last `[RESULT]`: the format that Prometheus judges are trained on.
 
     Source:
         Kim et al., Prometheus: Inducing Fine-grained Evaluation Capability in Language Models (2023).
     """
-    return last_verdict(text, lambda own: _behind_tag("RESULT", own, scale))
+    return _behind_tag("RESULT", own, scale)
 
 
 _LAST_TAG = {tag: last_of(rf"\[{tag}\]([^\r\n]*)", re.IGNORECASE) for tag in ("SCORE", "RESULT")}
 
 
-def _behind_tag(tag: str, own: str, scale: tuple[int, int]) -> int | None:
+def _behind_tag(tag: str, own: str, scale: tuple[int, int]) -> Found[int] | None:
     match = _LAST_TAG[tag].match(own)
-    decorated = "" if match is None else match[1].strip()
+    if match is None:
+        return None
+    decorated = match[1].strip()
     line = re.sub(r"[*_`\s]+", " ", decorated[: _LONGEST_DECORATED + 1]).strip()
     if not line or len(line) > _LONGEST_SCORE_LINE or len(decorated) > _LONGEST_DECORATED:
         return None
     low, high = scale
-    match = _score_line(high).fullmatch(line)
-    if match is None:
+    score = _score_line(high).fullmatch(line)
+    if score is None:
         return None
-    value = int(next(group for group in match.groups() if group is not None))
-    return value if low <= value <= high else None
+    value = int(next(group for group in score.groups() if group is not None))
+    place = match.start(1) - len(f"[{tag}]"), match.start(1) + len(match[1].rstrip())
+    return Found(value, place) if low <= value <= high else None
 
 
 @lru_cache

@@ -12,7 +12,7 @@ import pytest
 
 from judges.llm.client import ChatClient
 from judges.llm.errors import EndpointError
-from judges.llm.ledger import Asked, OpenCall, RequestRecord, component, recorded_in
+from judges.llm.ledger import Asked, HeldVerdict, OpenCall, RequestRecord, component, recorded_in
 from judges.llm.replicas import Endpoint
 from judges.llm.types import ChatAnswer, ChatSettings
 from judges.llm.wire import Choice, Message
@@ -48,8 +48,8 @@ class Book:
         self.events.append("sent")
         return self.events.count("sent")
 
-    def answered(self, part: int, number: int | None, answer: ChatAnswer, *, has_verdict: bool) -> None:
-        self.events.append((part, number, [choice.text for choice in answer.choices], has_verdict))
+    def answered(self, part: int, number: int | None, answer: ChatAnswer, verdict: HeldVerdict) -> None:
+        self.events.append((part, number, [choice.text for choice in answer.choices], verdict.is_there))
 
     def failed(self, number: int, error: EndpointError) -> None:
         self.events.append(("failed", number))

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from judges.parsing.thinking import CLOSE, OPEN, after_thinking, last_verdict, split
+from judges.parsing.found import Found, verdict_parser
+from judges.parsing.thinking import CLOSE, OPEN, after_thinking, split
 from judges.parsing.verdicts import (
     arena_label,
     binary_verdict,
@@ -152,10 +153,11 @@ def test_what_follows_the_thinking_is_a_part_of_the_text_without_a_closing_tag(t
     assert re.search("</think>", own, re.IGNORECASE | re.ASCII) is None
 
 
-def words(text: str) -> str | None:
+@verdict_parser
+def words(own: str) -> Found[str] | None:
     """The last word in capitals."""
-    found = re.findall("[A-Z]+", text)
-    return found[-1] if found else None
+    found = list(re.finditer("[A-Z]+", own))
+    return Found(found[-1][0], found[-1].span()) if found else None
 
 
 @pytest.mark.parametrize(
@@ -176,7 +178,9 @@ def words(text: str) -> str | None:
     ],
 )
 def test_a_verdict_counts_where_no_unclosed_thinking_gives_another(text: str, verdict: str | None) -> None:
-    assert last_verdict(text, words) == verdict
+    assert words(text) == verdict
+    found = words.find(text)
+    assert found is None or (found.at is not None and text[slice(*found.at)] == verdict)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,87 @@
+"""A verdict with its place in the judge's text, and the parsers that return both.
+
+Guarantee: the place is that of the match, or of the JSON object, from which the value was taken, in the whole text as
+the judge wrote it: thinking before it is counted, and white space that a parser folds is not lost.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Concatenate, Generic, ParamSpec, TypeAlias, TypeVar
+
+from judges.llm.template_tokens import without_trailing_tokens
+from judges.parsing.thinking import OPENED, own_part
+
+P = ParamSpec("P")
+T = TypeVar("T")
+OtherT = TypeVar("OtherT")
+
+Place: TypeAlias = tuple[int, int]
+"""From where to where in a text, in code points."""
+
+
+@dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
+class Found(Generic[T]):
+    """A verdict, and from where to where in the text it was read; `None` if it was not read in one place of it."""
+
+    value: T
+    at: Place | None = None
+
+    def but(self, value: OtherT) -> Found[OtherT]:
+        """Another value that was read in the same place."""
+        return Found(value, self.at)
+
+    def behind(self, offset: int) -> Found[T]:
+        """The same in a text that has so many more characters before it."""
+        if not offset or self.at is None:
+            return self
+        return Found(self.value, (self.at[0] + offset, self.at[1] + offset))
+
+
+class VerdictParser(Generic[P, T]):
+    """A parser of the verdict in a judge's text outside of its thinking: called for the value, or to `find` the place.
+
+    Both are one reading of the text; `verdict_parser` makes it of a function that reads the judge's own text.
+    """
+
+    def __init__(self, read: Callable[Concatenate[str, P], Found[T] | None]) -> None:
+        """Parse as `read` does, which gets the text after the judge's thinking and finds places in that."""
+        self._read = read
+        functools.update_wrapper(self, read)
+
+    def __call__(self, text: str, *args: P.args, **kwargs: P.kwargs) -> T | None:
+        """The verdict of a text; `None` if there is none."""
+        found = self.find(text, *args, **kwargs)
+        return None if found is None else found.value
+
+    def find(self, text: str, *args: P.args, **kwargs: P.kwargs) -> Found[T] | None:
+        """The verdict of a text with its place in it; `None` if there is none."""
+        return last_verdict(text, lambda own: self._read(own, *args, **kwargs))
+
+    def given(self, *args: P.args, **kwargs: P.kwargs) -> VerdictParser[[], T]:
+        """The parser with these arguments, which takes the text alone."""
+        return VerdictParser(lambda own: self._read(own, *args, **kwargs))
+
+
+verdict_parser = VerdictParser
+"""As a decorator."""
+
+
+def last_verdict(text: str, read: Callable[[str], Found[T] | None]) -> Found[T] | None:
+    """What `read` finds in a judge's text outside of its thinking.
+
+    A `<think>` after the beginning may start thinking that never ends, or only mention the tag. If there is a verdict
+    before it, and another one with the text after it, they are ambiguous: there is no verdict.
+    """
+    offset, own = own_part(text)
+    found = read(own)
+    if found is None:
+        return None
+    opened = OPENED.search(own)
+    if opened is not None:
+        before = read(without_trailing_tokens(own[: opened.start()]))
+        if before is not None and before.value != found.value:
+            return None
+    return found.behind(offset)
