@@ -23,7 +23,23 @@ Item = tuple[ItemSummary, ItemDetail]
 HEAD = PageHead("rows", "arena_hard: a policy", "win rate 48.1 [44.0, 52.3]", [Fact("judge", "a judge")], [], [], 0)
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20"><rect width="40" height="20" fill="%s"/></svg>'
 CHART = Chart("Scores", SVG % b"teal", SVG % b"orange", "how many rows have which score")
-WORDS = "the answer of a model is compared with that of another one and judged by how well it explains".split()
+WORDS = [
+    "the",
+    "answer",
+    "of",
+    "a",
+    "model",
+    "is",
+    "compared",
+    "with",
+    "another",
+    "and",
+    "judged",
+    "by",
+    "how",
+    "it",
+    "explains",
+]
 
 
 def summary(uid: str, **changes: object) -> ItemSummary:
@@ -87,7 +103,7 @@ def prose(chance: random.Random, characters: int) -> str:
 
 
 def arena_like(count: int, characters: int = 18_000, seed: int = 1) -> Iterator[Item]:
-    """Rows with about so many characters of different texts each: question, answer, baseline, and what two games said."""
+    """Rows with about so many characters of texts each: question, answer, baseline, and what two games said."""
     chance = random.Random(seed)
     for number in range(count):
         uid = f"row-{number:05}"
