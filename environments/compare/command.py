@@ -1,0 +1,153 @@
+"""`python -m environments.compare RUN RUN…` and `judgegym compare RUN RUN…`: a table, a page, a JSON file."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+from urllib.parse import quote
+
+from environments.terminal.exits import BAD_INPUT, exit_code
+from environments.terminal.output import say, warn
+
+if TYPE_CHECKING:
+    from environments.compare.comparison import ComparedRun
+    from environments.results.run import SavedRun
+
+_DESCRIPTION = """Compare runs on the rows that they share: the first run is the reference, each further run is compared
+with it. Prints the results and their differences with intervals from a paired bootstrap, paired tests, how many rows
+went from one outcome to another, the differences by category, the rows that changed most, and how many rows would
+settle the difference. Runs whose judge, protocol or data differ are refused, unless that is allowed."""
+_FEWEST_ROUNDS = 100
+_STANDARD_OUTPUT = "-"
+_REPORT = "report.html"
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(BAD_INPUT, f"{self.prog}: {' '.join(message.split())}\n")
+
+
+def parser_of(prog: str) -> argparse.ArgumentParser:
+    """The flags of the command."""
+    parser = _Parser(prog=prog, description=_DESCRIPTION, allow_abbrev=False)
+    add = parser.add_argument
+    add("runs", nargs="+", metavar="RUN", help="run directories of evaluate, two or more; the first is the reference")
+    judges = "compare runs whose judges differ, and say how far the judges agree (Cohen's kappa)"
+    add("--across_judges", action="store_true", help=judges)
+    add("--across_protocols", action="store_true", help="compare runs whose other settings differ")
+    add("--across_data", action="store_true", help="compare runs whose datasets or texts of shared rows differ")
+    add("--html", type=Path, metavar="FILE", help="write the comparison as a page that needs no network")
+    add("--json", metavar="FILE", help="write the comparison as JSON; - is standard output, instead of the tables")
+    add("--rows", type=_count, default=10, metavar="N", help="name the N rows that changed most (default: %(default)s)")
+    add("--rounds", type=_rounds, default=10_000, metavar="N", help="bootstrap resamples (default: %(default)s)")
+    add("--seed", type=_count, default=0, help="seed of the bootstrap (default: %(default)s)")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None, *, prog: str = "python -m environments.compare") -> int:
+    """Run the command.
+
+    Args:
+        argv: the command line without the program's name; the process's own by default.
+        prog: the program's name in messages.
+
+    Returns:
+        0; 2 for wrong input; 130 after Ctrl-C; 141 if the output pipe is closed.
+    """
+    parser = parser_of(prog)
+
+    def command() -> int:
+        return _run(parser.parse_args(argv))
+
+    return exit_code(command)
+
+
+def _run(flags: argparse.Namespace) -> int:
+    from environments.compare.conditions import CONDITIONS  # late, as all of it: help and errors come at once
+    from environments.compare.runs import compare_runs
+
+    allowed = {"judge": flags.across_judges, "protocol": flags.across_protocols, "data": flags.across_data}
+    comparison = compare_runs(
+        [_opened(word) for word in flags.runs],
+        across=[condition for condition in CONDITIONS if allowed[condition]],
+        rounds=flags.rounds,
+        seed=flags.seed,
+        most=flags.rows,
+    )
+    if flags.json is not None:
+        import orjson
+
+        content = orjson.dumps(comparison, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+        if flags.json == _STANDARD_OUTPUT:
+            say(content.decode().rstrip("\n"))
+        else:
+            _write(Path(flags.json), content)
+    if flags.html is not None:
+        from environments.compare.page import html
+
+        folder = flags.html.resolve().parent
+        _write(flags.html, b"".join(html(comparison, lambda run, uid: report_link(run, uid, seen_from=folder))))
+    if flags.json != _STANDARD_OUTPUT:
+        from environments.compare.text import show
+
+        show(comparison)
+    return 0
+
+
+def report_link(run: ComparedRun, uid: str | None, *, seen_from: Path) -> str | None:
+    """The address of a run's report, or of a row in it, relative to a folder; `None` if it has no report."""
+    path = Path(run.path).expanduser().resolve() / _REPORT
+    if not path.is_file():
+        return None
+    address = quote(Path(os.path.relpath(path, seen_from)).as_posix())
+    return address if uid is None else f"{address}#{quote(uid, safe='')}"
+
+
+def _opened(word: str) -> SavedRun:
+    """The run of a directory.
+
+    Raises:
+        RunDirectoryError: it is a file, or holds no run.
+    """
+    from environments.results.run import SavedRun
+    from judges.llm.errors import RunDirectoryError
+
+    path = Path(word).expanduser()
+    if path.is_file():
+        raise RunDirectoryError(f"{word} is a file; give the run directory that it is in: {path.parent}")
+    return SavedRun.open(path)
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file, and say so.
+
+    Raises:
+        UserError: it cannot be written.
+    """
+    from environments.runs.atomic import write_atomic
+    from judges.llm.errors import UserError
+
+    try:
+        write_atomic(path, content)
+    except OSError as error:
+        raise UserError(f"{path} cannot be written: {error.strerror}") from error
+    warn(f"wrote {path}")
+
+
+def _count(word: str) -> int:
+    number = int(word)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"expected a number from 0, found {word}")
+    return number
+
+
+def _rounds(word: str) -> int:
+    number = int(word)
+    if number < _FEWEST_ROUNDS:
+        raise argparse.ArgumentTypeError(f"expected {_FEWEST_ROUNDS} or more, found {word}")
+    return number

@@ -1,0 +1,205 @@
+"""What a comparison of runs says; the terminal, the page and the JSON file are made of it, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from environments.compare.conditions import Condition, Differing
+from environments.compare.outcomes import Kind
+from judges.statistics.bootstrap import Interval
+from judges.statistics.paired import PairedTest, RowsNeeded
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedRun:
+    """A run, and its headline on the rows that are compared.
+
+    Attributes:
+        letter: how tables call it: `A` is the reference.
+        path: its directory, as it was given.
+        policy: what was evaluated.
+        judge: who judged.
+        date: when the run ended.
+        rows: the number of rows that it selected.
+        failed: those that have no judgment.
+        uncounted: those that have one, and add nothing to the headline.
+        not_shared: those with a value that another run does not have, or has without a value.
+        headline: the metric over the rows that are compared.
+        interval: its 95 % interval; `None` with one row.
+    """
+
+    letter: str
+    path: str
+    policy: str
+    judge: str
+    date: str
+    rows: int
+    failed: int
+    uncounted: int
+    not_shared: int
+    headline: float
+    interval: Interval | None
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A difference, run − reference.
+
+    Attributes:
+        value: the difference.
+        interval: its 95 % interval from a paired bootstrap; `None` where there is none.
+        reason: why there is none.
+    """
+
+    value: float
+    interval: Interval | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TestResult:
+    """A paired test.
+
+    Attributes:
+        test: the test of this run against the reference.
+        corrected: its p-value by Holm's method over all runs; `None` with one run beside the reference, or without p.
+    """
+
+    test: PairedTest
+    corrected: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """How many rows have one outcome in the reference and one in the run."""
+
+    before: str
+    after: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class CategoryDifference:
+    """The rows of one category; `name` is `None` for rows without one."""
+
+    name: str | None
+    rows: int
+    reference: float
+    run: float
+    difference: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedRow:
+    """A row whose value changed.
+
+    Attributes:
+        uid: the row's id.
+        category: its category.
+        before: its value in the reference.
+        after: its value in the run.
+        start: the beginning of its question, in one line.
+    """
+
+    uid: str
+    category: str | None
+    before: float
+    after: float
+    start: str
+
+
+@dataclass(frozen=True, slots=True)
+class JudgesAgreement:
+    """How far two judges agree on the same rows.
+
+    Attributes:
+        same: the share of rows with the same outcome; of scores, with the same score.
+        kappa: Cohen's kappa of the outcomes, with quadratic weights where they are ordered; `None` where undefined.
+        kappa_reason: why kappa is undefined.
+        correlation: Spearman's correlation of the values; `None` where undefined.
+        correlation_reason: why it is undefined.
+        weighted: whether kappa has weights.
+    """
+
+    same: float
+    kappa: float | None
+    kappa_reason: str
+    correlation: float | None
+    correlation_reason: str
+    weighted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A run against the reference.
+
+    Attributes:
+        letter: the run.
+        difference: of the headline.
+        higher: rows with a higher value in the run.
+        lower: rows with a lower value.
+        same: rows with the same value.
+        tests: whether the difference may be chance.
+        transitions: the rows by both outcomes, where the outcomes have names.
+        settled: whether the interval excludes 0.
+        needed: how many rows it would take in all until the interval excludes 0, with a probability of 80 %.
+        more: how many more than there are, at least 0; `None` where no number of rows is known.
+        categories: the same by category, in the order of their names; empty with one category.
+        changed: the rows that changed most, the largest change first.
+        agreement: of the two judges; `None` if the judge is the same.
+    """
+
+    letter: str
+    difference: Estimate
+    higher: int
+    lower: int
+    same: int
+    tests: Sequence[TestResult]
+    transitions: Sequence[Transition]
+    settled: bool
+    needed: RowsNeeded
+    more: int | None
+    categories: Sequence[CategoryDifference]
+    changed: Sequence[ChangedRow]
+    agreement: JudgesAgreement | None
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How the numbers were computed: bootstrap rounds, their seed, and the level of all intervals."""
+
+    rounds: int
+    seed: int
+    level: float
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Runs on the rows that they share.
+
+    Attributes:
+        environment: the environment of all runs.
+        metric: the full name of the headline metric.
+        words: its label.
+        kind: what the values of its rows are.
+        rows: the number of rows that are compared: those with a value in every run.
+        runs: the runs; the first is the reference.
+        differences: each further run against the reference.
+        across: what differs and was allowed to.
+        differing: where the conditions of the runs differ.
+        notes: what a reader of the numbers must know.
+        settings: how they were computed.
+    """
+
+    environment: str
+    metric: str
+    words: str
+    kind: Kind
+    rows: int
+    runs: Sequence[ComparedRun]
+    differences: Sequence[Difference]
+    across: Sequence[Condition]
+    differing: Sequence[Differing]
+    notes: Sequence[str]
+    settings: Settings

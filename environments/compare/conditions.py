@@ -1,0 +1,163 @@
+"""Under which conditions runs were made: judge, protocol and data. Where they differ, no difference is a policy's.
+
+What may differ is the policy: its name, its answers, how it is prompted and sampled. Seeds may differ, too: they draw
+from the same distribution. How many rows were selected does not matter, since shared rows are compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from environments.results.run import SavedRun
+from environments.settings.env import CompletionSettings
+from judges.config.judge import JudgeSettings
+from judges.config.prompt_layout import PromptLayoutSettings
+from judges.config.text import prompt_digest
+from judges.llm import wire
+from judges.llm.wire import JSON
+
+Condition = Literal["judge", "protocol", "data"]
+CONDITIONS: tuple[Condition, ...] = ("judge", "protocol", "data")
+
+_OF_JUDGES = frozenset(f"env.{name}" for name in (*JudgeSettings.model_fields, *PromptLayoutSettings.model_fields))
+_OF_POLICIES = frozenset(f"env.{name}" for name in (*CompletionSettings.model_fields, "model_answers"))
+_JUDGES, _POLICIES = ("env.judges.",), ("env.candidates.", "openai.")  # of peer evaluation, and of all
+_OF_ROWS = frozenset(("limit",))
+_MODEL, _EXTRA_BODY, _LAYOUT = "env.judge_model_name", "env.judge_extra_body", "env.judge_prompt_layout"
+_LONGEST_SHOWN = 60
+_DIGEST_SHOWN = len("sha256:") + 12
+UNSET = "unset"
+
+
+@dataclass(frozen=True, slots=True)
+class Differing:
+    """A condition that differs between the reference and a run.
+
+    Attributes:
+        condition: what it belongs to.
+        letter: the run.
+        name: what differs, such as a setting.
+        reference: its value in the reference.
+        run: its value in the run.
+    """
+
+    condition: Condition
+    letter: str
+    name: str
+    reference: str
+    run: str
+
+
+def differing(reference: SavedRun, run: SavedRun, letter: str) -> Iterator[Differing]:
+    """Where the conditions of two runs differ, as far as `metrics.json` says; the texts of the rows are the data's."""
+    readers: Sequence[tuple[Condition, Callable[[SavedRun], Mapping[str, JSON]]]]
+    readers = (("judge", judge_of), ("protocol", protocol_of))
+    for condition, read in readers:
+        first, second = read(reference), read(run)
+        for name in {**first, **second}:
+            if first.get(name) != second.get(name):
+                yield Differing(condition, letter, name, shown(first.get(name)), shown(second.get(name)))
+    first_data, second_data = data_of(reference), data_of(run)
+    if first_data.keys() != second_data.keys():
+        only = [
+            ", ".join(said for digest, said in one.items() if digest not in other) or "none further"
+            for one, other in ((first_data, second_data), (second_data, first_data))
+        ]
+        yield Differing("data", letter, "datasets", *only)
+
+
+def policy_is_judge(run: SavedRun) -> bool:
+    """Whether the policy judged: then the judge's settings asked nobody."""
+    sampling = run.general.get("generation_parameters")
+    return isinstance(sampling, Mapping) and "judge_temperature" not in sampling
+
+
+def judge_of(run: SavedRun) -> dict[str, JSON]:
+    """The judge by setting: its model, the digests of its prompts, its sampling."""
+    prompts = _prompts(run)
+    if policy_is_judge(run):
+        layout = _protocol(run).get(_LAYOUT)
+        return {**prompts, **({} if layout is None else {_LAYOUT: layout})}
+    settings = {
+        name: _without_seed(value) if name == _EXTRA_BODY else value
+        for name, value in _protocol(run).items()
+        if (name in _OF_JUDGES or name.startswith(_JUDGES)) and name not in prompts
+    }
+    return {_MODEL: run.judge, **prompts, **settings}
+
+
+def protocol_of(run: SavedRun) -> dict[str, JSON]:
+    """The settings that determine the results and belong neither to the judge nor to the policy nor to the data."""
+    belongs_elsewhere = _OF_JUDGES | _OF_POLICIES | _OF_ROWS | _prompts(run).keys()
+    return {
+        name: value
+        for name, value in _protocol(run).items()
+        if name not in belongs_elsewhere and not name.startswith((*_JUDGES, *_POLICIES))
+    }
+
+
+def data_of(run: SavedRun) -> Mapping[str, str]:
+    """The datasets that were read, by digest, without files of existing answers: what to call each in a message."""
+    answers = {
+        value
+        for name, value in _protocol(run).items()
+        if isinstance(value, str) and (name in _OF_POLICIES or name.startswith(_POLICIES))
+    }
+    found: dict[str, str] = {}
+    datasets = run.general.get("datasets")
+    for dataset in datasets if isinstance(datasets, Sequence) else ():
+        name, digest, rows = (wire.lookup(dataset, field) for field in ("name", "digest", "rows"))
+        if isinstance(name, str) and not {name, prompt_digest(name)} & answers:
+            found[shown_whole(digest)] = f"{name} ({shown(rows)} rows, {shown(digest)})"
+    return found
+
+
+def notes_on(reference: SavedRun, run: SavedRun, letter: str) -> Iterator[str]:
+    """What differs that does not stand in the way of a comparison."""
+    seeds = [seed_of(each) for each in (reference, run)]
+    if seeds[0] != seeds[1]:
+        yield f"The seeds differ, as they may (A: {seeds[0]}; {letter}: {seeds[1]})."
+    versions = [shown(each.general.get("judgegym_version")) for each in (reference, run)]
+    if versions[0] != versions[1]:
+        yield f"{letter} was made with version {versions[1]}, A with version {versions[0]}."
+
+
+def seed_of(run: SavedRun) -> str:
+    """The seed of the run, and that of the judge where its requests have one."""
+    judges = wire.lookup(_protocol(run).get(_EXTRA_BODY), "seed")
+    seed = shown(run.general.get("seed"))
+    return seed if judges is None else f"{seed}, its judge's {shown(judges)}"
+
+
+def _without_seed(value: JSON) -> JSON:
+    return {name: each for name, each in value.items() if name != "seed"} if isinstance(value, Mapping) else value
+
+
+def _protocol(run: SavedRun) -> Mapping[str, JSON]:
+    return _mapping(run.general.get("protocol"))
+
+
+def _mapping(value: JSON) -> Mapping[str, JSON]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _prompts(run: SavedRun) -> dict[str, JSON]:
+    """The digests of the judge's prompts, by setting."""
+    return {f"env.{name}": digest for name, digest in _mapping(run.general.get("judge_prompt_digests")).items()}
+
+
+def shown_whole(value: JSON) -> str:
+    """A value in a line: text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else wire.dumps(value).decode()
+
+
+def shown(value: JSON) -> str:
+    """A value in a line, cut if it is long; of a digest its beginning."""
+    if value is None:
+        return UNSET
+    text = shown_whole(value)
+    if text.startswith("sha256:"):
+        return f"{text[:_DIGEST_SHOWN]}…"
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 1]}…"

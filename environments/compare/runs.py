@@ -1,0 +1,199 @@
+"""Compare runs on the rows that they share, the first of them being the reference.
+
+Guarantees: a row counts only if every run has a value for it, and what is left out is counted; runs whose judge,
+protocol or data differ are refused unless that is allowed; of rows, numbers are kept in memory and no text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from itertools import combinations
+
+from environments.compare.comparison import ComparedRun, Comparison, Difference, Settings, TestResult
+from environments.compare.conditions import CONDITIONS, Condition, Differing, differing, notes_on
+from environments.compare.difference import Pair, difference, with_starts
+from environments.compare.outcomes import kind_of
+from environments.compare.rows import RowsOfRun, SharedRows, first_difference, shared, starts_of
+from environments.results.run import SavedRun
+from judges.llm import wire
+from judges.llm.errors import UserError
+from judges.statistics.paired import holm
+
+LEVEL = 0.95
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+class NotComparableError(UserError):
+    """Runs cannot be compared: they measured other things, or under conditions that differ."""
+
+
+def compare_runs(
+    runs: Sequence[SavedRun],
+    *,
+    across: Collection[Condition] = (),
+    rounds: int = 10_000,
+    seed: int = 0,
+    most: int = 10,
+) -> Comparison:
+    """Compare each further run with the first one.
+
+    Args:
+        runs: two or more complete runs of one environment.
+        across: conditions that may differ. With `judge`, it is said how far the judges agree.
+        rounds: number of bootstrap resamples.
+        seed: their seed.
+        most: how many of the rows that changed most are named.
+
+    Raises:
+        NotComparableError: they are of different environments or metrics, share no row, or differ in a condition that
+            is not allowed to differ.
+        RunDirectoryError: a run cannot be read.
+    """
+    headline, words = _headline(runs)
+    letters = [_letter(place) for place in range(len(runs))]
+    rows = [RowsOfRun(run) for run in runs]
+    found = shared(rows)
+    if not found.uids:
+        raise NotComparableError(f"{' and '.join(str(run.path) for run in runs)} share no row that has a judgment")
+    differs = [each for place in range(1, len(runs)) for each in _differing(runs, place, letters, found)]
+    _check_allowed(runs, letters, differs, across)
+    settings = Settings(rounds, seed, LEVEL)
+    kind = kind_of(headline, words, [side.values for side in found.sides])
+    pairs = [Pair(found, found.sides[0], side, kind, settings) for side in found.sides[1:]]
+    estimates = [pair.estimate() for pair in pairs]
+    against = [
+        difference(pair, letter, estimate.difference, most=most, with_agreement="judge" in across)
+        for pair, letter, estimate in zip(pairs, letters[1:], estimates, strict=True)
+    ]
+    starts = starts_of(runs[0], frozenset(row.uid for each in against for row in each.changed))
+    intervals = [estimates[0].reference, *(estimate.run for estimate in estimates)]
+    return Comparison(
+        environment=runs[0].environment,
+        metric=headline,
+        words=words,
+        kind=kind,
+        rows=len(found.uids),
+        runs=[
+            ComparedRun(
+                letter=letters[place],
+                path=str(run.path),
+                policy=run.policy,
+                judge=run.judge,
+                date=f"{run.date:%Y-%m-%d %H:%M}",
+                rows=len(rows[place]),
+                failed=rows[place].failed,
+                uncounted=rows[place].uncounted,
+                not_shared=rows[place].with_value - len(found.uids),
+                headline=found.sides[place].shares().ratio,
+                interval=intervals[place],
+            )
+            for place, run in enumerate(runs)
+        ],
+        differences=_corrected([replace(each, changed=with_starts(each.changed, starts)) for each in against]),
+        across=[condition for condition in CONDITIONS if condition in across],
+        differing=differs,
+        notes=[*_notes(runs, letters, found, across, differs)],
+        settings=settings,
+    )
+
+
+def _headline(runs: Sequence[SavedRun]) -> tuple[str, str]:
+    """The metric of all runs and its label.
+
+    Raises:
+        NotComparableError: fewer than two runs, one given twice, one unfinished, or runs that measured other things.
+    """
+    if len(runs) < 2:
+        raise NotComparableError("give two runs or more: the first is the one that the others are compared with")
+    for one, other in combinations(runs, 2):
+        if one.path.resolve() == other.path.resolve():
+            raise NotComparableError(f"{one.path} is given twice")
+    for run in runs:
+        if not run.is_complete:
+            raise NotComparableError(f"{run.path} is not finished (there is no metrics.json): --resume it first")
+    first = runs[0]
+    measured = [(run.environment, str(run.general.get("headline"))) for run in runs]
+    for run, (environment, metric) in zip(runs[1:], measured[1:], strict=True):
+        if environment != first.environment:
+            raise NotComparableError(f"{first.path} is a run of {first.environment}, {run.path} one of {environment}")
+        if metric != measured[0][1]:
+            raise NotComparableError(f"the result of {first.path} is {measured[0][1]}, that of {run.path} is {metric}")
+    metric = measured[0][1]
+    return metric, first.headline.words if first.headline is not None else metric
+
+
+def _letter(place: int) -> str:
+    return _LETTERS[place] if place < len(_LETTERS) else f"R{place + 1}"
+
+
+def _differing(runs: Sequence[SavedRun], place: int, letters: Sequence[str], found: SharedRows) -> list[Differing]:
+    """Where the conditions of a run differ from those of the reference, the texts of shared rows included."""
+    differs = [*differing(runs[0], runs[place], letters[place])]
+    others = found.texts_differ[place]
+    if others:
+        title, first, second = first_difference(runs[0].read_sample(others[0]), runs[place].read_sample(others[0]))
+        name = f"texts of {len(others)} of {len(found.uids)} rows, such as the {title} of {others[0]}"
+        differs.append(Differing("data", letters[place], name, first, second))
+    return differs
+
+
+def _check_allowed(
+    runs: Sequence[SavedRun], letters: Sequence[str], differs: Sequence[Differing], across: Collection[Condition]
+) -> None:
+    """Refuse to compare under conditions that differ and were not allowed to.
+
+    Raises:
+        NotComparableError: names each difference with both values, and the flags.
+    """
+    refused = [each for each in differs if each.condition not in across]
+    if not refused:
+        return
+    conditions = [condition for condition in CONDITIONS if any(each.condition == condition for each in refused)]
+    lines = [f"the runs differ in {' and '.join(conditions)}, so that a difference of their results says little:"]
+    lines += [f"  {letter}: {run.path}" for letter, run in zip(letters, runs, strict=True)]
+    lines += [f"  {each.condition}: {each.name}: A {each.reference}; {each.letter} {each.run}" for each in refused]
+    flags = " ".join(f"--across_{condition if condition == 'data' else f'{condition}s'}" for condition in conditions)
+    raise NotComparableError("\n".join([*lines, f"to compare them all the same: {flags}"]))
+
+
+def _corrected(differences: Sequence[Difference]) -> list[Difference]:
+    """The differences with the p-values of each test corrected over all runs; as they are with one."""
+    if len(differences) < 2:
+        return [*differences]
+    tests = [list(each.tests) for each in differences]
+    for number in range(max(map(len, tests))):
+        having = [own for own in tests if number < len(own) and own[number].test.p is not None]
+        p_values = [own[number].test.p for own in having]
+        for own, p in zip(having, holm([p for p in p_values if p is not None]), strict=True):
+            own[number] = TestResult(own[number].test, p)
+    return [replace(each, tests=own) for each, own in zip(differences, tests, strict=True)]
+
+
+def _notes(
+    runs: Sequence[SavedRun],
+    letters: Sequence[str],
+    found: SharedRows,
+    across: Collection[Condition],
+    differs: Sequence[Differing],
+) -> list[str]:
+    """What a reader of the numbers must know."""
+    notes = [note for run, letter in zip(runs[1:], letters[1:], strict=True) for note in notes_on(runs[0], run, letter)]
+    for place in range(1, len(runs)):
+        same, rows = found.same_answers[place], len(found.uids)
+        if same == rows:
+            notes.append(f"{letters[place]} judges the same answers as A: what differs is the judge's doing.")
+        elif same is not None and "judge" in across:
+            notes.append(
+                f"{letters[place]} judges the same answer as A in {same} of {rows} rows; in the others, the judges' "
+                "disagreement and the answers' difference cannot be told apart."
+            )
+    for condition in CONDITIONS:
+        if condition in across and not any(each.condition == condition for each in differs):
+            notes.append(f"The {condition} may differ, and does not.")
+    for run in runs:
+        said = wire.lookup(run.general, "notices")
+        notes += [note for note in (said if isinstance(said, list) else []) if isinstance(note, str)]
+    if len(runs) > 2:
+        notes.append("p-values are given as they are and corrected over all runs (Holm).")
+    return [*dict.fromkeys(notes)]

@@ -1,0 +1,108 @@
+"""A comparison on the terminal."""
+
+from __future__ import annotations
+
+import textwrap
+
+from environments.compare import words
+from environments.compare.comparison import Comparison, Difference
+from environments.terminal import Table, console, say, show_table
+
+_INDENT = "   "
+
+
+def show(comparison: Comparison) -> None:
+    """Print a comparison."""
+    say(words.title(comparison))
+    for run in comparison.runs:
+        say(f"{run.letter}  {plain(run.path)}")
+        _lines(_INDENT, plain(words.about(run)), words.left_out(run))
+    say("")
+    show_table(_runs(comparison))
+    for each in comparison.differences:
+        _difference(comparison, each)
+    say("")
+    for differing in comparison.differing:
+        _lines(
+            "",
+            plain(
+                f"The {differing.condition} differs: {differing.name}: A {differing.reference}; "
+                f"{differing.letter} {differing.run}"
+            ),
+        )
+    _lines("", *map(plain, comparison.notes), words.method(comparison))
+
+
+def plain(text: str) -> str:
+    """The text without characters that would move the cursor, change colours or turn the direction of writing."""
+    return "".join(character if character.isprintable() else "�" for character in text)
+
+
+def _runs(comparison: Comparison) -> Table:
+    reference, *others = comparison.runs
+    first = (reference.letter, words.number(reference.headline), words.interval_of(reference.interval))
+    return Table(
+        title="",
+        header=("run", comparison.words, "95 %", "difference", "95 %"),
+        rows=(
+            (*first, "", ""),
+            *(
+                (
+                    run.letter,
+                    words.number(run.headline),
+                    words.interval_of(run.interval),
+                    words.signed(each.difference.value),
+                    words.signed_interval(each.difference),
+                )
+                for run, each in zip(others, comparison.differences, strict=True)
+            ),
+        ),
+    )
+
+
+def _difference(comparison: Comparison, difference: Difference) -> None:
+    say("")
+    _lines("", words.headline(comparison, difference))
+    _lines(_INDENT, words.counts(difference), words.flips(difference))
+    _lines(_INDENT, *map(words.tested, difference.tests))
+    if difference.agreement is not None:
+        _lines(_INDENT, words.agreement(difference.agreement, comparison.kind))
+    _lines(_INDENT, words.needed(difference))
+    if difference.categories:
+        show_table(_categories(difference))
+    if difference.changed:
+        say(f"{_INDENT}changed most:")
+    for row in difference.changed:
+        line = f"{_INDENT}{words.number(row.before)} → {words.number(row.after)}  {row.uid}  {row.start}"
+        say(_cut(plain(line)))
+
+
+def _categories(difference: Difference) -> Table:
+    return Table(
+        title="",
+        header=("category", "rows", "A", difference.letter, "difference", "95 %"),
+        rows=tuple(
+            (
+                plain(each.name) if each.name is not None else words.NO_CATEGORY,
+                f"{each.rows:,}",
+                words.number(each.reference),
+                words.number(each.run),
+                words.signed(each.difference.value),
+                words.signed_interval(each.difference),
+            )
+            for each in difference.categories
+        ),
+    )
+
+
+def _lines(indent: str, *texts: str) -> None:
+    """Print each text that is not empty, wrapped at the width of the terminal."""
+    for text in texts:
+        if text:
+            say(textwrap.fill(text, console().width, initial_indent=indent, subsequent_indent=indent + "  "))
+
+
+def _cut(line: str) -> str:
+    """The line as long as the terminal is wide; whole where there is none."""
+    out = console()
+    return line if not out.is_terminal or len(line) <= out.width else f"{line[: out.width - 1]}…"
