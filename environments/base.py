@@ -36,7 +36,8 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
 
     Class attributes:
         name: the environment's name in paths and metric tables.
-        headline: the metric, and its label, that the progress display and the training log show.
+        headline: the metric, and its label, that the progress display and the training log show; a ratio, mean or rate
+            that `record_metrics` adds to, so that each row's share of it is known.
         training_headline: the name of that metric in training, if it is another one.
         metric_notes: what a metric means whose name may mislead, for the table of an evaluation.
         offline_samples: the settings that name the bundled samples, for `--offline`.

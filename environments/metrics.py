@@ -193,6 +193,12 @@ class ShareRecorder(MetricAggregator):
             self._total += numerator
             self._weight += denominator
 
+    def extend(self, other: MetricAggregator) -> None:
+        """Add the sums of the ratio that is kept."""
+        ratio = other._ratios.get(self._name)
+        if ratio is not None:
+            self.ratio(self._name, sum(ratio.numerators), sum(ratio.denominators))
+
     def count(self, name: str, by: int | bool = 1) -> None:
         """Keep no count."""
 

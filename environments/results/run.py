@@ -94,8 +94,9 @@ class SavedRun:
 
     @property
     def environment(self) -> str:
-        """Return the environment's name; of a run that is not complete, what the directory's name begins with."""
-        return self._said("environment") or self.path.name.partition("--")[0]
+        """Return the environment's name; of a run that is not complete what its directory's name says, or nothing."""
+        first, parts, _ = self.path.name.partition("--")
+        return self._said("environment") or (first if parts else "")
 
     @property
     def policy(self) -> str:

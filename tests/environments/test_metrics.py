@@ -166,6 +166,11 @@ def test_the_share_of_a_row_is_what_it_adds_to_one_ratio() -> None:
     metrics.ratio("won", 2.0, 2.0)
     assert metrics.share == HeadlineShare(3.0, 4.0)
     assert metrics.share.value == 0.75
+    others = MetricAggregator("eval")
+    others.ratio("won", 1.0, 4.0)
+    others.mean("other", 7.0)
+    metrics.extend(others)
+    assert metrics.share == HeadlineShare(4.0, 8.0)
     assert metrics.result().values == {}
 
 

@@ -62,6 +62,7 @@ def test_a_run_without_metrics_says_what_its_settings_say(tmp_path: Path) -> Non
     run = SavedRun.open(written(tmp_path / "arena_hard--b-policy--b-judge--20261101-100000", [sample()]))
     assert (run.environment, run.policy, run.judge) == ("arena_hard", "b-policy", "b-judge")
     assert run.headline is None and run.metrics == {} and not run.is_complete
+    assert SavedRun.open(written(tmp_path / "step-10", [sample()])).environment == ""
 
 
 def test_rows_are_read_with_all_that_their_lines_hold(tmp_path: Path) -> None:
