@@ -1,0 +1,89 @@
+"use strict";
+/* What an item opens to. */
+
+const BESIDE = /^(baseline|reference)/i;
+
+function detailParts(item, detail, position) {
+  const isGroup = index.kind === "groups";
+  const beside = detail.texts.filter((text) => BESIDE.test(text.title));
+  const others = detail.texts.filter((text) => !BESIDE.test(text.title));
+  return [
+    factsOf(item, position),
+    detail.error === null ? null : make("p", { class: "error" }, make("strong", {}, "Failed: "), inline(detail.error)),
+    section("Conversation", detail.conversation.map((message) => textBox(message.title, message.text))),
+    section("Texts of the row", others.map((text) => foldedText(text.title, text.text))),
+    isGroup ? section("Rollouts", rolloutsOf(detail, beside)) : section(answersTitle(detail, beside), [answersOf(detail, beside)]),
+    section("Calls", detail.calls.map((call) => callView(call)), "What was asked and answered, in the order of the answers"),
+    section("Judgment", detail.judgment === null ? [] : [treeOf(detail.judgment)]),
+    section("Critique", detail.critique === null ? [] : [treeOf(detail.critique)]),
+  ].filter((part) => part !== null);
+}
+
+function section(title, parts, note = null) {
+  if (parts.length === 0) return null;
+  const said = note === null ? null : make("p", { class: "note" }, note);
+  return make("section", { "aria-label": title }, make("h3", {}, title), said, ...parts);
+}
+
+function factsOf(item, position) {
+  const facts = [outcome(item), ordersSign(item)];
+  const add = (name, value) => facts.push(make("span", {}, make("span", { class: "note" }, `${name} `), value));
+  if (item.label !== null && item.status !== "ok" && !item.failed) add("status", inline(item.status));
+  add(index.kind === "groups" ? "rewards" : "score", scoreWords(item, position));
+  if (item.category !== null) add("category", inline(item.category));
+  add("length", counted(item.length, "character"));
+  add("time", seconds(item.seconds));
+  if (item.judge_cost !== null) add("judge cost", dollars(item.judge_cost));
+  return make("p", { class: "item-facts" }, ...facts);
+}
+
+function answersTitle(detail, beside) {
+  const answers = detail.completions.length > 1 ? "Answers" : "Answer";
+  return beside.length === 0 ? answers : `${answers} beside ${beside.map((text) => text.title).join(", ")}`;
+}
+
+/** Completions beside baseline or reference: in columns where there is room. */
+function answersOf(detail, beside) {
+  return make(
+    "div",
+    { class: "columns" },
+    ...detail.completions.map((completion) => make("div", { class: "column" }, ...completionParts(completion))),
+    ...beside.map((text) => make("div", { class: "column" }, textBox(text.title, text.text))),
+  );
+}
+
+function completionParts(completion) {
+  const parts = completion.notes.map((note) => make("p", { class: "notice" }, inline(note)));
+  if (completion.thinking !== "") parts.push(foldedText("thinking", completion.thinking));
+  return [...parts, textBox(completion.title, completion.text)];
+}
+
+function rolloutsOf(detail, beside) {
+  const texts = beside.map((text) => foldedText(text.title, text.text));
+  const rollouts = detail.completions.map((completion) => rolloutView(completion, detail.completions.length <= 4));
+  return [...texts, ...rollouts];
+}
+
+function rolloutView(completion, isOpen) {
+  const words = completion.label ?? completion.status;
+  const summary = make(
+    "summary",
+    {},
+    inline(completion.title, { class: "call-name" }),
+    " ",
+    make("strong", { class: "number" }, completion.score === null ? "no reward" : `reward ${score(completion.score)}`),
+    words === null ? null : make("span", { class: "note" }, " · ", inline(words)),
+    make("span", { class: "note" }, ` · ${counted(completion.text.length, "character")}`),
+  );
+  const build = () => [
+    completion.status === null || completion.status === "ok"
+      ? null
+      : make("p", { class: "notice" }, "Status of the judgment: ", inline(completion.status)),
+    ...completionParts(completion),
+    completion.explanation === "" ? null : textBox("explanation of the judge", completion.explanation),
+    ...completion.calls.map((call) => callView(call)),
+  ].filter((part) => part !== null);
+  const details = withTexts(folded(summary, build, isOpen), completion);
+  details.classList.add("rollout");
+  return details;
+}

@@ -1,0 +1,42 @@
+"use strict";
+/* A row of the list, and the line of facts that heads an opened item. */
+
+function rowOf(position, place, count, href) {
+  const item = items[position];
+  const link = make(
+    "a",
+    { href, class: "row-link" },
+    make("span", { class: "row-id" }, inline(item.id)),
+    make("span", { class: "row-category" }, item.category === null ? "" : inline(item.category)),
+    make("span", { class: "row-outcome" }, outcome(item), ordersSign(item)),
+    make("span", { class: "row-score number" }, scoreWords(item, position)),
+    make("span", { class: "row-length number" }, whole(item.length), make("span", { class: "unit" }, " chars")),
+    make("span", { class: "row-seconds number" }, seconds(item.seconds)),
+    make("span", { class: "row-cost number" }, item.judge_cost === null ? "" : dollars(item.judge_cost)),
+    make("span", { class: "row-start" }, inline(item.start)),
+  );
+  return make("li", { class: "row", "aria-posinset": place + 1, "aria-setsize": count }, link);
+}
+
+function outcome(item) {
+  const words = item.failed || item.label === null ? item.status : item.label;
+  return make("span", { class: `badge ${tone(item)}` }, inline(words));
+}
+
+/** The colour of an outcome; the words say the same. */
+function tone(item) {
+  if (item.failed) return "failed";
+  if (item.value === null) return "plain";
+  return item.value > 0.5 ? "won" : item.value < 0.5 ? "lost" : "plain";
+}
+
+function ordersSign(item) {
+  if (item.orders_disagree !== true) return null;
+  return make("span", { class: "orders", title: "the orders of the answers led to different verdicts" }, "orders disagree");
+}
+
+function scoreWords(item, position) {
+  const scores = index.scores[position] ?? [];
+  if (scores.length > 0) return make("bdi", {}, scores.map((each) => (each === null ? "–" : score(each))).join("  "));
+  return item.score === null ? "–" : score(item.score);
+}

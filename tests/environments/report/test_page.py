@@ -1,0 +1,42 @@
+"""What is in the file of a page."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+from typing import Any
+
+from environments.report.page import page
+from tests.environments.report.made import HEAD, Item, arena_like, detail, replace, summary
+
+
+def blocks(items: list[Item], kind: str = "rows") -> tuple[Any, list[Any]]:
+    text = b"".join(page(replace(HEAD, kind=kind, total=len(items)), items)).decode()
+    index = re.search(r'id="index">(.*?)</script>', text)
+    assert index is not None
+    chunks = re.findall(r'id="chunk-\d+">(.*?)</script>', text)
+    return json.loads(index.group(1)), [json.loads(gzip.decompress(base64.b64decode(chunk))) for chunk in chunks]
+
+
+def test_chunks_hold_the_details_in_the_order_of_the_index() -> None:
+    index, chunks = blocks(list(arena_like(60, 500)))
+    assert index["chunks"] == [0, 25, 50]
+    assert [row["id"] for chunk in chunks for row in chunk] == [row["id"] for row in index["items"]]
+
+
+def test_large_items_are_chunks_of_their_own() -> None:
+    texts = [("a", 10), ("b", 600_000), ("c", 10), ("d", 10)]
+    index, chunks = blocks([(summary(uid), detail(uid, error="e" * size)) for uid, size in texts])
+    assert index["chunks"] == [0, 1, 2]
+    assert [len(chunk) for chunk in chunks] == [1, 1, 2]
+
+
+def test_an_empty_run_has_an_index_without_chunks() -> None:
+    index, chunks = blocks([])
+    assert (index["items"], index["chunks"], chunks) == ([], [], [])
+
+
+def test_two_pages_of_one_run_are_equal() -> None:
+    assert list(page(HEAD, arena_like(30, 500))) == list(page(HEAD, arena_like(30, 500)))
