@@ -27,7 +27,7 @@ def _views(call: RecordedCall) -> Iterator[CallView]:
             messages=_messages(call) if is_first else (),
             answer=_text(choice),
             reasoning=choice.reasoning,
-            verdict_at=None,
+            verdict_at=call.verdict_at if is_first else None,
             has_verdict=call.has_verdict,
             finish_reason=choice.finish_reason,
             prompt_tokens=None if usage is None else usage.prompt_tokens,

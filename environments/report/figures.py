@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from judges.statistics.bootstrap import Interval, ratio_interval
@@ -92,6 +92,7 @@ class RunFigures:
         orders: points by the order of the answers, of the rows that have some.
         disagreeing: rows whose orders led to different verdicts.
         in_both_orders: rows with more than one order.
+        has_values: whether rows say what they contribute to the headline metric.
     """
 
     statuses: Counter[str] = field(default_factory=Counter)
@@ -108,6 +109,7 @@ class RunFigures:
     orders: dict[str, array[float]] = field(default_factory=dict)
     disagreeing: int = 0
     in_both_orders: int = 0
+    has_values: bool = False
 
     def __len__(self) -> int:
         """The number of rows."""
@@ -119,6 +121,7 @@ class RunFigures:
         self.categories.append(self.names.setdefault(row.category, len(self.names)))
         self.scores.append(_number(row.score))
         counts = row.value is not None
+        self.has_values = self.has_values or counts
         self.totals.append(_number(row.total) if counts else NONE)
         self.weights.append(_number(row.weight) if counts else NONE)
         self.lengths.append(row.length)
@@ -136,43 +139,35 @@ class RunFigures:
         """What a row contributes to the headline metric; its score where no row has such a value; or `NONE`."""
         return self.totals[number] / self.weights[number] if self.has_values else self.scores[number]
 
-    @property
-    def has_values(self) -> bool:
-        """Whether rows say what they contribute to the headline metric."""
-        return any(not math.isnan(total) for total in self.totals)
-
     def headline(self, *, seed: int = 0) -> Mean | None:
         """The headline metric over all rows that count; `None` without one."""
-        return self._mean(self._shares(None), seed) if self.has_values else None
+        return self._mean(self._shares(lambda number: 0)[0], seed) if self.has_values else None
 
     def by_category(self, *, seed: int = 0) -> dict[str, Mean]:
         """The headline metric of each category, or the mean score where rows do not say what they contribute."""
         if set(self.names) <= {None}:
             return {}
-        means = {}
-        for name, number in self.names.items():
-            shares = self._shares(number)
-            if shares[0]:
-                means["(none)" if name is None else name] = self._mean(shares, seed)
-        return means
+        shares = self._shares(self.categories.__getitem__)
+        return {
+            "(none)" if name is None else name: self._mean(shares[number], seed)
+            for name, number in self.names.items()
+            if number in shares
+        }
 
     def by_order(self, *, seed: int = 0) -> dict[str, Mean]:
         """The mean points for each order of the answers."""
         ones = {order: array("d", [1.0]) * len(points) for order, points in self.orders.items()}
         return {order: self._mean((points, ones[order]), seed) for order, points in sorted(self.orders.items())}
 
-    def _shares(self, category: int | None) -> tuple[array[float], array[float]]:
-        """Numerators and denominators of the rows of a category that count, or of all of them."""
-        tops, bottoms = _doubles(), _doubles()
-        is_shared = self.has_values
-        for number, its_category in enumerate(self.categories):
-            if category is not None and its_category != category:
-                continue
-            top = self.totals[number] if is_shared else self.scores[number]
+    def _shares(self, part_of: Callable[[int], int]) -> dict[int, tuple[array[float], array[float]]]:
+        """Numerators and denominators of the rows that count, by the part that each belongs to."""
+        parts: dict[int, tuple[array[float], array[float]]] = {}
+        for number, top in enumerate(self.totals if self.has_values else self.scores):
             if not math.isnan(top):
+                tops, bottoms = parts.setdefault(part_of(number), (_doubles(), _doubles()))
                 tops.append(top)
-                bottoms.append(self.weights[number] if is_shared else 1.0)
-        return tops, bottoms
+                bottoms.append(self.weights[number] if self.has_values else 1.0)
+        return parts
 
     @staticmethod
     def _mean(shares: tuple[array[float], array[float]], seed: int) -> Mean:

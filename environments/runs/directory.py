@@ -32,6 +32,7 @@ from judges.llm.wire import JSON
 logger = logging.getLogger(__name__)
 
 CONFIG, SAMPLES, FAILURES, METRICS = "config.yaml", "samples.jsonl", "failures.jsonl", "metrics.json"
+REPORT = "report.html"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,11 @@ def new_path(*parts: str) -> Path:
         again += 1
         path = Path("runs") / f"{stem}-{again}"
     return path
+
+
+def run_directory_of(path: Path) -> Path:
+    """Return the run directory of a file of groups: beside it, with the ending `.run`."""
+    return path.with_suffix(".run")
 
 
 class RunDirectory:

@@ -8,6 +8,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from environments.runs.atomic import write_atomic
+from environments.runs.directory import run_directory_of
 from environments.runs.disk import Disk
 from environments.runs.lines import read_lines, whole_lines
 from judges.llm.errors import SettingsError
@@ -22,11 +23,6 @@ def free_path(path: Path) -> Path:
         number += 1
         free = path.with_stem(f"{path.stem}_{number}")
     return free
-
-
-def run_directory_of(path: Path) -> Path:
-    """Return the run directory of a file of groups: beside it, with the ending `.run`."""
-    return path.with_suffix(".run")
 
 
 def make_folder(path: Path) -> None:

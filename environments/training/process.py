@@ -23,12 +23,12 @@ from environments.rollouts.groups import GroupPipeline, ScoredGroup
 from environments.rollouts.retokenize import Retokenizer
 from environments.rollouts.scored_group import RowOfGroup
 from environments.rollouts.sources import open_source
-from environments.runs.directory import RunDirectory
+from environments.runs.directory import RunDirectory, run_directory_of
 from environments.runs.disk import Disk
 from environments.runs.ledger import CallLedger
 from environments.runs.packing import pack
 from environments.settings import EnvSettings
-from environments.training.group_file import GroupFile, free_path, make_folder, run_directory_of
+from environments.training.group_file import GroupFile, free_path, make_folder
 from environments.training.metrics import TrainingMetrics
 from environments.training.page import write_page
 from environments.training.sampler import EpochSampler

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from environments.runs.directory import RunDirectory
+from environments.runs.directory import RunDirectory, run_directory_of
 from environments.runs.disk import Disk
 from environments.runs.log import RunLog
 from environments.runs.packing import pack
 from environments.settings import EnvConfig, EnvSettings
-from environments.training.group_file import GroupFile, free_path, make_folder, run_directory_of
+from environments.training.group_file import GroupFile, free_path, make_folder
 from environments.training.group_ledger import GroupLedger
 from judges.llm.errors import RunDirectoryError, UserError
 

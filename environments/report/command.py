@@ -1,0 +1,75 @@
+"""Write the page of an old run: `python -m environments.report RUN`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from environments import terminal
+from environments.report.choice import MOST_ITEMS, ORDERS
+from environments.report.contents import ReportOptions
+from environments.terminal.exits import exit_code
+from judges.config.extras import require
+from judges.llm.errors import RunDirectoryError, SettingsError
+
+_ABOUT = "Write the page of a run: its result, charts, and every sample with what the judge was asked and said."
+
+
+def main(argv: Sequence[str] | None = None, *, prog: str) -> int:
+    """Run the command.
+
+    Args:
+        argv: its words; by default those of the process.
+        prog: what the user typed to start it.
+
+    Returns:
+        The exit code: 0, or 2 if the run cannot be read or the page cannot be written.
+    """
+    options = _parser(prog).parse_args(argv)
+    return exit_code(lambda: _write(options))
+
+
+def _write(options: argparse.Namespace) -> int:
+    require("environments")
+    from environments.report.write import write_report  # late: --help comes at once
+
+    run: Path = options.run
+    if not run.exists():
+        raise RunDirectoryError(f"{run}: there is no such run directory or file of groups")
+    try:
+        path = write_report(run, ReportOptions(options.order, options.samples), output=options.output)
+    except OSError as error:
+        raise SettingsError(f"{error.filename or options.output or run}: {error.strerror or error}") from error
+    terminal.say(f"The page is {path}")
+    return 0
+
+
+def _parser(prog: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=prog, description=_ABOUT, allow_abbrev=False)
+    parser.add_argument(
+        "run", type=Path, metavar="RUN", help="a run directory of evaluate, or a file of groups of process"
+    )
+    parser.add_argument(
+        "--output", type=Path, metavar="FILE", help="write the page here; by default report.html in the run directory"
+    )
+    parser.add_argument(
+        "--order", choices=ORDERS, default=ORDERS[0], help="the order of the samples; worst: those that failed first"
+    )
+    parser.add_argument(
+        "--samples",
+        type=_count,
+        default=MOST_ITEMS,
+        metavar="N",
+        help=f"show at most this many samples, or all; those that failed, the worst, and some of the others "
+        f"(default: {MOST_ITEMS})",
+    )
+    return parser
+
+
+def _count(text: str) -> int | None:
+    if text == "all":
+        return None
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a number from 1 on, or all; found {text!r}")
+    return int(text)

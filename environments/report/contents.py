@@ -1,0 +1,30 @@
+"""What a page is written from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from environments.report.choice import MOST_ITEMS, Order
+from environments.report.items import ItemDetail, ItemSummary, PageHead
+
+
+@dataclass(frozen=True, slots=True)
+class ReportOptions:
+    """How a page is made.
+
+    Attributes:
+        order: the order of its items.
+        samples: the most items that it holds; `None` for all.
+    """
+
+    order: Order = "dataset"
+    samples: int | None = MOST_ITEMS
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """A page's head, and its items, which are read each time that they are gone through."""
+
+    head: PageHead
+    items: Callable[[], Iterator[tuple[ItemSummary, ItemDetail]]]

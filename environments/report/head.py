@@ -1,0 +1,172 @@
+"""What stands above the rows of an evaluation: the result with its interval, and what a reader must know of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from environments.report.figures import Mean, RunFigures
+from environments.report.items import Fact
+from environments.results.run import HeadlineOfRun, SavedRun
+from judges.core.judgment import Status
+from judges.llm import wire
+from judges.llm.wire import JSON
+from judges.statistics.bootstrap import Interval
+
+_PREFIX = "eval/"
+
+
+def title_of(run: SavedRun) -> str:
+    """The environment, what was evaluated, and who judged."""
+    judge = f", judged by {run.judge}" if run.judge and run.judge != run.policy else ""
+    return f"{run.environment}: {run.policy}{judge}"
+
+
+def headline_words(run: SavedRun) -> str:
+    """What the headline metric is called."""
+    return run.headline.words if run.headline is not None else "headline metric"
+
+
+def overall(run: SavedRun, figures: RunFigures, *, seed: int) -> Mean | None:
+    """The headline metric with its interval: that of `metrics.json`; of an unfinished run, that of the rows so far."""
+    found = figures.headline(seed=seed)
+    said = run.headline
+    if said is None or found is None:
+        return found
+    low, high = said.low, said.high
+    return Mean(said.value, found.rows, None if low is None or high is None else Interval(low, high))
+
+
+def headline(run: SavedRun, so_far: Mean | None) -> str:
+    """The result in words; empty without one."""
+    said: HeadlineOfRun | Mean | None = run.headline or so_far
+    if said is None:
+        return ""
+    if isinstance(said, Mean):
+        bounds = (said.interval.low, said.interval.high) if said.interval is not None else None
+        return f"{_interval(said.value, bounds)}, of the {said.rows} rows so far"
+    bounds = None if said.low is None or said.high is None else (said.low, said.high)
+    return f"{said.words} {_interval(said.value, bounds)}"
+
+
+def _interval(value: float, bounds: tuple[float, float] | None) -> str:
+    return f"{value:.4f}" + (f" (95 %: {bounds[0]:.4f} to {bounds[1]:.4f})" if bounds is not None else "")
+
+
+def notices(run: SavedRun, figures: RunFigures) -> list[str]:
+    """What a reader of the numbers must know."""
+    said = [str(notice) for notice in _list(run.general.get("notices"))]
+    if not run.is_complete:
+        said.append("The run is not complete: there are no metrics yet, and rows are missing.")
+    if not figures.has_values and any(not _is_failure(status) for status in figures.statuses):
+        said.append("The run is of a version that did not keep what each row adds to the result: bars are mean scores.")
+    failed = {status: count for status, count in figures.statuses.items() if _is_failure(status)}
+    if failed:
+        kinds = ", ".join(f"{count} {status}" for status, count in sorted(failed.items()))
+        said.append(f"{sum(failed.values())} of {len(figures)} rows have no score: {kinds}.")
+    return said
+
+
+def _is_failure(status: str) -> bool:
+    return status not in (Status.OK.value, Status.INVALID_COMPLETION.value)
+
+
+def facts(run: SavedRun, statuses: Counter[str]) -> list[Fact]:
+    """Lines about the run: who, when, on what, how, at which cost, and what was left out."""
+    general, selected = run.general, wire.lookup(run.general, "rows.selected")
+    counts = ", ".join(f"{count} {status}" for status, count in statuses.most_common())
+    found = [
+        Fact("environment", run.environment),
+        Fact("evaluated", run.policy),
+        Fact("judge", run.judge),
+        Fact("judges again", _text(general.get("judges_again"))),
+        Fact("date", _text(general.get("date"))),
+        Fact("version", _text(general.get("judgegym_version"))),
+        Fact("seed", _text(_seed(run))),
+        Fact("rows", f"{selected} selected: {counts}" if selected is not None else counts),
+        *(Fact("data", _dataset(dataset)) for dataset in _list(general.get("datasets"))),
+        Fact("digest of the rows", _text(wire.lookup(general, "rows.digest"))),
+        Fact("prompts", _pairs(general.get("judge_prompt_digests"), "")),
+        Fact("sampling", _pairs(general.get("generation_parameters"), "")),
+        Fact("protocol", _pairs(general.get("protocol"), "env.")),
+        *(fact for role in ("judge", "policy") for fact in _usage(run, role)),
+        Fact("time", _seconds(general.get("total_evaluation_time_seconds"))),
+        *(Fact("left out", line) for line in _by_reason(general.get("left_out"))),
+        *(Fact("unknown", line) for line in _by_reason(general.get("unknown"))),
+    ]
+    return [fact for fact in found if fact.value]
+
+
+def seed_of(run: SavedRun) -> int:
+    """The seed of the run's intervals; 0 where it is not known."""
+    seed = _seed(run)
+    return seed if isinstance(seed, int) else 0
+
+
+def _seed(run: SavedRun) -> JSON:
+    said = run.general.get("seed")
+    return wire.lookup(run.config, "env.seed") if said is None else said
+
+
+def _dataset(dataset: JSON) -> str:
+    name, split, rows, digest = (wire.lookup(dataset, field) for field in ("name", "split", "rows", "digest"))
+    place = f", split {split}" if split is not None else ""
+    return f"{name}{place}, {rows} rows, {digest}"
+
+
+def _usage(run: SavedRun, role: str) -> list[Fact]:
+    """Cost, calls, tokens and latency of judge or policy, as far as they are known."""
+
+    def value(name: str) -> float | None:
+        return run.metrics.get(f"{_PREFIX}{role}_{name}")
+
+    def said(name: str, what: str, form: str = ",.0f") -> list[str]:
+        number = value(name)
+        return [] if number is None else [f"{number:{form}} {what}"]
+
+    cost = said("cost_usd", "US dollars", ",.4f")
+    if not cost and f"{_PREFIX}{role}_cost_usd" in run.metrics:
+        cost = ["not known"]
+    calls = [*said("calls", "calls"), *said("requests", "requests"), *said("cached_calls", "from the cache")]
+    tokens = [
+        *said("prompt_tokens", "of prompts"),
+        *said("cached_prompt_tokens", "of these cached"),
+        *said("completion_tokens", "of answers"),
+    ]
+    mean, high = said("latency_mean_s", "s in the mean", ".3g"), said("latency_p95_s", "s for 95 % of them", ".3g")
+    parts = {"cost": cost, "calls": calls, "tokens": tokens, "latency": [*mean, *high]}
+    return [Fact(f"{role} {name}", ", ".join(words)) for name, words in parts.items() if words]
+
+
+def _by_reason(value: JSON) -> list[str]:
+    """Metrics without a value, those with one reason together."""
+    names: dict[str, list[str]] = {}
+    for name, reason in _mapping(value).items():
+        names.setdefault(str(reason), []).append(name)
+    return [f"{', '.join(of_reason)}: {reason}" for reason, of_reason in names.items()]
+
+
+def _pairs(value: JSON, prefix: str) -> str:
+    return ", ".join(f"{name.removeprefix(prefix)}={_text(item)}" for name, item in _mapping(value).items())
+
+
+def _seconds(value: JSON) -> str:
+    try:
+        return f"{float(str(value)):,.1f} s" if value is not None else ""
+    except ValueError:
+        return str(value)
+
+
+def _text(value: JSON) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else wire.dumps(value).decode()
+
+
+def _mapping(value: JSON) -> Mapping[str, JSON]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _list(value: JSON) -> Sequence[JSON]:
+    return cast("Sequence[JSON]", value) if isinstance(value, list) else []

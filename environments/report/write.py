@@ -1,0 +1,38 @@
+"""Write the page of a run, from its files alone: at the end of a command, or later by `python -m environments.report`.
+
+Guarantees: a finished run gives the same bytes whenever its page is written; the page is replaced as a whole or not at
+all; nothing else in the run directory is touched.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from environments.report.contents import ReportOptions
+from environments.report.of_groups import group_contents
+from environments.report.of_run import run_contents
+from environments.report.page import page
+from environments.runs.atomic import write_atomic
+from environments.runs.directory import REPORT
+
+
+def write_report(path: Path, options: ReportOptions | None = None, *, output: Path | None = None) -> Path:
+    """Write the page of an evaluation or of a file of groups.
+
+    Args:
+        path: the run directory; or the file of groups, whose run directory is beside it.
+        options: how the page is made.
+        output: where to write it; by default into the run directory, or beside the file of groups.
+
+    Returns:
+        Where it is.
+
+    Raises:
+        RunDirectoryError: there is no run, or a file of it is damaged.
+        OSError: the page cannot be written.
+    """
+    options = options or ReportOptions()
+    contents = group_contents(path, options) if path.is_file() else run_contents(path, options)
+    target = output or (path.with_suffix(".html") if path.is_file() else path / REPORT)
+    write_atomic(target, lambda: page(contents.head, contents.items()))
+    return target
