@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, TypeVar
 
 from environments.settings import EnvConfig
+from environments.settings.env import CompletionSettings
 from judges import prompts
 from judges.core.judgment import CallRun, Judgment, Status
 from judges.llm.client import ChatClient
@@ -88,7 +89,7 @@ def system_messages(config: EnvConfig) -> list[Message]:
     return [Message(role="system", content=text)] if text else []
 
 
-def read_completion(choice: Choice, config: EnvConfig) -> Completion:
+def read_completion(choice: Choice, config: CompletionSettings) -> Completion:
     """Split a choice into thinking and answer.
 
     The answer of a refusal without content is the refusal's text. Reasoning that the endpoint returns in a field of its

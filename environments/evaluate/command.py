@@ -10,6 +10,7 @@ from typing import Any
 from environments import terminal
 from environments.evaluate.evaluation import Evaluation, EvaluationResult
 from environments.metrics import Metrics
+from environments.results.answers import subject_of
 from environments.runs import directory as runs
 from environments.settings import EnvSettings
 
@@ -76,8 +77,9 @@ def run_path(evaluation: Evaluation[Any, Any]) -> Path:
 
 def names_of_models(settings: EnvSettings[Any]) -> tuple[str, ...]:
     """Return the names of what is evaluated and of its judge, for the run directory."""
-    judge = settings.env.judge_run_name()
-    return (settings.env.run_name(settings.openai.model_name), *([judge] if judge is not None else []))
+    judge, answers = settings.env.judge_run_name(), settings.env.model_answers
+    subject = settings.openai.model_name if answers is None else subject_of(answers)
+    return (settings.env.run_name(subject), *([judge] if judge is not None else []))
 
 
 def _log_to_wandb(evaluation: Evaluation[Any, Any], result: EvaluationResult) -> None:

@@ -150,7 +150,9 @@ class Evaluation(Generic[TaskT, DetailT]):
         problem = evaluation_metrics.too_many_failures(metrics, outcomes, env.config.max_judge_error_rate)
         if problem is not None and not outcomes.statuses[Status.OK.value]:
             return EvaluationResult(path, Metrics({}, {}), f"nothing succeeded: {problem}", ())
-        notices = [terminal.offline_notice(settings.stand_ins)] if settings.stand_ins else []
+        notices = [*self.runner.notices]
+        if settings.stand_ins:
+            notices.append(terminal.offline_notice(settings.stand_ins))
         rows = saved.where(FINISHED.__contains__)
         tables = await run.disk.retried(path, lambda: self.runner.write_report(path, rows), in_thread=True)
         evaluated = EvaluatedRows(len(saved), rows_digest, self.datasets, time.monotonic() - started)
@@ -246,8 +248,10 @@ def compute_metrics(
     roles = [
         role for role, is_asked in (("policy", runner.asks_policy), ("judge", not env.policy_is_judge)) if is_asked
     ]
-    evaluation_metrics.expect_shared(metrics, env.config, roles, completions=runner.keeps_completions)
-    shared = evaluation_metrics.SharedMetrics(thinking_mode=env.config.thinking_mode)
+    evaluation_metrics.expect_shared(
+        metrics, env.config, roles, completions=runner.keeps_completions, thinking_mode=runner.thinking_mode
+    )
+    shared = evaluation_metrics.SharedMetrics(thinking_mode=runner.thinking_mode)
     digests: list[str] = []
 
     def is_counted(status: str) -> bool:

@@ -25,7 +25,9 @@ _LATENCIES = ("latency_mean_s", "latency_p95_s")
 _CRITIQUE = ("changed_rate", "raised_rate", "lowered_rate", "mean_change", "rounds", "failed_round_rate")
 
 
-def expect_shared(metrics: MetricAggregator, config: EnvConfig, roles: Sequence[str], *, completions: bool) -> None:
+def expect_shared(
+    metrics: MetricAggregator, config: EnvConfig, roles: Sequence[str], *, completions: bool, thinking_mode: bool
+) -> None:
     """Name the shared metrics, with the reason why one may have no value.
 
     Args:
@@ -33,12 +35,13 @@ def expect_shared(metrics: MetricAggregator, config: EnvConfig, roles: Sequence[
         config: the environment's settings.
         roles: which of `policy` and `judge` the run asks.
         completions: whether the samples hold the policy's completions.
+        thinking_mode: whether the policy was asked to think.
     """
     no_answer = "there is no answer of a policy"
     if completions:
         metrics.expect(no_answer, "short_response_rate", "truncated_response_rate", "refused_response_rate")
         metrics.expect(no_answer, "empty_response_rate", "response_length_chars")
-    if completions and config.thinking_mode:
+    if completions and thinking_mode:
         metrics.expect(no_answer, "thinking_valid_rate", "thinking_length_chars")
     for role in roles:
         metrics.expect(f"no call of the {role} was made", *(f"{role}_{name}" for name in _USAGE))

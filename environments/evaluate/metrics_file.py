@@ -85,6 +85,8 @@ def metrics_file(
         "left_out": dict(metrics.left_out),
         "unknown": dict(metrics.unknown),
     }
+    if runner.answers_of is not None:
+        general["answers_of"] = runner.answers_of
     values: dict[str, JSON] = {**metrics.values, **dict.fromkeys(metrics.unknown)}
     return {"config_general": general, "results": {f"atropos|{env.name}_eval|0": values, "all": values}}
 

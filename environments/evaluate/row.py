@@ -17,11 +17,15 @@ from environments.completions import Completion, Conversation, judge_completions
 from environments.data.answers import load_answers
 from environments.data.rows import TaskT
 from environments.records import Sample, SampleRun, digest
+from environments.results.answers import RowAnswers, run_of, subject_of
+from environments.results.judged_again import JudgedAgain, are_verdicts
+from environments.results.run import SavedRun
 from environments.terminal import Table
 from judges.core.judgment import CallRun
+from judges.llm import wire
 from judges.llm.errors import EndpointError
 from judges.llm.ledger import component
-from judges.llm.wire import Choice
+from judges.llm.wire import JSON, Choice
 
 
 class RowRunner(Generic[TaskT, DetailT]):
@@ -35,36 +39,57 @@ class RowRunner(Generic[TaskT, DetailT]):
     def __init__(self, env: JudgedEnv[Any, TaskT, DetailT]) -> None:
         """Set up the runner; no call is made yet."""
         self._env = env
-        self._answers: Mapping[str, str] | None = None
+        self._file: Mapping[str, str] | None = None
+        self._earlier: JudgedAgain | None = None
         self.asks_policy = False
 
     def prepare(self, tasks: Sequence[TaskT]) -> None:
         """Load the answers that exist and open the policy, so that errors are reported before the first call.
 
         Raises:
-            DataError: the file of answers cannot be loaded, or lacks one.
+            DataError: the answers cannot be loaded, one is missing, or they are to other questions.
+            RunDirectoryError: they are in a run directory that is damaged.
             SettingsError: the policy is needed, and its API key is missing.
         """
-        env, config = self._env, self._env.config
-        if config.model_answers is not None:
-            self._answers = load_answers(config.model_answers, tasks)
+        env, path = self._env, self._env.config.model_answers
+        run_path = None if path is None else run_of(path)
+        if run_path is not None:
+            self._earlier = JudgedAgain.of(run_path, tasks, env.conversations, refusal=self._refusal)
+        elif path is not None:
+            self._file = load_answers(path, tasks)
         elif any(env.dataset_answer(task) is None for task in tasks):
             _ = env.clients.policy
             self.asks_policy = True
 
-    def _existing(self, task: TaskT) -> Completion | None:
-        """Return the answer that exists already, if there is one."""
-        if self._answers is not None:
-            return read_completion(Choice(self._answers[task.uid]), self._env.config)
+    def _existing(self, task: TaskT) -> RowAnswers | None:
+        """Return the answers that exist already, if there are any."""
+        if self._earlier is not None:
+            return self._earlier.answers[task.uid]
+        if self._file is not None:
+            return RowAnswers((read_completion(Choice(self._file[task.uid]), self._env.config),))
         answer = self._env.dataset_answer(task)
-        return None if answer is None else Completion(answer)  # not checked for thinking: no policy was asked for it
+        return None if answer is None else RowAnswers((Completion(answer),))  # not of a policy: may have no thinking
+
+    def _refusal(self, run: SavedRun, task: TaskT, row: RowAnswers) -> str | None:
+        """Return why answers of an earlier run are of no use here: where the policy judges, they are verdicts."""
+        env = self._env
+        if not env.policy_is_judge:
+            return "they are verdicts of a policy that judged" if are_verdicts(run, row, env.name) else None
+        if wire.lookup(run.config, "env.role") in ("policy", "respondent"):
+            return "they are answers that a judge judged, and no verdicts of the policy"
+        shown = {self._digest(task, None), self._digest(task, row)}
+        if row.task_digest and row.task_digest not in shown:
+            return "the policy was shown other answers, or in another order, or the gold label was another one"
+        return None
 
     @property
     def subject(self) -> str:
         """Return the name of what is evaluated: the policy, a file of answers, or the dataset's answers."""
         env = self._env
+        if self._earlier is not None:
+            return self._earlier.subject
         if env.config.model_answers is not None:
-            return str(env.config.model_answers.stem)
+            return subject_of(env.config.model_answers)
         return env.settings.openai.model_name if self.asks_policy else "answers of the dataset"
 
     @property
@@ -77,9 +102,24 @@ class RowRunner(Generic[TaskT, DetailT]):
         """Return how many rows to run at once: enough to reach the limits of both endpoints."""
         return int(self._env.config.judge_max_concurrency) + self._env.settings.openai.num_requests_for_eval
 
+    @property
+    def thinking_mode(self) -> bool:
+        """Return whether the policy was asked to think before its answers."""
+        return bool(self._env.config.thinking_mode) if self._earlier is None else self._earlier.answers.thinking_mode
+
+    @property
+    def answers_of(self) -> JSON:
+        """Return which earlier run the completions are of, for `metrics.json`; `None` if they are of none."""
+        return None if self._earlier is None else self._earlier.to_json()
+
+    @property
+    def notices(self) -> Sequence[str]:
+        """Return what a reader of the numbers must know of the completions."""
+        return () if self._earlier is None else (self._earlier.words,)
+
     def plan(self, tasks: Sequence[TaskT]) -> str | None:
-        """Return the number of calls and their cost, to be shown before the first call; by default nothing."""
-        return None
+        """Return what will be done, such as the number of calls, to be shown before the first call."""
+        return None if self._earlier is None else self._earlier.words
 
     async def finish(self, task: TaskT) -> Sample[DetailT]:
         """Evaluate a row. What an earlier run has paid for comes from the ledger of calls that the loop has set."""
@@ -87,8 +127,10 @@ class RowRunner(Generic[TaskT, DetailT]):
         sample = Sample[DetailT](task.uid, task.category, task.question, task_digest=self.digest(task))
         policy_calls: tuple[CallRun, ...] = ()
         existing = self._existing(task)
+        if existing is not None and existing.policy_error is not None:
+            return replace(sample, run=SampleRun(time.monotonic() - started), policy_error=existing.policy_error)
         if existing is not None:
-            completions: tuple[Completion, ...] = (existing,)
+            completions = existing.completions
         else:
             asking = (self._ask(number, each) for number, each in enumerate(env.conversations(task)))
             replies = await asyncio.gather(
@@ -116,8 +158,13 @@ class RowRunner(Generic[TaskT, DetailT]):
 
     def digest(self, task: TaskT) -> str:
         """Return a digest of everything that the judge sees of a row."""
+        return self._digest(task, self._existing(task))
+
+    @staticmethod
+    def _digest(task: TaskT, existing: RowAnswers | None) -> str:
         shown_to_judge = task if is_dataclass(task) else (task.uid, task.category, task.question)
-        return digest(shown_to_judge, self._existing(task))
+        answers = (None,) if existing is None else existing.completions or (existing.policy_error,)
+        return digest(shown_to_judge, *answers)
 
     def is_complete(self, sample: Sample[DetailT]) -> bool:
         """Return whether a resumed run has nothing to add to a row."""

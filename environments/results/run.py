@@ -101,7 +101,8 @@ class SavedRun:
     @property
     def policy(self) -> str:
         """Return what was evaluated: a model, a file of answers, the answers of the dataset, or several candidates."""
-        return self._said("model_name") or _text(wire.lookup(self.config, "openai.model_name"))
+        answers = _text(wire.lookup(self.config, "env.model_answers"))
+        return self._said("model_name") or Path(answers).stem or _text(wire.lookup(self.config, "openai.model_name"))
 
     @property
     def judge(self) -> str:

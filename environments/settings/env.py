@@ -92,7 +92,8 @@ class RunSettings(BaseModel):
 
     model_answers: Path | None = setting(
         None,
-        "Judge the answers in this JSONL file (fields uid and answer) instead of calling a policy.",
+        "Judge the answers in this JSONL file (fields uid and answer), or those of this run directory as they were, "
+        "instead of calling a policy.",
         verbs=EVALUATE,
     )
     data_dir_to_save_evals: str | None = operational(
@@ -166,8 +167,8 @@ class EnvConfig(CompletionSettings, RunSettings, RolloutSettings, TrainerSetting
         return self.model_copy(update={"judge_base_url": judge}) if judge and self.judge_base_url == url else self
 
     def run_name(self, policy: str) -> str:
-        """The part of the run directory's name for what is evaluated: the policy's model, or the file of answers."""
-        return policy if self.model_answers is None else self.model_answers.stem
+        """The part of the run directory's name for what is evaluated, given whose answers are."""
+        return policy
 
     def judge_run_name(self) -> str | None:
         """The part of the run directory's name for the judge; `None` if the policy is the judge."""

@@ -45,7 +45,8 @@ class ModelSettings(BaseModel):
     )
     api_key_env: str = operational("OPENAI_API_KEY", "Read the API key from this environment variable.")
     answers: Path | None = setting(
-        None, "Take answers from this JSONL file (fields uid and answer) instead of an endpoint."
+        None,
+        "Take the answers of this JSONL file (fields uid and answer) or run directory instead of asking an endpoint.",
     )
     extra_body: dict[str, JsonValue] = setting({}, "Add these fields to each request.")
     max_concurrency: int = operational(64, "Send at most this many requests at once.", ge=1)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from environments.clients import Clients
-from environments.completions import Conversation, Policy, read_completion
+from environments.completions import Completion, Conversation, Policy, read_completion
 from environments.data.answers import load_answers
-from environments.data.rows import Task
+from environments.data.rows import Task, TaskT
+from environments.results.answers import RowAnswers, run_of
+from environments.results.judged_again import JudgedAgain, are_verdicts
+from environments.results.run import SavedRun
 from environments.settings import EnvConfig, EnvSettings
 from environments.settings.values import STAND_IN_POLICY
 from environments.settings.verbs import Verb
+from eval_environments.peer.earlier import CandidatesAnswers
 from eval_environments.peer.endpoints import ModelSettings
 from eval_environments.peer.settings import SelfCritiqueConfig
 from eval_environments.peer.table import PeerAnswer
@@ -31,32 +35,49 @@ _OFFLINE_MODELS = 3
 
 
 class Candidate:
-    """A model that answers, at its endpoint or from a file."""
+    """A model that answers, at its endpoint, from a file or from a run."""
 
     def __init__(self, name: str, policy: Policy | None, config: EnvConfig, *, answers: Path | None = None) -> None:
-        """Answer through `policy`, or from a file."""
+        """Answer through `policy`, or from a file or a run directory."""
         self.name = name
         self._policy = policy
         self._file = answers
         self._config = config
         self._answers: Mapping[str, str] = {}
+        self.earlier: JudgedAgain | None = None
+        """The run whose answers it gives, if it gives those of a run."""
 
-    def load(self, tasks: Sequence[Task]) -> None:
-        """Read its answers, if they are in a file.
+    def load(self, tasks: Sequence[TaskT], conversations: Callable[[TaskT], Sequence[Conversation]]) -> None:
+        """Read its answers, if they are in a file or a run directory.
 
         Raises:
-            DataError: the file cannot be loaded, or lacks one.
+            DataError: they cannot be loaded, one is missing, or they are to other questions.
+            RunDirectoryError: the run directory is damaged.
         """
-        if self._file is not None:
+        if self._file is None:
+            return
+        run_path = run_of(self._file)
+        if run_path is None:
             self._answers = load_answers(self._file, tasks)
+        else:
+            reader = CandidatesAnswers(self.name)
+            self.earlier = JudgedAgain.of(run_path, tasks, conversations, reader=reader, refusal=_refusal)
 
-    def held_answer(self, uid: str) -> str | None:
-        """Return its answer from its file, if it has one."""
-        return self._answers.get(uid)
+    def held_answer(self, uid: str) -> str | tuple[Completion, ...] | None:
+        """Return its answer from its file or run, if it has one; of a run also the reason why there is none."""
+        if self.earlier is None:
+            return self._answers.get(uid)
+        row = self.earlier.answers[uid]
+        return row.completions or row.policy_error
 
     async def answer(self, uid: str, conversation: Conversation) -> tuple[PeerAnswer, CallRun | None]:
         """Return its answer to a query, or the reason why there is none or why its format is wrong."""
-        if self._policy is None:
+        if self.earlier is not None:
+            row, run = self.earlier.answers[uid], None
+            if row.policy_error is not None:
+                return PeerAnswer(self.name, None, row.policy_error), run
+            (completion,) = row.completions
+        elif self._policy is None:
             completion, run = read_completion(Choice(self._answers[uid]), self._config), None
         else:
             try:
@@ -71,6 +92,10 @@ class Candidate:
         if not completion.answer.strip():
             return PeerAnswer(self.name, None, "the answer is empty"), run
         return PeerAnswer(self.name, completion.answer), run
+
+
+def _refusal(run: SavedRun, task: Task, row: RowAnswers) -> str | None:
+    return "they are verdicts of a policy that judged" if are_verdicts(run, row, "self_critique") else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from environments.base import JudgedEnv
 from environments.evaluate.row import RowRunner
 from environments.records import Sample, SampleRun, digest
+from environments.results.judged_again import JudgedAgain
 from environments.runs.atomic import write_atomic
 from environments.terminal import Table
 from eval_environments.peer import report
@@ -23,6 +24,7 @@ from judges.core.judgment import CallRun
 from judges.llm import wire
 from judges.llm.errors import SettingsError
 from judges.llm.ledger import component
+from judges.llm.wire import JSON
 
 
 class PeerRowRunner(RowRunner[PeerTask, PeerTable]):
@@ -38,18 +40,19 @@ class PeerRowRunner(RowRunner[PeerTask, PeerTable]):
         self.asks_policy = env.verb == "serve"
 
     def prepare(self, tasks: Sequence[PeerTask]) -> None:
-        """Open the models, and read the answers that are in files.
+        """Open the models, and read the answers that are in files and run directories.
 
         Raises:
-            DataError: a candidate's answers cannot be loaded.
+            DataError: a candidate's answers cannot be loaded, or are to other questions.
             SettingsError: a model is missing or lacks its API key.
         """
         if self._config.model_answers is not None:
             raise SettingsError(
-                '--env.model_answers: give answers as a candidate: {"name": "…", "answers": "file.jsonl"}'
+                "--env.model_answers: give answers, or a run directory, as a candidate: "
+                '{"name": "…", "answers": "file.jsonl"}'
             )
         for candidate in self._models.candidates:
-            candidate.load(tasks)
+            candidate.load(tasks, self._env.conversations)
         _ = self._models.judges
         if not self._models.pairs:
             raise SettingsError(
@@ -71,15 +74,34 @@ class PeerRowRunner(RowRunner[PeerTask, PeerTable]):
         """Return how many queries to run at once; each makes many calls."""
         return self._config.rows_at_once
 
+    @property
+    def answers_of(self) -> JSON:
+        """Return which runs the candidates' answers are of, by candidate; `None` if they are of none."""
+        return {name: run.to_json() for name, run in self._earlier_runs.items()} or None
+
+    @property
+    def notices(self) -> Sequence[str]:
+        """Return which candidates give the answers of a run."""
+        return [f"{name}: {run.words}" for name, run in self._earlier_runs.items()]
+
+    @property
+    def _earlier_runs(self) -> Mapping[str, JudgedAgain]:
+        runs = {candidate.name: candidate.earlier for candidate in self._models.candidates}
+        return {name: run for name, run in runs.items() if run is not None}
+
     def plan(self, tasks: Sequence[PeerTask]) -> str | None:
-        """Return the number of calls and their cost."""
+        """Return whose answers are of a run, and the number of calls and their cost."""
         models, config = self._models, self._config
-        return f"{len(tasks)} queries: " + calls_and_price(
-            models.candidate_settings,
-            models.judge_settings,
-            ((task.question, task.rubric) for task in tasks),
-            rounds=config.critique_rounds,
-            include_self=config.include_self,
+        return (
+            "".join(f"{notice}\n" for notice in self.notices)
+            + f"{len(tasks)} queries: "
+            + calls_and_price(
+                models.candidate_settings,
+                models.judge_settings,
+                ((task.question, task.rubric) for task in tasks),
+                rounds=config.critique_rounds,
+                include_self=config.include_self,
+            )
         )
 
     async def finish(self, task: PeerTask) -> Sample[PeerTable]:
@@ -114,7 +136,7 @@ class PeerRowRunner(RowRunner[PeerTask, PeerTable]):
         )
 
     def digest(self, task: PeerTask) -> str:
-        """Return a digest of the query, its rubric and the answers in files."""
+        """Return a digest of the query, its rubric and the answers in files and runs."""
         return digest(task, {candidate.name: candidate.held_answer(task.uid) for candidate in self._models.candidates})
 
     def is_complete(self, sample: Sample[PeerTable]) -> bool:

@@ -1,0 +1,238 @@
+"""The completions of a run, for a run that judges them again. Nothing asks a policy, and the run is never written to.
+
+Guarantees: a completion is what the run has recorded: thinking split off as it was, with its faults, its finish reason
+and its flags. A row whose policy never answered is such a row again. Rows are read from `samples.jsonl` and
+`failures.jsonl` when they are asked for; those that have no line yet, because the run was interrupted, from its ledger
+of calls, by the run's own settings, and are kept compressed. A file that has changed is an error.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import re
+import weakref
+import zlib
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from environments.completions import Completion, read_completion
+from environments.records import explained
+from environments.results.run import SavedRun
+from environments.results.sample import SavedSample, read_sample
+from environments.runs.directory import CONFIG, FAILURES, SAMPLES
+from environments.runs.lines import RawLine, whole_lines
+from environments.runs.recorded_calls import CALLS, PACKED_CALLS, read_calls
+from environments.settings.env import CompletionSettings
+from judges.llm import wire
+from judges.llm.errors import DataError, RunDirectoryError
+
+_LINES = (FAILURES, SAMPLES)
+"""A row with lines in both files is finished: it failed at first."""
+_OF_A_RUN = (*_LINES, CALLS, PACKED_CALLS)
+_POLICY_CALL = re.compile(r"conversation_(\d+)/policy")
+_QUICK = 1
+
+
+def run_of(path: Path) -> Path | None:
+    """Return the run directory that a path names, itself or by one of its files; `None` for any other file."""
+    if path.is_dir():
+        return path
+    return path.parent if path.name in _OF_A_RUN and (path.parent / CONFIG).exists() else None
+
+
+def subject_of(path: Path) -> str:
+    """Return whose answers a path holds: the policy of a run, or what a file is called.
+
+    Raises:
+        RunDirectoryError: it is a directory that holds no run, or a file of the run is damaged.
+    """
+    run_path = run_of(path)
+    if run_path is None:
+        return path.stem
+    run = SavedRun.open(run_path)
+    return run.policy or run.path.resolve().name
+
+
+@dataclass(frozen=True, slots=True)
+class RowAnswers:
+    """The answers to a row that exist before it is evaluated.
+
+    Attributes:
+        completions: one for each conversation, of a run as they were recorded; empty if the policy never answered.
+        policy_error: why the policy never answered.
+        question: the row's question in the run; `None` if that was interrupted before the row had a line.
+        asked: the last message of each conversation, where the ledger says it; empty for a row with a line.
+        task_digest: a digest of everything that the judge saw; empty without a line.
+        is_judged: whether a judge beside the policy was asked about it; `None` where that is not known.
+    """
+
+    completions: tuple[Completion, ...]
+    policy_error: str | None = None
+    question: str | None = None
+    asked: tuple[str | None, ...] = ()
+    task_digest: str = ""
+    is_judged: bool | None = None
+
+
+class AnswersReader:
+    """How the answers of the one policy of a run are found in its samples, and in its ledger."""
+
+    def of_sample(self, sample: SavedSample) -> tuple[tuple[Completion, ...], str | None]:
+        """Return the completions of a row, and why there are none.
+
+        Raises:
+            ValueError: the row has neither.
+        """
+        if sample.completions:
+            return sample.completions, None
+        if sample.status != "policy_failed":
+            raise ValueError(
+                "there are no completions of one policy; a run that compares several candidates gives its answers to "
+                'candidates: {"name": "…", "answers": "RUN"}'
+            )
+        return (), sample.error or "the policy never answered"
+
+    def number_of(self, component: str) -> int | None:
+        """Return which conversation of its row a call was; `None` if it was no call of the policy."""
+        found = _POLICY_CALL.fullmatch(component)
+        return None if found is None else int(found[1])
+
+
+class AnswersOfRun(Mapping[str, RowAnswers]):
+    """The answers of a run to some rows, by uid."""
+
+    def __init__(self, path: Path, uids: Collection[str], reader: AnswersReader) -> None:
+        """Find the answers to the rows `uids` in a run directory.
+
+        Raises:
+            RunDirectoryError: it is no run directory, or a line is damaged.
+            DataError: the run lacks an answer; leaving the row out would change the result.
+        """
+        self.run = SavedRun.open(path)
+        self._uids = uids
+        self._reader = reader
+        self._files = {name: _opened(path / name) for name in _LINES if (path / name).exists()}
+        weakref.finalize(self, _close, tuple(self._files.values()))
+        self._places = {place.uid: place for name in self._files for place in _places(path / name)}
+        lacking = frozenset(uid for uid in uids if uid not in self._places)
+        self._calls: Mapping[str, Mapping[int, bytes]] = self._from_ledger(lacking) if lacking else {}
+        missing = [uid for uid in uids if uid in lacking and uid not in self._calls]
+        if missing:
+            hint = "" if self.run.is_complete else "; that run is not complete: --resume finishes it"
+            raise DataError(f"{path}: no answer for {len(missing)} of {len(uids)} rows, such as {missing[0]!r}{hint}")
+
+    @property
+    def files(self) -> Iterator[Path]:
+        """The files that were read."""
+        yield from (self.run.path / name for name in (SAMPLES, FAILURES) if name in self._files)
+        if self._calls:
+            plain = self.run.path / CALLS
+            yield plain if plain.exists() else self.run.path / PACKED_CALLS
+
+    @property
+    def subject(self) -> str:
+        """The name of the policy that answered."""
+        return self.run.policy or self.run.path.resolve().name
+
+    @property
+    def thinking_mode(self) -> bool:
+        """Whether the policy was asked to think."""
+        return wire.lookup(self.run.config, "env.thinking_mode") is True
+
+    def __getitem__(self, uid: str) -> RowAnswers:
+        """Read a row.
+
+        Raises:
+            DataError: the run has changed.
+            RunDirectoryError: the line is damaged.
+        """
+        if uid in self._calls:
+            parts = self._calls[uid]
+            calls = [pickle.loads(zlib.decompress(parts[number])) for number in range(len(parts))]  # of this process
+            return RowAnswers(tuple(completion for completion, _ in calls), asked=tuple(asked for _, asked in calls))
+        place = self._places[uid]
+        path = self.run.path / place.name
+        data = os.pread(self._files[place.name], place.length, place.offset)
+        if zlib.crc32(data) != place.checksum:
+            raise DataError(f"{path}: the run has changed since its answers were looked up; run again when it is done")
+        line = RawLine(path, place.number, place.offset, data)
+        sample = read_sample(line)
+        try:
+            completions, error = self._reader.of_sample(sample)
+        except ValueError as problem:
+            raise line.error(f"row {uid!r}: {problem}") from None
+        return RowAnswers(
+            completions,
+            error,
+            question=sample.question,
+            task_digest=sample.task_digest,
+            is_judged=bool(sample.run.judge_calls) if sample.status == "ok" else None,
+        )
+
+    def __iter__(self) -> Iterator[str]:
+        """The uids."""
+        return iter(self._uids)
+
+    def __len__(self) -> int:
+        """How many rows there are."""
+        return len(self._uids)
+
+    def _from_ledger(self, uids: frozenset[str]) -> dict[str, dict[int, bytes]]:
+        """The completions of the rows among `uids` that the policy has answered, compressed, by conversation."""
+        rows: defaultdict[str, dict[int, bytes]] = defaultdict(dict)
+        for call in read_calls(self.run.path, uids):
+            number = self._reader.number_of(call.component)
+            if number is not None:
+                completion = read_completion(call.answer.choices[0], self._settings)
+                asked = call.messages[-1]["content"] if call.messages else None
+                rows[call.row][number] = zlib.compress(pickle.dumps((completion, asked)), _QUICK)  # the last one counts
+        return {uid: calls for uid, calls in rows.items() if set(calls) == set(range(len(calls)))}
+
+    @cached_property
+    def _settings(self) -> CompletionSettings:
+        """The settings of the run by which its completions were read."""
+        given = self.run.config.get("env")
+        known = given if isinstance(given, Mapping) else {}
+        try:
+            shaping = [name for name in CompletionSettings.model_fields if name in known]
+            return CompletionSettings.model_validate({name: known[name] for name in shaping})
+        except ValidationError as error:
+            raise RunDirectoryError(f"{self.run.path / CONFIG}: {explained(error)}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where the last line of a row is."""
+
+    uid: str
+    name: str
+    number: int
+    offset: int
+    length: int
+    checksum: int
+
+
+def _places(path: Path) -> Iterator[_Place]:
+    for line in whole_lines(path):
+        uid = line.fields().get("uid")
+        if not isinstance(uid, str):
+            raise line.error("not a sample: expected a uid")
+        yield _Place(uid, path.name, line.number, line.offset, len(line.data), zlib.crc32(line.data))
+
+
+def _opened(path: Path) -> int:
+    try:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise RunDirectoryError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def _close(files: tuple[int, ...]) -> None:
+    for file in files:
+        os.close(file)

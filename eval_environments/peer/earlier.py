@@ -1,0 +1,39 @@
+"""A candidate that gives the answers of an earlier run: of one policy's, or of a run that compared candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from environments.completions import Completion
+from environments.results.answers import AnswersReader
+from environments.results.sample import SavedSample
+
+
+class CandidatesAnswers(AnswersReader):
+    """Finds the answers of one candidate by its name; in a run of one policy, those of the policy."""
+
+    def __init__(self, name: str) -> None:
+        """Look for the candidate `name`."""
+        self._name = name
+
+    def of_sample(self, sample: SavedSample) -> tuple[tuple[Completion, ...], str | None]:
+        """Return the candidate's answer, or why there is none.
+
+        Raises:
+            ValueError: the run compares other candidates.
+        """
+        answers = sample.detail.get("answers") if isinstance(sample.detail, Mapping) else None
+        if sample.completions or not isinstance(answers, Sequence):
+            return super().of_sample(sample)
+        by_name = {answer["candidate"]: answer for answer in answers if isinstance(answer, Mapping)}
+        if self._name not in by_name:
+            names = ", ".join(map(repr, by_name))
+            raise ValueError(f"the run has no candidate {self._name!r}; its candidates are {names}")
+        answer, error = (by_name[self._name].get(field) for field in ("answer", "error"))
+        if isinstance(answer, str):
+            return (Completion(answer),), None
+        return (), error if isinstance(error, str) else "the candidate never answered"
+
+    def number_of(self, component: str) -> int | None:
+        """Return which conversation of its row a call was; a candidate has one."""
+        return 0 if component == f"candidate_{self._name}/policy" else super().number_of(component)
