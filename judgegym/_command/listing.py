@@ -37,15 +37,21 @@ def main(argv: Sequence[str], *, prog: str) -> int:
     Raises:
         SettingsError: there is no such environment.
     """
-    parser = argparse.ArgumentParser(
-        prog=prog, description="Show environments, and what each needs.", allow_abbrev=False
-    )
-    parser.add_argument("environments", nargs="*", metavar="ENV", help=f"only these; also {FORMS}")
-    words = parser.parse_args(argv).environments or list(built_in())
+    words = parser_of(prog).parse_args(argv).environments or list(built_in())
     for word in words:
         sys.stdout.write("\n".join(described(word, load_environment(word))) + "\n\n")
     sys.stdout.write("\n".join([*_judge_server(), *_extras()]) + "\n")
     return 0
+
+
+def parser_of(prog: str) -> argparse.ArgumentParser:
+    """The arguments of the command."""
+    parser = argparse.ArgumentParser(
+        prog=prog, description="Show environments, and what each needs.", allow_abbrev=False
+    )
+    names: Any = parser.add_argument("environments", nargs="*", metavar="ENV", help=f"only these; also {FORMS}")
+    names.completer = lambda **_: list(built_in())
+    return parser
 
 
 def described(word: str, env_type: type[JudgedEnv[Any, Any, Any]]) -> list[str]:

@@ -6,6 +6,7 @@ signals itself, Ctrl-C ends the process without a traceback.
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -32,6 +33,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code.
     """
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if "_ARGCOMPLETE" in os.environ:  # the shell asks how the line may go on
+        from judgegym._command.completing import complete
+
+        complete()
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         return quiet_at_broken_pipe(lambda: _run(program_called(), words))
@@ -59,7 +64,11 @@ def _run(program: Program, words: Sequence[str]) -> int:
         return 0
     if first not in COMMANDS:
         raise _unknown(program, first)
-    return COMMANDS[first].run(program, first, rest)
+    if first in VERBS:
+        from judgegym._command.verbs import run_verb
+
+        return run_verb(program, first, rest)
+    return COMMANDS[first].load().main(rest, prog=program.usage(first))
 
 
 def _unknown(program: Program, word: str) -> SettingsError:

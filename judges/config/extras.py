@@ -15,6 +15,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "server": ("prometheus_client",),
     "ray": ("ray",),
     "profile": ("pyinstrument",),
+    "completion": ("argcomplete",),
 }
 """Modules by the extra that installs them. The judges and the shims need only the core, which is not listed."""
 

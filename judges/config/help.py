@@ -91,7 +91,7 @@ def _add(section: Any, setting: DeclaredSetting) -> None:
     elif isinstance(default, str | int | float | Path) and default is not False and default != "" and _fits(default):
         description += f" Default: {default:g}." if isinstance(default, float) else f" Default: {default}."
     flag, text = f"--{setting.name}", description.replace("%", "%%")
-    if _is_switch(setting):
+    if is_switch(setting):
         section.add_argument(flag, action="store_true", help=text)
     else:
         section.add_argument(flag, metavar=_metavar(setting.info.annotation), help=text)
@@ -102,7 +102,7 @@ def _fits(default: object) -> bool:
     return "\n" not in str(default)
 
 
-def _is_switch(setting: DeclaredSetting) -> bool:
+def is_switch(setting: DeclaredSetting) -> bool:
     """Whether the flag takes no value; pydantic-settings marks such flags in the type's metadata."""
     return setting.info.annotation is bool and bool(setting.info.metadata)
 

@@ -7,6 +7,7 @@ Exit codes: 0 after SIGTERM or Ctrl-C, when the requests in flight are answered;
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import gc
 import logging
@@ -59,6 +60,13 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judges.ser
         return BAD_INPUT
     except KeyboardInterrupt:  # before the event loop handles the signal
         return 0
+
+
+def parser_of(prog: str) -> argparse.ArgumentParser:
+    """Its flags, for completion."""
+    from judges.config.flags import flags_parser  # late: completion alone needs it
+
+    return flags_parser(RewardServerSettings)
 
 
 def _run(arguments: list[str], prog: str) -> int:
