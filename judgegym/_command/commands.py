@@ -42,12 +42,14 @@ class Command:
         return cast(CommandModule, importlib.import_module(self.module))
 
 
+_ENVIRONMENTS, _RUNS, _SERVERS, _SHELL = "environments", "finished runs", "servers", "shell"
 COMMANDS: Mapping[str, Command] = {
-    "list": Command("environments", "[ENV …]", "show environments, and what each needs", "judgegym._command.listing"),
-    "evaluate": Command("environments", "ENV …", "score a policy and print benchmark numbers"),
-    "serve": Command("environments", "ENV …", "send judged rollouts to a trainer"),
-    "process": Command("environments", "ENV …", "write judged rollouts to a file"),
-    "judge-server": Command("servers", "…", "serve judges to trainers over HTTP", "judges.server.command"),
-    "offline-server": Command("servers", "…", "serve the stand-in for policy and judge", "judges.offline.command"),
-    "completion": Command("shell", "SHELL", "complete judgegym in bash, zsh or fish", "judgegym._command.completion"),
+    "list": Command(_ENVIRONMENTS, "[ENV …]", "show environments, and what each needs", "judgegym._command.listing"),
+    "evaluate": Command(_ENVIRONMENTS, "ENV …", "score a policy and print benchmark numbers"),
+    "serve": Command(_ENVIRONMENTS, "ENV …", "send judged rollouts to a trainer"),
+    "process": Command(_ENVIRONMENTS, "ENV …", "write judged rollouts to a file"),
+    "compare": Command(_RUNS, "RUN RUN …", "compare runs on the rows they share", "environments.compare.command"),
+    "judge-server": Command(_SERVERS, "…", "serve judges to trainers over HTTP", "judges.server.command"),
+    "offline-server": Command(_SERVERS, "…", "serve the stand-in for policy and judge", "judges.offline.command"),
+    "completion": Command(_SHELL, "SHELL", "complete judgegym in bash, zsh or fish", "judgegym._command.completion"),
 }

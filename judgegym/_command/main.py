@@ -47,6 +47,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if missing is None:
             raise
         sys.stderr.write(f"{missing}\n")
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
     return BAD_INPUT
 
 
@@ -68,7 +70,9 @@ def _run(program: Program, words: Sequence[str]) -> int:
         from judgegym._command.verbs import run_verb
 
         return run_verb(program, first, rest)
-    return COMMANDS[first].load().main(rest, prog=program.usage(first))
+    command = COMMANDS[first].load()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # it is imported: from here on it may have to clean up
+    return command.main(rest, prog=program.usage(first))
 
 
 def _unknown(program: Program, word: str) -> SettingsError:

@@ -1,0 +1,143 @@
+"""The wheel: it holds what the checkout's packages hold, and what is installed from it runs outside a checkout."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.command import ROOT, RunFiles, clean_environment
+
+PACKAGES = ("judgegym", "judges", "environments", "eval_environments")
+OUTSIDE_OF_PACKAGES = ("LICENSE", "README.md", "pyproject.toml")
+DOCUMENTS = (".md", ".png")
+"""What a package's folder holds for readers of the repository; nothing reads it at run time."""
+BUILD = "import sys; from setuptools import build_meta; print(build_meta.build_wheel(sys.argv[1]))"
+LONGEST_S = 300
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of a copy of the checkout: built in the checkout, it would hold files of earlier builds."""
+    pytest.importorskip("setuptools", minversion="77", reason="needs setuptools, of the extra dev")
+    folder = tmp_path_factory.mktemp("built")
+    copy = folder / "checkout"
+    for name in (*PACKAGES, "configs"):
+        shutil.copytree(ROOT / name, copy / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in OUTSIDE_OF_PACKAGES:
+        shutil.copy(ROOT / name, copy / name)
+    command = [sys.executable, "-c", BUILD, str(folder)]
+    ended = subprocess.run(command, cwd=copy, capture_output=True, text=True, timeout=LONGEST_S)
+    assert ended.returncode == 0, ended.stderr
+    return folder / ended.stdout.splitlines()[-1]
+
+
+def files_of_packages() -> set[str]:
+    """What the packages hold, the presets that `judges/presets` links to among them."""
+    found = set()
+    for package in PACKAGES:
+        for folder, _, names in os.walk(ROOT / package, followlinks=True):
+            if not folder.endswith("__pycache__"):
+                found |= {(Path(folder) / name).relative_to(ROOT).as_posix() for name in names}
+    return {name for name in found if not name.endswith(DOCUMENTS)}
+
+
+def test_wheel_holds_every_file_of_the_packages_and_no_other(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        held = {name for name in archive.namelist() if ".dist-info/" not in name}
+    assert held == files_of_packages()
+    assert "judges/presets/arena_hard_evaluate.yaml" in held
+
+
+class Installed:
+    """An environment with the wheel, and a folder outside of the checkout."""
+
+    def __init__(self, folder: Path, cwd: Path) -> None:
+        self.bin, self.cwd = folder / "bin", cwd
+
+    def run(self, *words: str, code: int = 0) -> str:
+        """Run a command of the environment to its end; gives its output."""
+        variables = {name: value for name, value in clean_environment().items() if name != "PYTHONPATH"}
+        ended = subprocess.run(
+            [str(self.bin / words[0]), *words[1:]],
+            cwd=self.cwd,
+            env=variables,
+            capture_output=True,
+            text=True,
+            timeout=LONGEST_S,
+        )
+        assert (ended.returncode, "Traceback" in ended.stderr) == (code, False), ended.stderr
+        return ended.stdout
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    """The wheel with its dependencies as uv has them, without the network; or with those of this environment."""
+    folder = tmp_path_factory.mktemp("installed") / "environment"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=LONGEST_S)
+    python = folder / "bin" / "python"
+    uv = [found, "pip", "install", "--quiet", "--python", str(python)] if (found := shutil.which("uv")) else None
+    whole = [f"judgegym[environments] @ {wheel.as_uri()}", "-c", str(ROOT / "constraints.txt"), "--offline"]
+    if uv is None or subprocess.run([*uv, *whole], capture_output=True, timeout=LONGEST_S).returncode != 0:
+        alone = uv or [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet"]
+        ended = subprocess.run([*alone, "--no-deps", str(wheel)], capture_output=True, text=True, timeout=LONGEST_S)
+        if ended.returncode != 0:
+            pytest.skip(f"neither uv nor pip can install a wheel here: {ended.stderr.strip().splitlines()[-1:]}")
+        site = next((folder / "lib").glob("python*/site-packages"))
+        # A .pth file in a folder that is itself named by one is not read: the editable install stays out.
+        (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return Installed(folder, tmp_path_factory.mktemp("elsewhere"))
+
+
+def test_what_is_installed_is_the_wheel(installed: Installed) -> None:
+    where = "import judgegym, judges, environments, eval_environments as last"
+    where += "; print(*(module.__file__ for module in (judgegym, judges, environments, last)))"
+    assert str(ROOT) not in installed.run("python", "-c", where)
+    assert installed.run("judgegym", "--version").startswith("judgegym 0.")
+
+
+def test_list_names_environments_and_presets(installed: Installed) -> None:
+    listed = installed.run("judgegym", "list")
+    assert "arena_hard:" in listed and "--config arena_hard_evaluate" in listed
+
+
+def test_evaluate_with_a_bundled_preset_and_samples_and_compare_of_two_runs(installed: Installed) -> None:
+    for name, seed in (("one", "0"), ("two", "1")):
+        installed.run(
+            *("judgegym", "evaluate", "arena_hard", "--offline", "--config=arena_hard_evaluate"),
+            *(f"--env.data_dir_to_save_evals={name}", f"--env.seed={seed}"),
+        )
+    assert len(RunFiles(installed.cwd / "one").samples) == 12
+    assert "one" in installed.run("judgegym", "compare", "one", "two", "--across_protocols", "--html=compared.html")
+    assert (installed.cwd / "compared.html").is_file()
+
+
+@pytest.mark.parametrize("environment", ["pairwise_judgement", "aspect_critique", "self_critique", "rubric_absolute"])
+def test_every_environment_evaluates_its_bundled_samples(environment: str, installed: Installed) -> None:
+    place = f"--env.data_dir_to_save_evals=runs/{environment}"
+    preset = f"--config={environment}_evaluate"
+    installed.run("judgegym", "evaluate", environment, "--offline", "--limit=2", preset, place)
+    assert len(RunFiles(installed.cwd / "runs" / environment).samples) == 2
+
+
+def test_process_writes_groups_and_their_page(installed: Installed) -> None:
+    installed.run("judgegym", "process", "rubric-absolute", "--offline", "--env.total_steps=2", "--env.group_size=2")
+    lines = (installed.cwd / "data" / "rubric_absolute.jsonl").read_text().splitlines()
+    assert len([json.loads(line) for line in lines]) == 2
+    assert list((installed.cwd / "data").glob("*.html"))
+
+
+def test_servers_say_what_they_take(installed: Installed) -> None:
+    assert "usage: judgegym judge-server" in installed.run("judgegym", "judge-server", "--help").replace(
+        str(installed.bin) + "/", ""
+    )
+    config = installed.run("judgegym", "judge-server", "--config=reward_server_rubric", "--show_config=changed")
+    assert "presets/reward_server_rubric.yaml" in config
+    assert "--latency_ms" in installed.run("judgegym", "offline-server", "--help")
