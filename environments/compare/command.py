@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import quote
@@ -43,9 +43,21 @@ def parser_of(prog: str) -> argparse.ArgumentParser:
     add("--across_data", action="store_true", help="compare runs whose datasets or texts of shared rows differ")
     add("--html", type=Path, metavar="FILE", help="write the comparison as a page that needs no network")
     add("--json", metavar="FILE", help="write the comparison as JSON; - is standard output, instead of the tables")
-    add("--rows", type=_count, default=10, metavar="N", help="name the N rows that changed most (default: %(default)s)")
-    add("--rounds", type=_rounds, default=10_000, metavar="N", help="bootstrap resamples (default: %(default)s)")
-    add("--seed", type=_count, default=0, help="seed of the bootstrap (default: %(default)s)")
+    add(
+        "--rows",
+        type=_whole_number(0),
+        default=10,
+        metavar="N",
+        help="name the N rows that changed most (default: %(default)s)",
+    )
+    add(
+        "--rounds",
+        type=_whole_number(_FEWEST_ROUNDS),
+        default=10_000,
+        metavar="N",
+        help="bootstrap resamples (default: %(default)s)",
+    )
+    add("--seed", type=_whole_number(0), default=0, help="seed of the bootstrap (default: %(default)s)")
     return parser
 
 
@@ -139,15 +151,10 @@ def _write(path: Path, content: bytes) -> None:
     warn(f"wrote {path}")
 
 
-def _count(word: str) -> int:
-    number = int(word)
-    if number < 0:
-        raise argparse.ArgumentTypeError(f"expected a number from 0, found {word}")
-    return number
+def _whole_number(least: int) -> Callable[[str], int]:
+    def read(word: str) -> int:
+        if not word.isdecimal() or int(word) < least:
+            raise argparse.ArgumentTypeError(f"expected a whole number from {least}, found {word}")
+        return int(word)
 
-
-def _rounds(word: str) -> int:
-    number = int(word)
-    if number < _FEWEST_ROUNDS:
-        raise argparse.ArgumentTypeError(f"expected {_FEWEST_ROUNDS} or more, found {word}")
-    return number
+    return read

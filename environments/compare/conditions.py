@@ -6,8 +6,9 @@ from the same distribution. How many rows were selected does not matter, since s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from environments.results.run import SavedRun
@@ -109,9 +110,15 @@ def data_of(run: SavedRun) -> Mapping[str, str]:
     datasets = run.general.get("datasets")
     for dataset in datasets if isinstance(datasets, Sequence) else ():
         name, digest, rows = (wire.lookup(dataset, field) for field in ("name", "digest", "rows"))
-        if isinstance(name, str) and not {name, prompt_digest(name)} & answers:
+        if isinstance(name, str) and not _is_of(name, answers):
             found[shown_whole(digest)] = f"{name} ({shown(rows)} rows, {shown(digest)})"
     return found
+
+
+def _is_of(name: str, answers: Collection[str]) -> bool:
+    """Whether a dataset is a file of answers, or lies in a run whose answers were judged; long names are digests."""
+    places = (name, *map(str, Path(name).parents))
+    return any(place in answers or prompt_digest(place) in answers for place in places)
 
 
 def notes_on(reference: SavedRun, run: SavedRun, letter: str) -> Iterator[str]:

@@ -1,0 +1,187 @@
+"""`python -m environments.compare`: tables, files, refusals and exit codes."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from environments.compare.command import main
+from tests.command import ROOT, in_process
+from tests.environments.compare.written import opened, row, rows_of, run
+from tests.environments.samples_of import sample
+
+DATA = ROOT.parent / "shared" / "data" / "arena_hard_v0.1"
+VALUES = [0.0, 0.5, 1.0, 1.0, 0.0, 0.75], [1.0, 0.5, 0.5, 1.0, 0.0, 0.25]
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> list[str]:
+    """Two runs that differ in three rows, and in a category."""
+    paths = []
+    for name, values in zip("ab", VALUES, strict=True):
+        rows = [
+            row(f"row-{place}", value, category="code" if place % 2 else "math") for place, value in enumerate(values)
+        ]
+        paths.append(str(run(tmp_path / "runs" / name, rows)))
+    return paths
+
+
+def test_the_table_fits_80_columns(pair: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(pair) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert out.startswith("arena_hard: win rate on the 6 rows that both runs share\n")
+    for said in (
+        "win rate of B − that of A: 0.0000 (95 %: −",
+        "higher in 1 row, lower in 2, the same in 3",
+        "won → lost 1, lost → won 1, won → tied 1",
+        "exact sign test: p = 1.0000, over the 3 rows that differ",
+        "0.0000 → 1.0000 row-0 Question of row-0",
+        "no number of rows",
+    ):
+        assert said in " ".join(out.split()), said
+    assert re.search(r"code +│ +3 │ 0\.7500 │ 0\.5833 │", out)
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_a_table_says_which_rows_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first = run(tmp_path / "a", [row("a", 1.0), row("b", 1.0), row("c", 1.0)])
+    second = run(tmp_path / "b", [row("a", 1.0), row("b", 0.0), sample("c", "unparsable")])
+    assert main([str(first), str(second)]) == 0
+    out = capsys.readouterr().out
+    assert "left out of its 3 rows: 1 that not every run has with a value" in out
+    assert "left out of its 3 rows: 1 failed" in out
+
+
+def test_json_goes_to_standard_output_alone(pair: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*pair, "--json=-", "--rows=1", "--rounds=200", "--seed=3"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert (found["environment"], found["rows"], found["settings"]["seed"]) == ("arena_hard", 6, 3)
+    (difference,) = found["differences"]
+    assert [each["uid"] for each in difference["changed"]] == ["row-0"]
+    assert difference["tests"][0]["test"] == {"name": "sign", "p": 1.0, "higher": 1, "lower": 2, "reason": ""}
+
+
+def test_files_are_written_and_named(pair: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = [tmp_path / "c.html", tmp_path / "c.json"]
+    assert main([*pair, f"--html={files[0]}", f"--json={files[1]}"]) == 0
+    out, err = capsys.readouterr()
+    assert "win rate of B" in out
+    assert err == f"wrote {files[1]}\nwrote {files[0]}\n"
+    assert json.loads(files[1].read_bytes())["rows"] == 6
+    assert files[0].read_bytes().startswith(b"<!DOCTYPE html>")
+
+
+def test_a_file_that_cannot_be_written_is_one_line(pair: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*pair, "--html=/proc/nowhere/c.html"]) == 2
+    assert capsys.readouterr().err == "/proc/nowhere/c.html cannot be written: No such file or directory\n"
+
+
+def test_runs_that_differ_are_refused_with_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first = run(tmp_path / "a", rows_of([1.0, 0.0]))
+    second = run(tmp_path / "b", rows_of([1.0, 0.5]), judge_model_name="b-judge")
+    assert main([str(first), str(second)]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "judge: env.judge_model_name: A a-judge; B b-judge" in err
+    assert main([str(first), str(second), "--across_judges"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "the judges give the same outcome to 50.0 % of the rows; Cohen's κ (quadratic weights)" in out
+    assert "The judge differs: env.judge_model_name: A a-judge; B b-judge" in out
+    assert "better" not in out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["{runs}/a"], "give two runs or more: the first is the one that the others are compared with\n"),
+        (["{runs}/a", "{runs}/a"], "{runs}/a is given twice\n"),
+        (["{runs}/a", "{runs}/none"], "{runs}/none: there is no such run directory\n"),
+        (
+            ["{runs}/a", "{runs}/b/metrics.json"],
+            "{runs}/b/metrics.json is a file; give the run directory that it is in: {runs}/b\n",
+        ),
+        ([], "compare: the following arguments are required: RUN\n"),
+        (["{runs}/a", "{runs}/b", "--wrong"], "compare: unrecognized arguments: --wrong\n"),
+        (
+            ["{runs}/a", "{runs}/b", "--rounds=9"],
+            "compare: argument --rounds: expected a whole number from 100, found 9\n",
+        ),
+        (["{runs}/a", "{runs}/b", "--rows=x"], "compare: argument --rows: expected a whole number from 0, found x\n"),
+    ],
+)
+def test_wrong_input_is_one_line_and_code_2(
+    pair: list[str], words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = str(Path(pair[0]).parent)
+    try:
+        code = main([word.format(runs=runs) for word in words], prog="compare")
+    except SystemExit as ended:  # argparse's way
+        code = int(ended.code or 0)
+    assert code == 2
+    assert capsys.readouterr().err == said.format(runs=runs)
+
+
+def test_control_characters_of_a_model_do_not_reach_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hostile = "\x1b[2J\x1b]0;title\x07 \u202e gnp"
+    runs = [
+        opened(tmp_path / name, [row("a\x1b[1m", value, question=hostile), row("b", 0.0)], model_name=hostile)
+        for name, value in (("a", 0.0), ("b", 1.0))
+    ]
+    assert main([str(each.path) for each in runs]) == 0
+    out = capsys.readouterr().out
+    assert "\x1b" not in out and "\u202e" not in out and "\x07" not in out
+    assert "�[2J" in out
+
+
+def test_it_runs_as_a_module_and_explains_itself(pair: list[str]) -> None:
+    command = [sys.executable, "-m", "environments.compare"]
+    helped = subprocess.run([*command, "--help"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "--across_judges" in helped.stdout
+    ended = subprocess.run([*command, *pair], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "win rate of B" in ended.stdout
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason=f"the real data is not there: ../shared/data/{DATA.name}")
+def test_gpt_35s_answers_judged_with_two_seeds_of_the_stand_in(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = [tmp_path / f"seed-{seed}" for seed in (1, 2)]
+    for seed, path in zip((1, 2), paths, strict=True):
+        ended = in_process(
+            "evaluate",
+            "--offline",
+            f"--env.train_prompt_dataset={DATA / 'prompts.jsonl'}",
+            f"--env.train_baseline_dataset={DATA / 'answers_gpt-4-0314.jsonl'}",
+            f"--env.model_answers={DATA / 'answers_gpt-3.5-turbo-0125.jsonl'}",
+            f'--env.judge_extra_body={{"seed": {seed}}}',
+            f"--env.data_dir_to_save_evals={path}",
+        )
+        assert ended.code == 0, ended.said
+    assert main([*map(str, paths), "--across_judges", "--json=-"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    rates = [json.loads((path / "metrics.json").read_bytes())["results"]["all"] for path in paths]
+    assert [each["headline"] for each in found["runs"]] == pytest.approx(
+        [each["eval/overall_winrate"] for each in rates]
+    )
+    assert (found["rows"], found["differing"]) == (500, [])
+    (difference,) = found["differences"]
+    values = [
+        {each["uid"]: each["headline"] for each in map(json.loads, (path / "samples.jsonl").open())} for path in paths
+    ]
+    changed = sum(values[0][uid] != values[1][uid] for uid in values[0])
+    assert difference["higher"] + difference["lower"] == changed > 0
+    interval = difference["difference"]["interval"]
+    assert interval["low"] <= 0 <= interval["high"]  # another seed is no better judge
+    assert difference["tests"][0]["test"]["p"] > 0.01
+    assert 0.5 < difference["agreement"]["kappa"] < 1
+    assert any("its judge's 2" in note for note in found["notes"])
+    assert any("the same answers as A" in note for note in found["notes"])

@@ -1,0 +1,194 @@
+"""Which conditions must be equal, which may differ, and what is said of those that do not hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from environments.compare.conditions import Condition
+from environments.compare.runs import NotComparableError, compare_runs
+from environments.records import Sample
+from environments.results.run import SavedRun
+from tests.environments.compare.written import DATASET, opened, row, run
+
+OTHER = "sha256:" + "ef" * 32
+Facts = dict[str, Any]
+
+DIFFERING: dict[str, tuple[Condition, Facts, str]] = {
+    "judge's model": ("judge", {"judge_model_name": "b-judge"}, "env.judge_model_name: A a-judge; B b-judge"),
+    "judge's prompt": (
+        "judge",
+        {"judge_prompt_digests": {"judge_system_prompt": OTHER}},
+        "env.judge_system_prompt: A sha256:abababababab…; B sha256:efefefefefef…",
+    ),
+    "judge's temperature": (
+        "judge",
+        {"protocol": {"env.judge_temperature": 0.7}},
+        "env.judge_temperature: A 0.2; B 0.7",
+    ),
+    "judge's extra body": (
+        "judge",
+        {"protocol": {"env.judge_extra_body": {"seed": 1, "top_p": 0.5}}},
+        'env.judge_extra_body: A {}; B {"top_p":0.5}',
+    ),
+    "judges of peer evaluation": (
+        "judge",
+        {"protocol": {"env.judges.0.model_name": "b-judge"}},
+        "env.judges.0.model_name: A unset; B b-judge",
+    ),
+    "protocol": (
+        "protocol",
+        {"protocol": {"env.judge_protocol": "official5"}},
+        "env.judge_protocol: A three_way; B official5",
+    ),
+    "a setting of one's own": ("protocol", {"protocol": {"env.strict": True}}, "env.strict: A unset; B true"),
+    "data": (
+        "data",
+        {"datasets": [{**DATASET, "name": "others.jsonl", "digest": OTHER}]},
+        "datasets: A prompts.jsonl (500 rows, sha256:cdcdcdcdcdcd…); B others.jsonl (500 rows, sha256:efefefefefef…)",
+    ),
+    "one dataset more": (
+        "data",
+        {"datasets": [DATASET, {**DATASET, "name": "more.jsonl", "digest": OTHER}]},
+        "datasets: A none further; B more.jsonl (500 rows, sha256:efefefefefef…)",
+    ),
+}
+ALIKE: dict[str, Facts] = {
+    "policy": {"model_name": "b-policy"},
+    "policy's sampling": {"protocol": {"env.eval_temperature": 1.0, "env.custom_system_prompt": "Be brief."}},
+    "policy's request": {"protocol": {"openai.extra_body": {"top_k": 5}}},
+    "candidates of peer evaluation": {"protocol": {"env.candidates.0.model_name": "b-policy"}},
+    "file of answers": {
+        "protocol": {"env.model_answers": "answers.jsonl"},
+        "datasets": [DATASET, {**DATASET, "name": "answers.jsonl", "digest": OTHER}],
+    },
+    "answers of a run": {
+        "protocol": {"env.model_answers": "runs/a"},
+        "datasets": [DATASET, {**DATASET, "name": "runs/a/samples.jsonl", "digest": OTHER}],
+    },
+    "place of the data": {"datasets": [{**DATASET, "name": "elsewhere/prompts.jsonl"}]},
+    "number of rows": {"protocol": {"limit": 100}},
+}
+
+
+def pair(folder: Path, second: list[Sample[Any]] | None = None, **facts: Any) -> list[Any]:
+    rows = [row("a", 1.0), row("b", 0.0)]
+    return [opened(folder / "0", rows), opened(folder / "1", rows if second is None else second, **facts)]
+
+
+@pytest.mark.parametrize("name", DIFFERING)
+def test_a_condition_that_differs_is_refused_with_both_values_unless_allowed(tmp_path: Path, name: str) -> None:
+    condition, facts, said = DIFFERING[name]
+    runs = pair(tmp_path, **facts)
+    with pytest.raises(NotComparableError) as refused:
+        compare_runs(runs, rounds=100)
+    message = str(refused.value)
+    flag = {"judge": "--across_judges", "protocol": "--across_protocols", "data": "--across_data"}[condition]
+    assert f"{condition}: {said}" in message
+    assert str(tmp_path / "0") in message and str(tmp_path / "1") in message
+    assert message.endswith(f": {flag}")
+    others = {"judge", "protocol", "data"} - {condition}
+    with pytest.raises(NotComparableError):
+        compare_runs(runs, rounds=100, across=others)  # type: ignore[arg-type]
+    allowed = compare_runs(runs, rounds=100, across=[condition])
+    assert [f"{each.name}: A {each.reference}; B {each.run}" for each in allowed.differing] == [said]
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_what_may_differ_is_not_refused(tmp_path: Path, name: str) -> None:
+    assert compare_runs(pair(tmp_path, **ALIKE[name]), rounds=100).differing == []
+
+
+@pytest.mark.parametrize(
+    "facts", [{"question": "Another question"}, {"texts": {"baseline": "Another baseline"}}], ids=["question", "text"]
+)
+def test_rows_that_were_shown_with_other_texts_are_other_data(tmp_path: Path, facts: Facts) -> None:
+    runs = pair(tmp_path, [row("a", 1.0), row("b", 0.0, **facts)])
+    with pytest.raises(NotComparableError, match=r"data: texts of 1 of 2 rows, such as the .* of b: A .*; B Another"):
+        compare_runs(runs, rounds=100)
+    assert compare_runs(runs, rounds=100, across=["data"]).rows == 2
+
+
+def test_texts_in_another_order_are_the_same_data(tmp_path: Path) -> None:
+    """Another seed shows the answers of a pair in another order."""
+    texts = [{"answer A": "one", "answer B (right)": "other"}, {"answer A (right)": "other", "answer B": "one"}]
+    runs = [
+        opened(tmp_path / str(seed), [row("a", 1.0, texts=texts[seed]), row("b", 0.0)], seed=seed) for seed in (0, 1)
+    ]
+    found = compare_runs(runs, rounds=100)
+    assert found.differing == []
+    assert "The seeds differ, as they may (A: 0; B: 1)." in found.notes
+
+
+def test_seeds_of_the_judge_may_differ_and_are_noted(tmp_path: Path) -> None:
+    rows = [row("a", 1.0), row("b", 0.0)]
+    runs = [
+        opened(tmp_path / str(seed), rows, protocol={"env.judge_extra_body": {"seed": seed}, "env.x": 1})
+        for seed in (1, 2)
+    ]
+    notes = compare_runs(runs, rounds=100).notes
+    assert "The seeds differ, as they may (A: 0, its judge's 1; B: 0, its judge's 2)." in notes
+
+
+def test_where_the_policy_is_the_judge_another_judge_is_another_policy(tmp_path: Path) -> None:
+    rows = [row("a", 1.0), row("b", 0.0)]
+    alone: Facts = {"generation_parameters": {"temperature": 0.6}}
+    runs = [
+        opened(tmp_path / "0", rows, model_name="one", judge_model_name="one", **alone),
+        opened(
+            tmp_path / "1",
+            rows,
+            model_name="other",
+            judge_model_name="other",
+            protocol={"env.judge_temperature": 0.9},
+            **alone,
+        ),
+    ]
+    assert compare_runs(runs, rounds=100).differing == []
+
+
+def test_where_the_policy_is_the_judge_its_prompt_must_be_the_same(tmp_path: Path) -> None:
+    alone: Facts = {"generation_parameters": {"temperature": 0.6}}
+    runs = [
+        opened(tmp_path / "0", [row("a", 1.0)], **alone),
+        opened(tmp_path / "1", [row("a", 1.0)], judge_prompt_digests={"judge_system_prompt": OTHER}, **alone),
+    ]
+    with pytest.raises(NotComparableError, match=r"judge: env\.judge_system_prompt"):
+        compare_runs(runs, rounds=100)
+
+
+def test_all_that_is_refused_is_said_at_once_with_the_flags(tmp_path: Path) -> None:
+    facts: Facts = {"judge_model_name": "b-judge", "datasets": [], "protocol": {"env.style_control": True}}
+    with pytest.raises(NotComparableError) as refused:
+        compare_runs(pair(tmp_path, **facts), rounds=100)
+    message = str(refused.value)
+    assert "differ in judge and protocol and data" in message
+    assert message.count("\n") == 6
+    assert message.endswith("--across_judges --across_protocols --across_data")
+
+
+def test_what_was_allowed_and_does_not_differ_is_said(tmp_path: Path) -> None:
+    found = compare_runs(pair(tmp_path), rounds=100, across=["judge"])
+    assert "The judge may differ, and does not." in found.notes
+
+
+def test_another_version_and_the_notices_of_runs_are_noted_once(tmp_path: Path) -> None:
+    notice = "The judge is an offline stand-in."
+    rows = [row("a", 1.0), row("b", 0.0)]
+    runs = [
+        opened(tmp_path / version, rows, judgegym_version=version, notices=[notice]) for version in ("0.1.0", "0.2.0")
+    ]
+    notes = compare_runs(runs, rounds=100).notes
+    assert "B was made with version 0.2.0, A with version 0.1.0." in notes
+    assert notes.count(notice) == 1
+
+
+def test_a_run_that_says_nothing_but_its_environment_can_be_compared(tmp_path: Path) -> None:
+    bare = '{"config_general": {"environment": "e", "headline": "h"}, "results": {"all": {}}}'
+    runs = [run(tmp_path / name, [row("a", 1.0), row("b", 0.0)]) for name in ("0", "1")]
+    for path in runs:
+        (path / "metrics.json").write_text(bare)
+    found = compare_runs([SavedRun.open(path) for path in runs], rounds=100)
+    assert (found.rows, found.words, found.differing) == (2, "h", [])

@@ -1,0 +1,247 @@
+"""What is compared, and what a comparison says: recomputed here from the rows."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from scipy import stats
+from sklearn.metrics import cohen_kappa_score
+
+from environments.compare.comparison import Comparison, Difference
+from environments.compare.runs import NotComparableError, compare_runs
+from environments.results.run import SavedRun
+from judges.llm.errors import RunDirectoryError
+from judges.statistics.paired import holm
+from tests.environments.compare.written import opened, row, rows_of, run
+from tests.environments.samples_of import sample
+
+DRAW = random.Random(15)
+FIRST = [DRAW.choice((0.0, 0.5, 0.75, 1.0)) for _ in range(60)]
+SECOND = [DRAW.choice((value, value, 1.0, 0.25)) for value in FIRST]
+
+
+def compared(folder: Path, *values: list[float], across: tuple[str, ...] = (), most: int = 10) -> Comparison:
+    runs = [opened(folder / str(number), rows_of(each)) for number, each in enumerate(values)]
+    return compare_runs(runs, across=across, rounds=500, most=most)  # type: ignore[arg-type]
+
+
+def only(comparison: Comparison) -> Difference:
+    (found,) = comparison.differences
+    return found
+
+
+def outcome(value: float) -> str:
+    return "won" if value > 0.5 else "lost" if value < 0.5 else "tied"
+
+
+def test_headlines_difference_and_tests_are_those_of_the_rows(tmp_path: Path) -> None:
+    found = compared(tmp_path, FIRST, SECOND)
+    first, second = sum(FIRST) / 60, sum(SECOND) / 60
+    assert [each.headline for each in found.runs] == pytest.approx([first, second])
+    difference = only(found)
+    assert difference.difference.value == pytest.approx(second - first)
+    interval = difference.difference.interval
+    assert interval is not None and interval.low < second - first < interval.high
+    changes = [after - before for before, after in zip(FIRST, SECOND, strict=True)]
+    higher, lower = sum(change > 0 for change in changes), sum(change < 0 for change in changes)
+    assert (difference.higher, difference.lower, difference.same) == (higher, lower, 60 - higher - lower)
+    sign, wilcoxon = (result.test for result in difference.tests)
+    assert (sign.name, wilcoxon.name) == ("sign", "wilcoxon")
+    assert sign.p == pytest.approx(stats.binomtest(higher, higher + lower).pvalue)
+    assert wilcoxon.p == pytest.approx(stats.wilcoxon(SECOND, FIRST).pvalue)
+
+
+def test_flips_are_counted_by_both_outcomes(tmp_path: Path) -> None:
+    found = only(compared(tmp_path, FIRST, SECOND))
+    pairs = [(outcome(before), outcome(after)) for before, after in zip(FIRST, SECOND, strict=True)]
+    assert len(found.transitions) == 9
+    for each in found.transitions:
+        assert each.rows == pairs.count((each.before, each.after))
+
+
+def test_a_row_counts_by_its_weight(tmp_path: Path) -> None:
+    first = [row("a", 0.0, weight=3.0), row("b", 1.0)]
+    second = [row("a", 1.0), row("b", 1.0)]
+    found = compare_runs([opened(tmp_path / "0", first), opened(tmp_path / "1", second)], rounds=100)
+    assert [each.headline for each in found.runs] == [0.25, 1.0]
+    assert only(found).difference.value == 0.75
+
+
+def test_rows_that_a_run_lacks_or_has_failed_are_left_out_and_counted(tmp_path: Path) -> None:
+    first = [row("a", 1.0), row("b", 0.0), row("c", 0.0), row("only-here", 1.0), sample("no-share", headline=None)]
+    second = [row("a", 1.0), row("b", 1.0), sample("c", "judge_failed"), row("other", 0.0), row("another", 0.0)]
+    found = compare_runs([opened(tmp_path / "0", first), opened(tmp_path / "1", second)], rounds=100)
+    assert found.rows == 2
+    one, other = found.runs
+    assert (one.rows, one.failed, one.uncounted, one.not_shared, one.headline) == (5, 0, 1, 2, 0.5)
+    assert (other.rows, other.failed, other.uncounted, other.not_shared, other.headline) == (5, 1, 0, 2, 1.0)
+
+
+def test_an_answer_in_the_wrong_format_is_a_row_like_any_other(tmp_path: Path) -> None:
+    found = compare_runs(
+        [
+            opened(tmp_path / "0", [row("a", 1.0), row("b", 0.0)]),
+            opened(tmp_path / "1", [row("a", 0.0, status="invalid_completion"), row("b", 0.0)]),
+        ],
+        rounds=100,
+    )
+    assert found.rows == 2
+    assert only(found).difference.value == -0.5
+
+
+def test_with_three_runs_rows_that_all_have_are_compared_and_p_values_are_corrected(tmp_path: Path) -> None:
+    values = [FIRST, SECOND, [1.0] * 50]
+    found = compared(tmp_path, *values)
+    assert found.rows == 50
+    assert [each.letter for each in found.differences] == ["B", "C"]
+    for number in range(2):
+        results = [each.tests[number] for each in found.differences]
+        p_values = [result.test.p or 0.0 for result in results]
+        assert [result.corrected for result in results] == pytest.approx(holm(p_values))
+    assert any("corrected" in note for note in found.notes)
+    assert only(compared(tmp_path / "two", FIRST, SECOND)).tests[0].corrected is None
+
+
+def test_values_of_0_and_1_make_a_pass_rate_with_mcnemars_test(tmp_path: Path) -> None:
+    first, second = [1.0, 1.0, 0.0, 0.0, 1.0, 0.0], [1.0, 0.0, 1.0, 1.0, 1.0, 1.0]
+    facts = {"headline": "eval/percent_correct", "headline_words": "correct"}
+    runs = [opened(tmp_path / str(place), rows_of(each), **facts) for place, each in enumerate((first, second))]
+    found = compare_runs(runs, rounds=100)
+    assert found.kind == "pass_rate"
+    assert [result.test.name for result in only(found).tests] == ["mcnemar"]
+    assert only(found).tests[0].test.p == pytest.approx(stats.binomtest(1, 4).pvalue)
+    moved = {(each.before, each.after): each.rows for each in only(found).transitions}
+    assert moved == {("0", "0"): 0, ("0", "1"): 3, ("1", "0"): 1, ("1", "1"): 2}
+
+
+def test_other_values_are_scores_which_go_up_or_down(tmp_path: Path) -> None:
+    facts = {"headline": "eval/mean_reward", "headline_words": "reward"}
+    runs = [opened(tmp_path / str(place), rows_of(each), **facts) for place, each in enumerate(([1, 2, 5], [3, 2, 4]))]
+    found = compare_runs(runs, rounds=100, across=("judge",))
+    assert (found.kind, only(found).transitions) == ("score", [])
+    assert (only(found).higher, only(found).lower, only(found).same) == (1, 1, 1)
+    agreement = only(found).agreement
+    assert agreement is not None and agreement.same == pytest.approx(1 / 3)
+    expected = cohen_kappa_score([1, 2, 5], [3, 2, 4], labels=[1, 2, 3, 4, 5], weights="quadratic")
+    assert agreement.kappa == pytest.approx(expected)
+
+
+def test_categories_are_compared_each_by_itself(tmp_path: Path) -> None:
+    first = [row("a", 0.0), row("b", 1.0, category="code"), row("c", 0.0), row("d", 1.0, category=None)]
+    second = [row("a", 1.0), row("b", 1.0, category="code"), row("c", 0.0), row("d", 0.0, category=None)]
+    found = only(compare_runs([opened(tmp_path / "0", first), opened(tmp_path / "1", second)], rounds=100))
+    assert [(each.name, each.rows, each.difference.value) for each in found.categories] == [
+        ("code", 1, 0.0),
+        ("math", 2, 0.5),
+        (None, 1, -1.0),
+    ]
+    assert found.categories[0].difference.interval is None
+    assert found.categories[0].difference.reason == "fewer than two rows"
+    assert found.categories[1].difference.interval is not None
+
+
+def test_the_rows_that_changed_most_come_first_with_the_start_of_their_question(tmp_path: Path) -> None:
+    first = [row("a", 0.5), row("b", 0.0), row("c", 1.0), row("d", 0.25)]
+    question = "What\n is\tthis? " + "Long. " * 100
+    second = [row("a", 0.25), row("b", 1.0), row("c", 1.0), row("d", 0.75)]
+    runs = [
+        opened(tmp_path / str(place), [*rows, row("e", place, question=question)])
+        for place, rows in enumerate((first, second))
+    ]
+    found = only(compare_runs(runs, rounds=100, most=4)).changed
+    assert [(each.uid, each.before, each.after) for each in found] == [
+        ("b", 0.0, 1.0),
+        ("e", 0.0, 1.0),
+        ("d", 0.25, 0.75),
+        ("a", 0.5, 0.25),
+    ]
+    assert found[0].start == "Question of b"
+    assert found[1].start.startswith("What is this? Long.") and len(found[1].start) == 100
+    assert [each.uid for each in only(compare_runs(runs, rounds=100, most=1)).changed] == ["b"]
+
+
+def test_it_says_how_many_more_rows_would_settle_it(tmp_path: Path) -> None:
+    found = only(compared(tmp_path, FIRST, [1.0 - value for value in FIRST]))
+    assert found.needed.rows is not None and found.more == max(0, found.needed.rows - 60)
+    equal = only(compared(tmp_path / "equal", FIRST, FIRST))
+    assert (equal.needed.rows, equal.more, equal.settled) == (None, None, False)
+    assert "no number of rows" in equal.needed.reason
+    assert equal.tests[0].test.reason == "no row has another value"
+    sure = only(compared(tmp_path / "sure", [0.0, 0.5] * 30, [1.0, 0.75] * 30))
+    assert (sure.settled, sure.more) == (True, 0)
+
+
+def test_across_judges_says_how_far_the_judges_agree(tmp_path: Path) -> None:
+    first, second = opened(tmp_path / "0", rows_of(FIRST)), opened(
+        tmp_path / "1", rows_of(SECOND), judge_model_name="b-judge"
+    )  # fmt: skip
+    found = compare_runs([first, second], across=("judge",), rounds=100)
+    agreement = only(found).agreement
+    assert agreement is not None and agreement.weighted
+    sides = [[("lost", "tied", "won").index(outcome(value)) for value in values] for values in (FIRST, SECOND)]
+    assert agreement.kappa == pytest.approx(cohen_kappa_score(*sides, labels=[0, 1, 2], weights="quadratic"))
+    assert agreement.same == pytest.approx(sum(one == other for one, other in zip(*sides, strict=True)) / 60)
+    assert agreement.correlation == pytest.approx(stats.spearmanr(FIRST, SECOND).statistic)
+    assert [(each.name, each.reference, each.run) for each in found.differing] == [
+        ("env.judge_model_name", "a-judge", "b-judge")
+    ]
+
+
+def test_agreement_that_is_undefined_has_a_reason(tmp_path: Path) -> None:
+    agreement = only(compared(tmp_path, [1.0, 1.0], [1.0, 1.0], across=("judge",))).agreement
+    assert agreement is not None and (agreement.kappa, agreement.correlation) == (None, None)
+    assert "one and the same outcome" in agreement.kappa_reason
+    assert "one side gives 1 to every item" in agreement.correlation_reason
+
+
+def test_equal_answers_are_said_to_be_equal(tmp_path: Path) -> None:
+    assert any("the same answers as A" in note for note in compared(tmp_path, FIRST, SECOND).notes)
+    others = [row(f"row-{number}", value, completions=()) for number, value in enumerate(SECOND)]
+    runs = [opened(tmp_path / "a", rows_of(FIRST)), opened(tmp_path / "b", others)]
+    assert not any("answers" in note for note in compare_runs(runs, rounds=100).notes)
+
+
+def test_equal_seeds_give_equal_comparisons(tmp_path: Path) -> None:
+    assert compared(tmp_path, FIRST, SECOND).differences == compared(tmp_path / "again", FIRST, SECOND).differences
+
+
+def test_runs_that_share_no_row_are_no_comparison(tmp_path: Path) -> None:
+    runs = [opened(tmp_path / "0", [row("a", 1.0)]), opened(tmp_path / "1", [row("b", 1.0)])]
+    with pytest.raises(NotComparableError, match="share no row"):
+        compare_runs(runs)
+
+
+def test_a_run_of_an_earlier_version_says_what_to_do(tmp_path: Path) -> None:
+    runs = [opened(tmp_path / "0", [row("a", 1.0)]), opened(tmp_path / "1", [sample("a")])]
+    with pytest.raises(RunDirectoryError, match=r"1: no line .* adds to eval/overall_winrate.*--env.model_answers"):
+        compare_runs(runs)
+
+
+def test_a_run_whose_rows_all_failed_is_named(tmp_path: Path) -> None:
+    runs = [opened(tmp_path / "0", [row("a", 1.0)]), opened(tmp_path / "1", [sample("a", "judge_failed")])]
+    with pytest.raises(RunDirectoryError, match="1: no row has a judgment"):
+        compare_runs(runs)
+
+
+def test_an_unfinished_run_is_named(tmp_path: Path) -> None:
+    unfinished = run(tmp_path / "1", [row("a", 1.0)])
+    (unfinished / "metrics.json").unlink()
+    with pytest.raises(NotComparableError, match="1 is not finished"):
+        compare_runs([opened(tmp_path / "0", [row("a", 1.0)]), SavedRun.open(unfinished)])
+
+
+def test_one_run_and_a_run_given_twice_are_refused(tmp_path: Path) -> None:
+    one = opened(tmp_path / "0", [row("a", 1.0)])
+    with pytest.raises(NotComparableError, match="two runs or more"):
+        compare_runs([one])
+    with pytest.raises(NotComparableError, match="given twice"):
+        compare_runs([one, SavedRun.open(tmp_path / "0" / ".." / "0")])
+
+
+@pytest.mark.parametrize("facts", [{"environment": "another"}, {"headline": "eval/another"}])
+def test_runs_that_measured_other_things_are_refused_whatever_is_allowed(tmp_path: Path, facts: dict[str, str]) -> None:
+    runs = [opened(tmp_path / "0", [row("a", 1.0)]), opened(tmp_path / "1", [row("a", 1.0)], **facts)]
+    with pytest.raises(NotComparableError, match="another"):
+        compare_runs(runs, across=("judge", "protocol", "data"))
