@@ -26,7 +26,7 @@ def main(argv: Sequence[str] | None = None, *, prog: str) -> int:
     Returns:
         The exit code: 0, or 2 if the run cannot be read or the page cannot be written.
     """
-    options = _parser(prog).parse_args(argv)
+    options = parser_of(prog).parse_args(argv)
     return exit_code(lambda: _write(options))
 
 
@@ -45,7 +45,8 @@ def _write(options: argparse.Namespace) -> int:
     return 0
 
 
-def _parser(prog: str) -> argparse.ArgumentParser:
+def parser_of(prog: str) -> argparse.ArgumentParser:
+    """Its arguments."""
     parser = argparse.ArgumentParser(prog=prog, description=_ABOUT, allow_abbrev=False)
     parser.add_argument(
         "run", type=Path, metavar="RUN", help="a run directory of evaluate, or a file of groups of process"

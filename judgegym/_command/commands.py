@@ -48,6 +48,7 @@ COMMANDS: Mapping[str, Command] = {
     "evaluate": Command(_ENVIRONMENTS, "ENV …", "score a policy and print benchmark numbers"),
     "serve": Command(_ENVIRONMENTS, "ENV …", "send judged rollouts to a trainer"),
     "process": Command(_ENVIRONMENTS, "ENV …", "write judged rollouts to a file"),
+    "report": Command(_RUNS, "RUN", "write the page of a run, report.html", "environments.report.command"),
     "compare": Command(_RUNS, "RUN RUN …", "compare runs on the rows they share", "environments.compare.command"),
     "judge-server": Command(_SERVERS, "…", "serve judges to trainers over HTTP", "judges.server.command"),
     "offline-server": Command(_SERVERS, "…", "serve the stand-in for policy and judge", "judges.offline.command"),

@@ -1,0 +1,117 @@
+"""`judgegym VERB ENV …` writes what the environment's script writes, and what it prints can be pasted."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from environments.command_line.program import Program
+from environments.runs.recorded_calls import read_calls
+from judgegym._command.called import program_called
+from judgegym._command.environments import built_in
+from tests.command import ROOT, RunFiles, Started, as_process
+from tests.judgegym.command import judgegym
+
+OF_TIME = ("date", "total_evaluation_time_seconds")
+
+
+def script_of(name: str) -> str:
+    return str(ROOT / f"{built_in()[name].replace('.', '/')}.py")
+
+
+def metrics_of(run: RunFiles) -> dict[str, Any]:
+    """What metrics.json holds, without dates and durations."""
+    report = run.report
+    general = {name: value for name, value in report["config_general"].items() if name not in OF_TIME}
+    known = {name: value for name, value in run.metrics.items() if "latency" not in name}
+    return {"general": general, "metrics": known}
+
+
+def calls_of(folder: Path) -> list[tuple[Any, ...]]:
+    """What was asked and answered, in an order that no race decides."""
+    found = []
+    for call in read_calls(folder):
+        texts = [choice.text for choice in call.answer.choices]
+        found.append((call.row, call.component, call.vote, str(call.messages), texts))
+    assert found
+    return sorted(found)
+
+
+@pytest.mark.parametrize("name", sorted(built_in()))
+def test_evaluate_writes_the_files_of_the_script(name: str, tmp_path: Path) -> None:
+    flags = ["evaluate", "--offline", "--limit=3", "--env.data_dir_to_save_evals=run"]
+    folders = tmp_path / "script", tmp_path / "command"
+    for folder in folders:
+        folder.mkdir()
+    assert as_process(*flags, script=script_of(name), cwd=folders[0]).code == 0
+    ended = judgegym("evaluate", name.replace("_", "-"), *flags[1:], cwd=folders[1])
+    assert ended.code == 0, ended.err
+    script, command = (RunFiles(folder / "run") for folder in folders)
+    assert sorted(path.name for path in script.path.iterdir()) == sorted(path.name for path in command.path.iterdir())
+    assert script.without_run() == command.without_run()
+    for exact in ("config.yaml", "failures.jsonl"):
+        assert (script.path / exact).read_bytes() == (command.path / exact).read_bytes()
+    assert metrics_of(script) == metrics_of(command)
+    assert calls_of(script.path) == calls_of(command.path)
+
+
+def test_process_writes_the_files_of_the_script(tmp_path: Path) -> None:
+    flags = ["process", "--offline", "--env.total_steps=2", "--env.group_size=2"]
+    folders = tmp_path / "script", tmp_path / "command"
+    for folder in folders:
+        folder.mkdir()
+    assert as_process(*flags, script=script_of("rubric_absolute"), cwd=folders[0]).code == 0
+    assert judgegym("process", "rubric-absolute", *flags[1:], cwd=folders[1]).code == 0
+    script, command = (folder / "data" for folder in folders)
+    groups = "rubric_absolute.jsonl"
+    assert sorted(path.name for path in script.iterdir()) == sorted(path.name for path in command.iterdir())
+    assert sorted((script / groups).read_bytes().splitlines()) == sorted((command / groups).read_bytes().splitlines())
+
+
+def test_resume_command_of_a_stopped_run_can_be_pasted(tmp_path: Path) -> None:
+    words = ["evaluate", "arena-hard", "--offline", "--limit=2", "--latency_ms=600000"]
+    with Started("-m", "judgegym", *words, cwd=tmp_path) as started:
+        started.until(lambda: bool(list(tmp_path.glob("runs/*/config.yaml"))), "a run directory")
+        started.send(signal.SIGINT)
+        ended = started.ended()
+    assert (ended.code, "Traceback" in ended.err) == (130, False)
+    (run,) = (tmp_path / "runs").iterdir()
+    *_, last = ended.err.splitlines()
+    pasted = shlex.split(last)
+    assert pasted[:5] == [sys.executable, "-m", "judgegym", "evaluate", "arena-hard"]
+    assert pasted[-2:] == [f"--env.data_dir_to_save_evals=runs/{run.name}", "--resume"]
+    pasted.remove("--latency_ms=600000")
+    with Started(*pasted[1:], cwd=tmp_path) as again:
+        assert again.ended().code == 0
+    assert len(RunFiles(run).samples) == 2
+
+
+@pytest.mark.parametrize(
+    ("typed", "on_path", "expected"),
+    [
+        ("bin/judgegym", True, ("judgegym",)),
+        ("bin/judgegym", False, ("bin/judgegym",)),
+        ("other/judgegym", True, ("other/judgegym",)),
+    ],
+)
+def test_program_is_called_as_the_shell_finds_it(
+    typed: str, on_path: bool, expected: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in ("bin", "other"):
+        Path(folder).mkdir()
+        shutil.copy("/bin/true", Path(folder) / "judgegym")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin") if on_path else "/nowhere")
+    monkeypatch.setattr(sys, "argv", [typed, "list"])
+    assert program_called() == Program(expected, expected)
+
+
+def test_program_run_as_a_module_is_called_by_the_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["/anywhere/judgegym/__main__.py", "list"])
+    assert program_called() == Program(("python", "-m", "judgegym"), (sys.executable, "-m", "judgegym"))

@@ -1,0 +1,111 @@
+"""Environments of one's own: a file or a module's class, and what is said of one that cannot be used."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.command import ROOT, RunFiles
+from tests.judgegym.command import PROGRAM, judgegym
+
+CONSTITUTION = ROOT / "examples" / "constitution_environment.py"
+OWN = CONSTITUTION.read_text(encoding="utf-8")
+SECOND = "\n\nclass StricterEnv(ConstitutionEnv):\n    name = 'stricter'\n"
+WITHOUT_NAME = OWN.replace('name, headline = "constitution", ("mean_reward", "reward")', "pass")
+PASSIVE = "from examples.constitution_environment import ConstitutionEnv\n"
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    """A folder with a package of one's own."""
+    package = tmp_path / "mine"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "one.py").write_text(OWN, encoding="utf-8")
+    (package / "two.py").write_text(OWN + SECOND, encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("word", "name"),
+    [
+        ("mine/one.py", "constitution"),
+        ("./mine/one.py", "constitution"),
+        ("mine/two.py:StricterEnv", "stricter"),
+        ("mine.one", "constitution"),
+        ("mine.two:ConstitutionEnv", "constitution"),
+        ("eval_environments.arena_hard_environment:ArenaHardEnv", "arena_hard"),
+        (str(ROOT / "environments" / "rubric_absolute_environment.py"), "rubric_absolute"),
+    ],
+)
+def test_environment_of_a_file_or_a_class_is_evaluated(word: str, name: str, here: Path) -> None:
+    ended = judgegym("evaluate", word, "--offline", "--limit=1", cwd=here)
+    assert ended.code == 0, ended.err
+    (run,) = (here / "runs").iterdir()
+    assert run.name.startswith(f"{name}--")
+    assert len(RunFiles(run).samples) == 1
+
+
+def test_file_imports_what_lies_beside_it(here: Path) -> None:
+    (here / "mine" / "beside.py").write_text("from one import ConstitutionEnv\n\n\nclass Env(ConstitutionEnv): ...\n")
+    ended = judgegym("evaluate", "mine/beside.py", "--help", cwd=here)
+    assert ended.code == 0, ended.err
+    assert f"{PROGRAM} evaluate mine/beside.py" in ended.out
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "bad.py: no environment in it; expected a class MyEnv(JudgedEnv[…])"),
+        ("def broken(:", "bad.py: cannot be imported: SyntaxError: "),
+        ("\nimport nothing_like_it", "bad.py, line 2: ModuleNotFoundError: No module named 'nothing_like_it'"),
+        ("\n\nraise ValueError('one\\n  two')", "bad.py, line 3: ValueError: one two"),
+        ("import sys; sys.exit(3)", "it ends the process; is its cli() below `if __name__"),
+        (WITHOUT_NAME, "TypeError: the environment ConstitutionEnv: the class attribute `name` is missing"),
+        (OWN + SECOND, "2 environments in it; name one: bad.py:ConstitutionEnv or bad.py:StricterEnv"),
+        (PASSIVE, "bad.py: no environment in it"),
+        ("import datasets_that_are_not\n", "ModuleNotFoundError"),
+    ],
+)
+def test_file_without_one_environment_is_told_in_a_line(content: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text(content, encoding="utf-8")
+    ended = judgegym("evaluate", "bad.py", "--offline", cwd=tmp_path)
+    assert (ended.code, ended.out) == (2, "")
+    assert said in ended.err
+    assert "Traceback" not in ended.err and ended.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("absent.py", "absent.py: no such file; expected path/to/file.py, "),
+        ("mine", "no environment 'mine'"),
+        ("./mine", "./mine: a folder; expected"),
+        ("mine/notes.txt", "mine/notes.txt: not a Python file"),
+        ("mine.one:Constitution", "no environment Constitution, did you mean ConstitutionEnv?"),
+        ("mine.one:Zzz", "environments in it: ConstitutionEnv"),
+        ("mine.absent:Env", "mine.absent:Env: cannot be imported: "),
+        ("mine/one.py:Zzz", "mine/one.py:Zzz: no environment Zzz"),
+        ("one", "no environment 'one'"),
+    ],
+)
+def test_word_that_names_no_environment_is_told(word: str, said: str, here: Path) -> None:
+    (here / "mine" / "notes.txt").touch()
+    ended = judgegym("process", word, "--offline", cwd=here)
+    assert (ended.code, ended.out) == (2, "")
+    assert said in ended.err and "Traceback" not in ended.err
+
+
+def test_name_of_a_file_without_its_ending_is_pointed_out(tmp_path: Path) -> None:
+    (tmp_path / "one.py").touch()
+    assert "(a file of that name is here: one.py)" in judgegym("evaluate", "one", cwd=tmp_path).err
+
+
+@pytest.mark.parametrize(("command", "code"), [("evaluate", -signal.SIGINT), ("list", 130)])
+def test_ctrl_c_while_a_file_is_imported_ends_without_a_traceback(command: str, code: int, tmp_path: Path) -> None:
+    slow = "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(60)\n"
+    (tmp_path / "slow.py").write_text(slow)
+    ended = judgegym(command, "slow.py", cwd=tmp_path)
+    assert (ended.code, ended.out, ended.err) == (code, "", "")
