@@ -150,7 +150,7 @@ def _check_allowed(
     if not refused:
         return
     conditions = [condition for condition in CONDITIONS if any(each.condition == condition for each in refused)]
-    lines = [f"the runs differ in {' and '.join(conditions)}, so that a difference of their results says little:"]
+    lines = [f"the runs differ in {' and '.join(conditions)}, from which a difference of their results may come:"]
     lines += [f"  {letter}: {run.path}" for letter, run in zip(letters, runs, strict=True)]
     lines += [f"  {each.condition}: {each.name}: A {each.reference}; {each.letter} {each.run}" for each in refused]
     flags = " ".join(f"--across_{condition if condition == 'data' else f'{condition}s'}" for condition in conditions)

@@ -51,8 +51,9 @@ def rows(count: int) -> str:
 
 
 def about(run: ComparedRun) -> str:
-    """Who was evaluated and judged, and when."""
-    return f"{run.policy}, judged by {run.judge}, {run.date}"
+    """Who was evaluated and judged, and when; a policy that is the judge is named once."""
+    judged = "" if run.judge == run.policy else f", judged by {run.judge}"
+    return f"{run.policy}{judged}, {run.date}"
 
 
 def left_out(run: ComparedRun) -> str:
@@ -71,7 +72,7 @@ def headline(comparison: Comparison, difference: Difference) -> str:
     estimate = difference.difference
     bounds = signed_interval(estimate)
     said = f"95 %: {bounds}" if estimate.interval is not None else f"no interval: {bounds}"
-    return f"{comparison.words} of {difference.letter} − that of A: {signed(estimate.value)} ({said})"
+    return f"{difference.letter} − A: {comparison.words} {signed(estimate.value)} ({said})"
 
 
 def counts(difference: Difference) -> str:
@@ -84,7 +85,7 @@ def flips(difference: Difference) -> str:
     names = list(dict.fromkeys(each.before for each in difference.transitions))
     moved = [each for each in difference.transitions if each.before != each.after]
     moved.sort(key=lambda each: (-abs(names.index(each.after) - names.index(each.before)), -names.index(each.before)))
-    return ", ".join(f"{each.before} → {each.after} {each.rows:,}" for each in moved)
+    return ", ".join(f"{each.before} → {each.after}: {each.rows:,}" for each in moved)
 
 
 def tested(result: TestResult) -> str:
@@ -105,7 +106,7 @@ def needed(difference: Difference) -> str:
     found = difference.needed
     if found.rows is None:
         return f"Rows that would settle it: unknown, since {found.reason}."
-    size = f"a difference of this size takes about {rows(found.rows)} (80 % power)"
+    size = f"a difference of this size takes about {rows(found.rows)} (80\u00a0% power)"
     if difference.settled:
         return f"The interval excludes 0; {size}."
     if not difference.more:
@@ -122,7 +123,7 @@ def agreement(found: JudgesAgreement, kind: str) -> str:
         f"{found.correlation:.4f}" if found.correlation is not None else f"undefined ({found.correlation_reason})"
     )
     return (
-        f"the judges give the same {what} to {100 * found.same:.1f} % of the rows; Cohen's κ{weights} {kappa}; "
+        f"the judges give the same {what} to {100 * found.same:.1f}\u00a0% of the rows; Cohen's κ{weights} {kappa}; "
         f"Spearman's correlation {correlation}"
     )
 

@@ -38,9 +38,9 @@ def test_the_table_fits_80_columns(pair: list[str], capsys: pytest.CaptureFixtur
     assert err == ""
     assert out.startswith("arena_hard: win rate on the 6 rows that both runs share\n")
     for said in (
-        "win rate of B − that of A: 0.0000 (95 %: −",
+        "B − A: win rate 0.0000 (95 %: −",
         "higher in 1 row, lower in 2, the same in 3",
-        "won → lost 1, lost → won 1, won → tied 1",
+        "won → lost: 1, lost → won: 1, won → tied: 1",
         "exact sign test: p = 1.0000, over the 3 rows that differ",
         "0.0000 → 1.0000 row-0 Question of row-0",
         "no number of rows",
@@ -72,7 +72,7 @@ def test_files_are_written_and_named(pair: list[str], tmp_path: Path, capsys: py
     files = [tmp_path / "c.html", tmp_path / "c.json"]
     assert main([*pair, f"--html={files[0]}", f"--json={files[1]}"]) == 0
     out, err = capsys.readouterr()
-    assert "win rate of B" in out
+    assert "B − A: win rate" in out
     assert err == f"wrote {files[1]}\nwrote {files[0]}\n"
     assert json.loads(files[1].read_bytes())["rows"] == 6
     assert files[0].read_bytes().startswith(b"<!DOCTYPE html>")
@@ -147,7 +147,7 @@ def test_it_runs_as_a_module_and_explains_itself(pair: list[str]) -> None:
     helped = subprocess.run([*command, "--help"], cwd=ROOT, capture_output=True, text=True, check=True)
     assert "--across_judges" in helped.stdout
     ended = subprocess.run([*command, *pair], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert "win rate of B" in ended.stdout
+    assert "B − A: win rate" in ended.stdout
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason=f"the real data is not there: ../shared/data/{DATA.name}")

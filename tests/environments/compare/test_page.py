@@ -47,7 +47,7 @@ def test_the_page_shows_the_comparison(browser: Any, tmp_path: Path) -> None:
         text = " ".join(seen.page.inner_text("main").split())
         for said in (
             "arena_hard: win rate on the 3 rows that both runs share",
-            "win rate of B − that of A: +0.3333",
+            "B − A: win rate +0.3333",
             "higher in 1 row, lower in 0, the same in 2",
             "exact sign test: p = 1.0000, over the 1 row that differ",
             "Cohen's κ (quadratic weights)",
@@ -100,7 +100,7 @@ def test_scores_have_no_table_of_outcomes(tmp_path: Path) -> None:
     ]
     page = b"".join(html(compare_runs(runs, rounds=100))).decode()
     assert "Flips" not in page
-    assert "reward of B − that of A: +1.0000" in page
+    assert "B − A: reward +1.0000" in page
 
 
 def test_links_lead_to_the_reports_that_there_are(tmp_path: Path) -> None:

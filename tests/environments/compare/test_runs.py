@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -205,6 +206,21 @@ def test_equal_answers_are_said_to_be_equal(tmp_path: Path) -> None:
 
 def test_equal_seeds_give_equal_comparisons(tmp_path: Path) -> None:
     assert compared(tmp_path, FIRST, SECOND).differences == compared(tmp_path / "again", FIRST, SECOND).differences
+
+
+def test_of_rows_numbers_are_kept_and_no_text(tmp_path: Path) -> None:
+    """1,000 rows of 20,000 characters in each run: 40 MB of text, of which no list is made."""
+    text = "A long answer. " * 1400
+    for name in ("0", "1"):
+        run(tmp_path / name, [row(f"row-{place}", place % 2, question=text) for place in range(1000)])
+    runs = [SavedRun.open(tmp_path / name) for name in ("0", "1")]
+    compare_runs(runs, rounds=100)  # what is imported at the first use is not counted
+    tracemalloc.start()
+    try:
+        compare_runs(runs, rounds=100)
+        assert tracemalloc.get_traced_memory()[1] < 4e6
+    finally:
+        tracemalloc.stop()
 
 
 def test_runs_that_share_no_row_are_no_comparison(tmp_path: Path) -> None:
