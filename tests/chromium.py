@@ -7,6 +7,7 @@ opens pages with `watched(browser, …)`. Such tests must not be `async`: Playwr
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -43,6 +44,13 @@ class Watched:
         """The directives of the security policy that were violated."""
         return list(self.page.evaluate("window.refusals"))
 
+    def until(self, expression: str, seconds: float = 20.0) -> None:
+        """Wait for an expression to be true; Playwright's own way of doing so is refused by the security policy."""
+        end = time.monotonic() + seconds
+        while not self.page.evaluate(expression):
+            assert time.monotonic() < end, f"never became true: {expression}"
+            self.page.wait_for_timeout(20)
+
     def assert_clean(self) -> None:
         """No console error or warning, no exception, no dialog, no refusal; nothing was requested but the document."""
         assert self.console == []
@@ -64,12 +72,21 @@ def browser() -> Iterator[Any]:
 
 @contextmanager
 def watched(
-    browser: Any, target: Path | str, *, width: int = 1200, height: int = 900, **options: Any
+    browser: Any, target: Path | str, *, width: int = 1200, height: int = 900, script: str = "", **options: Any
 ) -> Iterator[Watched]:
-    """Open a file or a URL in a context of its own; `options` are those of a Playwright context (`color_scheme`)."""
+    """Open a file or a URL in a context of its own.
+
+    Args:
+        browser: the fixture.
+        target: the file or the URL.
+        width: of the window.
+        height: of the window.
+        script: runs before those of the page.
+        options: of a Playwright context, such as `color_scheme`.
+    """
     context = browser.new_context(viewport={"width": width, "height": height}, **options)
-    context.set_default_timeout(20_000)
-    context.add_init_script(_COUNT_REFUSALS)
+    context.set_default_timeout(10_000)
+    context.add_init_script(_COUNT_REFUSALS + script)
     seen = Watched(context.new_page())
     page = seen.page
     page.on(

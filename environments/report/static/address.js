@@ -9,6 +9,7 @@ function readAddress(hash = location.hash) {
   const values = new URLSearchParams(parameters ?? "");
   const state = { id: coded === "" ? null : decoded(coded) };
   for (const name of PARAMETERS) if (values.has(name)) state[name] = values.get(name);
+  for (const name of ["min", "max"]) if (state[name] === "" || Number.isNaN(Number(state[name]))) delete state[name];
   return state;
 }
 

@@ -13,6 +13,7 @@ const PASSES = {
 };
 
 const SORTS = {
+  worst: (item) => (item.failed ? -Infinity : (item.value ?? item.score)),
   score: (item) => item.score,
   length: (item) => item.length,
   cost: (item) => item.judge_cost,
@@ -38,7 +39,7 @@ function sorted(positions, state) {
   return positions.sort((one, other) => {
     const [a, b] = [value(items[one]), value(items[other])];
     if (a === null || b === null) return (a === null) - (b === null) || one - other;
-    return direction * (a - b) || one - other;
+    return direction * (a > b) - direction * (a < b) || one - other;
   });
 }
 

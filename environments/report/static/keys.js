@@ -4,10 +4,7 @@
 const KEYS = {
   j: () => walk(1),
   k: () => walk(-1),
-  "/": () => {
-    if (opened !== null) closeItem();
-    setTimeout(() => at("q").select(), opened === null ? 0 : 100);
-  },
+  "/": () => toSearch(),
   "?": () => at("help").showModal(),
   Escape: () => {
     if (opened !== null) closeItem();

@@ -49,10 +49,10 @@ function blockAt(lines, at, depth) {
 }
 
 function fenceBlock(lines, at) {
-  const fence = FENCE.exec(lines[at])[1];
+  const [, fence] = FENCE.exec(lines[at]);
+  const isEnd = (line) => line.startsWith(fence) && line === fence[0].repeat(line.length);
   let end = at + 1;
-  while (end < lines.length && !(lines[end].trim().startsWith(fence) && lines[end].trim() === fence[0].repeat(lines[end].trim().length)))
-    end += 1;
+  while (end < lines.length && !isEnd(lines[end].trim())) end += 1;
   return [make("pre", {}, make("code", {}, ...signed(lines.slice(at + 1, end).join("\n")))), end + 1];
 }
 
@@ -65,25 +65,25 @@ function quoteBlock(lines, at, depth) {
 
 function listBlock(lines, at, depth) {
   const [, indent, number] = BULLET.exec(lines[at]);
-  const isOrdered = number !== undefined;
+  const isNext = (line) => {
+    const bullet = BULLET.exec(line);
+    if (bullet === null || RULE.test(line) || (bullet[2] === undefined) !== (number === undefined)) return false;
+    return Math.abs(bullet[1].length - indent.length) <= 1;
+  };
+  const isInside = (line) => line.startsWith(`${indent}  `) && line.trim() !== "";
   const items = [];
   let end = at;
   while (end < lines.length) {
-    const bullet = BULLET.exec(lines[end]);
-    if (bullet && bullet[1].length <= indent.length + 1 && (bullet[2] !== undefined) === isOrdered && !RULE.test(lines[end]))
-      items.push([lines[end].slice(bullet[0].length)]);
-    else if (lines[end].trim() === "" && end + 1 < lines.length && indented(lines[end + 1], indent)) items.at(-1).push("");
-    else if (indented(lines[end], indent)) items.at(-1).push(lines[end].slice(indent.length + 2).replace(/^ (?! )/, ""));
+    const line = lines[end];
+    const following = lines[end + 1] ?? "";
+    if (isNext(line)) items.push([line.slice(BULLET.exec(line)[0].length)]);
+    else if (isInside(line)) items.at(-1).push(line.slice(indent.length + 2).replace(/^ (?! )/, ""));
+    else if (line.trim() === "" && (isNext(following) || isInside(following))) items.at(-1).push("");
     else break;
     end += 1;
   }
-  const attributes = isOrdered ? { start: Number(number) } : {};
-  return [make(isOrdered ? "ol" : "ul", attributes, ...items.map((item) => make("li", {}, ...itemOf(item, depth)))), end];
-}
-
-/** Whether a line belongs to the item of a list above it: it is indented further, or is the list's next bullet. */
-function indented(line, indent) {
-  return (line.startsWith(`${indent}  `) && line.trim() !== "") || (BULLET.exec(line)?.[1].length === indent.length);
+  const children = items.map((item) => make("li", {}, ...itemOf(item, depth)));
+  return [number === undefined ? make("ul", {}, ...children) : make("ol", { start: Number(number) }, ...children), end];
 }
 
 function itemOf(lines, depth) {
@@ -98,7 +98,8 @@ function tableBlock(lines, at) {
   const row = (line, tag) => make("tr", {}, ...cellsOf(line).map((cell) => make(tag, {}, ...spansOf(cell, 0))));
   const head = make("thead", {}, row(lines[at], "th"));
   const body = make("tbody", {}, ...lines.slice(at + 2, end).map((line) => row(line, "td")));
-  return [make("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": "table" }, make("table", {}, head, body)), end];
+  const shown = { class: "scroll", tabindex: 0, role: "group", "aria-label": "table" };
+  return [make("div", shown, make("table", {}, head, body)), end];
 }
 
 function cellsOf(line) {
@@ -108,14 +109,14 @@ function cellsOf(line) {
 function paragraphBlock(lines, at, depth) {
   let end = at + 1;
   while (end < lines.length && lines[end].trim() !== "" && !/^ {0,3}(?:#{1,6} |>|`{3}|~{3})/.test(lines[end])) {
-    if (depth < DEEPEST && BULLET.test(lines[end])) break;
+    if (RULE.test(lines[end]) || (depth < DEEPEST && BULLET.test(lines[end]))) break;
     end += 1;
   }
   return [make("p", {}, ...spansOf(lines.slice(at, end).map((line) => line.trimStart()).join("\n"), 0)), end];
 }
 
 const SPAN = /\\[!-/:-@[-`{-~]|`+|\*\*|__|~~|\*|_|!?\[/g;
-const LINK = /(!?)\[([^[\]]{0,1000})\]\(\s{0,9}<?([^()\s<>]{0,2000})>?(?:\s{1,9}"[^"]{0,500}")?\s{0,9}\)/y;
+const LINK = /(!?)\[([^[\]]{0,1000})\]\(\s{0,9}<?([^()\s<>]{0,2000}(?:\([^()\s<>]{0,500}\)[^()\s<>]{0,500}){0,3})>?(?:\s{1,9}"[^"]{0,500}")?\s{0,9}\)/y;
 const TAG_OF = { "**": "strong", __: "strong", "*": "em", _: "em", "~~": "del" };
 
 /** The nodes of a line's text: emphasis, code, links; a delimiter without its counterpart is text. */
@@ -158,7 +159,7 @@ function closing(text, delimiter, start) {
   while (end !== -1) {
     const isLonger = text[end + delimiter.length] === delimiter[0] && delimiter !== "**";
     const isBegun = delimiter[0] !== "`" && /\s/.test(text[end - 1]);
-    if (!isLonger && !isBegun) return end;
+    if (!isLonger && !isBegun) return delimiter === "**" && text[end + 2] === "*" ? end + 1 : end;
     while (isLonger && text[end] === delimiter[0]) end += 1;
     end = text.indexOf(delimiter, isLonger ? end : end + delimiter.length);
   }

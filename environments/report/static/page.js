@@ -11,6 +11,7 @@ let opened = null; // the id of the item that is open
 let lastPlace = 0; // in the list: where the walk goes on
 let listScroll = 0;
 let cameFromList = false;
+let wantsSearch = false;
 let pause = 0;
 
 const list = new ItemList(at("list"), (position, place, count) =>
@@ -58,7 +59,8 @@ function refresh() {
   const word = index.kind === "groups" ? "group" : "sample";
   const count = shown.length === items.length ? counted(shown.length, word) : `${whole(shown.length)} of ${counted(items.length, word)}`;
   const searching = search !== null && search.done < 1 && canUnpack ? ` so far: searching the texts, ${Math.floor(100 * search.done)} %` : "";
-  at("count").textContent = count + searching;
+  const fewer = items.length < index.total ? ` (the run has ${whole(index.total)})` : "";
+  at("count").textContent = count + fewer + searching;
   at("none").hidden = shown.length > 0 || searching !== "";
   if (opened !== null) showPlace();
 }
@@ -66,13 +68,16 @@ function refresh() {
 function showList() {
   const wasOpen = opened !== null;
   opened = null;
+  cameFromList = false;
   document.title = TITLE;
   at("detail").hidden = true;
   at("overview").hidden = false;
   if (!wasOpen) return list.draw();
   scrollTo(0, listScroll);
   list.draw();
-  list.focus(lastPlace);
+  if (wantsSearch) at("q").select();
+  else list.focus(lastPlace);
+  wantsSearch = false;
 }
 
 async function showItem(id) {
@@ -81,7 +86,7 @@ async function showItem(id) {
   document.title = `${id} · ${TITLE}`;
   at("overview").hidden = true;
   at("detail").hidden = false;
-  at("detail-title").replaceChildren(...signed(id));
+  at("detail-title").replaceChildren(...(index.kind === "groups" ? ["Group "] : []), inline(id));
   showPlace();
   scrollTo(0, 0);
   at("detail-title").focus({ preventScroll: true });
@@ -127,6 +132,12 @@ function closeItem() {
   cameFromList = false;
 }
 
+function toSearch() {
+  if (opened === null) return at("q").select();
+  wantsSearch = true;
+  closeItem();
+}
+
 /** Change parameters of the address; while somebody types, after a pause. */
 function change(parameters) {
   state = { ...state, ...parameters };
@@ -149,6 +160,7 @@ function tell(message) {
   at("told").textContent = message;
 }
 
+at("filters").open = innerWidth > 900;
 setUpControls(change);
 setUpKeys();
 for (const element of document.querySelectorAll(".signs")) element.replaceChildren(...signed(element.textContent));

@@ -32,7 +32,8 @@ function tone(item) {
 
 function ordersSign(item) {
   if (item.orders_disagree !== true) return null;
-  return make("span", { class: "orders", title: "the orders of the answers led to different verdicts" }, "orders disagree");
+  const words = make("span", { class: "orders-words" }, " orders disagree");
+  return make("span", { class: "orders", title: "the orders of the answers led to different verdicts" }, "⇄", words);
 }
 
 function scoreWords(item, position) {

@@ -32,6 +32,7 @@ function plainText(text, markAt = null) {
   const [from, to] = markAt === null ? [text.length, text.length] : unitsOf(text, markAt);
   const shown = make("pre", { dir: "auto" });
   const rest = make("button", { type: "button" });
+  const body = make("div", {}, shown, rest);
   let end = 0;
   const showUntil = (next) => {
     if (next < text.length && isInsidePair(text, next)) next += 1;
@@ -41,13 +42,13 @@ function plainText(text, markAt = null) {
       shown.append(...(marked ? [make("mark", { title: "the verdict" }, ...signed(part))] : signed(part)));
     }
     end = Math.min(next, text.length);
-    rest.hidden = end === text.length;
+    if (end === text.length) rest.remove();
     rest.textContent = `Show more: ${counted(text.length - end, "character")} left`;
   };
   rest.addEventListener("click", () => showUntil(end + 4 * PART));
   showUntil(markAt === null ? PART : Math.max(PART, to + 500));
   if (text === "") shown.append(make("span", { class: "note" }, "(empty)"));
-  return make("div", {}, shown, rest);
+  return body;
 }
 
 /** Places in code points as places in JavaScript's units, of which characters beyond U+FFFF take two. */

@@ -7,13 +7,12 @@ const MOST_ENTRIES = 200;
 function treeOf(value, depth = 0) {
   if (value === null || typeof value !== "object") return leaf(value);
   const entries = Array.isArray(value) ? value.map((item, place) => [String(place + 1), item]) : Object.entries(value);
-  if (entries.length === 0) return make("span", { class: "note" }, Array.isArray(value) ? "(empty list)" : "(empty)");
+  if (entries.length === 0) return leaf(value);
   const list = make("ul", { class: "tree" });
-  const rest = make("button", { type: "button" }, `Show ${counted(entries.length - MOST_ENTRIES, "more entrie")}`);
   const show = (from, to) => list.append(...entries.slice(from, to).map(([name, item]) => branch(name, item, depth)));
   show(0, MOST_ENTRIES);
   if (entries.length <= MOST_ENTRIES) return list;
-  rest.textContent = `Show ${whole(entries.length - MOST_ENTRIES)} more`;
+  const rest = make("button", { type: "button" }, `Show ${whole(entries.length - MOST_ENTRIES)} more`);
   rest.addEventListener("click", () => {
     rest.remove();
     show(MOST_ENTRIES, entries.length);
@@ -31,8 +30,8 @@ function branch(name, value, depth) {
 
 function leaf(value) {
   if (typeof value !== "string") {
-    const text = typeof value === "object" && value !== null ? "(empty)" : String(value);
-    return make("span", { class: "tree-value" }, text);
+    const words = Array.isArray(value) ? "(empty list)" : value === null ? "none" : typeof value === "object" ? "(empty)" : value;
+    return make("span", { class: "tree-value" }, String(words));
   }
   return value.length > 80 || value.includes("\n") ? plainText(value) : inline(value, { class: "tree-text" });
 }

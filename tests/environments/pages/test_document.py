@@ -84,7 +84,7 @@ def test_its_scripts_run_and_hostile_data_are_text(browser: Any, tmp_path: Path)
 def test_packed_data_come_through(browser: Any, tmp_path: Path) -> None:
     block = packed_block("packed", b'["<!-- \xc3\xa9"]')
     with watched(browser, written(tmp_path / "page.html", data=[block], scripts=[UNPACK])) as seen:
-        seen.page.wait_for_function("window.unpacked !== undefined")
+        seen.until("window.unpacked !== undefined")
         assert seen.page.evaluate("unpacked") == ["<!-- é"]
         seen.assert_clean()
 

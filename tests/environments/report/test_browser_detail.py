@@ -1,0 +1,311 @@
+"""What an item of a page opens to, in a real browser: texts, calls with their verdicts, trees, groups, Markdown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from environments.report.items import CompletionView, NamedText
+from tests.chromium import Watched, needs_chromium, watched
+from tests.environments.report.made import HEAD, Item, call, detail, replace, summary, written
+
+pytestmark = needs_chromium
+
+MARKDOWN = """# Title
+Some **bold *and inner*** and `code **not bold**` and \\*stars\\* and a_b_c and 2 * 3 * 4
+second line
+
+- one
+- two
+  1. inner
+  2. second
+
+3. third
+4. fourth
+
+| a | b |
+|---|:-:|
+| 1 | **2** |
+
+```html
+<script>window.ran = true</script>
+```
+
+> quote <b onclick="window.ran = true">no markup</b>
+
+[link](javascript:window.ran=true) ![image](https://example.org/x.png) <https://example.org> ~~gone~~
+***
+"""
+
+
+def opened(browser: Any, path: Path, item: Item, *, kind: str = "rows", query: str = "", **options: Any) -> Any:
+    written(path, [item], replace(HEAD, kind=kind, total=1))
+    return watched(browser, f"{path.as_uri()}#{item[0].id}{query}", **options)
+
+
+def text_of(seen: Watched, title: str, nth: int = 0) -> str:
+    return str(seen.page.locator(f".text-box[aria-label='{title}'] .text-body").nth(nth).text_content())
+
+
+def unfold(seen: Watched) -> None:
+    """Open whatever is folded, also what comes to light by that."""
+    seen.page.wait_for_selector(".item-facts")
+    while seen.page.locator("#detail details:not([open])").count():
+        seen.page.locator("#detail details:not([open]) > summary").first.click()
+        seen.until("[...document.querySelectorAll('#detail details')].every(e => !e.open || e.children.length > 1)")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "report.html"
+
+
+def test_answer_and_baseline_are_side_by_side_and_stacked_on_a_phone(browser: Any, path: Path) -> None:
+    places = {}
+    for width in (1200, 375):
+        with opened(browser, path, (summary("a"), detail("a")), width=width) as seen:
+            seen.page.wait_for_selector(".column")
+            assert text_of(seen, "answer") == "The answer to a"
+            assert text_of(seen, "baseline") == "The baseline's answer to a"
+            places[width] = [column.bounding_box() for column in seen.page.locator(".column").all()]
+            seen.assert_clean()
+    (answer, baseline), (answer_on_phone, baseline_on_phone) = places[1200], places[375]
+    assert answer["y"] == baseline["y"]
+    assert answer["x"] + answer["width"] < baseline["x"]
+    assert answer_on_phone["x"] == baseline_on_phone["x"]
+    assert answer_on_phone["y"] + answer_on_phone["height"] <= baseline_on_phone["y"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict"),
+    [
+        ("so: [[A>B]] it is", "[[A>B]]"),
+        ("🙂🙂 é 漢字: [[B]]", "[[B]]"),
+        ("👨‍👩‍👧 5", "5"),
+        ("[[A]]", "[[A]]"),
+        ("\u200b\u202e🙂 x", "x"),
+    ],
+)
+def test_the_verdict_is_marked_where_it_stands_in_code_points(
+    browser: Any, path: Path, answer: str, verdict: str
+) -> None:
+    start = answer.index(verdict)
+    judged = call(answer=answer, verdict_at=(start, start + len(verdict)))
+    with opened(browser, path, (summary("a"), detail("a", calls=[judged]))) as seen:
+        unfold(seen)
+        assert seen.page.locator(".text-box mark").all_text_contents() == [verdict]
+        assert seen.page.locator("summary mark").all_text_contents() == [verdict]
+        seen.assert_clean()
+
+
+def test_a_call_shows_what_it_was_asked_and_what_it_took(browser: Any, path: Path) -> None:
+    calls = [
+        call(reasoning="Let me think.", finish_reason="length"),
+        call(
+            "game_2",
+            vote=1,
+            messages=None,
+            verdict_at=None,
+            has_verdict=False,
+            attempts=0,
+            cost=None,
+            prompt_tokens=None,
+        ),
+    ]
+    with opened(browser, path, (summary("a"), detail("a", calls=calls))) as seen:
+        seen.page.wait_for_selector("#detail summary")
+        first, second = (seen.page.inner_text(f"summary:has-text('{name}')") for name in ("game_1", "game_2"))
+        assert "judge-model · 1,200 (100 cached) + 300 tokens · 2.34 s · 2 attempts · $0.0012" in first
+        assert "finish reason length" in first
+        assert "game_2, vote 2 no verdict" in " ".join(second.split())
+        assert "from the judgment cache" in second
+        assert seen.page.locator(".text-box[aria-label='system']").count() == 0
+        unfold(seen)
+        assert text_of(seen, "system") == "You are a judge."
+        assert text_of(seen, "reasoning") == "Let me think."
+        assert "What was asked is not in the run's ledger." in seen.page.inner_text("#detail")
+        seen.assert_clean()
+
+
+def test_thinking_is_folded_and_judgments_are_trees(browser: Any, path: Path) -> None:
+    completions = [CompletionView("answer", "Yes.", "I wonder.", ["cut off"])]
+    critique = {"rounds": [{"text": "better\nnow"}], "none": None, "empty": [], "many": list(range(500))}
+    item = (summary("a"), detail("a", completions=completions, texts=[], critique=critique, error="it broke"))
+    with opened(browser, path, item) as seen:
+        seen.page.wait_for_selector(".tree")
+        assert "I wonder." not in seen.page.inner_text("#detail")
+        assert "cut off" in seen.page.inner_text("#detail")
+        assert "it broke" in seen.page.inner_text("#detail .error")
+        unfold(seen)
+        assert text_of(seen, "thinking") == "I wonder."
+        shown = seen.page.inner_text("#detail")
+        assert "verdict A>B" in shown
+        assert "better\nnow" in shown
+        assert "(empty list)" in shown
+        assert seen.page.locator(".tree-value", has_text="499").count() == 0
+        seen.page.click("text=Show 300 more")
+        assert seen.page.locator(".tree-value", has_text="499").count() == 1
+        seen.assert_clean()
+
+
+def test_a_group_shows_its_rollouts_with_rewards(browser: Any, path: Path) -> None:
+    rollouts = [
+        CompletionView(
+            f"rollout {number}",
+            f"text {number}",
+            "",
+            [],
+            reward,
+            status,
+            "better",
+            "well argued",
+            [call(f"judge_{number}")],
+        )
+        for number, (reward, status) in enumerate([(0.5, "ok"), (-1.0, "ok"), (None, "judge_failed")])
+    ]
+    item = (summary("7", label=None), detail("7", completions=rollouts, texts=[], calls=[]))
+    with opened(browser, path, item, kind="groups") as seen:
+        seen.page.wait_for_selector(".rollout")
+        assert seen.page.inner_text("h1#detail-title") == "Group 7"
+        summaries = [" ".join(text.split()) for text in seen.page.locator(".rollout > summary").all_inner_texts()]
+        assert summaries[0].startswith("rollout 0 reward 0.5 · better")
+        assert summaries[2].startswith("rollout 2 no reward")
+        unfold(seen)
+        shown = seen.page.inner_text("#detail")
+        assert "Status of the judgment: judge_failed" in shown
+        assert text_of(seen, "explanation of the judge", 1) == "well argued"
+        assert shown.count("You are a judge.") == 3
+        seen.page.keyboard.press("Escape")
+        seen.page.wait_for_selector(".row-link")
+        assert " ".join(seen.page.inner_text(".row-score").split()) == "0.5 -1 –"
+        assert seen.page.inner_text("#count") == "1 group"
+        seen.assert_clean()
+
+
+def test_markdown_is_rendered_to_elements_that_can_do_nothing(browser: Any, path: Path) -> None:
+    completions = [CompletionView("answer", MARKDOWN, "", [])]
+    with opened(browser, path, (summary("a"), detail("a", completions=completions, texts=[]))) as seen:
+        seen.page.locator(".column button", has_text="Rendered").click()
+        page, shown = seen.page, seen.page.locator(".markdown")
+        assert shown.locator("h3").inner_text() == "Title"
+        assert shown.locator("strong").first.inner_text() == "bold and inner"
+        assert shown.locator("strong em").inner_text() == "and inner"
+        assert shown.locator("p code").inner_text() == "code **not bold**"
+        assert "*stars* and a_b_c and 2 * 3 * 4\nsecond line" in shown.locator("p").first.inner_text()
+        assert shown.locator("ul > li").all_inner_texts()[0] == "one"
+        assert shown.locator("ul ol > li").all_inner_texts() == ["inner", "second"]
+        assert shown.locator("> ol").get_attribute("start") == "3"
+        assert shown.locator("> ol > li").all_inner_texts() == ["third", "fourth"]
+        assert shown.locator("td").all_inner_texts() == ["1", "2"]
+        assert shown.locator("pre").inner_text() == "<script>window.ran = true</script>"
+        assert 'quote <b onclick="window.ran = true">no markup</b>' in shown.locator("blockquote").inner_text()
+        assert "link (javascript:window.ran=true) image: image (https://example.org/x.png)" in shown.inner_text()
+        assert shown.locator("del").inner_text() == "gone"
+        assert shown.locator("hr").count() == 1
+        assert shown.locator("a, img, script, iframe, b, [onclick], [href], [src]").count() == 0
+        page.locator(".column button", has_text="Rendered").click()
+        assert text_of(seen, "answer") == MARKDOWN
+        assert page.evaluate("window.ran") is None
+        seen.assert_clean()
+
+
+@pytest.mark.parametrize(
+    "unit", ["**", "*a ", "[", "[a](", "`", "``a", "> ", "- ", "_", "|a|\n|-|\n", "1. ", "~~a", "\\", "#", "\n"]
+)
+def test_markdown_of_many_delimiters_does_not_hang(browser: Any, path: Path, unit: str) -> None:
+    text = unit * (60_000 // len(unit))
+    with opened(
+        browser, path, (summary("a"), detail("a", completions=[CompletionView("answer", text, "", [])]))
+    ) as seen:
+        seen.page.locator(".column button", has_text="Rendered").first.click()
+        seen.page.wait_for_selector(".markdown")
+        seen.assert_clean()
+
+
+def test_searched_words_are_highlighted_and_folded_places_say_so(browser: Any, path: Path) -> None:
+    calls = [call("game_1", answer="here is the Needle [[A>B]]", verdict_at=None), call("game_2")]
+    with opened(browser, path, (summary("a"), detail("a", calls=calls)), query="?q=needle") as seen:
+        seen.page.wait_for_selector(".found")
+        assert seen.page.locator(".found").count() == 1
+        assert seen.page.evaluate("CSS.highlights.get('searched').size") == 0
+        unfold(seen)
+        assert seen.page.evaluate("[...CSS.highlights.get('searched')].map(String)") == ["Needle"]
+        seen.assert_clean()
+
+
+def test_a_megabyte_of_answer_is_shown_in_parts_and_can_be_copied(browser: Any, path: Path) -> None:
+    text = "0123456789" * 100_000 + "the end"
+    item = (summary("a"), detail("a", completions=[CompletionView("answer", text, "", [])], texts=[]))
+    with opened(browser, path, item, permissions=["clipboard-read", "clipboard-write"]) as seen:
+        seen.page.wait_for_selector(".column pre")
+        assert seen.page.locator(".column pre").evaluate("e => e.textContent.length") == 50_000
+        while seen.page.locator("text=Show more").count():
+            seen.page.click("text=Show more")
+        assert seen.page.locator(".column pre").evaluate("e => e.textContent") == text
+        seen.page.locator(".column button", has_text="Copy").click()
+        seen.page.wait_for_selector("text=Copied")
+        assert seen.page.evaluate("navigator.clipboard.readText()") == text
+        seen.assert_clean()
+
+
+def test_a_browser_that_cannot_unpack_says_so_and_still_lists(browser: Any, path: Path) -> None:
+    written(path, [(summary("a"), detail("a"))], replace(HEAD, total=1))
+    with watched(browser, path, script="delete window.DecompressionStream") as seen:
+        seen.page.wait_for_selector(".row-link")
+        assert "no DecompressionStream" in seen.page.inner_text("#told")
+        seen.page.click(".row-link")
+        seen.page.wait_for_selector("#detail-parts .error")
+        assert "no DecompressionStream" in seen.page.inner_text("#detail-parts .error")
+        assert "score 1" in seen.page.inner_text(".item-facts")
+        seen.assert_clean()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [320, 375])
+def test_nothing_scrolls_sideways_on_a_phone(browser: Any, path: Path, width: int, scheme: str) -> None:
+    wide = "w" * 5000
+    texts = [NamedText("baseline", wide), NamedText(wide, wide)]
+    calls = [call(wide, model=wide)]
+    item = (
+        summary("a" * 300, category=wide, label=wide, start=wide, orders_disagree=True),
+        detail("a" * 300, texts=texts, calls=calls, error=wide, judgment={wide: [wide]}),
+    )
+    with opened(browser, path, item, width=width, color_scheme=scheme) as seen:
+        unfold(seen)
+        assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
+        seen.page.keyboard.press("Escape")
+        seen.page.wait_for_selector(".row-link")
+        seen.page.locator("#filters > summary").click()
+        assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
+        background = seen.page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert (background == "rgb(255, 255, 255)") == (scheme == "light")
+        seen.assert_clean()
+
+
+def test_controls_have_names_and_the_focus_is_seen(browser: Any, path: Path) -> None:
+    with opened(browser, path, (summary("a", orders_disagree=True), detail("a"))) as seen:
+        page = seen.page
+        page.wait_for_selector(".text-box")
+        assert page.get_by_role("navigation", name="Sample").count() == 1
+        assert page.get_by_role("heading", name="a", exact=True).count() == 1
+        for name in ("All samples", "Previous", "Next", "Copy link"):
+            assert page.get_by_role("button", name=name, exact=True).count() == 1
+        assert page.get_by_role("region", name="baseline", exact=True).count() == 1
+        page.keyboard.press("Escape")
+        page.wait_for_selector(".row-link")
+        assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+        assert page.get_by_role("searchbox", name="Search in all texts").count() == 1
+        for role, name in (("combobox", "Sort"), ("spinbutton", "Score from"), ("spinbutton", "to")):
+            assert page.get_by_role(role, name=name, exact=True).count() == 1
+        assert page.get_by_role("list", name="Samples").get_by_role("link").count() == 1
+        seen.assert_clean()
+
+
+def test_a_printed_item_is_whole_and_without_controls(browser: Any, path: Path) -> None:
+    with opened(browser, path, (summary("a"), detail("a"))) as seen:
+        seen.page.wait_for_selector(".text-box")
+        seen.page.emulate_media(media="print")
+        assert not seen.page.is_visible("#item-bar")
+        assert seen.page.is_visible("text=The answer to a")
