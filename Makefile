@@ -20,7 +20,7 @@ DEV := .venv/.installed-dev
 .DELETE_ON_ERROR:
 
 evaluate: .venv/.installed-environments
-	@$(BIN)/python eval_environments/arena_hard_environment.py evaluate --offline $(ARGS)
+	@$(BIN)/judgegym evaluate arena_hard --offline $(ARGS)
 
 install: .venv/.installed-all
 

@@ -19,8 +19,9 @@ case "$*" in
     --version) echo "Python 3.9.1" ;;
     "-m venv --clear .venv")
         [ -z "$NO_ENSUREPIP" ] || exit 1
-        mkdir -p .venv/bin; cp "$0" .venv/bin/python; touch .venv/pip ;;
-    "-m venv --clear --without-pip .venv") mkdir -p .venv/bin; cp "$0" .venv/bin/python ;;
+        mkdir -p .venv/bin; cp "$0" .venv/bin/python; cp "$0" .venv/bin/judgegym; touch .venv/pip ;;
+    "-m venv --clear --without-pip .venv")
+        mkdir -p .venv/bin; cp "$0" .venv/bin/python; cp "$0" .venv/bin/judgegym ;;
     "-m pip --version") [ -e .venv/pip ] ;;
     "-m ensurepip") exit 1 ;;
     "-m pip --python"*) touch .venv/pip ;;
@@ -32,7 +33,9 @@ case "$1" in --version) exit 0 ;; esac
 echo "uv $*" >>"$NOTES"
 if [ -n "${UV_DEFAULT_INDEX:-}" ]; then echo "index $UV_DEFAULT_INDEX" >>"$NOTES"; fi
 case "$1 ${UV_FAILS:-}" in
-    "venv "*) mkdir -p .venv/bin; cp "$(command -v python3)" .venv/bin/python; touch .venv/pip ;;
+    "venv "*)
+        mkdir -p .venv/bin; touch .venv/pip
+        for name in python judgegym; do cp "$(command -v python3)" ".venv/bin/$name"; done ;;
     "pip yes") echo "no such index" >&2; exit 2 ;;
 esac
 """

@@ -31,8 +31,8 @@ def answers(request: ChatRequest, prompts: Sequence[PromptFormat] = BUILT_IN, *,
         titles = ", ".join(repr(line.text) for line in lines) or "none"
         raise BadRequest(
             "the offline judge does not know this prompt: no judge's sections are in it. Declare a PromptFormat beside "
-            "the prompt, and name it in offline_prompts of the environment or with python -m judges.offline "
-            f"--prompt FILE.py:NAME. Possible section titles in the last message: {titles}"
+            "the prompt, and name it in offline_prompts of the environment or with `judgegym offline-server "
+            f"--prompt FILE.py:NAME`. Possible section titles in the last message: {titles}"
         )
     thinks = "<think>" in system_text(request.messages)
     texts = []

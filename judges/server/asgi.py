@@ -1,6 +1,6 @@
 """The reward server as an ASGI application, for uvicorn and for mounting in another application.
 
-    JUDGEGYM_CONFIG=configs/reward_server_rubric.yaml uvicorn judges.server.asgi:app
+    JUDGEGYM_CONFIG=reward_server_rubric uvicorn judges.server.asgi:app
 
     reward_server = RewardServer(judge="rubric", judge_base_url="http://localhost:8000/v1")
     api = FastAPI(lifespan=reward_server.lifespan)
