@@ -8,6 +8,7 @@ from environments.completions import Completion
 from environments.report.calls import call_views
 from environments.report.figures import RowFigures, orders_disagree
 from environments.report.items import CallView, CompletionView, ItemDetail, ItemSummary, NamedText
+from environments.results.candidates import CandidateOfRow, candidates_of
 from environments.results.sample import SavedSample
 from environments.runs.recorded_calls import RecordedCall
 from judges.core.judgment import CallRun
@@ -57,33 +58,45 @@ def row_summary(sample: SavedSample) -> ItemSummary:
 
 def row_detail(sample: SavedSample, calls: Sequence[RecordedCall]) -> ItemDetail:
     """What a row opens to."""
-    several = len(sample.completions) > 1
     return ItemDetail(
         id=sample.uid,
         error=sample.error,
         conversation=conversation(calls) or [NamedText("question", sample.question)],
         texts=[NamedText(title, text) for title, text in sample.texts.items()],
-        completions=[
-            completion_view(completion, f"conversation {number}" if several else "answer")
-            for number, completion in enumerate(sample.completions, start=1)
-        ],
+        completions=_completions(sample),
         calls=call_views(calls),
         judgment=sample.detail,
         critique=sample.critique,
     )
 
 
+def _completions(sample: SavedSample) -> list[CompletionView]:
+    several = len(sample.completions) > 1
+    own = [
+        completion_view(completion, f"conversation {number}" if several else "answer")
+        for number, completion in enumerate(sample.completions, start=1)
+    ]
+    return own or [_candidate_view(candidate) for candidate in candidates_of(sample)]
+
+
+def _candidate_view(candidate: CandidateOfRow) -> CompletionView:
+    title = candidate.name if candidate.score is None else f"{candidate.name}, scored {candidate.score:.4g}"
+    notes = [] if candidate.answer is not None else [f"no answer: {candidate.error}"]
+    return CompletionView(title, candidate.answer or "", "", notes, score=candidate.score)
+
+
 def conversation(calls: Sequence[RecordedCall]) -> list[NamedText]:
     """What the policy was asked, by the ledger; nothing if it was not asked, or if no texts were kept.
 
-    Of several conversations each message is titled with its number; of one that was asked again it is there once.
+    Of several conversations each message is titled with its number. One that was asked several times, for several votes
+    or of several candidates, is there once.
     """
     asked: dict[str, list[NamedText]] = {}
     for call in calls:
         if call.component.rpartition("/")[2] == _POLICY and call.messages:
             asked.setdefault(call.component, [NamedText(each["role"], each["content"]) for each in call.messages])
-    if len(asked) < 2:
-        return [message for messages in asked.values() for message in messages]
+    if len({tuple(messages) for messages in asked.values()}) < 2:
+        return next(iter(asked.values()), [])
     in_order = sorted(asked, key=lambda component: (len(component), component))  # conversation_9, conversation_10
     return [
         NamedText(f"conversation {number}: {message.title}", message.text)
@@ -113,7 +126,8 @@ def _notes(completion: Completion) -> list[str]:
 
 
 def _length(sample: SavedSample) -> int:
-    return sum(len(completion.answer) for completion in sample.completions)
+    answers = [completion.answer for completion in sample.completions]
+    return sum(map(len, answers or [candidate.answer or "" for candidate in candidates_of(sample)]))
 
 
 def _judge_cost(sample: SavedSample) -> float | None:

@@ -1,0 +1,58 @@
+"""The candidates of a row in a run that compares several: their answers and scores, from the judgment's detail."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from environments.results.sample import SavedSample
+from judges.llm.wire import JSON
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateOfRow:
+    """A candidate in one row.
+
+    Attributes:
+        name: the candidate's name.
+        answer: its answer; `None` if it never answered.
+        error: why not.
+        score: the mean of the scores that judges gave it; `None` without one.
+    """
+
+    name: str
+    answer: str | None
+    error: str | None
+    score: float | None
+
+
+def candidates_of(sample: SavedSample) -> list[CandidateOfRow]:
+    """Return the candidates of a row, in their order; none where one policy answers.
+
+    They are read from a detail of the form of peer evaluation: `answers` with `candidate`, `answer` and `error`, and
+    `cells` with `candidate` and `score`.
+    """
+    scores: dict[str, list[float]] = {}
+    for cell in _objects(sample.detail, "cells"):
+        score = cell.get("score")
+        if isinstance(score, int | float):
+            scores.setdefault(str(cell.get("candidate")), []).append(score)
+    found = []
+    for each in _objects(sample.detail, "answers"):
+        name, answer, error = each.get("candidate"), each.get("answer"), each.get("error")
+        if isinstance(name, str):
+            found.append(
+                CandidateOfRow(
+                    name,
+                    answer if isinstance(answer, str) else None,
+                    error if isinstance(error, str) else None,
+                    fmean(scores[name]) if name in scores else None,
+                )
+            )
+    return found
+
+
+def _objects(detail: JSON, name: str) -> Sequence[Mapping[str, JSON]]:
+    listed = detail.get(name) if isinstance(detail, Mapping) else None
+    return [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []

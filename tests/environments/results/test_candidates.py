@@ -1,0 +1,71 @@
+"""The candidates of a row, from a run of peer evaluation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from environments.records import SampleRun
+from environments.report.rows import row_detail, row_summary
+from environments.results.calls import CallsOfRows
+from environments.results.candidates import CandidateOfRow, candidates_of
+from environments.results.run import SavedRun
+from environments.results.sample import SavedSample
+from judges.llm.wire import JSON
+from tests.peers import REFUSED, Minds, answer_of, asked, evaluate, queries
+from tests.scripted import Json, Reply
+
+
+def answered_by_two(request: Json, number: int) -> Reply | str:
+    """Three models, one of which never answers a query."""
+    what = asked(request)
+    return REFUSED if what.kind == "answer" and what.model == "cid" else Minds()(request, number)  # type: ignore[return-value]
+
+
+def test_candidates_of_a_row_have_their_answers_and_mean_scores(tmp_path: Path) -> None:
+    run = evaluate(tmp_path, "--env.max_judge_error_rate=1", minds=answered_by_two, rows=queries(1))
+    saved = SavedRun.open(run.files.path)
+    (sample,) = saved.samples()
+    ann, bob, cid = candidates_of(sample)
+    assert [ann.name, bob.name, cid.name] == ["ann", "bob", "cid"]
+    assert (ann.answer, bob.answer, cid.answer) == (
+        answer_of("ann", "Question 0?"),
+        answer_of("bob", "Question 0?"),
+        None,
+    )
+    cells = run.files.samples[0]["detail"]["cells"]
+    of_ann = [cell["score"] for cell in cells if cell["candidate"] == "ann"]
+    assert len(of_ann) == 2 and ann.score == pytest.approx(sum(of_ann) / 2)
+    assert cid.score is None and cid.error is not None and "not today" in cid.error
+
+    detail = row_detail(sample, CallsOfRows.read(saved.path).of(sample.uid))
+    assert [completion.text for completion in detail.completions] == [ann.answer, bob.answer, ""]
+    assert (
+        detail.completions[0].title == f"ann, scored {ann.score:.4g}" and "not today" in detail.completions[2].notes[0]
+    )
+    assert [message.text for message in detail.conversation] == ["Question 0?"], "which all three were asked"
+    assert row_summary(sample).length == len(ann.answer or "") + len(bob.answer or "")
+
+
+@pytest.mark.parametrize(
+    "detail",
+    [
+        None,
+        7,
+        [],
+        {},
+        {"answers": 7},
+        {"answers": ["x", {}]},
+        {"answers": {"candidate": "a"}},
+        {"games": [], "cells": [7]},
+    ],
+)
+def test_other_details_have_no_candidates(detail: JSON) -> None:
+    assert candidates_of(SavedSample("row-0", None, "?", "ok", 1.0, SampleRun(0.0), detail=detail)) == []
+
+
+def test_a_candidate_without_a_cell_has_no_score() -> None:
+    detail: JSON = {"answers": [{"candidate": "a", "answer": "A."}], "cells": [{"candidate": "b", "score": 3}]}
+    sample = SavedSample("row-0", None, "?", "ok", 1.0, SampleRun(0.0), detail=detail)
+    assert candidates_of(sample) == [CandidateOfRow("a", "A.", None, None)]
