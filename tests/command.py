@@ -37,6 +37,8 @@ PATIENCE_S = 60.0
 """How long anything that must happen may take; a bound for a broken test, never a measure."""
 
 _OURS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "COLUMNS", "FORCE_COLOR", "TTY_COMPATIBLE")
+_VERBS = {"evaluate", "serve", "process"}
+_WRITES_PAGE = "JUDGEGYM_ENV__WRITE_REPORT"
 _LOGGERS = ("judges", "environments", "eval_environments")
 
 
@@ -108,6 +110,12 @@ def clean_environment() -> dict[str, str]:
     return {**kept, "PYTHONPATH": str(ROOT)}
 
 
+def of_command(words: Sequence[str], env: Mapping[str, str] | None) -> dict[str, str]:
+    """The environment of a command. A run writes no page: it takes a second, and those who want one ask for it."""
+    is_run = bool(_VERBS & set(words)) and "--show_config" not in " ".join(words)
+    return {**clean_environment(), **({_WRITES_PAGE: "False"} if is_run else {}), **(env or {})}
+
+
 def in_process(
     *argv: str, env: Mapping[str, str] | None = None, env_type: type[JudgedEnv[Any, Any, Any]] = ArenaHardEnv
 ) -> Ended:
@@ -119,7 +127,7 @@ def in_process(
     before = dict(os.environ)
     with _log_kept(), _forked_stand_ins(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         os.environ.clear()
-        os.environ.update({**{name: before[name] for name in clean_environment() if name in before}, **(env or {})})
+        os.environ.update(of_command(argv, env))
         try:
             code = main(env_type, argv)
         except SystemExit as leaving:
@@ -181,7 +189,7 @@ class Started:
     """
 
     def __init__(self, *words: str, cwd: Path, env: Mapping[str, str] | None = None, fresh: bool = False) -> None:
-        variables = {**clean_environment(), **(env or {})}
+        variables = of_command(words, env)
         self.process: Forked | subprocess.Popen[bytes]
         if fresh:
             self.process = subprocess.Popen(

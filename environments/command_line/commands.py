@@ -60,7 +60,8 @@ async def evaluate(
         except DiskFull as error:
             raise DiskFull(f"{error}\nMake room on the disk, and resume:\n  {resume_command(loaded, typed)}") from error
     if result.problem is None:
-        terminal.say(f"The run is in {result.path}")
+        page = f", the page to read it is {result.report}" if result.report is not None else ""
+        terminal.say(f"The run is in {result.path}{page}")
         return 0
     what = "To finish it" if result.is_unfinished else "To retry the failed rows"
     again = without_retry_failed(typed) if result.is_unfinished else typed
@@ -134,7 +135,8 @@ async def process(
             f"{wanted - processed.groups} of {wanted} groups could not be scored; rows that were tried: {tried}"
         )
         terminal.warn(f"To retry those that failed:\n  {resume_command(loaded, typed)}")
-    terminal.say(f"The groups are in {processed.path}, the page to read them is {processed.page}")
+    page = f", the page to read them is {processed.page}" if processed.page is not None else ""
+    terminal.say(f"The groups are in {processed.path}{page}")
     return 0 if processed.groups == wanted else FAILED
 
 

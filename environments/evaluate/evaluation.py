@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic
 
@@ -26,6 +26,7 @@ from environments.evaluate.row import RowRunner
 from environments.evaluate.saved import Outcomes, SavedRows
 from environments.metrics import MetricAggregator, Metrics
 from environments.records import FINISHED, Sample, SampleReader, digest
+from environments.report.after import write_report_after
 from environments.runs.directory import EarlierLines, RunDirectory
 from environments.runs.disk import Disk
 from environments.runs.failure_guard import NothingSucceeds
@@ -49,6 +50,7 @@ class EvaluationResult:
         is_unfinished: rows were left alone by `--retry_failed`, so that there are no metrics.
         notices: what a reader of the numbers must know.
         tables: further tables of the environment.
+        report: the page of the run; `None` without one.
     """
 
     path: Path
@@ -57,6 +59,7 @@ class EvaluationResult:
     notices: tuple[str, ...]
     tables: Sequence[terminal.Table] = ()
     is_unfinished: bool = False
+    report: Path | None = None
 
 
 @dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
@@ -117,6 +120,8 @@ class Evaluation(Generic[TaskT, DetailT]):
         try:
             with run.log.ending():
                 result = await self._evaluate(run, before, saved, LiveProgress(self.env, display), in_flight)
+                if self.env.config.write_report:
+                    result = replace(result, report=await write_report_after(path, run.disk))
                 _log_result(run.log, result, self.env.headline[0])
         finally:
             saved.close()
@@ -136,7 +141,7 @@ class Evaluation(Generic[TaskT, DetailT]):
         earlier = read_earlier(before, saved.reader, saved, self.runner, progress.add)
         numbers = self._numbers(earlier, saved)
         if numbers:
-            run.drop_metrics()
+            run.drop_results()
             try:
                 await self._finish(saved, numbers, progress, run, in_flight)
             except NothingSucceeds as error:

@@ -35,6 +35,7 @@ class Words:
         headline: the headline metric, such as `win rate`.
         item: what one row is: `row` or `rollout`.
         score: what its number is: `score` or `reward`.
+        intervals: whether bars have intervals: not where rows depend on each other, as rollouts of a group do.
         length: what its length is measured of, such as `answer`.
     """
 
@@ -42,6 +43,7 @@ class Words:
     item: str = "row"
     score: str = "score"
     length: str = "answer"
+    intervals: bool = True
 
 
 def charts(figures: RunFigures, words: Words, *, overall: Mean | None, seed: int = 0) -> list[Chart]:
@@ -54,7 +56,7 @@ def charts(figures: RunFigures, words: Words, *, overall: Mean | None, seed: int
         seed: of the intervals.
     """
     drawn = [
-        _categories(figures.by_category(seed=seed), overall, words if figures.has_values else None, words),
+        _categories(figures.by_category(seed=seed, intervals=words.intervals), overall, figures.has_values, words),
         _distribution(figures.scores, words),
         _against_length(figures, words),
         _orders(figures, seed),
@@ -64,17 +66,18 @@ def charts(figures: RunFigures, words: Words, *, overall: Mean | None, seed: int
     return [chart for chart in drawn if chart is not None]
 
 
-def _categories(means: Mapping[str, Mean], overall: Mean | None, headline: Words | None, words: Words) -> Chart | None:
+def _categories(means: Mapping[str, Mean], overall: Mean | None, has_values: bool, words: Words) -> Chart | None:
     if not means:
         return None
     largest = sorted(means.items(), key=lambda pair: -pair[1].rows)[:_MOST_BARS]
     shown = dict(sorted(largest, key=lambda pair: -pair[1].value))
-    what = words.headline if headline is not None else f"mean {words.score}"
+    what = words.headline if has_values else f"mean {words.score}"
     bars = ({"all": overall} if overall is not None else {}) | {name_of(name): mean for name, mean in shown.items()}
     return _bars(
         bars,
         f"{what.capitalize()} by category",
         what,
+        item=words.item,
         first_is_apart=overall is not None,
         left_out=len(means) - len(shown),
     )
@@ -101,6 +104,7 @@ def _bars(
     title: str,
     unit: str,
     *,
+    item: str = "row",
     first_is_apart: bool = False,
     left_out: int = 0,
     note: str = "",
@@ -125,7 +129,8 @@ def _bars(
         axes.grid(axis="x")
     said = "; ".join(f"{name}: {_said(mean)}" for name, mean in means.items())
     more = f" {left_out} smaller categories are not drawn." if left_out else ""
-    return canvas.chart(title, f"{title}, with 95 % intervals; in brackets the number of rows. {said}.{more}{note}")
+    bounds = ", with 95 % intervals" if any(mean.interval is not None for mean in means.values()) else ""
+    return canvas.chart(title, f"{title}{bounds}; in brackets the number of {item}s. {said}.{more}{note}")
 
 
 def _ends(mean: Mean) -> tuple[float, ...]:

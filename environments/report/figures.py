@@ -143,13 +143,13 @@ class RunFigures:
         """The headline metric over all rows that count; `None` without one."""
         return self._mean(self._shares(lambda number: 0)[0], seed) if self.has_values else None
 
-    def by_category(self, *, seed: int = 0) -> dict[str, Mean]:
+    def by_category(self, *, seed: int = 0, intervals: bool = True) -> dict[str, Mean]:
         """The headline metric of each category, or the mean score where rows do not say what they contribute."""
         if set(self.names) <= {None}:
             return {}
         shares = self._shares(self.categories.__getitem__)
         return {
-            "(none)" if name is None else name: self._mean(shares[number], seed)
+            "(none)" if name is None else name: self._mean(shares[number], seed, intervals=intervals)
             for name, number in self.names.items()
             if number in shares
         }
@@ -170,9 +170,10 @@ class RunFigures:
         return parts
 
     @staticmethod
-    def _mean(shares: tuple[array[float], array[float]], seed: int) -> Mean:
+    def _mean(shares: tuple[array[float], array[float]], seed: int, *, intervals: bool = True) -> Mean:
         tops, bottoms = shares
-        interval = ratio_interval(tops, bottoms, seed=seed) if len(tops) >= _ROWS_FOR_AN_INTERVAL else None
+        has_one = intervals and len(tops) >= _ROWS_FOR_AN_INTERVAL
+        interval = ratio_interval(tops, bottoms, seed=seed) if has_one else None
         return Mean(sum(tops) / sum(bottoms), len(tops), interval)
 
 

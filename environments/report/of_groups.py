@@ -24,7 +24,7 @@ from judges.llm.errors import RunDirectoryError
 from judges.llm.wire import JSON
 from judges.statistics.bootstrap import ratio_interval
 
-_WORDS = Words("mean reward", item="rollout", score="reward", length="completion")
+_WORDS = Words("mean reward", item="rollout", score="reward", length="completion", intervals=False)
 
 
 def group_contents(path: Path, options: ReportOptions) -> Contents:

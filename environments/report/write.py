@@ -16,6 +16,11 @@ from environments.runs.atomic import write_atomic
 from environments.runs.directory import REPORT
 
 
+def report_of(path: Path) -> Path:
+    """Where the page of a run directory or of a file of groups is."""
+    return path / REPORT if path.is_dir() else path.with_suffix(".html")
+
+
 def write_report(path: Path, options: ReportOptions | None = None, *, output: Path | None = None) -> Path:
     """Write the page of an evaluation or of a file of groups.
 
@@ -33,6 +38,6 @@ def write_report(path: Path, options: ReportOptions | None = None, *, output: Pa
     """
     options = options or ReportOptions()
     contents = group_contents(path, options) if path.is_file() else run_contents(path, options)
-    target = output or (path.with_suffix(".html") if path.is_file() else path / REPORT)
+    target = output or report_of(path)
     write_atomic(target, lambda: page(contents.head, contents.items()))
     return target

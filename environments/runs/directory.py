@@ -193,9 +193,10 @@ class RunDirectory:
         """
         await self.disk.write(self.path / METRICS, wire.dumps_readable(metrics))
 
-    def drop_metrics(self) -> None:
-        """Remove `metrics.json`, which would not fit the rows of the resumed run."""
-        (self.path / METRICS).unlink(missing_ok=True)
+    def drop_results(self) -> None:
+        """Remove `metrics.json` and the page of the run, which would not fit the rows of the resumed run."""
+        for name in (METRICS, REPORT):
+            (self.path / name).unlink(missing_ok=True)
 
     def close(self) -> None:
         """Close the files and release the directory."""

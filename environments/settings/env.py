@@ -109,6 +109,11 @@ class RunSettings(BaseModel):
         "nothing new begins, what is in progress is kept in memory, and the writes are retried.",
         ge=0,
     )
+    write_report: bool = operational(
+        True,
+        "Write the page of the run, for a browser: its result, charts, and samples with what the judge was asked and "
+        "said. evaluate writes report.html into the run directory, process a page beside the file of groups.",
+    )
     use_wandb: bool = operational(False, "Log metrics to Weights & Biases.", verbs=EVALUATIONS)
     wandb_name: str | None = operational(
         None,

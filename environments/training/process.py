@@ -1,4 +1,4 @@
-"""`process`: write the groups that `serve` would send to a JSONL file and an HTML page, without a trainer.
+"""`process`: write the groups that `serve` would send to a JSONL file, with an HTML page, without a trainer.
 
 Guarantees: which rows become groups does not depend on who answered first: they are the first ones, in the order of the
 sampler, whose groups are not dropped. A run directory beside the file holds the ledger of calls, from which a run that
@@ -19,6 +19,8 @@ from typing import Any
 from environments.base import JudgedEnv
 from environments.data.task_list import select
 from environments.metrics import Metrics
+from environments.report.after import write_report_after
+from environments.report.write import report_of
 from environments.rollouts.groups import GroupPipeline, ScoredGroup
 from environments.rollouts.retokenize import Retokenizer
 from environments.rollouts.scored_group import RowOfGroup
@@ -30,7 +32,6 @@ from environments.runs.packing import pack
 from environments.settings import EnvSettings
 from environments.training.group_file import GroupFile, free_path, make_folder
 from environments.training.metrics import TrainingMetrics
-from environments.training.page import write_page
 from environments.training.sampler import EpochSampler
 from environments.training.slots import worker_slots
 from judges.llm.errors import RunDirectoryError, SettingsError, UserError
@@ -47,14 +48,14 @@ class ProcessResult:
 
     Attributes:
         path: the file of groups.
-        page: the HTML page.
+        page: the HTML page; `None` without one.
         groups: how many groups were written.
         dropped: how many groups were dropped, by reason.
         metrics: the metrics of all groups.
     """
 
     path: Path
-    page: Path
+    page: Path | None
     groups: int
     dropped: Mapping[str, int]
     metrics: Metrics
@@ -86,7 +87,7 @@ class ProcessRun:
         self._sampler: EpochSampler[Any] = EpochSampler(tasks, config.seed)
         self._begun = self._written = self._dropped = 0
         self._disk = Disk(config.disk_full_deadline)
-        self._keeps_calls = settings.keep_calls
+        self._keeps_calls, self._writes_report = settings.keep_calls, config.write_report
         path = Path(config.data_path_to_save_groups)
         make_folder(path)
         self._run, _ = RunDirectory.open(
@@ -117,6 +118,7 @@ class ProcessRun:
         """
         logger.info("writing %d groups (env.total_steps) of %d rows to %s", self._wanted, self._rows, self._file.path)
         if self._ledger.is_resumed:
+            report_of(self._file.path).unlink(missing_ok=True)  # it would not fit the groups that come
             logger.info("resuming: %d groups are written; %s", self._file.kept, self._ledger.loss)
         workers = [asyncio.create_task(self._work()) for _ in range(min(self._workers, self._wanted))]
         try:
@@ -125,6 +127,7 @@ class ProcessRun:
                 await self._file.finish()
                 if self._keeps_calls or self._written == self._wanted:  # groups that failed still need the answers
                     await asyncio.to_thread(pack, self._run.path, keep=self._keeps_calls)
+                page = await write_report_after(self._file.path, self._disk) if self._writes_report else None
         finally:
             for task in workers:
                 task.cancel()
@@ -132,7 +135,6 @@ class ProcessRun:
             self._file.close()
             self._ledger.close()
             self._run.close()
-        page = await self._disk.retried(self._file.path, lambda: write_page(self._file.path))
         metrics = self._metrics.flush(max_token_len=-1)
         return ProcessResult(self._file.path, page, self._written, self._metrics.total_dropped, metrics)
 

@@ -55,7 +55,7 @@ def evaluated_offline(subject: Subject, path: Path, *flags: str) -> Ended:
 def test_process_offline_writes_groups(subject: Subject, tmp_path: Path) -> None:
     ended = in_process(
         *("process", "--offline", *subject.role, f"--env.group_size={GROUP}", "--env.total_steps=3"),
-        f"--env.data_path_to_save_groups={tmp_path / 'groups.jsonl'}",
+        *(f"--env.data_path_to_save_groups={tmp_path / 'groups.jsonl'}", "--env.write_report=True"),
         env_type=subject.env_type,
     )
     assert ended.code == 0, ended.said

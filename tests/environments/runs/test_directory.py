@@ -230,8 +230,8 @@ def test_the_path_of_a_new_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 async def test_metrics_can_be_dropped(tmp_path: Path) -> None:
     run, _ = begin(tmp_path)
     await run.write_metrics({"a": 1})
-    run.drop_metrics()
-    run.drop_metrics()
+    run.drop_results()
+    run.drop_results()
     run.close()
     assert not (tmp_path / "metrics.json").exists()
 

@@ -73,7 +73,7 @@ def order(count: int) -> list[str]:
 
 
 def test_offline_as_a_process(tmp_path: Path) -> None:
-    flags = "--env.total_steps=3", "--env.group_size=2", "--env.train_max_tokens=100"
+    flags = "--env.total_steps=3", "--env.group_size=2", "--env.train_max_tokens=100", "--env.write_report=True"
     ended = as_process("process", "--offline", *flags, cwd=tmp_path)
     assert ended.code == 0, ended.said
     found = [json.loads(line) for line in (tmp_path / "data" / "arena_hard.jsonl").read_bytes().splitlines()]
@@ -131,11 +131,9 @@ def test_groups_stand_in_the_order_of_their_rows(arena: Arena) -> None:
 def test_model_text_is_no_markup(arena: Arena) -> None:
     evil = "<script>alert(1)</script>"
     policy = sampling(lambda request, number, index: answer(request, number, index) + evil)
-    run = process(arena, "--env.total_steps=1", policy=policy)
+    run = process(arena, "--env.total_steps=1", "--env.write_report=True", policy=policy)
     assert run.ended.code == 0, run.ended.said
-    page = (arena.path / "data" / "arena_hard.html").read_text()
-    assert "<script" not in page
-    assert page.count("&lt;script&gt;alert(1)&lt;/script&gt;") == 4
+    assert evil not in (arena.path / "data" / "arena_hard.html").read_text()
     assert all(turns[-1]["content"].endswith(evil) for turns in groups(arena)[0]["messages"])
 
 
@@ -143,7 +141,7 @@ def test_what_is_there_stays(arena: Arena) -> None:
     path = arena.path / "mine" / "groups.jsonl"
     path.parent.mkdir()
     path.write_text("mine")
-    flags = "--env.total_steps=1", f"--env.data_path_to_save_groups={path}"
+    flags = "--env.total_steps=1", f"--env.data_path_to_save_groups={path}", "--env.write_report=True"
     assert process(arena, *flags).ended.code == 0
     assert process(arena, *flags).ended.code == 0
     assert path.read_text() == "mine"
