@@ -13,6 +13,7 @@ from typing import Literal
 
 from environments.results.run import SavedRun
 from environments.settings.env import CompletionSettings
+from environments.terminal.output import printable
 from judges.config.judge import JudgeSettings
 from judges.config.prompt_layout import PromptLayoutSettings
 from judges.config.text import prompt_digest
@@ -90,12 +91,19 @@ def judge_of(run: SavedRun) -> dict[str, JSON]:
 
 
 def protocol_of(run: SavedRun) -> dict[str, JSON]:
-    """The settings that determine the results and belong neither to the judge nor to the policy nor to the data."""
+    """The settings that determine the results and belong neither to the judge nor to the policy nor to the data.
+
+    A setting that names a dataset that was read is the data's, also where its environment does not say so.
+    """
     belongs_elsewhere = _OF_JUDGES | _OF_POLICIES | _OF_ROWS | _prompts(run).keys()
+    places = {wire.lookup(dataset, "name") for dataset in _datasets(run)}
+    places |= {prompt_digest(place) for place in places if isinstance(place, str)}
     return {
         name: value
         for name, value in _protocol(run).items()
-        if name not in belongs_elsewhere and not name.startswith((*_JUDGES, *_POLICIES))
+        if name not in belongs_elsewhere
+        and not name.startswith((*_JUDGES, *_POLICIES))
+        and not (isinstance(value, str) and value in places)
     }
 
 
@@ -107,12 +115,16 @@ def data_of(run: SavedRun) -> Mapping[str, str]:
         if isinstance(value, str) and (name in _OF_POLICIES or name.startswith(_POLICIES))
     }
     found: dict[str, str] = {}
-    datasets = run.general.get("datasets")
-    for dataset in datasets if isinstance(datasets, Sequence) else ():
+    for dataset in _datasets(run):
         name, digest, rows = (wire.lookup(dataset, field) for field in ("name", "digest", "rows"))
         if isinstance(name, str) and not _is_of(name, answers):
             found[shown_whole(digest)] = f"{name} ({shown(rows)} rows, {shown(digest)})"
     return found
+
+
+def _datasets(run: SavedRun) -> Sequence[JSON]:
+    found = run.general.get("datasets")
+    return found if isinstance(found, Sequence) else ()
 
 
 def _is_of(name: str, answers: Collection[str]) -> bool:
@@ -164,7 +176,7 @@ def shown(value: JSON) -> str:
     """A value in a line, cut if it is long; of a digest its beginning."""
     if value is None:
         return UNSET
-    text = shown_whole(value)
+    text = printable(shown_whole(value))
     if text.startswith("sha256:"):
         return f"{text[:_DIGEST_SHOWN]}…"
     return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 1]}…"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from environments.results.run import SavedRun
 from environments.results.sample import SavedSample
+from environments.terminal.output import printable
 from judges.llm.errors import RunDirectoryError
 from judges.statistics.paired import Shares
 
@@ -64,8 +65,8 @@ class RowsOfRun:
     """The rows of one run: those with a value as numbers, the others as counts.
 
     Attributes:
-        failed: rows without a judgment.
-        uncounted: rows with one that add nothing to the headline.
+        failed: rows without a judgment that add nothing to the headline.
+        uncounted: rows with a judgment that add nothing to it.
         keeps_answers: whether a row with a value has a completion.
     """
 
@@ -83,11 +84,10 @@ class RowsOfRun:
         self._categories: list[str | None] = []
         known: dict[str | None, str | None] = {}
         for sample in run.samples():
-            if not sample.finished:
-                self.failed += 1
-            elif sample.headline is None or sample.headline.weight <= 0:
-                self.uncounted += 1
-            else:
+            if sample.headline is None or sample.headline.weight <= 0:
+                self.failed += not sample.finished
+                self.uncounted += sample.finished
+            else:  # of a policy that judges, rows that it did not answer count as wrong
                 self._places[sample.uid] = len(self._totals)
                 self._totals.append(sample.headline.total)
                 self._weights.append(sample.headline.weight)
@@ -185,7 +185,7 @@ def starts_of(run: SavedRun, uids: frozenset[str]) -> Mapping[str, str]:
 
 def start_of(text: str) -> str:
     """The beginning of a text, in one line."""
-    line = " ".join(text[: 4 * _LONGEST_START].split())
+    line = printable(" ".join(text[: 4 * _LONGEST_START].split()))
     return line if len(line) <= _LONGEST_START else f"{line[: _LONGEST_START - 1]}…"
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import combinations
 
 from environments.compare.comparison import ComparedRun, Comparison, Difference, Settings, TestResult
-from environments.compare.conditions import CONDITIONS, Condition, Differing, differing, notes_on
+from environments.compare.conditions import CONDITIONS, Condition, Differing, differing, notes_on, policy_is_judge
 from environments.compare.difference import Pair, difference, with_starts
 from environments.compare.outcomes import kind_of
 from environments.compare.rows import RowsOfRun, SharedRows, first_difference, shared, starts_of
@@ -181,6 +181,8 @@ def _notes(
     notes = [note for run, letter in zip(runs[1:], letters[1:], strict=True) for note in notes_on(runs[0], run, letter)]
     for place in range(1, len(runs)):
         same, rows = found.same_answers[place], len(found.uids)
+        if policy_is_judge(runs[place]):
+            continue  # its answers are the verdicts
         if same == rows:
             notes.append(f"{letters[place]} judges the same answers as A: what differs is the judge's doing.")
         elif same is not None and "judge" in across:

@@ -7,6 +7,7 @@ import textwrap
 from environments.compare import words
 from environments.compare.comparison import Comparison, Difference
 from environments.terminal import Table, console, say, show_table
+from environments.terminal.output import printable
 
 _INDENT = "   "
 
@@ -15,8 +16,8 @@ def show(comparison: Comparison) -> None:
     """Print a comparison."""
     say(words.title(comparison))
     for run in comparison.runs:
-        say(f"{run.letter}  {plain(run.path)}")
-        _lines(_INDENT, plain(words.about(run)), words.left_out(run))
+        say(f"{run.letter}  {printable(run.path)}")
+        _lines(_INDENT, printable(words.about(run)), words.left_out(run))
     say("")
     show_table(_runs(comparison))
     for each in comparison.differences:
@@ -25,17 +26,12 @@ def show(comparison: Comparison) -> None:
     for differing in comparison.differing:
         _lines(
             "",
-            plain(
+            printable(
                 f"The {differing.condition} differs: {differing.name}: A {differing.reference}; "
                 f"{differing.letter} {differing.run}"
             ),
         )
-    _lines("", *map(plain, comparison.notes), words.method(comparison))
-
-
-def plain(text: str) -> str:
-    """The text without characters that would move the cursor, change colours or turn the direction of writing."""
-    return "".join(character if character.isprintable() else "�" for character in text)
+    _lines("", *map(printable, comparison.notes), words.method(comparison))
 
 
 def _runs(comparison: Comparison) -> Table:
@@ -74,7 +70,7 @@ def _difference(comparison: Comparison, difference: Difference) -> None:
         say(f"{_INDENT}changed most:")
     for row in difference.changed:
         line = f"{_INDENT}{words.number(row.before)} → {words.number(row.after)}  {row.uid}  {row.start}"
-        say(_cut(plain(line)))
+        say(_cut(printable(line)))
 
 
 def _categories(difference: Difference) -> Table:
@@ -83,7 +79,7 @@ def _categories(difference: Difference) -> Table:
         header=("category", "rows", "A", difference.letter, "difference", "95 %"),
         rows=tuple(
             (
-                plain(each.name) if each.name is not None else words.NO_CATEGORY,
+                printable(each.name) if each.name is not None else words.NO_CATEGORY,
                 f"{each.rows:,}",
                 words.number(each.reference),
                 words.number(each.run),

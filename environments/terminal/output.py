@@ -22,6 +22,11 @@ def warn(text: str) -> None:
     sys.stderr.write(f"{text}\n")
 
 
+def printable(text: str) -> str:
+    """The text without what would move the cursor, change colours, break the line or turn the direction of writing."""
+    return "".join(character if character.isprintable() else "�" for character in text)
+
+
 def console(*, stderr: bool = False) -> Console:
     """Standard output or standard error, for what is drawn."""
     from rich.console import Console

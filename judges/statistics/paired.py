@@ -130,7 +130,8 @@ def sign_test(first: Numbers, second: Numbers) -> PairedTest:
     from scipy.stats import binomtest  # late: half a second
 
     one, other = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
-    higher, lower = int((other > one).sum()), int((other < one).sum())
+    changes = _changes(first, second)
+    higher, lower = int((changes > 0).sum()), int((changes < 0).sum())
     is_binary = bool(np.isin(one, (0.0, 1.0)).all() and np.isin(other, (0.0, 1.0)).all())
     name: TestName = "mcnemar" if is_binary else "sign"
     if not higher + lower:
@@ -144,18 +145,24 @@ def wilcoxon_test(first: Numbers, second: Numbers) -> PairedTest:
     Source:
         Wilcoxon, Individual comparisons by ranking methods (1945).
     """
-    import numpy as np
     from scipy.stats import wilcoxon  # late: as above
 
-    differences = np.subtract(second, first, dtype=float)
-    higher, lower = int((differences > 0).sum()), int((differences < 0).sum())
+    changes = _changes(first, second)
+    higher, lower = int((changes > 0).sum()), int((changes < 0).sum())
     if not higher + lower:
         return PairedTest("wilcoxon", None, 0, 0, "no row has another value")
-    # Rounded, so that 0.3 − 0.2 and 0.2 − 0.1 have one rank.
-    p = float(wilcoxon(np.round(differences, 12)).pvalue)
+    p = float(wilcoxon(changes).pvalue)
     if not math.isfinite(p):
         return PairedTest("wilcoxon", None, higher, lower, f"scipy finds no p-value for {higher + lower} rows")
     return PairedTest("wilcoxon", p, higher, lower)
+
+
+def _changes(first: Numbers, second: Numbers) -> NDArray[np.float64]:
+    """Second − first, rounded so that 0.3 − 0.2 and 0.2 − 0.1 have one rank, and 0.1 + 0.2 is no change from 0.3."""
+    import numpy as np
+
+    changes: NDArray[np.float64] = np.round(np.subtract(second, first, dtype=float), 12)
+    return changes
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

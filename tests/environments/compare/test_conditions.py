@@ -68,7 +68,10 @@ ALIKE: dict[str, Facts] = {
         "protocol": {"env.model_answers": "runs/a"},
         "datasets": [DATASET, {**DATASET, "name": "runs/a/samples.jsonl", "digest": OTHER}],
     },
-    "place of the data": {"datasets": [{**DATASET, "name": "elsewhere/prompts.jsonl"}]},
+    "place of the data": {
+        "datasets": [{**DATASET, "name": "elsewhere/prompts.jsonl"}],
+        "protocol": {"env.my_dataset": "elsewhere/prompts.jsonl"},
+    },
     "number of rows": {"protocol": {"limit": 100}},
 }
 

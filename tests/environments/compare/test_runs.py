@@ -80,6 +80,16 @@ def test_rows_that_a_run_lacks_or_has_failed_are_left_out_and_counted(tmp_path: 
     assert (other.rows, other.failed, other.uncounted, other.not_shared, other.headline) == (5, 1, 0, 2, 1.0)
 
 
+def test_a_row_without_an_answer_counts_where_it_counts_in_the_result(tmp_path: Path) -> None:
+    """A policy that judges and gives no verdict is wrong (`policy_failed` with a share)."""
+    silent = row("a", 0.0, status="policy_failed")
+    found = compare_runs(
+        [opened(tmp_path / "0", [row("a", 1.0), row("b", 1.0)]), opened(tmp_path / "1", [silent, row("b", 1.0)])],
+        rounds=100,
+    )
+    assert (found.rows, found.runs[1].failed, only(found).difference.value) == (2, 0, -0.5)
+
+
 def test_an_answer_in_the_wrong_format_is_a_row_like_any_other(tmp_path: Path) -> None:
     found = compare_runs(
         [

@@ -68,6 +68,10 @@ def test_of_zeros_and_ones_it_is_mcnemars_exact_test(pairs: list[tuple[float, fl
         assert found.p == pytest.approx(min(1.0, 2 * tail))
 
 
+def test_values_that_differ_by_rounding_alone_are_equal() -> None:
+    assert sign_test([0.3, 0.0], [0.1 + 0.2, 1.0]) == PairedTest("sign", 1.0, 1, 0)
+
+
 def test_values_between_zero_and_one_are_no_case_for_mcnemar() -> None:
     assert sign_test([0.0, 1.0, 0.5], [1.0, 1.0, 1.0]).name == "sign"
 
