@@ -131,8 +131,10 @@ def _length(sample: SavedSample) -> int:
 
 
 def _judge_cost(sample: SavedSample) -> float | None:
+    if not sample.run.judge_calls:  # no judge was asked
+        return None
     total = 0.0
-    for run in (sample.run.judge_calls or {}).values():
+    for run in sample.run.judge_calls.values():
         if run.usage.cost is None:
             return None
         total += run.usage.cost

@@ -1,0 +1,62 @@
+"""The pages in `docs/`: their Python runs, their links lead somewhere, their commands exist."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+import judgegym
+from environments.compare.command import main as compare
+from environments.report.command import main as report
+from tests.command import in_process
+
+ROOT = Path(judgegym.__file__).resolve().parents[1]
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def test_python_of_the_page_on_runs_runs_as_it_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert in_process("evaluate", "--offline", "--limit=4", "--env.data_dir_to_save_evals=runs/one").code == 0
+    (python,) = blocks(ROOT / "docs" / "runs.md", "python")
+    capsys.readouterr()
+    exec(compile(python, "docs/runs.md", "exec"), {})
+    first, *rows = capsys.readouterr().out.splitlines()
+    assert "arena_hard  offline-policy  offline-judge  win rate 0." in first
+    assert rows and all("model_is_a" in row for row in rows)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_to_files_and_headings_that_exist(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)]+)\)", page.read_text(encoding="utf-8")):
+        name, _, heading = target.partition("#")
+        path = (page.parent / name).resolve()
+        assert path.exists(), target
+        if heading:
+            headings = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+            assert heading in [re.sub(r"[^\w\- ]", "", each).lower().replace(" ", "-") for each in headings], target
+
+
+def test_flags_of_commands_on_the_page_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    commands = {"report": report, "compare": compare}
+    lines = [
+        line.partition("#")[0] for block in blocks(ROOT / "docs" / "runs.md", "bash") for line in block.splitlines()
+    ]
+    seen = set()
+    for words in filter(None, map(shlex.split, lines)):
+        assert words[0] == "judgegym"
+        if words[1] in commands:
+            seen.add(words[1])
+            with pytest.raises(SystemExit):
+                commands[words[1]](["--help"], prog="judgegym")
+            shown = capsys.readouterr().out
+            assert all(word in shown for word in words if word.startswith("--"))
+    assert seen == set(commands)
