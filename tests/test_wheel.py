@@ -63,7 +63,7 @@ class Installed:
         self.bin, self.cwd = folder / "bin", cwd
 
     def run(self, *words: str, code: int = 0) -> str:
-        """Run a command of the environment to its end; gives its output."""
+        """Run a command of the environment to its end; gives its output, or its errors."""
         variables = {name: value for name, value in clean_environment().items() if name != "PYTHONPATH"}
         ended = subprocess.run(
             [str(self.bin / words[0]), *words[1:]],
@@ -74,25 +74,47 @@ class Installed:
             timeout=LONGEST_S,
         )
         assert (ended.returncode, "Traceback" in ended.stderr) == (code, False), ended.stderr
-        return ended.stdout
+        return ended.stdout if code == 0 else ended.stderr
+
+
+def empty_environment(folder: Path) -> list[str]:
+    """An environment without packages; the command that installs into it."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=LONGEST_S)
+    python = str(folder / "bin" / "python")
+    uv = shutil.which("uv")
+    if uv is None:
+        return [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-index"]
+    return [uv, "pip", "install", "--quiet", "--offline", "--python", python]
+
+
+def with_dependencies(install: list[str], wheel: Path, extra: str) -> bool:
+    """Install the wheel with what it needs, as far as that is on this machine."""
+    what = f"judgegym{extra} @ {wheel.as_uri()}"
+    command = [*install, what, "-c", str(ROOT / "constraints.txt")]
+    return subprocess.run(command, capture_output=True, timeout=LONGEST_S).returncode == 0
 
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    """The wheel with its dependencies as uv has them, without the network; or with those of this environment."""
+    """The wheel with the dependencies of `environments`; those of this environment where they cannot be installed."""
     folder = tmp_path_factory.mktemp("installed") / "environment"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=LONGEST_S)
-    python = folder / "bin" / "python"
-    uv = [found, "pip", "install", "--quiet", "--python", str(python)] if (found := shutil.which("uv")) else None
-    whole = [f"judgegym[environments] @ {wheel.as_uri()}", "-c", str(ROOT / "constraints.txt"), "--offline"]
-    if uv is None or subprocess.run([*uv, *whole], capture_output=True, timeout=LONGEST_S).returncode != 0:
-        alone = uv or [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet"]
-        ended = subprocess.run([*alone, "--no-deps", str(wheel)], capture_output=True, text=True, timeout=LONGEST_S)
+    install = empty_environment(folder)
+    if not with_dependencies(install, wheel, "[environments]"):
+        ended = subprocess.run([*install, "--no-deps", str(wheel)], capture_output=True, text=True, timeout=LONGEST_S)
         if ended.returncode != 0:
             pytest.skip(f"neither uv nor pip can install a wheel here: {ended.stderr.strip().splitlines()[-1:]}")
         site = next((folder / "lib").glob("python*/site-packages"))
         # A .pth file in a folder that is itself named by one is not read: the editable install stays out.
         (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return Installed(folder, tmp_path_factory.mktemp("elsewhere"))
+
+
+@pytest.fixture(scope="module")
+def core(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    """The wheel without extras."""
+    folder = tmp_path_factory.mktemp("core") / "environment"
+    if not with_dependencies(empty_environment(folder), wheel, ""):
+        pytest.skip("the core's dependencies cannot be installed without the network")
     return Installed(folder, tmp_path_factory.mktemp("elsewhere"))
 
 
@@ -108,7 +130,7 @@ def test_list_names_environments_and_presets(installed: Installed) -> None:
     assert "arena_hard:" in listed and "--config arena_hard_evaluate" in listed
 
 
-def test_evaluate_with_a_bundled_preset_and_samples_and_compare_of_two_runs(installed: Installed) -> None:
+def test_evaluate_with_a_bundled_preset_and_samples_then_compare_and_report(installed: Installed) -> None:
     for name, seed in (("one", "0"), ("two", "1")):
         installed.run(
             *("judgegym", "evaluate", "arena_hard", "--offline", "--config=arena_hard_evaluate"),
@@ -117,6 +139,8 @@ def test_evaluate_with_a_bundled_preset_and_samples_and_compare_of_two_runs(inst
     assert len(RunFiles(installed.cwd / "one").samples) == 12
     assert "one" in installed.run("judgegym", "compare", "one", "two", "--across_protocols", "--html=compared.html")
     assert (installed.cwd / "compared.html").is_file()
+    installed.run("judgegym", "report", "one", "--output=page.html")
+    assert (installed.cwd / "page.html").is_file()
 
 
 @pytest.mark.parametrize("environment", ["pairwise_judgement", "aspect_critique", "self_critique", "rubric_absolute"])
@@ -141,3 +165,22 @@ def test_servers_say_what_they_take(installed: Installed) -> None:
     config = installed.run("judgegym", "judge-server", "--config=reward_server_rubric", "--show_config=changed")
     assert "presets/reward_server_rubric.yaml" in config
     assert "--latency_ms" in installed.run("judgegym", "offline-server", "--help")
+
+
+@pytest.mark.parametrize(
+    ("words", "extra"),
+    [
+        (["evaluate", "arena_hard", "--offline"], "environments"),
+        (["process", "arena_hard", "--offline"], "environments"),
+        (["report", "a"], "environments"),
+        (["completion", "bash"], "completion"),
+    ],
+)
+def test_command_without_its_extra_names_it(words: list[str], extra: str, core: Installed) -> None:
+    assert f"pip install 'judgegym[{extra}]'" in core.run("judgegym", *words, code=2)
+
+
+def test_core_lists_environments_and_runs_the_servers(core: Installed) -> None:
+    assert "environments  evaluate, serve and process (not installed)" in core.run("judgegym", "list")
+    core.run("judgegym", "judge-server", "--offline", "--judge=rubric", "--show_config")
+    core.run("judgegym", "offline-server", "--help")

@@ -8,8 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-
 from eval_environments.peer.table import PeerCell, PeerTable
 from judges.peers.ranking import ScoreMatrix, adjusted_intervals
 from judges.statistics.bootstrap import Interval
@@ -72,6 +70,8 @@ class PeerResults:
         cls, tables: Iterable[PeerTable], *, judges: tuple[str, ...], candidates: tuple[str, ...], seed: int
     ) -> PeerResults:
         """Collect the scores of the queries' tables, which are gone through once."""
+        import numpy as np
+
         blank = array("d", [float("nan")]) * (len(judges) * len(candidates))
         after = [array("d")]  # for each round, a block of judges × candidates for each query
         missing: Counter[tuple[str, str]] = Counter()

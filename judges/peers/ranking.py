@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from judges.statistics.bootstrap import Interval
 
-Floats = NDArray[np.float64]
+if TYPE_CHECKING:  # numpy is imported where it is used: the environment's help and `judgegym list` do without
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
 
 _DIGITS = 9
 _CELLS_AT_ONCE = 2_000_000  # bounds the memory of one block of rounds
@@ -34,11 +36,15 @@ class ScoreMatrix:
     @property
     def counts(self) -> Floats:
         """1 where there is a score, else 0; of the same shape."""
+        import numpy as np
+
         return np.isfinite(self.cells).astype(float)
 
     @property
     def sums(self) -> Floats:
         """The scores; 0 where there is none."""
+        import numpy as np
+
         return np.nan_to_num(self.cells, nan=0.0)
 
     def table(self) -> list[list[float | None]]:
@@ -68,6 +74,8 @@ def leniency_adjusted(scores: ScoreMatrix) -> list[float | None] | str:
 
 
 def _fit(sums: Floats, counts: Floats) -> list[float | None] | str:
+    import numpy as np
+
     judges, candidates = np.flatnonzero(counts.sum(axis=1)), np.flatnonzero(counts.sum(axis=0))
     if not len(judges):
         return "there is no score"
@@ -90,6 +98,8 @@ def _is_connected(counts: Floats) -> bool:
 
     So are all judges then: each has scored a candidate.
     """
+    import numpy as np
+
     meet = counts > 0
     reached = np.zeros(counts.shape[1], dtype=bool)
     nearer = meet[0]
@@ -110,6 +120,8 @@ def adjusted_intervals(
     Source:
         Efron and Tibshirani, An Introduction to the Bootstrap (1993), section 13.3.
     """
+    import numpy as np
+
     queries = scores.cells.shape[0]
     generator = np.random.default_rng(seed)
     sums, counts = scores.sums, scores.counts
@@ -155,6 +167,8 @@ def self_preference(scores: ScoreMatrix, judge: int, candidate: int) -> float | 
     Source:
         Panickssery et al., LLM Evaluators Recognize and Favor Their Own Generations (2024).
     """
+    import numpy as np
+
     table = np.array([[np.nan if cell is None else cell for cell in row] for row in scores.table()], dtype=float)
     if not np.isfinite(table[judge, candidate]):
         return "the diagonal is empty (env.include_self)"
@@ -171,6 +185,8 @@ def scores_of(
     cells: Sequence[tuple[int, int, int, float]], *, queries: int, judges: int, candidates: int
 ) -> ScoreMatrix:
     """The matrix of scores given as (query, judge, candidate, score)."""
+    import numpy as np
+
     matrix = np.full((queries, judges, candidates), np.nan)
     for query, judge, candidate, score in cells:
         matrix[query, judge, candidate] = score

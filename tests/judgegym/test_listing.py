@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,8 @@ import pytest
 from judgegym._command.environments import built_in, load_environment
 from tests.command import ROOT
 from tests.judgegym.command import judgegym
+
+HEAVY = ("atroposlib", "datasets", "matplotlib", "numpy", "rich", "scipy", "sklearn", "tiktoken", "transformers")
 
 
 def parts(said: str) -> dict[str, str]:
@@ -42,3 +46,10 @@ def test_list_of_one_environment_shows_it_alone(word: str, tmp_path: Path) -> No
     ended = judgegym("list", word, cwd=tmp_path)
     assert (ended.code, ended.err) == (0, "")
     assert ended.out.split("\n\n")[0].startswith(f"{word}:") and ended.out.count("policy  ") == 1
+
+
+def test_list_loads_no_heavy_package(tmp_path: Path) -> None:
+    code = "import sys; from judgegym._command.main import main; main(['list'])"
+    code += f"; print('loaded', *(name for name in {HEAVY!r} if name in sys.modules))"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True)
+    assert ended.stdout.rpartition("loaded")[2].split() == []
