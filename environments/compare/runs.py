@@ -25,7 +25,16 @@ _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 class NotComparableError(UserError):
-    """Runs cannot be compared: they measured other things, or under conditions that differ."""
+    """Runs cannot be compared: they measured other things, or under conditions that differ.
+
+    Attributes:
+        conditions: those that differ and may be allowed to; empty if nothing makes the runs comparable.
+    """
+
+    def __init__(self, message: str, conditions: Sequence[Condition] = ()) -> None:
+        """Say why."""
+        super().__init__(message)
+        self.conditions = tuple(conditions)
 
 
 def compare_runs(
@@ -154,7 +163,7 @@ def _check_allowed(
     lines += [f"  {letter}: {run.path}" for letter, run in zip(letters, runs, strict=True)]
     lines += [f"  {each.condition}: {each.name}: A {each.reference}; {each.letter} {each.run}" for each in refused]
     flags = " ".join(f"--across_{condition if condition == 'data' else f'{condition}s'}" for condition in conditions)
-    raise NotComparableError("\n".join([*lines, f"to compare them all the same: {flags}"]))
+    raise NotComparableError("\n".join([*lines, f"to compare them all the same: {flags}"]), conditions)
 
 
 def _corrected(differences: Sequence[Difference]) -> list[Difference]:

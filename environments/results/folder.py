@@ -1,4 +1,8 @@
-"""The runs in a folder, at any depth: those of `evaluate`, and the evaluations of `serve`."""
+"""The runs in a folder, at any depth: those of `evaluate`, the evaluations of `serve`, and files of groups.
+
+Guarantees: what lies outside of the folder is not found, because no symbolic link is followed; what is damaged or may
+not be read is listed with the reason, and hides nothing else.
+"""
 
 from __future__ import annotations
 
@@ -8,23 +12,49 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from environments.results.run import SavedRun
-from environments.runs.directory import METRICS, SAMPLES
+from environments.runs.directory import CONFIG, METRICS, SAMPLES
 from judges.llm.errors import RunDirectoryError
 
 _DEEPEST = 4
+_RUN_OF_GROUPS, _GROUPS = ".run", ".jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class SavedGroups:
+    """A file of groups, written by `process` or `serve`.
+
+    Attributes:
+        path: the file.
+        run: the run directory beside it, with the settings.
+        date: when the file last changed.
+    """
+
+    path: Path
+    run: SavedRun
+    date: datetime
 
 
 @dataclass(frozen=True, slots=True)
 class UnreadableRun:
-    """A run directory of which a file is damaged, and what is wrong with it."""
+    """A run or a folder of which a file is damaged or may not be read, and what is wrong with it."""
 
     path: Path
     reason: str
     date: datetime
 
 
-def runs_in(folder: Path) -> list[SavedRun | UnreadableRun]:
+def runs_in(folder: Path) -> list[SavedRun | SavedGroups | UnreadableRun]:
     """Read the runs in a folder, the newest first; a folder that is a run directory itself has that one.
+
+    Raises:
+        RunDirectoryError: there is no such folder, or it cannot be read.
+    """
+    runs = [run for path in paths_in(folder) if (run := _opened(path)) is not None]
+    return sorted(runs, key=lambda run: (run.date, run.path.name), reverse=True)
+
+
+def paths_in(folder: Path) -> list[Path]:
+    """Find the run directories, files of groups and folders that may not be read in a folder, and read none of them.
 
     Raises:
         RunDirectoryError: there is no such folder, or it cannot be read.
@@ -32,23 +62,52 @@ def runs_in(folder: Path) -> list[SavedRun | UnreadableRun]:
     if not folder.is_dir():
         raise RunDirectoryError(f"{folder}: there is no such folder")
     try:
-        paths = list(_run_directories(folder, _DEEPEST))
+        next(folder.iterdir(), None)
     except OSError as error:
         raise RunDirectoryError(f"{folder} cannot be read: {error.strerror}") from error
-    return sorted(map(_opened, paths), key=lambda run: (run.date, run.path.name), reverse=True)
+    return list(_paths(folder, _DEEPEST))
 
 
-def _run_directories(folder: Path, depth: int) -> Iterator[Path]:
-    if (folder / SAMPLES).is_file() or (folder / METRICS).is_file():
-        yield folder
-    elif depth:
-        for entry in folder.iterdir():
-            if entry.is_dir() and not entry.is_symlink() and not entry.name.startswith("."):
-                yield from _run_directories(entry, depth - 1)
-
-
-def _opened(path: Path) -> SavedRun | UnreadableRun:
+def _paths(folder: Path, depth: int) -> Iterator[Path]:
     try:
+        found, groups = _is_run(folder), _groups_of(folder)
+        entries = [] if found or not depth else sorted(folder.iterdir())
+        folders = [entry for entry in entries if entry.name[0] != "." and not entry.is_symlink() and entry.is_dir()]
+    except FileNotFoundError:  # it was removed meanwhile
+        return
+    except OSError:
+        yield folder
+        return
+    if groups is not None:
+        yield groups
+    if found:
+        yield folder
+    for entry in folders:
+        yield from _paths(entry, depth - 1)
+
+
+def _is_run(folder: Path) -> bool:
+    return (folder / SAMPLES).is_file() or (folder / METRICS).is_file()
+
+
+def _groups_of(folder: Path) -> Path | None:
+    """The file of groups of which a folder is the run directory."""
+    groups = folder.with_suffix(_GROUPS)
+    is_theirs = folder.suffix == _RUN_OF_GROUPS and (folder / CONFIG).is_file()
+    return groups if is_theirs and groups.is_file() and not groups.is_symlink() else None
+
+
+def _opened(path: Path) -> SavedRun | SavedGroups | UnreadableRun | None:
+    """What lies at a path; `None` if it was removed meanwhile."""
+    try:
+        date = datetime.fromtimestamp(path.stat().st_mtime, timezone.utc)
+    except OSError:
+        return None
+    try:
+        if path.is_file():
+            return SavedGroups(path, SavedRun.open(path.with_suffix(_RUN_OF_GROUPS)), date)
         return SavedRun.open(path)
     except RunDirectoryError as error:
-        return UnreadableRun(path, str(error), datetime.fromtimestamp(path.stat().st_mtime, timezone.utc))
+        return UnreadableRun(path, str(error), date)
+    except OSError as error:
+        return UnreadableRun(path, f"it cannot be read: {error.strerror}", date)

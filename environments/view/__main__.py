@@ -1,0 +1,7 @@
+"""`python -m environments.view FOLDER`."""
+
+import sys
+
+from environments.view.command import main
+
+sys.exit(main())

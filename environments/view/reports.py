@@ -1,0 +1,106 @@
+"""The reports of runs: the file in the run directory if it is up to date, or else one that is made now.
+
+Guarantees: nothing in the run directory is changed, so that a folder that may only be read works; a report is made once
+for each state of its files; no file is served but a page of this version of the package, whose scripts are its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import TypeAlias
+
+from environments.report.items import PageHead
+from environments.report.page import page
+from environments.report.write import write_report
+from environments.runs.directory import CONFIG, FAILURES, METRICS, REPORT, SAMPLES, run_directory_of
+from environments.runs.recorded_calls import CALLS, PACKED_CALLS
+from environments.view.guard import policy_of
+from environments.view.threads import in_thread
+
+State: TypeAlias = tuple[tuple[str, int, int], ...]
+"""Names, sizes and times of the files that a report is made of."""
+
+_READ = (SAMPLES, FAILURES, METRICS, CONFIG, CALLS, PACKED_CALLS)
+_NEWER = (SAMPLES, FAILURES, METRICS)
+_START = 20_000
+
+
+@lru_cache
+def report_policy() -> str:
+    """The content security policy of all reports of this version: it names the digests of their scripts."""
+    policy = policy_of(next(iter(page(PageHead("rows", "", "", [], [], [], 0), []))))
+    assert policy is not None, "documents begin with it"
+    return policy
+
+
+@dataclass
+class Reports:
+    """Reports that are made while the command runs.
+
+    Attributes:
+        folder: where they are.
+    """
+
+    folder: Path
+    _made: dict[str, tuple[State, Path]] = field(default_factory=dict)
+    _locks: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
+    _one: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
+
+    async def of(self, key: str, path: Path) -> Path:
+        """The file of a report.
+
+        Args:
+            key: names the run.
+            path: its directory, or the file of groups.
+
+        Raises:
+            RunDirectoryError: a file of the run is damaged.
+            OSError: there is no room for the report.
+        """
+        if _is_current(path):
+            return _beside(path)
+        async with self._locks[key]:
+            state = _state(path)
+            if key not in self._made or self._made[key][0] != state:
+                target = self.folder / f"{key}.html"
+                async with self._one:  # each holds the calls of the rows on its page
+                    await in_thread(lambda: write_report(path, output=target))
+                self._made[key] = state, target
+            return self._made[key][1]
+
+
+def _beside(path: Path) -> Path:
+    """Where commands write the report."""
+    return path.with_suffix(".html") if path.is_file() else path / REPORT
+
+
+def _is_current(path: Path) -> bool:
+    """Whether the run has a report of this version that is not older than what it shows."""
+    report = _beside(path)
+    try:
+        if report.is_symlink():
+            return False
+        sources = [path] if path.is_file() else [path / name for name in _NEWER if (path / name).exists()]
+        if report.stat().st_mtime_ns < max(source.stat().st_mtime_ns for source in sources):
+            return False
+        with report.open("rb") as file:
+            return policy_of(file.read(_START)) == report_policy()
+    except OSError:
+        return False
+
+
+def _state(path: Path) -> State:
+    folder = run_directory_of(path) if path.is_file() else path
+    files = [*([path] if path.is_file() else []), *(folder / name for name in _READ)]
+    found = []
+    for file in files:
+        try:
+            stat = file.stat()
+        except OSError:
+            continue
+        found.append((file.name, stat.st_size, stat.st_mtime_ns))
+    return tuple(found)

@@ -1,0 +1,62 @@
+"""Listens on this machine until a signal."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import sys
+import tempfile
+import webbrowser
+from pathlib import Path
+
+from aiohttp import web
+
+from environments.results.folder import paths_in
+from environments.terminal.output import say
+from environments.view.app import app_of
+from environments.view.reports import Reports
+from judges.llm.errors import SettingsError
+
+
+async def serve(folder: Path, host: str, port: int, *, opens: bool) -> int:
+    """Serve the page over a folder; return the exit code of the signal that stopped it.
+
+    Raises:
+        RunDirectoryError: there is no such folder.
+        SettingsError: the port cannot be had.
+    """
+    paths_in(folder)
+    stopped: asyncio.Queue[int] = asyncio.Queue()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.put_nowait, number)
+    listener = _listener(host, port)
+    with tempfile.TemporaryDirectory(prefix="judgegym-view-", ignore_cleanup_errors=True) as made:
+        runner = web.AppRunner(app_of(folder, Reports(Path(made))), access_log=None, handle_signals=False)
+        await runner.setup()
+        await web.SockSite(runner, listener, shutdown_timeout=0).start()
+        url = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}/"
+        say(f"the runs in {folder} are at {url} (Ctrl-C stops)")
+        sys.stdout.flush()
+        if opens:
+            webbrowser.open(url)
+        try:
+            return 128 + await stopped.get()
+        finally:
+            await runner.cleanup()
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen()
+    except OSError as error:
+        listener.close()
+        raise SettingsError(
+            f"cannot listen at --host={host} --port={port}: {error.strerror}; --port=0 takes a free port"
+        ) from error
+    listener.setblocking(False)
+    return listener

@@ -1,0 +1,81 @@
+"""What is found in a folder of runs, and what is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from environments.results.folder import SavedGroups, UnreadableRun, paths_in, runs_in
+from environments.results.run import SavedRun
+from judges.llm.errors import RunDirectoryError
+from tests.environments.results.test_run import GENERAL, written
+from tests.environments.samples_of import sample
+
+
+def names(folder: Path) -> list[str]:
+    return [str(path.relative_to(folder)) for path in paths_in(folder)]
+
+
+def groups(folder: Path, name: str = "groups") -> Path:
+    """A file of groups with its run directory."""
+    (folder / f"{name}.run").mkdir(parents=True)
+    (folder / f"{name}.run" / "config.yaml").write_text("openai: {model_name: a-policy}\n")
+    (folder / f"{name}.jsonl").write_text("{}\n{}\n")
+    return folder / f"{name}.jsonl"
+
+
+def test_runs_evaluations_of_serve_and_files_of_groups_are_found_at_any_depth(tmp_path: Path) -> None:
+    written(tmp_path / "one", [sample()], general=GENERAL)
+    written(tmp_path / "serve" / "step-10", [sample()])
+    groups(tmp_path / "process")
+    written(tmp_path / "process" / "groups.run" / "step-2", [sample()])
+    written(tmp_path / "a" / "b" / "c" / "d", [sample()])
+    written(tmp_path / "a" / "b" / "c" / "e" / "too deep", [sample()])
+    written(tmp_path / ".hidden", [sample()])
+    written(tmp_path / "one" / "within", [sample()])
+    assert names(tmp_path) == ["a/b/c/d", "one", "process/groups.jsonl", "process/groups.run/step-2", "serve/step-10"]
+    found = {run.path.name: run for run in runs_in(tmp_path)}
+    assert isinstance(found["one"], SavedRun) and not isinstance(found["groups.jsonl"], UnreadableRun)
+    assert isinstance(found["groups.jsonl"], SavedGroups) and found["groups.jsonl"].run.policy == "a-policy"
+    assert names(tmp_path / "process" / "groups.run" / "step-2") == ["."]
+
+
+def test_no_symbolic_link_is_followed(tmp_path: Path) -> None:
+    outside, folder = written(tmp_path / "outside", [sample()]), tmp_path / "runs"
+    target = groups(tmp_path / "elsewhere")
+    folder.mkdir()
+    (folder / "linked").symlink_to(outside)
+    (folder / "loop").symlink_to(folder)
+    (folder / "groups.run").mkdir()
+    (folder / "groups.run" / "config.yaml").write_text("")
+    (folder / "groups.jsonl").symlink_to(target)
+    assert names(folder) == []
+    (tmp_path / "alias").symlink_to(folder)
+    written(folder / "inside", [sample()])
+    assert names(tmp_path / "alias") == ["inside"], "the folder that is given may be a link"
+
+
+def test_damaged_settings_of_groups_are_told(tmp_path: Path) -> None:
+    groups(tmp_path).with_suffix(".run").joinpath("config.yaml").write_text("env: [")
+    (run,) = runs_in(tmp_path)
+    assert isinstance(run, UnreadableRun) and "config.yaml" in run.reason and run.path.name == "groups.jsonl"
+
+
+def test_a_folder_that_may_not_be_read_hides_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written(tmp_path / "one", [sample()], general=GENERAL)
+    (tmp_path / "closed").mkdir()
+    listed = Path.iterdir
+
+    def refused(path: Path) -> object:
+        if path.name == "closed":
+            raise PermissionError(13, "Permission denied")
+        return listed(path)
+
+    monkeypatch.setattr(Path, "iterdir", refused)
+    assert {run.path.name: isinstance(run, UnreadableRun) for run in runs_in(tmp_path)} == {
+        "one": False,
+        "closed": True,
+    }
+    with pytest.raises(RunDirectoryError, match="closed cannot be read: Permission denied"):
+        runs_in(tmp_path / "closed")

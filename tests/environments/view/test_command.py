@@ -1,0 +1,78 @@
+"""The command as a user types it."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from environments.view.command import main
+from tests.command import PATIENCE_S
+from tests.environments.view.made import command, run_of, viewed
+from tests.forking import ROOT
+
+
+@pytest.mark.parametrize(("stop", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_it_with_the_code_that_a_shell_expects(tmp_path: Path, stop: int, code: int) -> None:
+    run_of(tmp_path / "one")
+    with viewed(tmp_path) as (url, process):
+        assert url.startswith("http://127.0.0.1:")
+        with urllib.request.urlopen(url) as response:
+            assert b">one</a>" in response.read()
+        process.send_signal(stop)
+        out, err = process.communicate(timeout=PATIENCE_S)
+        assert (process.returncode, out, err) == (code, "", "")
+
+
+def test_it_listens_on_the_other_loopback(tmp_path: Path) -> None:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        pytest.skip("this machine has no ::1")
+    with viewed(tmp_path, "--host=::1") as (url, _), urllib.request.urlopen(url) as response:
+        assert url.startswith("http://[::1]:") and response.status == 200
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--port=7"], "FOLDER"),
+        (["{tmp}/none"], "there is no such folder"),
+        (["{tmp}/file"], "there is no such folder"),
+        (["{tmp}", "--host=0.0.0.0"], "--host"),
+        (["{tmp}", "--port=70000"], "expected a number from 0 to 65535, found 70000"),
+        (["{tmp}", "--port=web"], "expected a number from 0 to 65535, found web"),
+        (["{tmp}", "--nothing"], "--nothing"),
+    ],
+)
+def test_wrong_input_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    (tmp_path / "file").write_text("")
+    try:
+        code = main([word.replace("{tmp}", str(tmp_path)) for word in words], prog="judgegym view")
+    except SystemExit as ended:
+        code = int(str(ended.code))
+    told = capsys.readouterr().err
+    assert code == 2 and said in told and told.count("\n") == 1
+
+
+def test_a_port_in_use_is_told(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        words = command(str(tmp_path), f"--port={taken.getsockname()[1]}")
+        ended = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert ended.returncode == 2 and ended.stdout == ""
+    assert "--port=0 takes a free port" in ended.stderr and ended.stderr.count("\n") == 1
+
+
+def test_help_fits_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit) as ended:
+        main(["--help"], prog="judgegym view")
+    said = capsys.readouterr().out
+    assert ended.value.code == 0 and said.startswith("usage: judgegym view")
+    assert max(map(len, said.splitlines())) <= 80

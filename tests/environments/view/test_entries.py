@@ -1,0 +1,89 @@
+"""What the list says of a run."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from environments.results.folder import runs_in
+from environments.view.entries import Entry, entry_of, id_of, name_of
+from tests.environments.results.test_folder import groups
+from tests.environments.results.test_run import written
+from tests.environments.samples_of import sample
+from tests.environments.view.made import DATASET, run_of, with_metrics
+
+
+def only(folder: Path) -> Entry:
+    (run,) = runs_in(folder)
+    return entry_of(run, folder)
+
+
+def test_a_finished_run_says_result_judge_data_cost_and_rows(tmp_path: Path) -> None:
+    data = [DATASET, {**DATASET, "name": "owner/arena-hard.v2"}, {**DATASET, "name": "owner/set"}]
+    path = run_of(tmp_path / "nested" / "run", datasets=data)
+    with_metrics(path, **{"eval/judge_cost_usd": 1.25, "eval/policy_cost_usd": 0.5})
+    entry = only(tmp_path)
+    assert (entry.name, entry.environment, entry.policy, entry.judge) == (
+        "nested/run",
+        "arena_hard",
+        "a-policy",
+        "a-judge",
+    )
+    assert (entry.result.text, entry.result.number) == ("0.6250", 0.625)
+    assert (entry.interval, entry.metric) == ("0.2500 to 0.7500", "win rate")
+    assert (entry.rows.number, entry.failed.number) == (4, 2)
+    assert (entry.cost.text, entry.cost.number) == ("$1.75", 1.75)
+    assert entry.data == "arena_hard.jsonl, owner/arena-hard.v2, owner/set"
+    assert (entry.state, entry.is_open, entry.is_comparable) == ("", True, True)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "text", "number"),
+    [
+        ({}, "", None),
+        ({"eval/judge_cost_usd": 0.00123}, "$0.0012", 0.00123),
+        ({"eval/judge_cost_usd": 0, "eval/policy_cost_usd": 0}, "$0.00", 0),
+        ({"eval/judge_cost_usd": None, "eval/policy_cost_usd": None}, "not known", None),
+        ({"eval/judge_cost_usd": 2.5, "eval/policy_cost_usd": None}, "judge $2.50", None),
+    ],
+)
+def test_a_cost_that_is_not_known_is_no_zero(
+    tmp_path: Path, metrics: dict[str, Any], text: str, number: float | None
+) -> None:
+    with_metrics(run_of(tmp_path / "run"), **metrics)
+    assert (only(tmp_path).cost.text, only(tmp_path).cost.number) == (text, number)
+
+
+def test_an_unfinished_run_says_so_and_how_far_it_is(tmp_path: Path) -> None:
+    written(tmp_path / "run", [sample("a"), sample("b")], [sample("c", "judge_failed")])
+    entry = only(tmp_path)
+    assert (entry.state, entry.rows.number, entry.failed.number) == ("not finished", 2, 1)
+    assert (entry.policy, entry.judge, entry.result.number) == ("b-policy", "b-judge", None)
+    assert entry.is_open and not entry.is_comparable
+
+
+def test_an_unreadable_run_says_why(tmp_path: Path) -> None:
+    (run_of(tmp_path / "run") / "metrics.json").write_text("{")
+    entry = only(tmp_path)
+    assert entry.state.startswith("cannot be read: ") and "metrics.json" in entry.state
+    assert not entry.is_open and not entry.is_comparable
+
+
+def test_a_file_of_groups_is_named_with_its_number_of_groups(tmp_path: Path) -> None:
+    groups(tmp_path)
+    entry = only(tmp_path)
+    assert (entry.name, entry.rows.text, entry.policy) == ("groups.jsonl", "2 groups", "a-policy")
+    assert entry.is_open and not entry.is_comparable
+
+
+def test_names_of_any_bytes_are_shown_and_have_an_address_each(tmp_path: Path) -> None:
+    odd = [b"caf\xe9", "caf\ufffd".encode(), b"a\nb", b"%2e%2e", b"#?&", "\u202egpj".encode(), b"<b>"]
+    paths = [tmp_path / os.fsdecode(name) for name in odd]
+    ids = {id_of(path, tmp_path) for path in paths}
+    assert len(ids) == len(odd) and all(each.isalnum() for each in ids)
+    for path in paths:
+        name_of(path, tmp_path).encode()
+    assert name_of(tmp_path, tmp_path) == tmp_path.name

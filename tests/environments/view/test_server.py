@@ -1,0 +1,293 @@
+"""What the server answers, and what it refuses, over real HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+from yarl import URL
+
+from environments.report.write import write_report
+from environments.results.folder import paths_in
+from environments.view import reports
+from environments.view.app import app_of
+from environments.view.entries import id_of
+from environments.view.guard import is_own_name, policy_of
+from environments.view.reports import Reports
+from tests.environments.results.test_run import written
+from tests.environments.samples_of import sample
+from tests.environments.view.made import run_of
+
+
+class Server:
+    """The application over a folder."""
+
+    def __init__(self, url: str, session: aiohttp.ClientSession, folder: Path, made: Path) -> None:
+        self.url, self.folder, self.made = url, folder, made
+        self._session = session
+
+    def key(self, name: str) -> str:
+        return id_of(self.folder / name, self.folder)
+
+    async def get(self, path: str, method: str = "GET", **headers: str) -> tuple[int, str, Any]:
+        url = URL(f"{self.url}{path}", encoded=True)
+        own = {name.replace("_", "-"): value for name, value in headers.items()}
+        async with self._session.request(method, url, headers=own, allow_redirects=False) as response:
+            return response.status, (await response.read()).decode(), response.headers
+
+    async def report(self, name: str) -> tuple[int, str]:
+        status, text, _ = await self.get(f"/run/{self.key(name)}")
+        return status, text
+
+
+@asynccontextmanager
+async def served(folder: Path, tmp_path: Path) -> AsyncIterator[Server]:
+    made = tmp_path / "made"
+    made.mkdir(exist_ok=True)
+    runner = web.AppRunner(app_of(folder, Reports(made)), access_log=None)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    async with aiohttp.ClientSession() as session:
+        yield Server(f"http://127.0.0.1:{runner.addresses[0][1]}", session, folder, made)
+    await runner.cleanup()
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    return folder
+
+
+async def test_every_response_has_the_headers_and_a_policy_that_allows_only_the_pages_own_scripts(
+    runs: Path, tmp_path: Path
+) -> None:
+    run_of(runs / "one")
+    run_of(runs / "two", (0.0, 0.0, 0.5, 1.0), date="2026-11-02T10:00:00+00:00")
+    async with served(runs, tmp_path) as server:
+        pair = f"/compare?run={server.key('one')}&run={server.key('two')}"
+        for path in ("/", f"/run/{server.key('one')}", pair, "/none", "/compare", "/run/0123456789abcdef"):
+            _, text, headers = await server.get(path)
+            policy = headers["Content-Security-Policy"]
+            assert "default-src 'none'" in policy and "frame-ancestors 'none'" in policy, path
+            assert "unsafe" not in policy and "*" not in policy
+            assert policy == f"{policy_of(text.encode())}; frame-ancestors 'none'"
+            assert headers["X-Content-Type-Options"] == "nosniff"
+            assert headers["Cache-Control"] == "no-store"
+            assert headers["Referrer-Policy"] == "no-referrer"
+            assert headers["X-Frame-Options"] == "DENY"
+            assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
+            assert not [name for name in headers if name.lower().startswith("access-control")]
+
+
+@pytest.mark.parametrize(
+    ("host", "is_own"),
+    [
+        ("127.0.0.1", True),
+        ("127.0.0.1:8300", True),
+        ("localhost:9000", True),
+        ("LOCALHOST", True),
+        ("[::1]:8300", True),
+        ("::1", False),
+        ("evil.example", False),
+        ("127.0.0.1.evil.example", False),
+        ("localhost.evil.example:8300", False),
+        ("127.0.0.1@evil.example", False),
+        ("0.0.0.0:8300", False),
+        ("192.168.0.1", False),
+        ("", False),
+        ("localhost:80:80", False),
+        ("localhost\n", False),
+    ],
+)
+def test_only_names_of_the_loopback_are_own(host: str, is_own: bool) -> None:
+    assert is_own_name(host) == is_own
+
+
+async def test_foreign_names_other_sites_and_other_methods_are_refused(runs: Path, tmp_path: Path) -> None:
+    run_of(runs / "secret")
+    async with served(runs, tmp_path) as server:
+        for headers in ({"Host": "evil.example"}, {"Sec_Fetch_Site": "cross-site"}):
+            for path in ("/", f"/run/{server.key('secret')}"):
+                status, text, _ = await server.get(path, **headers)
+                assert status == 403 and "secret" not in text
+        for method in ("POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH"):
+            status, text, headers_ = await server.get("/", method)
+            assert (status, headers_["Allow"]) == (405, "GET") and "secret" not in text
+        assert (await server.get("/", Sec_Fetch_Site="none"))[0] == 200
+        assert (await server.get("/", Sec_Fetch_Site="same-origin", Host="localhost:1"))[0] == 200
+
+
+async def test_two_host_headers_are_refused(runs: Path, tmp_path: Path) -> None:
+    async with served(runs, tmp_path) as server:
+        url = URL(server.url)
+        reader, writer = await asyncio.open_connection(url.host, url.port)
+        writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\nConnection: close\r\n\r\n")
+        status = await reader.readline()
+        writer.close()
+        assert b" 200 " not in status
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/run/../../secret",
+        "/run/%2e%2e%2fsecret",
+        "/../secret/report.html",
+        "/run/..%2f..%2fetc%2fpasswd",
+        "/run/one/samples.jsonl",
+        "/one/report.html",
+        "/run/0123456789abcdef",
+        "/static/view.js",
+    ],
+)
+async def test_no_address_leads_to_a_file(runs: Path, tmp_path: Path, path: str) -> None:
+    run_of(runs / "one")
+    run_of(tmp_path / "secret", question="the secret question")
+    (tmp_path / "secret" / "report.html").write_text("the secret question")
+    async with served(runs, tmp_path) as server:
+        status, text, _ = await server.get(path)
+        assert status == 404 and "the secret question" not in text
+        status, text, _ = await server.get(f"/run/{id_of(tmp_path / 'secret', tmp_path)}")
+        assert status == 404
+
+
+async def test_a_linked_run_is_neither_listed_nor_shown(runs: Path, tmp_path: Path) -> None:
+    run_of(tmp_path / "outside", question="the secret question")
+    (runs / "alias").symlink_to(tmp_path / "outside")
+    async with served(runs, tmp_path) as server:
+        assert "alias" not in (await server.get("/"))[1]
+        assert (await server.report("alias"))[0] == 404
+
+
+async def test_a_run_that_appears_is_there_when_the_page_is_loaded_again(runs: Path, tmp_path: Path) -> None:
+    async with served(runs, tmp_path) as server:
+        assert "There is no run in this folder yet" in (await server.get("/"))[1]
+        run_of(runs / "late")
+        assert ">late</a>" in (await server.get("/"))[1]
+        assert (await server.report("late"))[0] == 200
+
+
+async def test_a_folder_that_is_gone_is_told(tmp_path: Path) -> None:
+    async with served(tmp_path / "gone", tmp_path) as server:
+        status, text, _ = await server.get("/")
+        assert status == 500 and "there is no such folder" in text
+
+
+def files(folder: Path) -> dict[str, tuple[int, int]]:
+    return {str(path): (path.stat().st_mtime_ns, path.stat().st_size) for path in folder.rglob("*")}
+
+
+async def test_a_missing_report_is_made_once_and_the_folder_stays_as_it_is(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_of(runs / "one")
+    written(runs / "unfinished", [sample()])
+    before, made = files(runs), list[Path]()
+
+    def write(path: Path, *, output: Path) -> Path:
+        made.append(path)
+        return write_report(path, output=output)
+
+    monkeypatch.setattr(reports, "write_report", write)
+    async with served(runs, tmp_path) as server:
+        texts = await asyncio.gather(*(server.report("one") for _ in range(3)))
+        assert {status for status, _ in texts} == {200}
+        assert len({text for _, text in texts}) == 1 and "a-policy" in texts[0][1]
+        assert (await server.report("unfinished"))[0] == 200
+        assert [path.name for path in made] == ["one", "unfinished"]
+        assert files(runs) == before
+        with (runs / "unfinished" / "samples.jsonl").open("ab") as file:
+            file.write(sample("row-2", question="a later question").to_line())
+        await server.report("unfinished")
+        assert [path.name for path in made] == ["one", "unfinished", "unfinished"]
+
+
+async def test_a_report_in_the_directory_is_shown_unless_it_is_older_or_not_one_of_ours(
+    runs: Path, tmp_path: Path
+) -> None:
+    path = run_of(runs / "one")
+    report = write_report(path)
+    report.write_bytes(report.read_bytes().replace(b"</body>", b"<!-- as it lies there --></body>"))
+    foreign = "<!DOCTYPE html><script>fetch('http://evil.example')</script>"
+    async with served(runs, tmp_path) as server:
+        assert "as it lies there" in (await server.report("one"))[1]
+        samples = path / "samples.jsonl"
+        os.utime(samples, ns=(report.stat().st_mtime_ns + 10**9,) * 2)
+        assert "as it lies there" not in (await server.report("one"))[1]
+        report.write_text(foreign)
+        os.utime(report, ns=(samples.stat().st_mtime_ns + 10**9,) * 2)
+        status, text = await server.report("one")
+        assert status == 200 and "evil.example" not in text
+        (tmp_path / "kept.html").write_bytes(write_report(path).read_bytes() + b"<!-- linked -->")
+        report.unlink()
+        report.symlink_to(tmp_path / "kept.html")
+        status, text = await server.report("one")
+        assert status == 200 and "<!-- linked -->" not in text
+
+
+async def test_a_damaged_run_says_what_is_wrong(runs: Path, tmp_path: Path) -> None:
+    (run_of(runs / "one") / "samples.jsonl").write_text("{}\n")
+    async with served(runs, tmp_path) as server:
+        status, text = await server.report("one")
+        assert status == 500 and "samples.jsonl, line 1" in text
+
+
+async def test_the_oldest_run_is_the_reference(runs: Path, tmp_path: Path) -> None:
+    run_of(runs / "new", (1.0, 1.0, 0.5, 1.0), date="2026-11-03T10:00:00+00:00")
+    run_of(runs / "old", date="2026-11-02T10:00:00+00:00")
+    async with served(runs, tmp_path) as server:
+        status, text, _ = await server.get(f"/compare?run={server.key('new')}&run={server.key('old')}")
+        assert status == 200
+        assert text.index(f"/run/{server.key('old')}") < text.index(f"/run/{server.key('new')}")
+        assert f"/run/{server.key('new')}#row-1" in text
+
+
+async def test_a_refused_comparison_says_why_and_offers_the_way_across(runs: Path, tmp_path: Path) -> None:
+    run_of(runs / "one")
+    run_of(runs / "other", judge_model_name="<other> judge", date="2026-11-02T10:00:00+00:00")
+    async with served(runs, tmp_path) as server:
+        address = f"/compare?run={server.key('one')}&run={server.key('other')}"
+        status, text, _ = await server.get(address)
+        assert status == 409 and "the runs differ in judge" in text and "&lt;other&gt; judge" in text
+        assert "Compare across judges" in text and 'name="across" value="judge"' in text
+        status, text, _ = await server.get(f"{address}&across=judge&across=everything")
+        assert status == 200 and "<other>" not in text
+
+
+async def test_runs_that_nothing_makes_comparable_get_no_such_offer(runs: Path, tmp_path: Path) -> None:
+    run_of(runs / "one")
+    run_of(runs / "other", environment="pairwise_judgement", date="2026-11-02T10:00:00+00:00")
+    async with served(runs, tmp_path) as server:
+        status, text, _ = await server.get(f"/compare?run={server.key('one')}&run={server.key('other')}")
+        assert status == 409 and "is a run of arena_hard" in text and "<form" not in text
+
+
+@pytest.mark.parametrize(
+    "query", ["", "?run=ONE", "?run=ONE&run=ONE", "?run=ONE&run=0123456789abcdef", "?run=ONE&run=.."]
+)
+async def test_a_comparison_of_too_few_or_unknown_runs_is_told(runs: Path, tmp_path: Path, query: str) -> None:
+    run_of(runs / "one")
+    async with served(runs, tmp_path) as server:
+        status, text, _ = await server.get(f"/compare{query.replace('ONE', server.key('one'))}")
+        assert status in (400, 404) and "Traceback" not in text
+
+
+async def test_names_and_settings_of_a_run_stay_text(runs: Path, tmp_path: Path) -> None:
+    hostile = "</script><img src=x onerror=alert(1)>{{ 7 * 7 }}\u202e'\""
+    run_of(runs / "<script>alert(1)<|script>", model_name=hostile, judge_model_name=hostile, environment=hostile)
+    (run_of(runs / "x") / "metrics.json").write_text(json.dumps({"config_general": hostile}))
+    async with served(runs, tmp_path) as server:
+        _, text, _ = await server.get("/")
+        assert "<img" not in text and "<script>alert" not in text and "{{ 7 * 7 }}" in text
+        for path in paths_in(runs):
+            await server.get(f"/run/{id_of(path, runs)}")
