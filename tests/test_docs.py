@@ -11,7 +11,7 @@ import pytest
 import judgegym
 from environments.compare.command import main as compare
 from environments.report.command import main as report
-from tests.command import in_process
+from tests.command import RunFiles, in_process
 
 ROOT = Path(judgegym.__file__).resolve().parents[1]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
@@ -60,3 +60,13 @@ def test_flags_of_commands_on_the_page_exist(capsys: pytest.CaptureFixture[str])
             shown = capsys.readouterr().out
             assert all(word in shown for word in words if word.startswith("--"))
     assert seen == set(commands)
+
+
+def test_fields_on_the_page_are_those_of_a_line(tmp_path: Path) -> None:
+    flags = ("--limit=2", "--env.judge_critique_rounds=1", f"--env.data_dir_to_save_evals={tmp_path / 'run'}")
+    assert in_process("evaluate", "--offline", *flags).code == 0
+    fields = {name for line in RunFiles(tmp_path / "run").samples for name in line}
+    table = (ROOT / "docs" / "runs.md").read_text(encoding="utf-8").partition("| field |")[2].partition("\n\n")[0]
+    documented = {name for row in table.splitlines()[2:] for name in re.findall(r"`(\w+)`", row.split("|")[1])}
+    assert documented - fields == {"error"}, "which only failures have"
+    assert fields - documented == set()
