@@ -80,7 +80,7 @@ def facts(run: SavedRun, statuses: Counter[str]) -> list[Fact]:
         Fact("environment", run.environment),
         Fact("evaluated", run.policy),
         Fact("judge", run.judge),
-        Fact("judges again", _text(general.get("judges_again"))),
+        Fact("answers of", _earlier(general.get("answers_of"))),
         Fact("date", _text(general.get("date"))),
         Fact("version", _text(general.get("judgegym_version"))),
         Fact("seed", _text(_seed(run))),
@@ -113,6 +113,14 @@ def _dataset(dataset: JSON) -> str:
     name, split, rows, digest = (wire.lookup(dataset, field) for field in ("name", "split", "rows", "digest"))
     place = f", split {split}" if split is not None else ""
     return f"{name}{place}, {rows} rows, {digest}"
+
+
+def _earlier(value: JSON) -> str:
+    """The run whose completions are judged again."""
+    if not isinstance(value, Mapping):
+        return ""
+    path, judge, date, digest = (_text(value.get(name)) for name in ("path", "judge", "date", "digest"))
+    return ", ".join(filter(None, [path, f"judged by {judge}" if judge else "", date, digest]))
 
 
 def _usage(run: SavedRun, role: str) -> list[Fact]:

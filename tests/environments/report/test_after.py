@@ -1,0 +1,67 @@
+"""The page at the end of a command: it is retried while the disk refuses it, and never fails what was paid for."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from environments.report import after
+from environments.report.contents import ReportOptions
+from tests.arena import Arena
+
+WRITES = "--env.write_report=True"
+
+
+@pytest.fixture
+def arena(tmp_path: Path) -> Arena:
+    return Arena(tmp_path).rows(2)
+
+
+def full(error: int = errno.ENOSPC) -> OSError:
+    return OSError(error, "No space left on device")
+
+
+def test_a_disk_that_refuses_for_a_while_gets_the_page_later(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
+    writes, tries = after.write_report, list[Path]()
+
+    def refused_at_first(path: Path, options: ReportOptions | None = None) -> Path:
+        tries.append(path)
+        if len(tries) == 1:
+            raise full()
+        return writes(path, options)
+
+    monkeypatch.setattr(after, "write_report", refused_at_first)
+    run = arena.evaluate(WRITES)
+    assert run.code == 0, run.said
+    assert len(tries) == 2 and (run.files.path / "report.html").exists()
+    assert "cannot be written to: No space left on device" in run.said
+
+
+@pytest.mark.parametrize("error", [full(), RuntimeError("no such font"), MemoryError()])
+def test_a_page_that_cannot_be_written_is_a_warning(
+    arena: Arena, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def broken(path: Path) -> Path:
+        raise error
+
+    monkeypatch.setattr(after, "write_report", broken)
+    run = arena.evaluate(WRITES, "--env.disk_full_deadline=0.2")
+    assert run.code == 0, run.said
+    assert run.files.metrics["win_rate"] == 1.0
+    assert "the page of the run is not written" in run.said
+    assert f"python -m environments.report {run.files.path}" in " ".join(run.said.split())
+    assert "Traceback" not in run.said and "the page to read it" not in run.said
+
+
+def test_a_damaged_ledger_costs_the_page_alone(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
+    writes = after.write_report
+
+    def damaged(path: Path) -> Path:
+        (path / "calls.jsonl.gz").write_bytes(b"no gzip")
+        return writes(path)
+
+    monkeypatch.setattr(after, "write_report", damaged)
+    run = arena.evaluate(WRITES)
+    assert run.code == 0 and "calls.jsonl.gz cannot be read" in run.said

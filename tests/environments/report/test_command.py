@@ -1,0 +1,76 @@
+"""`python -m environments.report`: what it writes where, and what it says of wrong input."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from environments.report.command import main
+from tests.environments.report.written import Written
+from tests.environments.samples_of import sample
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    path = tmp_path / "run"
+    path.mkdir()
+    (path / "samples.jsonl").write_bytes(b"".join(sample(f"row-{n}").to_line() for n in range(3)))
+    return path
+
+
+def report(*words: object) -> int:
+    return main([str(word) for word in words], prog="report")
+
+
+def test_page_is_written_into_the_run_directory_or_where_it_is_asked_for(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert report(run) == 0
+    assert capsys.readouterr().out == f"The page is {run / 'report.html'}\n"
+    assert report(run, "--output", tmp_path / "mine.html") == 0
+    assert (tmp_path / "mine.html").read_bytes() == (run / "report.html").read_bytes()
+
+
+def test_all_shows_every_sample(run: Path) -> None:
+    assert report(run, "--samples=all") == 0
+    assert len(Written.read(run / "report.html").order) == 3
+
+
+def test_wrong_paths_are_one_line_and_exit_code_2(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "words.jsonl").write_text('{"uid": "row-0"}\n')
+    damaged = tmp_path / "damaged"
+    damaged.mkdir()
+    (damaged / "samples.jsonl").write_text("no JSON\n")
+    cases = {
+        (tmp_path / "missing",): "missing: there is no such run directory or file of groups",
+        (tmp_path / "empty",): "is no run directory",
+        (tmp_path / "words.jsonl",): "words.jsonl, line 1: not a group of rollouts: scores: Field required",
+        (damaged,): "samples.jsonl, line 1: not",
+        (run, "--output", tmp_path / "missing" / "page.html"): "No such file or directory",
+    }
+    for words, expected in cases.items():
+        assert report(*words) == 2
+        said = capsys.readouterr()
+        assert expected in said.err and said.err.count("\n") == 1 and not said.out
+    assert sorted(each.name for each in run.iterdir()) == ["samples.jsonl"], "and nothing is left"
+
+
+@pytest.mark.parametrize("words", [["--samples=0"], ["--samples=some"], ["--order=best"], ["--nope"]])
+def test_wrong_flags_are_exit_code_2(run: Path, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        report(run, *words)
+    assert ended.value.code == 2
+    assert "usage: report" in capsys.readouterr().err
+
+
+def test_help_fits_80_columns(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(os.environ, "COLUMNS", "80")
+    with pytest.raises(SystemExit) as ended:
+        report("--help")
+    assert ended.value.code == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80

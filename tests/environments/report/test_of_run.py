@@ -1,0 +1,180 @@
+"""The page of an evaluation, of runs of the command line: finished, failed, stopped, old, and without texts."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from environments.records import SampleRun
+from environments.report.command import main
+from environments.report.contents import ReportOptions
+from environments.report.write import write_report
+from tests.arena import Arena, always, for_model
+from tests.environments.report.written import Written
+from tests.environments.samples_of import sample
+from tests.scripted import Reply
+
+WRITES = "--env.write_report=True"
+DOWN = Reply(status=400, body={"error": {"message": "out of order"}})
+
+
+@pytest.fixture
+def arena(tmp_path: Path) -> Arena:
+    return Arena(tmp_path).rows(6)
+
+
+def fails(*uids: str) -> Any:
+    """A judge that does not answer about some rows."""
+    return lambda uid, as_a: DOWN if uid in uids else for_model(uid, as_a)
+
+
+def page(path: Path) -> Written:
+    return Written.read(path / "report.html")
+
+
+def again(path: Path, *flags: str) -> Written:
+    assert main([str(path), *flags], prog="report") == 0
+    return page(path)
+
+
+def rewrite(path: Path, *without: str) -> None:
+    """Take fields out of the lines of a file."""
+    lines = [json.loads(line) for line in path.read_bytes().splitlines()]
+    kept = [{name: value for name, value in line.items() if name not in without} for line in lines]
+    path.write_text("".join(json.dumps(line) + "\n" for line in kept))
+
+
+def test_a_row_opens_to_what_was_asked_answered_and_judged(arena: Arena) -> None:
+    run = arena.evaluate(WRITES)
+    assert run.code == 0, run.said
+    path = run.files.path / "report.html"
+    assert f"the page to read it is {path}" in run.said
+    written = page(run.files.path)
+    assert written.order == [f"row-{number}" for number in range(6)]
+    row = written.details["row-4"]
+    assert row["conversation"] == [{"title": "user", "text": "Question of row-4: why?"}]
+    assert row["texts"] == [{"title": "baseline", "text": "BASELINE answer to row-4"}]
+    assert [(each["title"], each["text"]) for each in row["completions"]] == [
+        ("answer", "ANSWER of the model to row-4")
+    ]
+    calls = {call["name"]: call for call in row["calls"]}
+    assert set(calls) == {"conversation_0/policy", "game_1", "game_2"}
+    for game, verdict in (("game_1", "[[A>B]]"), ("game_2", "[[B>A]]")):
+        start, end = calls[game]["verdict_at"]
+        assert calls[game]["answer"][start:end] == verdict
+        assert calls[game]["has_verdict"] and calls[game]["attempts"] == 1
+        assert "BASELINE answer to row-4" in calls[game]["messages"][1]["text"], "as it was sent"
+    shown = written.summaries["row-4"]
+    assert shown["category"] == "Precise IF"
+    assert (shown["status"], shown["label"], shown["failed"]) == ("ok", "win", False)
+    assert (shown["score"], shown["value"], shown["orders_disagree"]) == (1.0, 1.0, False)
+    assert (shown["length"], shown["start"]) == (len("ANSWER of the model to row-4"), "Question of row-4: why?")
+
+
+def test_head_has_the_result_and_what_it_was_measured_on(arena: Arena) -> None:
+    run = arena.evaluate(WRITES, verdict=always("A>B"))
+    head, general = page(run.files.path).head, run.files.report["config_general"]
+    value, low, high = (run.files.metrics[f"overall_winrate{end}"] for end in ("", "_ci_low", "_ci_high"))
+    assert f"win rate {value:.4f} (95 %: {low:.4f} to {high:.4f})" in head
+    digests = [dataset["digest"] for dataset in general["datasets"]]
+    facts = ["evaluated the-policy", "judge the-judge", general["date"], "seed 0", "6 selected: 6 ok"]
+    facts += ["judge_protocol=three_way", "12 calls, 12 requests", *digests, *general["judge_prompt_digests"].values()]
+    assert [fact for fact in facts if fact not in head] == []
+    assert "Win rate by category" in head and "Coding: 0.500 of 2" in head
+    assert "The orders disagree for 6 of 6 rows (100.0%)" in head
+    assert "eval/judge_cost_usd" in head and "not known" in head, "what has no value, and why"
+
+
+def test_two_pages_of_a_finished_run_are_equal(arena: Arena) -> None:
+    run = arena.evaluate(WRITES)
+    first = (run.files.path / "report.html").read_bytes()
+    again(run.files.path)
+    assert (run.files.path / "report.html").read_bytes() == first
+
+
+def test_failed_rows_say_why_and_come_first_among_the_worst(arena: Arena) -> None:
+    run = arena.evaluate(WRITES, "--env.max_judge_error_rate=1", verdict=fails("row-1", "row-4"))
+    assert run.code == 0, run.said
+    written = page(run.files.path)
+    assert written.order == ["row-0", "row-2", "row-3", "row-5", "row-1", "row-4"], (
+        "failed rows have a file of their own"
+    )
+    assert [uid for uid, row in written.summaries.items() if row["failed"]] == ["row-1", "row-4"]
+    assert "out of order" in written.details["row-1"]["error"]
+    assert "2 of 6 rows have no score: 2 judge_failed" in written.head
+    assert again(run.files.path, "--order=worst").order[:2] == ["row-1", "row-4"]
+    few = again(run.files.path, "--samples=3")
+    assert len(few.order) == 3 and {"row-1"} <= set(few.order)
+    assert "This page holds 3 of 6 rows" in few.head
+    assert few.index["total"] == 6
+
+
+def test_a_run_in_which_nothing_succeeds_has_a_page_of_its_failures(arena: Arena) -> None:
+    run = arena.evaluate(WRITES, verdict=lambda uid, as_a: DOWN)
+    assert run.code == 1
+    written = page(run.files.path)
+    assert len(written.order) == 6 and "The run is not complete" in written.head
+
+
+def test_a_resumed_run_drops_the_page_and_writes_a_new_one(arena: Arena) -> None:
+    run = arena.evaluate(WRITES, verdict=fails("row-1"))
+    assert run.code == 1 and page(run.files.path).summaries["row-1"]["failed"]
+    assert arena.evaluate("--resume").code == 0
+    assert not (run.files.path / "report.html").exists(), "it would not fit the rows that ran again"
+    assert arena.evaluate("--resume", WRITES).code == 0
+    assert not page(run.files.path).summaries["row-1"]["failed"]
+
+
+def test_without_the_setting_no_page_is_written(arena: Arena) -> None:
+    run = arena.evaluate("--env.write_report=False")
+    assert run.code == 0 and "page" not in run.said
+    assert not (run.files.path / "report.html").exists()
+
+
+def test_an_unfinished_run_has_the_result_of_its_rows_so_far(arena: Arena) -> None:
+    run = arena.evaluate()
+    (run.files.path / "metrics.json").unlink()
+    samples = (run.files.path / "samples.jsonl").read_bytes().splitlines(keepends=True)
+    (run.files.path / "samples.jsonl").write_bytes(b"".join(samples[:5]) + samples[5][:40])
+    written = again(run.files.path)
+    assert written.order == [f"row-{number}" for number in range(5)]
+    assert "The run is not complete" in written.head
+    assert "1.0000 (95 %: 1.0000 to 1.0000), of the 5 rows so far" in written.head
+
+
+def test_an_old_run_has_mean_scores_and_no_texts(arena: Arena) -> None:
+    """Of before lines said what a row adds to the result, its texts and the orders of its answers."""
+    run = arena.evaluate()
+    rewrite(run.files.path / "samples.jsonl", "headline", "texts", "orders")
+    written = again(run.files.path)
+    assert "Mean score by category" in written.head and "of a version that did not keep" in written.head
+    assert written.details["row-0"]["texts"] == []
+    assert written.summaries["row-0"]["value"] is None and written.summaries["row-0"]["score"] == 1.0
+
+
+def test_a_run_that_keeps_no_calls_shows_its_questions_and_no_calls(arena: Arena) -> None:
+    run = arena.evaluate(WRITES, "--keep_calls=False")
+    row = page(run.files.path).details["row-2"]
+    assert row["calls"] == []
+    assert row["conversation"] == [{"title": "question", "text": "Question of row-2: why?"}]
+    assert row["completions"][0]["text"] == "ANSWER of the model to row-2"
+
+
+def test_a_page_of_few_rows_does_not_hold_the_texts_of_all(tmp_path: Path) -> None:
+    text = "many words " * 2_000
+    with (tmp_path / "samples.jsonl").open("wb") as file:
+        for number in range(1_000):
+            file.write(sample(f"row-{number}", question=text, run=SampleRun(0.1)).to_line())
+    write_report(tmp_path, ReportOptions(samples=5))  # what is imported and cached at first
+    tracemalloc.start()
+    try:
+        write_report(tmp_path, ReportOptions(samples=5))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 1_000 * len(text) / 3
+    assert len(page(tmp_path).order) == 5
