@@ -41,7 +41,8 @@ class ItemList {
     this.container.style.height = `${this.positions.length * this.height}px`;
     const top = -this.container.getBoundingClientRect().top;
     const first = all ? 0 : Math.max(0, Math.floor(top / this.height) - SPARE_ROWS);
-    const last = all ? 1000 : Math.ceil((top + innerHeight) / this.height) + SPARE_ROWS;
+    // At least the first rows are there, also while the list is below the window: Tab and screen readers find them.
+    const last = all ? 1000 : Math.max(2 * SPARE_ROWS, Math.ceil((top + innerHeight) / this.height) + SPARE_ROWS);
     this.fill(first, Math.min(last, this.positions.length));
   }
 

@@ -3,7 +3,7 @@
    with their addresses and lead nowhere: so nothing that a model writes can run, load or be followed. Each step is linear
    in the text's length, and both the length and the depth are limited. */
 
-const MARKDOWN_LIMIT = 200_000;
+const MARKDOWN_LIMIT = 50_000;
 const DEEPEST = 8;
 const BULLET = /^( *)(?:[-*+]|(\d{1,9})[.)])(?: +|$)/;
 const FENCE = /^ {0,3}(`{3,}|~{3,})(.*)$/;

@@ -17,6 +17,8 @@ const NAMES = new Map([
   [0x2060, "WJ"], [0x2066, "LRI"], [0x2067, "RLI"], [0x2068, "FSI"], [0x2069, "PDI"], [0xfeff, "BOM"],
 ]);
 
+const MOST_SIGNS = 1000; // in one text: each is an element
+
 /** The nodes of a text: text nodes, and a sign for each run of characters that cannot be seen. */
 function signed(text) {
   const nodes = [];
@@ -25,8 +27,10 @@ function signed(text) {
     if (found.index > end) nodes.push(document.createTextNode(text.slice(end, found.index)));
     nodes.push(sign(found[0]));
     end = found.index + found[0].length;
+    if (nodes.length >= 2 * MOST_SIGNS) break;
   }
-  if (end < text.length) nodes.push(document.createTextNode(text.slice(end)));
+  const rest = text.slice(end);
+  if (rest !== "") nodes.push(document.createTextNode(nodes.length < 2 * MOST_SIGNS ? rest : rest.replace(UNSEEN, "·")));
   return nodes;
 }
 
