@@ -21,6 +21,7 @@ DOCUMENTS = (".md", ".png")
 """What a package's folder holds for readers of the repository; nothing reads it at run time."""
 BUILD = "import sys; from setuptools import build_meta; print(build_meta.build_wheel(sys.argv[1]))"
 LONGEST_S = 300
+pytestmark = pytest.mark.timeout(LONGEST_S)
 
 
 @pytest.fixture(scope="module")

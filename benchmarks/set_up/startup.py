@@ -1,4 +1,4 @@
-"""CPU that a command costs before it does anything: `evaluate --help`, and `evaluate --offline` of a single row.
+"""CPU that a command costs before it does anything: help, `judgegym list`, and `evaluate --offline` of a single row.
 
 Measured is the user and system time of the command's process and of those that it waited for (the stand-in among
 them), as `wait4` reports it, so that a busy machine matters little. The other figure is the same of another checkout
@@ -24,10 +24,16 @@ from benchmarks.set_up.cpu import cpu_seconds
 
 ROOT = Path(__file__).resolve().parents[2]
 ENTRY = "eval_environments/arena_hard_environment.py"
-COMMANDS: dict[str, Sequence[str]] = {
+OF_SCRIPT: dict[str, Sequence[str]] = {
     "evaluate --help": ("evaluate", "--help"),
     "evaluate --offline --limit 1": ("evaluate", "--offline", "--limit", "1"),
 }
+OF_JUDGEGYM: dict[str, Sequence[str]] = {
+    "judgegym --help": ("--help",),
+    "judgegym list": ("list",),
+    "judgegym evaluate arena_hard --help": ("evaluate", "arena_hard", "--help"),
+}
+COMMANDS = {**OF_SCRIPT, **OF_JUDGEGYM}
 
 
 LIBRARIES = ("-c", "import aiohttp, orjson, pydantic_settings, yaml")
@@ -44,9 +50,14 @@ class Tree:
 
     def run(self, command: str) -> float:
         """Run a command; the CPU seconds that it took."""
-        words = LIBRARIES if self.entry is None else (str(self.checkout / self.entry), *COMMANDS[command])
+        if self.entry is None:
+            words = LIBRARIES
+        elif command in OF_JUDGEGYM:
+            words = (str(self.checkout / "judgegym"), *OF_JUDGEGYM[command])
+        else:
+            words = (str(self.checkout / self.entry), *OF_SCRIPT[command])
         with tempfile.TemporaryDirectory() as folder:
-            return cpu_seconds((self.python, *words), Path(folder), os.environ)
+            return cpu_seconds((self.python, *words), Path(folder), {**os.environ, "PYTHONPATH": str(self.checkout)})
 
 
 def tree(name: str, checkout: Path, python: str | None, entry: str | None) -> Tree:
@@ -73,7 +84,8 @@ def main() -> None:
     else:
         other = tree(str(options.against), options.against, options.against_python, options.against_entry)
     lines = []
-    for command in COMMANDS:
+    both_have_it = all((each.checkout / "judgegym" / "__main__.py").exists() for each in (this, other))
+    for command in COMMANDS if both_have_it else OF_SCRIPT:
         seconds: dict[Tree, list[float]] = {this: [], other: []}
         for number in range(options.runs + 1):
             for each, found in seconds.items():
