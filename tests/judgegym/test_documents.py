@@ -17,7 +17,7 @@ from judges.server.presets import with_preset
 from judges.server.settings import RewardServerSettings
 from tests.command import ROOT, in_process
 
-FOLDERS = ("judges", "environments", "eval_environments", "examples")
+FOLDERS = ("docs", "judges", "environments", "eval_environments", "examples")
 DOCUMENTS = [
     *sorted(ROOT.glob("*.md")),
     *(path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.md"))),
