@@ -196,9 +196,9 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
             metrics.count("n_failed", missing)
 
     def _compared(self, task: AspectTask, sample: Sample[PanelDetail]) -> list[ComparedVerdict]:
-        """Return the verdicts of a row that have a gold verdict; none if the answer is the policy's."""
-        is_of_policy = self.config.model_answers is not None or self.dataset_answer(task) is None
-        return [] if task.aspect is None and is_of_policy else compare_verdicts(task, sample.judgment)
+        """Return the verdicts of a row that have a gold verdict; none if another answer was judged than the row's."""
+        own, judged = self.dataset_answer(task), [completion.answer for completion in sample.completions]
+        return [] if task.aspect is None and judged != [own] else compare_verdicts(task, sample.judgment)
 
 
 if __name__ == "__main__":

@@ -96,6 +96,18 @@ class RunFiles:
         assert all(cut), "a sample without its run"
         return cut
 
+    def interrupt(self, *uids: str) -> None:
+        """Leave the run as if it had been stopped when these rows had all their answers, and no line yet."""
+        for name in ("samples.jsonl", "failures.jsonl"):
+            lines = (self.path / name).read_bytes().splitlines(keepends=True)
+            kept = [line for line in lines if json.loads(line)["uid"].partition(":")[0] not in uids]
+            (self.path / name).write_bytes(b"".join(kept))
+        (self.path / "metrics.json").unlink()
+        packed = self.path / "calls.jsonl.gz"
+        if packed.exists():
+            (self.path / "calls.jsonl").write_bytes(gzip.decompress(packed.read_bytes()))
+            packed.unlink()
+
     def runs(self) -> list[dict[str, Any]]:
         return [sample["run"] for sample in self.samples]
 

@@ -134,6 +134,8 @@ def _other_conversations(row: RowAnswers, conversations: Sequence[Conversation])
     if row.policy_error is not None:
         return None
     if len(row.completions) != len(conversations):
+        if row.question is None:
+            return f"that run stopped when the policy had answered {len(row.completions)} of {len(conversations)} times"
         return f"there are {len(row.completions)} completions, and here the policy is asked {len(conversations)} times"
     for asked, conversation in zip(row.asked, conversations, strict=False):
         expected = conversation[-1]["content"]

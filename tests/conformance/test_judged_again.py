@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 from eval_environments.self_critique_environment import SelfCritiqueEnv
 from tests.command import Ended, RunFiles
 from tests.conformance.lab import DOWN, Lab, row_of_sample
-from tests.conformance.subjects import POLICY
+from tests.conformance.subjects import POLICY, uids
 
 
 def again(lab: Lab, *flags: str, of: Path, run: str = "again") -> Ended:
@@ -50,18 +49,6 @@ def contents(path: Path) -> Iterator[tuple[str, bytes]]:
 def restore(lab: Lab) -> None:
     lab.policy.restore()
     lab.judge.restore()
-
-
-def interrupt(files: RunFiles, *rows: str) -> None:
-    """Leave a run as if it had been stopped when some rows were not judged yet, though their policy had answered."""
-    for name in ("samples.jsonl", "failures.jsonl"):
-        lines = (files.path / name).read_bytes().splitlines(keepends=True)
-        kept = [line for line in lines if row_of_sample(json.loads(line)) not in rows]
-        (files.path / name).write_bytes(b"".join(kept))
-    (files.path / "metrics.json").unlink()
-    calls = gzip.decompress((files.path / "calls.jsonl.gz").read_bytes())
-    (files.path / "calls.jsonl").write_bytes(calls)
-    (files.path / "calls.jsonl.gz").unlink()
 
 
 @pytest.mark.parametrize("named", [".", "samples.jsonl", "calls.jsonl.gz"])
@@ -116,11 +103,11 @@ def test_rows_that_failed_have_what_there_is_of_them(lab: Lab) -> None:
     ]
 
 
-@pytest.mark.parametrize("rows", [("row-4",), tuple(f"row-{number}" for number in range(6))], ids=["some", "all"])
+@pytest.mark.parametrize("rows", [("row-4",), tuple(uids())], ids=["some", "all"])
 def test_answers_of_an_interrupted_run_are_in_its_ledger(lab: Lab, rows: tuple[str, ...]) -> None:
     first = lab.finished()
     whole = completions(first), unnamed(first)
-    interrupt(first, *rows)
+    first.interrupt(*rows)
     before = dict(contents(first.path))
     restore(lab)
     ended = again(lab, of=first.path)
@@ -152,7 +139,7 @@ def test_run_of_other_questions_is_refused_before_the_first_call(lab: Lab) -> No
 
 def test_interrupted_run_of_other_questions_is_refused_as_well(lab: Lab) -> None:
     first = lab.finished()
-    interrupt(first, *(f"row-{number}" for number in range(6)))
+    first.interrupt(*uids())
     for path in lab.path.glob("*.jsonl"):
         path.write_bytes(path.read_bytes().replace(b"child", b"adult"))
     restore(lab)

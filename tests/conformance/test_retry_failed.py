@@ -7,7 +7,6 @@ import shlex
 
 import pytest
 
-from tests.command import RunFiles
 from tests.conformance.lab import DOWN, Lab, Undisturbed, row_of_sample
 from tests.conformance.subjects import JUDGED_BY_MORE_THAN_THE_QUESTION
 
@@ -24,20 +23,12 @@ def evaluated_with_failures(lab: Lab) -> set[str]:
     return {row_of_sample(failure) for failure in lab.files().failures}
 
 
-def forget(files: RunFiles, row: str) -> bytes:
-    """Take a row's lines from a run, as if it had been stopped before; return the lines that are left."""
-    path = files.path / "samples.jsonl"
-    lines = [line for line in path.read_bytes().splitlines(keepends=True) if row_of_sample(json.loads(line)) != row]
-    path.write_bytes(b"".join(lines))
-    (files.path / "metrics.json").unlink()
-    return path.read_bytes()
-
-
 def test_failed_rows_are_judged_and_rows_that_are_not_judged_yet_are_left_to_the_command_that_is_named(
     lab: Lab, undisturbed: Undisturbed
 ) -> None:
     failed = evaluated_with_failures(lab)
-    kept = forget(lab.files(), "row-5")
+    lab.files().interrupt("row-5")
+    kept = (lab.files().path / "samples.jsonl").read_bytes()
     number = len(lab.files().failures)
 
     again = lab.evaluate(*RETRY)
