@@ -24,6 +24,7 @@ from environments.data.aspect_rows import AspectTask, read_answers, read_gold
 from environments.data.rows import Split, load_rows
 from environments.data.task_list import TaskList
 from environments.metrics import MetricAggregator, slug
+from environments.outcomes import Outcome
 from environments.records import Sample
 from environments.roles.settings import RoleConfig
 from environments.roles.verdicts import (
@@ -168,6 +169,18 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
             if verdict is not None:
                 metrics.rate(f"score_{slug(aspect.name)}", yes)
         record_votes(metrics, tuple(verdicts.values()))
+
+    def outcomes(self) -> Sequence[Outcome]:
+        """Show the agreement with gold verdicts, and each aspect's pass rate."""
+        passes = [
+            Outcome.of(f"passes {aspect.name}", f"pass_rate_{slug(aspect.name)}") for aspect in self.config.aspects
+        ]
+        return (
+            Outcome("agreement with gold", {"accuracy": "accuracy", "kappa": "κ"}, unit="number"),
+            *(passes if self.config.role == "policy" else []),
+            *([Outcome.of("vetoed", "veto_rate")] if self.config.role == "policy" else []),
+            Outcome.of("verdicts drawn again", "redraw_rate", is_fault=True),
+        )
 
     def expect_metrics(self, metrics: MetricAggregator, tasks: Sequence[AspectTask]) -> None:
         """Name the metrics of all aspects and of the votes."""

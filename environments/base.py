@@ -19,6 +19,7 @@ from environments.clients import Clients
 from environments.completions import Completion, Conversation, system_messages
 from environments.data.rows import Split, TaskT
 from environments.metrics import MetricAggregator
+from environments.outcomes import Outcome
 from environments.records import Sample
 from environments.settings import ConfigT, EnvConfig, EnvSettings
 from environments.settings.verbs import Verb
@@ -155,6 +156,10 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
         """Return why a scored group must not be sent, as one word for `train/groups_dropped_{word}`, or `None`."""
         return None
 
+    def outcomes(self) -> Sequence[Outcome]:
+        """Name the metrics that the printed table shows beside the headline; by default none."""
+        return ()
+
     def expect_metrics(self, metrics: MetricAggregator, tasks: Sequence[TaskT]) -> None:
         """Name (`metrics.expect`) the documented metrics of these rows, with the reason why one may have no value."""
 
@@ -163,10 +168,6 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
 
         Each row is read from the run directory when it is asked for: go through `rows`, and keep numbers of them.
         """
-
-    def has_own_table_for(self, name: str) -> bool:
-        """Return whether a table of the environment's own shows this metric, so that the table of metrics does not."""
-        return False
 
     def record_failure(self, metrics: MetricAggregator, task: TaskT, sample: Sample[DetailT]) -> None:
         """Record one failed row; the counts that all environments share are recorded elsewhere."""

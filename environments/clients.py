@@ -12,7 +12,6 @@ from environments.settings import EnvSettings
 from judges.llm.cache import JudgmentCache
 from judges.llm.client import ChatClient
 from judges.llm.types import ChatSettings
-from judges.llm.usage import Usage
 
 
 class Clients:
@@ -73,11 +72,6 @@ class Clients:
         """Return which endpoints all their calls wait for, as in `ChatClient.waiting`; `None` if there is none."""
         found = (client.waiting for client in (*self._policies, *self._judges))
         return "; ".join(dict.fromkeys(sentence for sentence in found if sentence is not None)) or None
-
-    @property
-    def judge_cost(self) -> float | None:
-        """Return the cost of the judges so far, in US dollars; `None` if it is not known."""
-        return sum((client.meter.usage for client in self._judges), Usage()).cost
 
     def close(self) -> None:
         """Close the judgment cache."""

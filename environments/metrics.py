@@ -12,6 +12,7 @@ from array import array
 from dataclasses import dataclass, field
 
 from judges.core.naming import slug
+from judges.llm.wire import JSON
 from judges.statistics.agreement import Agreement
 from judges.statistics.bootstrap import ratio_interval
 
@@ -39,11 +40,17 @@ class Metrics:
         values: finite numbers by full name.
         left_out: full names without a value, and why.
         unknown: full names of quantities that exist but are not known, and why: `null` in files, "unknown" in tables.
+        observations: how many observations a ratio, a mean or a rate is of, by full name.
     """
 
     values: dict[str, float | int]
     left_out: dict[str, str]
     unknown: dict[str, str] = field(default_factory=dict)
+    observations: dict[str, int] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, JSON]:
+        """Return the values for a file; what is not known is `null`."""
+        return {**self.values, **dict.fromkeys(self.unknown)}
 
 
 @dataclass(slots=True)
@@ -159,7 +166,8 @@ class MetricAggregator:
             full = f"{self.prefix}/{name}"
             if full not in values and full not in unknown:
                 left_out.setdefault(full, reason)
-        return Metrics(values, left_out, unknown)
+        observations = {f"{self.prefix}/{name}": len(ratio.numerators) for name, ratio in self._ratios.items()}
+        return Metrics(values, left_out, unknown, observations)
 
     def _values(self, name: str) -> list[tuple[str, float | int]]:
         full = f"{self.prefix}/{name}"

@@ -26,6 +26,7 @@ from environments.completions import Completion, Conversation, system_text
 from environments.data.rows import Split, load_rows
 from environments.data.rubric_rows import RubricTask, read_rubric_rows
 from environments.metrics import MetricAggregator, slug
+from environments.outcomes import Outcome
 from environments.records import Sample
 from environments.roles.scores import (
     LISTED_LEVELS,
@@ -200,6 +201,17 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
         if pooled is not None and len(config.scale.levels) <= LISTED_LEVELS:
             for level in config.scale.levels:
                 metrics.rate(f"score_freq_{level}", config.scale.nearest(pooled) == level)
+
+    def outcomes(self) -> Sequence[Outcome]:
+        """Show the mean score, how often each score was given, and the agreement with gold scores."""
+        levels = self.config.scale.levels
+        frequencies = {f"score_freq_{level}": f"{level}:" for level in levels}
+        return (
+            Outcome.of("mean score", "mean_score", unit="number"),
+            *([Outcome("scores", frequencies)] if len(levels) <= LISTED_LEVELS else []),
+            Outcome("agreement with gold", {"quadratic_kappa": "κ", "spearman": "ρ", "mae": "error"}, unit="number"),
+            Outcome.of("strict format", "strict_format_rate"),
+        )
 
     def expect_metrics(self, metrics: MetricAggregator, tasks: Sequence[RubricTask]) -> None:
         """Name the metrics of scores, formats and spread."""

@@ -25,6 +25,7 @@ from environments.data.answers import answer_text
 from environments.data.rows import Row, Split, by_uid, load_rows
 from environments.data.task_list import TaskList
 from environments.metrics import MetricAggregator, slug
+from environments.outcomes import Outcome
 from environments.records import Sample
 from environments.settings import SAMPLES, EnvConfig
 from environments.settings.verbs import EVALUATIONS, ROLLOUTS
@@ -164,6 +165,16 @@ class ArenaHardEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, ArenaDetail]):
         """Return the points of the policy's answer in each game that has a verdict."""
         games = () if judgment.detail is None else judgment.detail.games
         return {game.order: game.points for game in games if game.points is not None}
+
+    def outcomes(self) -> Sequence[Outcome]:
+        """Show outcomes of rows, the agreement of both orders, and the win rate at equal style."""
+        without = "prompts without a baseline"
+        return (
+            Outcome("rows, both orders", {"win_rate": "won", "tie_rate": "tied", "loss_rate": "lost"}),
+            Outcome.of("both orders agree", "position_agreement_rate"),
+            *([Outcome.of("at equal style", "style_controlled_winrate", unit="number")] * self.config.style_control),
+            Outcome.of(without, "prompts_without_baseline", unit="count", is_fault=True),
+        )
 
     def expect_metrics(self, metrics: MetricAggregator, tasks: Sequence[ArenaHardTask]) -> None:
         """Name the win rates of the categories, and what needs verdicts in both orders."""

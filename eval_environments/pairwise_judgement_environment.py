@@ -26,6 +26,7 @@ from environments.data.preferences import Preference, read_preferences
 from environments.data.rows import Split, load_rows
 from environments.data.task_list import TaskList
 from environments.metrics import MetricAggregator, slug
+from environments.outcomes import Outcome
 from environments.records import Sample
 from environments.settings import SAMPLES
 from eval_environments.pairwise.metrics import SwapVotes, expect, official_scores, record_choice, record_ties
@@ -165,6 +166,17 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
             record_ties(metrics, detail)
         if task.category is not None:
             metrics.mean(f"percent_correct_{slug(task.category)}", score)
+
+    def outcomes(self) -> Sequence[Outcome]:
+        """Show formats, position bias, and RewardBench-2's own score."""
+        return (
+            Outcome.of("RewardBench-2 score", "rewardbench2/score", unit="number"),
+            Outcome.of("readable choices", "choice_format_compliance_rate"),
+            Outcome.of("same choice in both orders", "position_consistency_rate"),
+            Outcome.of("wrong choices that are A", "wrong_answer_a_bias_rate"),
+            Outcome.of("readable ratings", "ties_format_compliance_rate"),
+            Outcome.of("Ties rows with answers left out", "ties_truncated_rate", is_fault=True),
+        )
 
     def expect_metrics(self, metrics: MetricAggregator, tasks: Sequence[PairTask]) -> None:
         """Name the metrics of choices and of ratings, also where the rows have only one of the two."""

@@ -20,6 +20,7 @@ from environments.base import JudgedEnv
 from environments.completions import Completion, Conversation
 from environments.data.rows import Split, load_rows
 from environments.metrics import MetricAggregator, slug
+from environments.outcomes import Outcome
 from environments.records import Sample
 from environments.settings import SAMPLES
 from eval_environments.peer import report
@@ -129,10 +130,15 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
                 if cell.score is not None:
                     metrics.mean(f"score_by_{slug(cell.judge)}", cell.score)
 
-    def has_own_table_for(self, name: str) -> bool:
-        """Return whether a metric is of one model or a pair of models: those are many, and in the tables of scores."""
-        models = {judge.name for judge in self.models.judges} | {model.name for model in self.models.candidates}
-        return report.is_of_single_models(name, models)
+    def outcomes(self) -> Sequence[Outcome]:
+        """Show the agreement of the judges, what critique changed, and missing scores."""
+        changes = {f"critique_{name}_rate": name for name in ("changed", "raised", "lowered")}
+        return (
+            Outcome.of("agreement (α)", "krippendorff_alpha", unit="number"),
+            *([Outcome("scores after critique", changes)] if self.config.critique_rounds else []),
+            Outcome.of("missing scores", "missing_cells", unit="count", is_fault=True),
+            Outcome.of("failed rounds of critique", "critique_failed_round_rate", is_fault=True),
+        )
 
     def summarise(self, metrics: MetricAggregator, rows: Sequence[tuple[PeerTask, Sample[PeerTable]]]) -> None:
         """Record scores, ranking, agreement, self-preference and the changes by critique."""

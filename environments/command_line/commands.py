@@ -19,7 +19,7 @@ from environments.command_line.program import CommandLine
 from environments.command_line.resume import resume_command, without_retry_failed
 from environments.command_line.signals import interruptible
 from environments.evaluate import command as evaluate_command
-from environments.evaluate.evaluation import Evaluation
+from environments.evaluate.evaluation import Evaluation, EvaluationResult
 from environments.metrics import Metrics
 from environments.runs import directory as runs
 from environments.runs.disk import DiskFull
@@ -27,6 +27,7 @@ from environments.settings import EnvConfig, EnvSettings
 from environments.settings.verbs import Verb
 from environments.training.connection import TrainerConnection
 from environments.training.process import ProcessRun, groups_path
+from environments.training.process_summary import process_summary
 from environments.training.rollout_api import RolloutApi
 from environments.training.serve import ServeRun
 from environments.training.serve_files import settle
@@ -60,13 +61,20 @@ async def evaluate(
         except DiskFull as error:
             raise DiskFull(f"{error}\nMake room on the disk, and resume:\n  {resume_command(loaded, typed)}") from error
     if result.problem is None:
-        page = f", the page to read it is {result.report}" if result.report is not None else ""
-        terminal.say(f"The run is in {result.path}{page}")
+        terminal.say(f"The run is in {result.path}")
+        terminal.say(_files_to_read(result))
         return 0
     what = "To finish it" if result.is_unfinished else "To retry the failed rows"
     again = without_retry_failed(typed) if result.is_unfinished else typed
     terminal.warn(f"{result.problem}\nThe run is in {result.path}. {what}:\n  {resume_command(loaded, again)}")
     return FAILED
+
+
+def _files_to_read(result: EvaluationResult) -> str:
+    """Say what in a run directory is for people."""
+    count = len(result.metrics.values)
+    files = {"report.html": "the page to read", "metrics.json": f"all {count} metrics (--all_metrics prints them)"}
+    return "\n".join(f"  {name:<12}  {what}" for name, what in files.items() if (result.path / name).exists())
 
 
 async def serve(
@@ -118,16 +126,17 @@ async def process(
             processing = ProcessRun(env)
         _spare_the_collector()
         try:
-            processed = await processing.run()
+            with terminal.ProgressDisplay("process", "groups") as display:
+                processed = await processing.run(display)
         except asyncio.CancelledError:
             how = resume_command(loaded, typed)
             terminal.warn(f"stopped; the groups that are finished are in {path}. To resume:\n  {how}")
             raise
         except DiskFull as error:
             raise DiskFull(f"{error}\nMake room on the disk, and resume:\n  {resume_command(loaded, typed)}") from error
-        stand_ins = env.settings.stand_ins
-    notices = [terminal.offline_notice(stand_ins)] if stand_ins else []
-    terminal.show_metrics(f"{env_type.name}: {processed.groups} groups", processed.metrics, notices)
+        if loaded.settings.all_metrics:
+            terminal.show_all_metrics(f"{env.name}: {processed.groups} groups", processed.metrics, {})
+        terminal.show_summary(process_summary(env, processed))
     wanted = config.total_steps
     if processed.groups < wanted:
         tried = ", ".join(f"{count} {reason}" for reason, count in processed.dropped.items())
@@ -137,6 +146,7 @@ async def process(
         terminal.warn(f"To retry those that failed:\n  {resume_command(loaded, typed)}")
     page = f", the page to read them is {processed.page}" if processed.page is not None else ""
     terminal.say(f"The groups are in {processed.path}{page}")
+    terminal.say(f"All {len(processed.metrics.values)} metrics are in {processed.metrics_file}")
     return 0 if processed.groups == wanted else FAILED
 
 

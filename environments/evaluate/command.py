@@ -27,7 +27,7 @@ async def evaluate(evaluation: Evaluation[Any, Any]) -> EvaluationResult:
     plan = runner.plan(evaluation.tasks)
     if plan is not None:
         terminal.warn(plan)
-    with terminal.ProgressDisplay(len(evaluation.tasks)) as display:
+    with terminal.ProgressDisplay("evaluate", "rows") as display:
         result = await evaluation.run(
             run_path(evaluation),
             resume=evaluation.env.settings.resume,
@@ -38,7 +38,11 @@ async def evaluate(evaluation: Evaluation[Any, Any]) -> EvaluationResult:
         _log_to_wandb(evaluation, result)
         for table in result.tables:
             terminal.show_table(table)
-        terminal.show_metrics(evaluation.title, result.metrics, result.notices, _display(evaluation, result.metrics))
+        if evaluation.env.settings.all_metrics:
+            notes = {f"eval/{name}": note for name, note in evaluation.env.metric_notes.items()}
+            terminal.show_all_metrics(evaluation.title, result.metrics, notes)
+        if result.summary is not None:
+            terminal.show_summary(result.summary)
     return result
 
 
@@ -55,16 +59,6 @@ async def evaluate_during_training(evaluation: Evaluation[Any, Any], step: int) 
     for message in (*result.notices, *([result.problem] if result.problem is not None else [])):
         logger.warning("evaluation of step %d: %s", step, message)
     return result.metrics
-
-
-def _display(evaluation: Evaluation[Any, Any], metrics: Metrics) -> terminal.MetricDisplay:
-    env = evaluation.env
-    headline, words = env.headline
-    return terminal.MetricDisplay(
-        headline=(f"eval/{headline}", words),
-        notes={f"eval/{name}": note for name, note in env.metric_notes.items()},
-        elsewhere=frozenset(name for name in metrics.values if env.has_own_table_for(name.removeprefix("eval/"))),
-    )
 
 
 def run_path(evaluation: Evaluation[Any, Any]) -> Path:

@@ -17,6 +17,7 @@ from environments.data.provenance import DatasetRead, recording
 from environments.data.rows import TaskT
 from environments.data.task_list import select
 from environments.evaluate import metrics as evaluation_metrics
+from environments.evaluate.categories import Categories
 from environments.evaluate.earlier import EarlierRows, read_earlier
 from environments.evaluate.loop import finish_rows
 from environments.evaluate.metrics_file import EvaluatedRows, metrics_file
@@ -24,6 +25,7 @@ from environments.evaluate.progress import LiveProgress
 from environments.evaluate.readable import readable
 from environments.evaluate.row import RowRunner
 from environments.evaluate.saved import Outcomes, SavedRows
+from environments.evaluate.summary import EvaluatedNumbers, summary_of
 from environments.metrics import MetricAggregator, Metrics
 from environments.records import FINISHED, Sample, SampleReader, digest
 from environments.report.after import write_report_after
@@ -51,6 +53,7 @@ class EvaluationResult:
         notices: what a reader of the numbers must know.
         tables: further tables of the environment.
         report: the page of the run; `None` without one.
+        summary: what the terminal shows; `None` if nothing succeeded.
     """
 
     path: Path
@@ -58,6 +61,7 @@ class EvaluationResult:
     problem: str | None
     notices: tuple[str, ...]
     tables: Sequence[terminal.Table] = ()
+    summary: terminal.Summary | None = None
     is_unfinished: bool = False
     report: Path | None = None
 
@@ -151,7 +155,8 @@ class Evaluation(Generic[TaskT, DetailT]):
             return EvaluationResult(path, Metrics({}, {}), _unfinished(saved), (), is_unfinished=True)
         await saved.sort()
         outcomes = saved.outcomes()
-        metrics, rows_digest = await asyncio.to_thread(compute_metrics, env, saved, outcomes, runner=self.runner)
+        computed = await asyncio.to_thread(compute_metrics, env, saved, outcomes, runner=self.runner)
+        metrics = computed.metrics
         problem = evaluation_metrics.too_many_failures(metrics, outcomes, env.config.max_judge_error_rate)
         if problem is not None and not outcomes.statuses[Status.OK.value]:
             return EvaluationResult(path, Metrics({}, {}), f"nothing succeeded: {problem}", ())
@@ -160,7 +165,7 @@ class Evaluation(Generic[TaskT, DetailT]):
             notices.append(terminal.offline_notice(settings.stand_ins))
         rows = saved.where(FINISHED.__contains__)
         tables = await run.disk.retried(path, lambda: self.runner.write_report(path, rows), in_thread=True)
-        evaluated = EvaluatedRows(len(saved), rows_digest, self.datasets, time.monotonic() - started)
+        evaluated = EvaluatedRows(len(saved), computed.rows_digest, self.datasets, time.monotonic() - started)
         await run.write_metrics(metrics_file(env, self.runner, evaluated, metrics, notices=notices))
         # Rows that are not complete still need the answers that they have.
         if settings.keep_calls or saved.are_complete:
@@ -169,7 +174,9 @@ class Evaluation(Generic[TaskT, DetailT]):
             *evaluation_metrics.failure_notices(outcomes, path, policy_is_judge=env.policy_is_judge),
             *notices,
         )
-        return EvaluationResult(path, metrics, problem, all_notices, tables)
+        found = EvaluatedNumbers(metrics, outcomes, computed.categories, evaluated.seconds, earlier.finished > 0)
+        summary = summary_of(env, self.title, found, all_notices)
+        return EvaluationResult(path, metrics, problem, all_notices, tables, summary)
 
     def _numbers(self, earlier: EarlierRows, saved: SavedRows[TaskT, DetailT]) -> Sequence[int]:
         """Return the numbers of the rows to run, and say which ones run again or are left alone."""
@@ -197,7 +204,7 @@ class Evaluation(Generic[TaskT, DetailT]):
         with closing(CallLedger(run, finished=finished, keep_texts=self.env.settings.keep_calls)) as ledger:
             if finished or ledger.is_resumed:
                 logger.info("resuming %s: %d rows are finished; %s", run.path, len(finished), ledger.loss)
-            with progress.shown(lambda: run.disk.waiting):
+            with progress.shown(lambda: run.disk.waiting, run.log.write, left=len(numbers)):
                 await finish_rows(
                     saved,
                     numbers,
@@ -236,18 +243,29 @@ def _log_result(log: RunLog, result: EvaluationResult, headline: str) -> None:
         log.write(result.problem, logging.ERROR)
 
 
+@dataclass(frozen=True, slots=True)
+class ComputedMetrics:
+    """What the samples of an evaluation give.
+
+    Attributes:
+        metrics: the metrics.
+        rows_digest: a digest of what the judge saw of all rows.
+        categories: the headline metric by category.
+    """
+
+    metrics: Metrics
+    rows_digest: str
+    categories: Categories
+
+
 def compute_metrics(
     env: JudgedEnv[Any, TaskT, DetailT],
     saved: SavedRows[TaskT, DetailT],
     outcomes: Outcomes,
     *,
     runner: RowRunner[TaskT, DetailT],
-) -> tuple[Metrics, str]:
-    """Compute all metrics of an evaluation from its samples, in the order of the rows.
-
-    Returns:
-        The metrics, and a digest of what the judge saw of all rows.
-    """
+) -> ComputedMetrics:
+    """Compute all metrics of an evaluation from its samples, in the order of the rows."""
     metrics = MetricAggregator("eval", seed=env.config.seed)
     env.expect_metrics(metrics, saved.tasks)
     roles = [
@@ -258,6 +276,7 @@ def compute_metrics(
     )
     shared = evaluation_metrics.SharedMetrics(thinking_mode=runner.thinking_mode)
     digests: list[str] = []
+    categories = Categories()
 
     def is_counted(status: str) -> bool:
         return evaluation_metrics.counts(status, policy_is_judge=env.policy_is_judge)
@@ -265,6 +284,7 @@ def compute_metrics(
     for task, sample in saved.everything():
         digests.append(runner.digest(task))
         shared.add(sample)
+        categories.add(sample)
         if is_counted(sample.status):
             env.record_metrics(metrics, task, sample)
     for task, sample in saved.where(lambda status: not is_counted(status)):
@@ -273,4 +293,4 @@ def compute_metrics(
     if rows:
         env.summarise(metrics, rows)
     shared.record(metrics, outcomes)
-    return metrics.result(), digest(digests)
+    return ComputedMetrics(metrics.result(), digest(digests), categories)

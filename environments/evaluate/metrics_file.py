@@ -87,7 +87,7 @@ def metrics_file(
     }
     if runner.answers_of is not None:
         general["answers_of"] = runner.answers_of
-    values: dict[str, JSON] = {**metrics.values, **dict.fromkeys(metrics.unknown)}
+    values = metrics.to_json()
     return {"config_general": general, "results": {f"atropos|{env.name}_eval|0": values, "all": values}}
 
 

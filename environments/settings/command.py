@@ -54,6 +54,9 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
         "stay as they are, and metrics are written only if there are none.",
         verbs=EVALUATE,
     )
+    all_metrics: CliImplicitFlag[bool] = setting(
+        False, "Print all metrics, too; metrics.json holds them anyway.", verbs=("evaluate", "process"), common=True
+    )
     keep_calls: CliImplicitFlag[bool] = setting(
         True,
         "Keep what policy and judge were asked and what they answered, in calls.jsonl.gz of the run. False: record no "

@@ -1,20 +1,22 @@
 """Write to the terminal: messages, tables, progress. No other package does."""
 
-from environments.terminal.all_metrics import MetricDisplay, show_metrics
+from environments.terminal.all_metrics import show_all_metrics
 from environments.terminal.output import console, offline_notice, say, show_config, warn
-from environments.terminal.progress import EvaluationProgress, ProgressDisplay
+from environments.terminal.progress import ProgressDisplay, ProgressState
+from environments.terminal.summary import Summary, show_summary
 from environments.terminal.table import Table, show_table
 
 __all__ = [
-    "EvaluationProgress",
-    "MetricDisplay",
     "ProgressDisplay",
+    "ProgressState",
+    "Summary",
     "Table",
     "console",
     "offline_notice",
     "say",
+    "show_all_metrics",
     "show_config",
-    "show_metrics",
+    "show_summary",
     "show_table",
     "warn",
 ]

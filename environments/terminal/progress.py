@@ -1,123 +1,201 @@
-"""The progress of an evaluation: a bar on a terminal, elsewhere a line now and then."""
+"""The progress of a run: a bar with a line of numbers on a terminal, elsewhere a line now and then.
+
+Guarantees: time left is that of what is left, at the rate of the last minute; a run that was resumed counts nothing of
+the earlier one. Where there is no terminal, short runs say one line, and no run is silent for longer than a minute.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from environments.terminal.output import console, warn
+from environments.terminal.output import console
+from environments.terminal.quantities import UNKNOWN, dollars, duration
+from environments.terminal.rate import RecentRate, rate_words
 
 if TYPE_CHECKING:  # rich is imported when a bar is drawn
-    from rich.console import Console
-    from rich.progress import Progress
+    from rich.console import RenderableType
+    from rich.live import Live
+
+logger = logging.getLogger(__name__)
 
 _REFRESH_S = 0.25
-_PLAIN_STEPS = 10  # lines of progress where there is no terminal to redraw
+_STEPS = 10  # lines of a log, unless they would come faster or slower than these
+_SHORTEST_S = 5.0
+_LONGEST_S = 60.0
+_NOT_YET_S = 2.0  # a rate over less than this tells nothing
 
 
 @dataclass(frozen=True, slots=True)
-class EvaluationProgress:
-    """The progress of an evaluation.
+class ProgressState:
+    """How far a run is.
 
     Attributes:
-        rows: the number of rows done, including those of an earlier run.
+        done: how much is done, including what an earlier run has done.
         words: the label of the headline metric.
         headline: its value so far, if it has one.
-        failures: rows that failed so far.
-        judge_cost: US dollars so far; `None` if the cost is not known.
+        failures: what failed so far.
+        costs: US dollars so far by role, of the roles that were asked; `None` if a cost is not known.
         waiting: what the run waits for, if it does.
     """
 
-    rows: int
+    done: int
     words: str
     headline: float | None
     failures: int
-    judge_cost: float | None
+    costs: Mapping[str, float | None] = field(default_factory=dict)
     waiting: str | None = None
+
+    @property
+    def tally(self) -> str:
+        """Return the numbers in words, without what the run waits for."""
+        parts = [
+            "" if self.headline is None else f"{self.words} {self.headline:.3f}",
+            f"{self.failures:,} failed" if self.failures else "",
+            *self._cost_words(),
+        ]
+        return ", ".join(filter(None, parts))
+
+    def _cost_words(self) -> list[str]:
+        if self.costs and set(self.costs.values()) == {None}:
+            return [f"cost {UNKNOWN}"]
+        return [f"{role} {'cost ' if cost is None else ''}{dollars(cost)}" for role, cost in self.costs.items()]
+
+
+Log = Callable[[str], None]
+"""Writes a line to the log of the run alone."""
 
 
 class ProgressDisplay:
-    """A progress bar on a terminal; elsewhere a line at each tenth of the way.
+    """Shows the progress of one run.
 
     It looks for itself, a few times a second, so that a row that is done need not report to it.
     """
 
-    def __init__(self, total: int) -> None:
-        """Show none of `total` rows done."""
+    def __init__(self, verb: str, unit: str) -> None:
+        """Show nothing yet.
+
+        Args:
+            verb: the command.
+            unit: what is counted.
+        """
+        self._verb, self._unit = verb, unit
+        self._total = 0
+        self._started = self._said_at = time.monotonic()
+        self._said = -1
+        self._rate = RecentRate(0, self._started)
+        self._state: ProgressState | None = None
         terminal = console(stderr=True)
-        self._total, self._done, self._begun_with = total, 0, 0
-        self._started = time.monotonic()
-        self._bar: Progress | None = None
-        if terminal.is_terminal:
-            self._bar = _bar(terminal)
-            self._row = self._bar.add_task("evaluate", total=total, rate="", tally="")
+        self._live: Live | None = None
+        if terminal.is_terminal and not terminal.is_dumb_terminal:
+            from rich.live import Live
+
+            self._live = Live(get_renderable=self._drawn, console=terminal, auto_refresh=False)
 
     def __enter__(self) -> ProgressDisplay:
-        """Start drawing."""
-        if self._bar is not None:
-            self._bar.start()
+        """Begin."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Stop drawing."""
-        if self._bar is not None:
-            self._bar.stop()
-
-    def begin_with(self, done: int) -> None:
-        """Set the number of rows that an earlier run has finished."""
-        self._done = self._begun_with = done
-        if self._bar is not None:
-            self._bar.update(self._row, completed=done)
+        if self._live is not None:
+            self._live.stop()
 
     @contextmanager
-    def following(self, look: Callable[[], EvaluationProgress]) -> Iterator[None]:
-        """Show the progress that `look` returns, a few times a second and once more at the end."""
-        self._timer = asyncio.get_running_loop().call_later(_REFRESH_S, self._refresh, look)
+    def following(self, look: Callable[[], ProgressState], log: Log, *, left: int) -> Iterator[None]:
+        """Show the progress that `look` returns, a few times a second and once more at the end.
+
+        Args:
+            look: returns the progress; what is done at first is an earlier run's.
+            left: how much is to be done beside that.
+            log: takes the lines of a log if there is a terminal, which shows something else.
+        """
+        self._state = first = look()
+        self._said, self._total = first.done, first.done + left
+        self._rate = RecentRate(first.done, time.monotonic())
+        if self._live is not None:
+            self._live.start()
+        timer = _Timer(lambda: self._show(look(), log))
         try:
             yield
         finally:
-            self._timer.cancel()
-            self.show(look())
+            timer.cancel()
+            self._show(look(), log, is_last=True)
 
-    def _refresh(self, look: Callable[[], EvaluationProgress]) -> None:
-        self.show(look())
-        self._timer = asyncio.get_running_loop().call_later(_REFRESH_S, self._refresh, look)
+    def _show(self, state: ProgressState, log: Log, *, is_last: bool = False) -> None:
+        now, self._state = time.monotonic(), state
+        self._rate.note(state.done, now)
+        if self._live is not None:
+            self._live.refresh()
+        if self._is_line_due(state.done, now, is_last=is_last):
+            self._said, self._said_at = state.done, now
+            if self._live is None:
+                logger.info("%s", self._line(state, now))
+            else:
+                log(self._line(state, now))
 
-    def show(self, progress: EvaluationProgress) -> None:
-        """Show the progress; without a terminal, only after each further tenth of the rows."""
-        before, self._done = self._done, progress.rows
-        seconds = time.monotonic() - self._started
-        rate = f"{(self._done - self._begun_with) / seconds:.1f} rows/s" if seconds > 0 else ""
-        parts = [
-            "" if progress.headline is None else f"{progress.words} {progress.headline:.3f}",
-            f"{progress.failures} failed" if progress.failures else "",
-            f"judge ${progress.judge_cost:.2f}" if progress.judge_cost else "",
-            progress.waiting or "",
-        ]
-        tally = ", ".join(part for part in parts if part)
-        if self._bar is not None:
-            self._bar.update(self._row, completed=self._done, rate=rate, tally=tally)
-        elif self._done * _PLAIN_STEPS // self._total > before * _PLAIN_STEPS // self._total:
-            said = (f"{self._done}/{self._total} rows", rate, tally)
-            warn(", ".join(part for part in said if part))
+    def _is_line_due(self, done: int, now: float, *, is_last: bool) -> bool:
+        if is_last:
+            return done != self._said
+        since = now - self._said_at
+        is_step = done * _STEPS // self._total > self._said * _STEPS // self._total
+        return since >= _LONGEST_S or (is_step and since >= _SHORTEST_S)
+
+    def _line(self, state: ProgressState, now: float) -> str:
+        parts = [f"{state.done:,} of {self._total:,} {self._unit}", self._pace(state, now), state.tally, state.waiting]
+        return ", ".join(filter(None, parts))
+
+    def _pace(self, state: ProgressState, now: float) -> str:
+        """Return the rate and the time left; at the end the time it took."""
+        if state.done >= self._total:
+            return f"in {duration(now - self._started)}"
+        if now - self._started < _NOT_YET_S:
+            return ""
+        left = self._rate.seconds_left(self._total, now)
+        time_left = "" if left is None else f"{duration(left)} left"
+        return ", ".join(filter(None, (rate_words(self._rate.per_second(now), self._unit), time_left)))
+
+    def _drawn(self) -> RenderableType:
+        """Draw the bar with its numbers; below it the others, and what the run waits for."""
+        from rich.console import Group
+        from rich.padding import Padding
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+        from rich.text import Text
+
+        state = self._state
+        if state is None:
+            return Text()
+        grid = Table.grid(padding=(0, 1), expand=True)
+        grid.add_column(no_wrap=True)
+        grid.add_column(ratio=1, min_width=5)
+        grid.add_column(no_wrap=True)
+        count = f"{state.done:,}/{self._total:,} {self._unit}"
+        pace = self._pace(state, time.monotonic())
+        bar = ProgressBar(total=self._total, completed=state.done)
+        grid.add_row(self._verb, bar, Text(", ".join(filter(None, (count, pace)))))
+        below = [Text(text, style=style) for text, style in ((state.tally, ""), (state.waiting, "yellow")) if text]
+        return Group(grid, *(Padding(text, (0, 0, 0, 2)) for text in below))
 
 
-def _bar(terminal: Console) -> Progress:
-    from rich import progress
+class _Timer:
+    """Calls a function again and again until it is cancelled."""
 
-    return progress.Progress(
-        progress.TextColumn("evaluate"),
-        progress.BarColumn(),
-        progress.MofNCompleteColumn(),
-        progress.TimeElapsedColumn(),
-        progress.TimeRemainingColumn(),
-        progress.TextColumn("{task.fields[rate]} {task.fields[tally]}", markup=False),
-        console=terminal,
-    )
+    def __init__(self, call: Callable[[], None]) -> None:
+        self._call = call
+        self._handle = asyncio.get_running_loop().call_later(_REFRESH_S, self._tick)
+
+    def _tick(self) -> None:
+        self._call()
+        self._handle = asyncio.get_running_loop().call_later(_REFRESH_S, self._tick)
+
+    def cancel(self) -> None:
+        self._handle.cancel()

@@ -55,6 +55,17 @@ class TrainingMetrics:
         self._window = _Window()
         self._own = MetricAggregator("train", rounds=0)
 
+    @property
+    def reward_mean(self) -> float | None:
+        """Return the mean reward since the last flush; `None` without a reward."""
+        rewards = self._window.rewards
+        return sum(rewards) / len(rewards) if rewards else None
+
+    @property
+    def costs(self) -> dict[str, float | None]:
+        """Return the costs of judge and policy since the last flush; `None` for one that is not known."""
+        return {"judge": self._window.judge_usage.cost, "policy": self._window.policy_usage.cost}
+
     def record_group(self, group: JudgedGroup[Any], scores: GroupScores | None, record_rollout: RecordRollout) -> None:
         """Record a judged group, before it is sent or dropped.
 

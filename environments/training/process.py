@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,13 +31,18 @@ from environments.runs.disk import Disk
 from environments.runs.ledger import CallLedger
 from environments.runs.packing import pack
 from environments.settings import EnvSettings
+from environments.terminal import ProgressDisplay, ProgressState
 from environments.training.group_file import GroupFile, free_path, make_folder
 from environments.training.metrics import TrainingMetrics
 from environments.training.sampler import EpochSampler
 from environments.training.slots import worker_slots
+from judges.llm import wire
 from judges.llm.errors import RunDirectoryError, SettingsError, UserError
 
 logger = logging.getLogger(__name__)
+
+METRICS = "train_metrics.json"
+"""The metrics of all groups, in the run directory."""
 
 _ROWS_FOR_EACH_GROUP = 3
 """Try at most this many rows, in the mean, for each group that is wanted."""
@@ -52,6 +58,8 @@ class ProcessResult:
         groups: how many groups were written.
         dropped: how many groups were dropped, by reason.
         metrics: the metrics of all groups.
+        metrics_file: the file that holds them.
+        seconds: how long this command took for them.
     """
 
     path: Path
@@ -59,6 +67,8 @@ class ProcessResult:
     groups: int
     dropped: Mapping[str, int]
     metrics: Metrics
+    metrics_file: Path
+    seconds: float
 
 
 class ProcessRun:
@@ -79,6 +89,7 @@ class ProcessRun:
         self._wanted = config.total_steps
         self._workers = worker_slots(settings)
         self._metrics = TrainingMetrics(config={"thinking_mode": float(config.thinking_mode)})
+        self._source, self._clients = source, env.clients
         self._pipeline = GroupPipeline(env, source, self._metrics)
         if "max_token_length" in config.model_fields_set:  # there is no trainer that sets a limit
             self._pipeline.max_token_len = config.max_token_length
@@ -109,13 +120,14 @@ class ProcessRun:
             self._run.close()
             raise
 
-    async def run(self) -> ProcessResult:
-        """Write `total_steps` groups, as many at once as there are workers.
+    async def run(self, display: ProgressDisplay) -> ProcessResult:
+        """Write `total_steps` groups, as many at once as there are workers; `display` shows the progress.
 
         Raises:
             NothingSucceeds: an endpoint refused the first ten groups, so it would refuse the next.
             DiskFull: the file could not be written to for too long.
         """
+        started = time.monotonic()
         logger.info("writing %d groups (env.total_steps) of %d rows to %s", self._wanted, self._rows, self._file.path)
         if self._ledger.is_resumed:
             report_of(self._file.path).unlink(missing_ok=True)  # it would not fit the groups that come
@@ -123,8 +135,11 @@ class ProcessRun:
         workers = [asyncio.create_task(self._work()) for _ in range(min(self._workers, self._wanted))]
         try:
             with self._run.log.ending():
-                await asyncio.gather(*workers)
+                with display.following(self._progress, self._run.log.write, left=self._wanted):
+                    await asyncio.gather(*workers)
                 await self._file.finish()
+                metrics = self._metrics.flush(max_token_len=-1)
+                await self._disk.write(self._run.path / METRICS, wire.dumps_readable(metrics.to_json()))
                 if self._keeps_calls or self._written == self._wanted:  # groups that failed still need the answers
                     await asyncio.to_thread(pack, self._run.path, keep=self._keeps_calls)
                 page = await write_report_after(self._file.path, self._disk) if self._writes_report else None
@@ -135,8 +150,15 @@ class ProcessRun:
             self._file.close()
             self._ledger.close()
             self._run.close()
-        metrics = self._metrics.flush(max_token_len=-1)
-        return ProcessResult(self._file.path, page, self._written, self._metrics.total_dropped, metrics)
+        return ProcessResult(
+            path=self._file.path,
+            page=page,
+            groups=self._written,
+            dropped=self._metrics.total_dropped,
+            metrics=metrics,
+            metrics_file=self._run.path / METRICS,
+            seconds=time.monotonic() - started,
+        )
 
     async def _work(self) -> None:
         """Make the groups of the next rows, as long as further ones are needed."""
@@ -147,7 +169,11 @@ class ProcessRun:
             self._sampler.ack(task)
             self._written += is_written
             self._dropped += not is_written
-            logger.info("%d of %d groups", self._written, self._wanted)
+
+    def _progress(self) -> ProgressState:
+        waiting = "; ".join(filter(None, (self._disk.waiting, self._source.waiting, self._clients.waiting))) or None
+        found = self._metrics
+        return ProgressState(self._written, "reward", found.reward_mean, self._dropped, found.costs, waiting)
 
     async def _write(self, number: int, task: Any) -> bool:
         """Write the group of a row; return whether it is of use."""

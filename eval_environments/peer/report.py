@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 
 from environments.evaluate.metrics import MISSING_CELLS
@@ -19,7 +19,6 @@ from judges.statistics.agreement import krippendorff_alpha, rank_correlation
 
 _EMPTY = "–"
 _CORNER = "judge \\ candidate"
-_CHANGES = ("changed_rate", "raised_rate", "lowered_rate", "mean_change")
 
 
 def score_table(results: PeerResults, number: int) -> Table:
@@ -114,15 +113,6 @@ def _add_changes(metrics: MetricAggregator, suffix: str, changes: Changes) -> No
         metrics.ratio(f"critique_raised_rate{suffix}", changes.raised, changes.cells)
         metrics.ratio(f"critique_lowered_rate{suffix}", changes.lowered, changes.cells)
         metrics.ratio(f"critique_mean_change{suffix}", changes.total, changes.cells)
-
-
-def is_of_single_models(name: str, models: Set[str]) -> bool:
-    """Whether a metric that `add_metrics` recorded is of one model or of a pair of models."""
-    if name.startswith("mean_score_category_"):
-        return False
-    slugs = {slug(model) for model in models}
-    of_models = ("mean_score", "adjusted_score", "spearman", "self_preference", *(f"critique_{x}" for x in _CHANGES))
-    return any(name.startswith(f"{start}_{model}") for start in of_models for model in slugs)
 
 
 def _add_scores(metrics: MetricAggregator, results: PeerResults) -> None:

@@ -1,0 +1,94 @@
+"""The summary of an evaluation: headline, outcomes, categories, what went wrong, cost and time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from environments.base import JudgedEnv
+from environments.evaluate.categories import Categories
+from environments.evaluate.metrics import POLICY_FAILED, counts
+from environments.evaluate.saved import Outcomes
+from environments.metrics import Metrics
+from environments.terminal.metric_lines import cost_lines, headline_line, latency_words, outcome_lines
+from environments.terminal.quantities import duration
+from environments.terminal.summary import Line, Section, Summary
+from judges.core.judgment import Status
+
+_MOST_CATEGORIES = 12
+_FAILURES = {
+    Status.JUDGE_FAILED.value: "the judge failed",
+    Status.UNPARSABLE.value: "no verdict",
+    POLICY_FAILED: "the policy failed",
+}
+_COMPLETIONS = {
+    "truncated_response_rate": "cut off",
+    "refused_response_rate": "refused",
+    "empty_response_rate": "empty",
+    "short_response_rate": "short",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluatedNumbers:
+    """The numbers of an evaluation, and how long this command took for them."""
+
+    metrics: Metrics
+    outcomes: Outcomes
+    categories: Categories
+    seconds: float
+    is_resumed: bool
+
+
+def summary_of(env: JudgedEnv[Any, Any, Any], title: str, numbers: EvaluatedNumbers, notices: Sequence[str]) -> Summary:
+    """Return what the command prints."""
+    metrics, (headline, words) = numbers.metrics, env.headline
+    selected, finished = numbers.outcomes.rows, numbers.outcomes.finished
+    rows = f"{finished:,} of {selected:,} rows" if finished < selected else f"{selected:,} rows"
+    line = headline_line(metrics, f"eval/{headline}", words, of=rows)
+    latencies = latency_words(metrics, "eval")
+    last_part = "since it was resumed" if numbers.is_resumed else ""
+    return Summary(
+        title=title,
+        headline=line,
+        sections=(
+            Section("outcomes", outcome_lines(env.outcomes(), metrics, "eval", faults=False)),
+            Section("categories", _category_lines(numbers.categories)),
+            Section("went wrong", _fault_lines(env, numbers), is_alarm=True),
+            Section("cost", cost_lines(metrics, "eval")),
+            Section("time", [Line("", duration(numbers.seconds), "; ".join(filter(None, (last_part, latencies))))]),
+        ),
+        notices=notices,
+    )
+
+
+def _category_lines(categories: Categories) -> list[Line]:
+    shown, others = categories.largest(_MOST_CATEGORIES)
+    lines = [Line(name, f"{found.value:.4f}", f"n = {found.rows:,}") for name, found in shown.items()]
+    if others is not None:
+        lines.append(Line(f"{len(categories) - len(shown):,} more", f"{others.value:.4f}", f"n = {others.rows:,}"))
+    return lines
+
+
+def _fault_lines(env: JudgedEnv[Any, Any, Any], numbers: EvaluatedNumbers) -> list[Line]:
+    """Return what went wrong, each only above 0."""
+    metrics, statuses = numbers.metrics, numbers.outcomes.statuses
+    lines = []
+    for status, words in _FAILURES.items():
+        if statuses[status]:
+            how = "count as wrong" if counts(status, policy_is_judge=env.policy_is_judge) else "are left out"
+            lines.append(Line(words, f"{statuses[status]:,}", f"rows {how}"))
+    if statuses[Status.INVALID_COMPLETION.value]:
+        malformed = statuses[Status.INVALID_COMPLETION.value]
+        lines.append(Line("not judged", f"{malformed:,}", "rows with an answer in the wrong format count as wrong"))
+    for name, words in _COMPLETIONS.items():
+        of = metrics.observations.get(f"eval/{name}", 0)
+        found = round(metrics.values.get(f"eval/{name}", 0.0) * of)
+        if found:
+            lines.append(Line(words, f"{found:,}", f"of {of:,} answers of the policy"))
+    suspects = metrics.values.get("eval/judge_injection_suspects", 0)
+    if suspects:
+        what = "tokens or markers of the judge's prompt, in texts under judgment"
+        lines.append(Line("suspects", f"{suspects:,}", what))
+    return [*lines, *outcome_lines(env.outcomes(), metrics, "eval", faults=True)]

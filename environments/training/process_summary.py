@@ -1,0 +1,52 @@
+"""The summary of `process`: headline, groups, rewards, outcomes, what went wrong, cost and time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from environments.base import JudgedEnv
+from environments.terminal import offline_notice
+from environments.terminal.metric_lines import cost_lines, headline_line, latency_words, number, outcome_lines
+from environments.terminal.quantities import duration
+from environments.terminal.summary import Line, Section, Summary
+from environments.training.process import ProcessResult
+
+_REWARDS = {"reward_mean": "mean", "reward_std": "deviation", "reward_length_correlation": "correlation with length"}
+_FAULTS = {
+    "judge_error_rate": "judgments that failed",
+    "refused_response_rate": "refused answers",
+}
+
+
+def process_summary(env: JudgedEnv[Any, Any, Any], processed: ProcessResult) -> Summary:
+    """Return what the command prints."""
+    metrics, stand_ins = processed.metrics, env.settings.stand_ins
+    headline = env.training_headline or env.headline[0]
+    values = metrics.values
+    equal = f"{number(values.get('train/groups_without_signal_rate', 0.0), 'share')} with equal rewards"
+    known = {words: values[f"train/{name}"] for name, words in _REWARDS.items() if f"train/{name}" in values}
+    rewards = [f"{words} {value:.4f}" for words, value in known.items()]
+    faults = [
+        Line(words, number(values[f"train/{name}"], "share"))
+        for name, words in _FAULTS.items()
+        if values.get(f"train/{name}")
+    ]
+    suspects = values.get("train/judge_injection_suspects", 0)
+    if suspects:
+        what = "tokens or markers of the judge's prompt, in texts under judgment"
+        faults.append(Line("suspects", f"{suspects:,}", what))
+    dropped = [Line(f"dropped: {reason}", f"{count:,}", "groups") for reason, count in processed.dropped.items()]
+    own_faults = outcome_lines(env.outcomes(), metrics, "train", faults=True)
+    return Summary(
+        title=f"{env.name}: {processed.groups} groups",
+        headline=headline_line(metrics, f"train/{headline}", env.headline[1], of=f"{processed.groups:,} groups"),
+        sections=(
+            Section("groups", [Line("", f"{processed.groups:,}", equal)]),
+            Section("rewards", [Line("", "", ", ".join(rewards))] if rewards else []),
+            Section("outcomes", outcome_lines(env.outcomes(), metrics, "train", faults=False)),
+            Section("went wrong", [*dropped, *faults, *own_faults], is_alarm=True),
+            Section("cost", cost_lines(metrics, "train")),
+            Section("time", [Line("", duration(processed.seconds), latency_words(metrics, "train"))]),
+        ),
+        notices=[offline_notice(stand_ins)] if stand_ins else [],
+    )
