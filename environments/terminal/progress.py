@@ -182,8 +182,9 @@ class ProgressDisplay:
         pace = self._pace(state, time.monotonic())
         bar = ProgressBar(total=self._total, completed=state.done)
         grid.add_row(self._verb, bar, Text(", ".join(filter(None, (count, pace)))))
-        below = [Text(text, style=style) for text, style in ((state.tally, ""), (state.waiting, "yellow")) if text]
-        return Group(grid, *(Padding(text, (0, 0, 0, 2)) for text in below))
+        below = ((text, style) for text, style in ((state.tally, ""), (state.waiting, "yellow")) if text)
+        lines = (Text(text, style=style, no_wrap=False, overflow="fold") for text, style in below)
+        return Group(grid, *(Padding(line, (0, 0, 0, 2)) for line in lines))
 
 
 class _Timer:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # rich is imported when something is drawn
 
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]+")
 _GAP = "  "
-_NARROWEST_REMARK = 20
+_NARROWEST_REMARK, _NARROWEST_LABEL = 24, 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def show_summary(summary: Summary) -> None:
     labels = max(_width(row.label) for row in rows)
     values = max(_width(row.value) for row in rows if row.value)
     if out.is_terminal:
-        labels = min(labels, max(out.width - values - 2 * len(_GAP) - _NARROWEST_REMARK, _NARROWEST_REMARK))
+        labels = min(labels, max(out.width - values - 2 * len(_GAP) - _NARROWEST_REMARK, _NARROWEST_LABEL))
     room = out.width - labels - values - 2 * len(_GAP) if out.is_terminal else 0
     out.print(Text(_shown(summary.title)), soft_wrap=True)
     for row in rows:
@@ -111,7 +111,7 @@ def _drawn(row: _Row, labels: int, values: int, room: int) -> Iterator[Text]:
     if _width(label) > labels:
         label = f"{set_cell_size(label, labels - 1)}…"
     remark = Text(_shown(row.remark))
-    parts = remark.wrap(console(), max(room, _NARROWEST_REMARK)) if room else [remark]
+    parts = remark.wrap(console(), max(room, _NARROWEST_LABEL)) if room else [remark]
     first = Text(set_cell_size(label, labels), style=row.style)
     value = Text(" " * (values - _width(row.value)) + row.value, style="bold" if row.style == "bold" else "")
     for number, part in enumerate(parts or [Text()]):

@@ -22,18 +22,19 @@ def sample(number: int, score: float | None = 1.0) -> Sample[Said]:
 
 
 async def test_progress_shows_the_rows_that_were_there_and_those_that_arrive(
-    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    caplog.set_level("INFO", logger="environments")
     async with opened(speaking) as (env, _):
-        with ProgressDisplay(10) as display:
+        with ProgressDisplay("evaluate", "rows") as display:
             progress = LiveProgress[Word, Said](env, display)
             for number in range(4):
                 progress.add(Word(f"row-{number}"), sample(number))
-            with progress.shown(lambda: "the disk is full"):
+            with progress.shown(lambda: "the disk is full", print, left=6):
                 for number, score in enumerate([1.0, 0.0, None, 0.0], start=4):
                     progress.add(Word(f"row-{number}"), sample(number, score))
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("8/10 rows, ") and line.endswith("right 0.714, 1 failed, the disk is full")
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line.startswith("8 of 10 rows, ") and line.endswith("right 0.714, 1 failed, the disk is full")
     assert not [each for each in gc.get_objects() if isinstance(each, Sample) and "progress" in each.question]
 
 
@@ -41,6 +42,6 @@ async def test_without_a_display_nothing_is_shown(capsys: pytest.CaptureFixture[
     async with opened(speaking) as (env, _):
         progress = LiveProgress[Word, Said](env, None)
         progress.add(Word("row-0"), sample(0))
-        with progress.shown(lambda: None):
+        with progress.shown(lambda: None, print, left=1):
             progress.add(Word("row-1"), sample(1))
     assert capsys.readouterr().err == ""

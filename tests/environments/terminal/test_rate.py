@@ -1,0 +1,72 @@
+"""The rate of the last minute, and the time that the rest takes."""
+
+from __future__ import annotations
+
+import pytest
+
+from environments.terminal.quantities import dollars, duration
+from environments.terminal.rate import RecentRate, rate_words
+
+
+def test_what_an_earlier_run_has_done_counts_for_nothing() -> None:
+    rate = RecentRate(400, now=1000.0)
+    assert rate.per_second(1000.0) == 0 and rate.seconds_left(500, 1010.0) is None
+    rate.note(410, 1010.0)
+    assert rate.per_second(1010.0) == 1.0
+    assert rate.seconds_left(500, 1010.0) == 90.0
+
+
+def test_rate_is_that_of_the_last_minute() -> None:
+    rate = RecentRate(0, now=0.0)
+    for second in range(1, 601):
+        rate.note(second * 10, second)
+    for second in range(601, 701):
+        rate.note(6000 + second - 600, second)
+    assert rate.per_second(700.0) == pytest.approx(1.0, rel=0.05)
+    assert len(rate._points) < 70, "what is older is forgotten"
+
+
+def test_rate_of_a_slow_run_is_over_its_last_ten() -> None:
+    rate = RecentRate(0, now=0.0)
+    for row in range(1, 31):
+        rate.note(row, row * 300)
+    assert rate.per_second(9000.0) == pytest.approx(1 / 300)
+
+
+def test_rate_falls_while_nothing_is_done() -> None:
+    rate = RecentRate(0, now=0.0)
+    for second in range(1, 11):
+        rate.note(second, second)
+    assert rate.per_second(10.0) == 1.0
+    rate.note(10, 110.0)
+    assert rate.per_second(110.0) < 0.1
+
+
+@pytest.mark.parametrize(
+    ("per_second", "words"),
+    [
+        (12.34, "12.3 rows/s"),
+        (1.0, "1.0 rows/s"),
+        (0.5, "30.0 rows/min"),
+        (0.01, "36.0 rows/h"),
+        (0.0001, "0.36 rows/h"),
+    ],
+)
+def test_rate_is_said_in_the_unit_in_which_it_is_a_number_above_one(per_second: float, words: str) -> None:
+    assert rate_words(per_second, "rows") == words
+    assert rate_words(0.0, "rows") == ""
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.04, "0.0 s"), (2.34, "2.3 s"), (9.96, "10 s"), (99.4, "99 s"), (245.0, "4 min 05 s"), (11220.0, "3 h 07 min")],
+)
+def test_times_are_said_as_people_do(seconds: float, words: str) -> None:
+    assert duration(seconds) == words
+
+
+@pytest.mark.parametrize(
+    ("cost", "words"), [(None, "unknown"), (0.0, "$0.00"), (0.01234, "$0.0123"), (1234.5, "$1,234.50")]
+)
+def test_cost_is_never_zero_because_it_is_unknown_or_small(cost: float | None, words: str) -> None:
+    assert dollars(cost) == words
