@@ -47,7 +47,7 @@ class Whole:
         assert ended.code == 0, ended.said
         self.groups = path_of(lab).read_bytes()
         self.policy, self.judge = lab.policy.answered, lab.judge.answered
-        self.metrics = metrics_of(ended)
+        self.metrics = metrics_of(path_of(lab))
 
 
 @pytest.fixture(scope="session")
@@ -67,10 +67,16 @@ def whole(subject: Subject, _whole: Any) -> Whole:
     return found
 
 
-def metrics_of(ended: Ended) -> list[str]:
-    """The lines of the table of metrics, but for timings."""
+def metrics_of(path: Path) -> dict[str, float | None]:
+    """The metrics of a run, as far as they are printed, but for timings."""
     ignored = ("latency", "per_second", "seconds")
-    return [line for line in ended.out.splitlines() if "train/" in line and not any(word in line for word in ignored)]
+    found = json.loads((path.with_suffix(".run") / "train_metrics.json").read_bytes())
+    assert found["train/groups_judged"] > 0
+    return {
+        name: value if value is None else round(value, 4)
+        for name, value in found.items()
+        if not any(word in name for word in ignored)
+    }
 
 
 def requests_of(lab: Lab) -> int:
@@ -130,12 +136,13 @@ def test_interrupted_process_resumes_to_the_file_of_an_undisturbed_one(
     assert kept in whole.groups
     assert policy + lab.policy.answered == whole.policy, "no answer was asked for twice"
     assert judge + lab.judge.answered == whole.judge
-    assert metrics_of(again) == whole.metrics
+    assert metrics_of(path) == whole.metrics
     assert f"sent again: at most {in_flight}" in again.err
     assert sorted(each.name for each in path.with_suffix(".run").iterdir()) == [
         "calls.jsonl.gz",
         "config.yaml",
         "run.log",
+        "train_metrics.json",
     ]
 
 

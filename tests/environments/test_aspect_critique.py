@@ -253,7 +253,7 @@ def test_a_category_may_be_called_anything(tmp_path: Path) -> None:
 @pytest.mark.parametrize("offline", [True, False])
 def test_a_table_is_shown(tmp_path: Path, offline: bool) -> None:
     run = critique(tmp_path, rows=None if offline else ROWS, judge=None if offline else verdict(0))
-    assert run.lacks("aspect_critique", "pass_rate_correctness", "offline stand-in" if offline else "the-judge") == []
+    assert run.lacks("aspect_critique", "passes correctness", "offline stand-in" if offline else "the-judge") == []
 
 
 def test_one_row_can_be_of_several_aspects_of_ones_own(tmp_path: Path) -> None:

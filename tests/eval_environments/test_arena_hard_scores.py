@@ -1,5 +1,7 @@
 """Judges of known verdicts give exactly the win rates and counts that the method defines."""
 
+import re
+
 import pytest
 
 from judges.arena.settings import ArenaProtocol
@@ -172,7 +174,7 @@ def test_the_win_rate_at_equal_style_is_reported_when_it_is_asked_for(arena: Are
     run = arena.evaluate("--env.style_control=true", verdict=by_row(for_model, against_model, tie))
     found = run.files.metrics
     assert 0 < found["style_controlled_winrate"] < 1
-    assert "eval/style_controlled_winrate" in run.ended.out
+    assert re.search(r"^  at equal style +0\.\d{4}$", run.ended.out, re.MULTILINE)
     assert "style_controlled_winrate" not in arena.evaluate(run="without").files.metrics
 
 
@@ -182,4 +184,7 @@ def test_what_cannot_be_computed_is_left_out_with_the_reason(arena: Arena) -> No
     assert run.code == 0, run.said
     assert "style_controlled_winrate" not in run.files.metrics
     reason = run.files.report["config_general"]["left_out"]["eval/style_controlled_winrate"]
-    assert f"eval/style_controlled_winrate is left out: {reason}" in run.ended.out
+    assert re.search(rf"^  at equal style +–  left out: {re.escape(reason)}$", run.ended.out, re.MULTILINE)
+    assert "eval/style_controlled_winrate is left out" not in run.ended.out
+    again = arena.evaluate("--env.style_control=true", "--resume", "--all_metrics")
+    assert f"eval/style_controlled_winrate is left out: {reason}" in again.ended.out

@@ -24,7 +24,7 @@ def test_it_prints_table_ranking_and_agreement(ran: Evaluated) -> None:
     assert "offline stand-in" in ran.said
     for title in ("Scores ahead of the critique", "Scores after round 1", "Ranking"):
         assert title in ran.ended.out
-    assert "krippendorff_alpha" in ran.said
+    assert "agreement (α)" in ran.said
     assert "8 queries: 24 answers, 48 judgments and up to 48 critiques: up to 120 calls" in ran.said
     header, *rows = ran.table(1)
     assert len(header) == 4

@@ -339,6 +339,7 @@ def test_without_keep_calls_a_complete_run_keeps_no_answers_and_is_not_resumed(a
     assert sorted(each.name for each in (arena.path / "data" / "arena_hard.run").iterdir()) == [
         "config.yaml",
         "run.log",
+        "train_metrics.json",
     ]
     run = process(arena, *flags, run_of(arena), "--resume")
     assert run.ended.code == 2
