@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn.metrics import cohen_kappa_score
 
+from judges.statistics import paired
 from judges.statistics.bootstrap import ratio_interval
 from judges.statistics.paired import (
     PairedIntervals,
@@ -120,6 +121,18 @@ def test_the_interval_is_that_of_all_resamples_of_a_small_sample() -> None:
     found = intervals(Shares(totals, weights), Shares(others, units), rounds=40_000)
     assert found.difference.low == pytest.approx(np.quantile(exact, 0.025), abs=0.02)
     assert found.difference.high == pytest.approx(np.quantile(exact, 0.975), abs=0.02)
+
+
+def test_kinds_of_rows_are_drawn_as_rows_are() -> None:
+    """Means and covariances of the counts are those of a multinomial distribution, drawn in either way."""
+    for times in (1, 40):  # few rows of each kind, and many
+        counts = np.array([1, 2, 3, 2]) * times
+        drawn = paired._drawn(np.random.default_rng(0), counts, 20_000)
+        share = counts / counts.sum()
+        assert (drawn.sum(axis=1) == counts.sum()).all()
+        assert drawn.mean(axis=0) == pytest.approx(counts, rel=0.02)
+        expected = counts.sum() * (np.diag(share) - np.outer(share, share))
+        assert np.cov(drawn.T) == pytest.approx(expected, abs=0.03 * counts.sum())
 
 
 def test_the_interval_of_each_side_is_the_one_of_a_run_alone() -> None:
