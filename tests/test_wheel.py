@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
+import urllib.request
 import zipfile
 from pathlib import Path
 
@@ -62,14 +64,15 @@ class Installed:
 
     def __init__(self, folder: Path, cwd: Path) -> None:
         self.bin, self.cwd = folder / "bin", cwd
+        self.variables = {name: value for name, value in clean_environment().items() if name != "PYTHONPATH"}
+        self.variables["PYTHONUNBUFFERED"] = "1"
 
     def run(self, *words: str, code: int = 0) -> str:
         """Run a command of the environment to its end; gives its output, or its errors."""
-        variables = {name: value for name, value in clean_environment().items() if name != "PYTHONPATH"}
         ended = subprocess.run(
             [str(self.bin / words[0]), *words[1:]],
             cwd=self.cwd,
-            env=variables,
+            env=self.variables,
             capture_output=True,
             text=True,
             timeout=LONGEST_S,
@@ -157,6 +160,29 @@ def test_process_writes_groups_and_their_page(installed: Installed) -> None:
     lines = (installed.cwd / "data" / "rubric_absolute.jsonl").read_text().splitlines()
     assert len([json.loads(line) for line in lines]) == 2
     assert list((installed.cwd / "data").glob("*.html"))
+
+
+def test_view_serves_the_runs_until_ctrl_c(installed: Installed) -> None:
+    (installed.cwd / "empty").mkdir()
+    with subprocess.Popen(
+        [str(installed.bin / "judgegym"), "view", "empty", "--port=0"],
+        cwd=installed.cwd,
+        env=installed.variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as viewing:
+        try:
+            assert viewing.stdout is not None and viewing.stderr is not None
+            line = viewing.stdout.readline()
+            (url,) = [word for word in line.split() if word.startswith("http://")]
+            with urllib.request.urlopen(url, timeout=LONGEST_S) as page:
+                assert b"<html" in page.read()
+            viewing.send_signal(signal.SIGINT)
+            assert viewing.wait(LONGEST_S) == 130
+            assert "Traceback" not in viewing.stderr.read()
+        finally:
+            viewing.kill()
 
 
 def test_servers_say_what_they_take(installed: Installed) -> None:

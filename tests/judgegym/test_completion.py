@@ -72,6 +72,9 @@ def completions(line: str, env: dict[str, str], cwd: Path) -> list[str]:
         ("judgegym evaluate nonsense --env", []),
         ("judgegym judge-server --judge arena", ["arena_hard"]),
         ("judgegym offline-server --prom", ["--prompt"]),
+        ("judgegym compare runs --across", ["--across_data", "--across_judges", "--across_protocols"]),
+        ("judgegym report runs --order wo", ["worst"]),
+        ("judgegym view --po", ["--port"]),
         ("judgegym completion ", ["bash", "zsh", "fish"]),
     ],
 )
