@@ -65,7 +65,6 @@ class Installed:
     def __init__(self, folder: Path, cwd: Path) -> None:
         self.bin, self.cwd = folder / "bin", cwd
         self.variables = {name: value for name, value in clean_environment().items() if name != "PYTHONPATH"}
-        self.variables["PYTHONUNBUFFERED"] = "1"
 
     def run(self, *words: str, code: int = 0) -> str:
         """Run a command of the environment to its end; gives its output, or its errors."""
