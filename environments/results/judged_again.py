@@ -7,7 +7,7 @@ names the row, before the first call.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -90,7 +90,7 @@ class JudgedAgain:
             "rows": len(self.answers),
             "digest": self.digest,
             "files": [{"name": str(file), "digest": digest} for file, digest in self.files],
-            "notices": list(self._notices),
+            "policy_is_stand_in": self.policy_is_stand_in,
         }
 
     @property
@@ -103,16 +103,27 @@ class JudgedAgain:
         """Return which run it is, in a sentence."""
         run = self.answers.run
         judge = f", judged by {run.judge}" if run.judge and run.judge != run.policy else ""
-        said = f" That run says: {' '.join(self._notices)}" if self._notices else ""
+        stand_in = (
+            " It is an offline stand-in: these numbers are no benchmark result." if self.policy_is_stand_in else ""
+        )
         return (
             f"The completions are those of {run.path} ({run.environment}: {self.subject}{judge}, "
-            f"{run.date:%Y-%m-%d}); no policy is asked for them.{said}"
+            f"{run.date:%Y-%m-%d}); the policy is not asked.{stand_in}"
         )
 
     @property
-    def _notices(self) -> Sequence[str]:
-        notices = self.answers.run.general.get("notices")
-        return [notice for notice in notices if isinstance(notice, str)] if isinstance(notices, list) else []
+    def policy_is_stand_in(self) -> bool:
+        """Whether an offline stand-in answered; its URL ends with its run, so `config.yaml` has none."""
+        run = self.answers.run
+        asked = run.config.get("offline") is True and wire.lookup(run.config, "openai.base_url") is None
+        return asked or _is_of_stand_in(run.general.get("answers_of"))
+
+
+def _is_of_stand_in(answers_of: JSON) -> bool:
+    """Whether a run says that its completions, or those of one of its candidates, are a stand-in's."""
+    if not isinstance(answers_of, Mapping):
+        return False
+    return answers_of.get("policy_is_stand_in") is True or any(map(_is_of_stand_in, answers_of.values()))
 
 
 def are_verdicts(run: SavedRun, row: RowAnswers, environment: str) -> bool:

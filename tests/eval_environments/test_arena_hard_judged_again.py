@@ -133,9 +133,20 @@ def test_completions_of_a_stand_in_are_said_to_be_of_one(arena: Arena) -> None:
         in_process("evaluate", "--offline", f"--env.data_dir_to_save_evals={arena.path / 'run'}", *arena.flags).code
         == 0
     )
-    run = again(arena)
-    assert run.code == 0, run.said
-    assert "That run says: The judge and the policy are an offline stand-in" in run.said
+    for of, name in (("run", "again"), ("again", "and-again")):
+        run = arena.evaluate(f"--env.model_answers={arena.path / of}", run=name)
+        assert run.code == 0, run.said
+        assert "It is an offline stand-in: these numbers are no benchmark result." in run.said
+
+
+def test_completions_that_a_stand_in_judged_are_not_said_to_be_of_one(arena: Arena) -> None:
+    first(arena)
+    flags = [word for word in arena.flags if "judge" not in word]
+    for of, name in (("run", "again"), ("again", "and-again")):
+        where = f"--env.model_answers={arena.path / of}", f"--env.data_dir_to_save_evals={arena.path / name}"
+        ended = in_process("evaluate", "--offline", *flags, *where)
+        assert ended.code == 0, ended.said
+        assert "The judge is an offline stand-in" in ended.out and "It is an offline stand-in" not in ended.said
 
 
 def test_digest_is_of_the_completions_and_no_others(arena: Arena) -> None:
