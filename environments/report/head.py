@@ -116,9 +116,11 @@ def _dataset(dataset: JSON) -> str:
 
 
 def _earlier(value: JSON) -> str:
-    """The run whose completions are judged again."""
+    """The run whose completions are judged again; of several candidates, that of each."""
     if not isinstance(value, Mapping):
         return ""
+    if "path" not in value:
+        return "; ".join(f"{candidate}: {_earlier(run)}" for candidate, run in value.items())
     path, judge, date, digest = (_text(value.get(name)) for name in ("path", "judge", "date", "digest"))
     return ", ".join(filter(None, [path, f"judged by {judge}" if judge else "", date, digest]))
 

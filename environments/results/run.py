@@ -14,9 +14,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import cast
 
+from environments.data.rows import FILE_KINDS
 from environments.results.sample import SavedSample, read_sample
 from environments.runs.directory import CONFIG, FAILURES, METRICS, SAMPLES
 from environments.runs.lines import RawLine, whole_lines
+from environments.runs.recorded_calls import CALLS, PACKED_CALLS
 from judges.config.yaml_text import load_yaml
 from judges.llm import wire
 from judges.llm.errors import RunDirectoryError
@@ -101,8 +103,8 @@ class SavedRun:
     @property
     def policy(self) -> str:
         """Return what was evaluated: a model, a file of answers, the answers of the dataset, or several candidates."""
-        answers = _text(wire.lookup(self.config, "env.model_answers"))
-        return self._said("model_name") or Path(answers).stem or _text(wire.lookup(self.config, "openai.model_name"))
+        answers = _name_of_answers(Path(_text(wire.lookup(self.config, "env.model_answers"))))
+        return self._said("model_name") or answers or _text(wire.lookup(self.config, "openai.model_name"))
 
     @property
     def judge(self) -> str:
@@ -162,6 +164,13 @@ class SavedRun:
             for name in _FILES
             for line in whole_lines(self.path / name)
         }
+
+
+def _name_of_answers(path: Path) -> str:
+    """What a file of answers is called, or the run directory that gives them, which may be gone by now."""
+    if path.name in (SAMPLES, FAILURES, CALLS, PACKED_CALLS):
+        return path.parent.name
+    return path.stem if path.suffix in FILE_KINDS else path.name
 
 
 def _uid(line: RawLine) -> str:

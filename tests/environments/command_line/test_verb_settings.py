@@ -15,6 +15,8 @@ OTHERS: list[tuple[Verb, str, str]] = [
     ("evaluate", "env.rollout_server_url", "serve"),
     ("serve", "limit", "evaluate and process"),
     ("serve", "env.model_answers", "evaluate"),
+    ("serve", "retry_failed", "evaluate"),
+    ("process", "retry_failed", "evaluate"),
     ("process", "env.eval_temperature", "evaluate and serve"),
     ("process", "env.steps_per_eval", "serve"),
     ("process", "openai.num_requests_for_eval", "evaluate and serve"),

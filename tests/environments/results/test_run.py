@@ -161,3 +161,18 @@ def test_runs_of_a_folder_come_newest_first_with_those_that_cannot_be_read(tmp_p
     assert [run.path.name for run in runs_in(tmp_path / "serve" / "old")] == ["old"]
     with pytest.raises(RunDirectoryError, match="no such folder"):
         runs_in(tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    ("answers", "name"),
+    [
+        ("files/gpt-4.1.jsonl", "gpt-4.1"),
+        ("runs/arena_hard--gpt-4.1--judge--20261120", "arena_hard--gpt-4.1--judge--20261120"),
+        ("runs/of-then/samples.jsonl", "of-then"),
+        ("null", "b-policy"),
+    ],
+)
+def test_run_in_progress_that_judges_given_answers_is_named_after_them(tmp_path: Path, answers: str, name: str) -> None:
+    path = written(tmp_path / "run", [sample()])
+    (path / "config.yaml").write_text(f"env: {{model_answers: {answers}}}\nopenai: {{model_name: b-policy}}\n")
+    assert SavedRun.open(path).policy == name
