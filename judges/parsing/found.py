@@ -35,7 +35,7 @@ class Found(Generic[T]):
 
     def behind(self, offset: int) -> Found[T]:
         """The same in a text that has so many more characters before it."""
-        if not offset or self.at is None:
+        if self.at is None:
             return self
         return Found(self.value, (self.at[0] + offset, self.at[1] + offset))
 
@@ -58,7 +58,7 @@ class VerdictParser(Generic[P, T]):
 
     def find(self, text: str, *args: P.args, **kwargs: P.kwargs) -> Found[T] | None:
         """The verdict of a text with its place in it; `None` if there is none."""
-        return last_verdict(text, lambda own: self._read(own, *args, **kwargs))
+        return last_verdict(text, self._read, *args, **kwargs)
 
     def given(self, *args: P.args, **kwargs: P.kwargs) -> VerdictParser[[], T]:
         """The parser with these arguments, which takes the text alone."""
@@ -69,19 +69,21 @@ verdict_parser = VerdictParser
 """As a decorator."""
 
 
-def last_verdict(text: str, read: Callable[[str], Found[T] | None]) -> Found[T] | None:
+def last_verdict(
+    text: str, read: Callable[Concatenate[str, P], Found[T] | None], *args: P.args, **kwargs: P.kwargs
+) -> Found[T] | None:
     """What `read` finds in a judge's text outside of its thinking.
 
     A `<think>` after the beginning may start thinking that never ends, or only mention the tag. If there is a verdict
     before it, and another one with the text after it, they are ambiguous: there is no verdict.
     """
     offset, own = own_part(text)
-    found = read(own)
+    found = read(own, *args, **kwargs)
     if found is None:
         return None
     opened = OPENED.search(own)
     if opened is not None:
-        before = read(without_trailing_tokens(own[: opened.start()]))
+        before = read(without_trailing_tokens(own[: opened.start()]), *args, **kwargs)
         if before is not None and before.value != found.value:
             return None
-    return found.behind(offset)
+    return found.behind(offset) if offset else found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import socket
 import subprocess
+import time
 import urllib.request
 from pathlib import Path
 
@@ -35,6 +36,20 @@ def test_it_listens_on_the_other_loopback(tmp_path: Path) -> None:
         pytest.skip("this machine has no ::1")
     with viewed(tmp_path, "--host=::1") as (url, _), urllib.request.urlopen(url) as response:
         assert url.startswith("http://[::1]:") and response.status == 200
+
+
+def test_it_opens_a_browser_only_if_told_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen, script = tmp_path / "seen", tmp_path / "browser"
+    script.write_text(f'#!/bin/sh\necho "$1" >> {seen}\n')
+    script.chmod(0o755)
+    monkeypatch.setenv("BROWSER", str(script))
+    with viewed(tmp_path):
+        pass
+    with viewed(tmp_path, "--open") as (url, _):
+        ends = time.monotonic() + PATIENCE_S
+        while not (seen.exists() and seen.read_text()) and time.monotonic() < ends:
+            time.sleep(0.05)
+    assert seen.read_text() == f"{url}\n"
 
 
 @pytest.mark.parametrize(

@@ -286,8 +286,15 @@ async def test_names_and_settings_of_a_run_stay_text(runs: Path, tmp_path: Path)
     hostile = "</script><img src=x onerror=alert(1)>{{ 7 * 7 }}\u202e'\""
     run_of(runs / "<script>alert(1)<|script>", model_name=hostile, judge_model_name=hostile, environment=hostile)
     (run_of(runs / "x") / "metrics.json").write_text(json.dumps({"config_general": hostile}))
+    odd = runs / os.fsdecode(b"caf\xe9")
+    run_of(odd, date="2026-11-02T10:00:00+00:00")
+    run_of(runs / "other", date="2026-11-03T10:00:00+00:00")
     async with served(runs, tmp_path) as server:
         _, text, _ = await server.get("/")
         assert "<img" not in text and "<script>alert" not in text and "{{ 7 * 7 }}" in text
-        for path in paths_in(runs):
-            await server.get(f"/run/{id_of(path, runs)}")
+        assert "caf\ufffd" in text
+        statuses = [(await server.get(f"/run/{id_of(path, runs)}"))[0] for path in paths_in(runs)]
+        assert statuses.count(200) == 3 and statuses.count(500) == 1
+        status, text, _ = await server.get(f"/compare?run={id_of(odd, runs)}&run={server.key('other')}")
+        assert status == 200 and f"/run/{id_of(odd, runs)}#row-1" not in text
+        assert f'href="/run/{id_of(odd, runs)}"' in text
