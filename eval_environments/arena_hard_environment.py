@@ -168,7 +168,7 @@ class ArenaHardEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, ArenaDetail]):
 
     def outcomes(self) -> Sequence[Outcome]:
         """Show outcomes of rows, the agreement of both orders, and the win rate at equal style."""
-        without = "prompts without a baseline"
+        without = "without a baseline"
         return (
             Outcome("rows, both orders", {"win_rate": "won", "tie_rate": "tied", "loss_rate": "lost"}),
             Outcome.of("both orders agree", "position_agreement_rate"),

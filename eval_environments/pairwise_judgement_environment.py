@@ -172,10 +172,10 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
         return (
             Outcome.of("RewardBench-2 score", "rewardbench2/score", unit="number"),
             Outcome.of("readable choices", "choice_format_compliance_rate"),
-            Outcome.of("same choice in both orders", "position_consistency_rate"),
-            Outcome.of("wrong choices that are A", "wrong_answer_a_bias_rate"),
+            Outcome.of("both orders agree", "position_consistency_rate"),
+            Outcome.of("A among wrong choices", "wrong_answer_a_bias_rate"),
             Outcome.of("readable ratings", "ties_format_compliance_rate"),
-            Outcome.of("Ties rows with answers left out", "ties_truncated_rate", is_fault=True),
+            Outcome.of("truncated Ties rows", "ties_truncated_rate", is_fault=True),
         )
 
     def expect_metrics(self, metrics: MetricAggregator, tasks: Sequence[PairTask]) -> None:

@@ -137,7 +137,7 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
             Outcome.of("agreement (α)", "krippendorff_alpha", unit="number"),
             *([Outcome("scores after critique", changes)] if self.config.critique_rounds else []),
             Outcome.of("missing scores", "missing_cells", unit="count", is_fault=True),
-            Outcome.of("failed rounds of critique", "critique_failed_round_rate", is_fault=True),
+            Outcome.of("failed critique rounds", "critique_failed_round_rate", is_fault=True),
         )
 
     def summarise(self, metrics: MetricAggregator, rows: Sequence[tuple[PeerTask, Sample[PeerTable]]]) -> None:

@@ -81,7 +81,7 @@ def _fault_lines(env: JudgedEnv[Any, Any, Any], numbers: EvaluatedNumbers) -> li
             lines.append(Line(words, f"{statuses[status]:,}", f"rows {how}"))
     if statuses[Status.INVALID_COMPLETION.value]:
         malformed = statuses[Status.INVALID_COMPLETION.value]
-        lines.append(Line("not judged", f"{malformed:,}", "rows with an answer in the wrong format count as wrong"))
+        lines.append(Line("malformed", f"{malformed:,}", "rows count as wrong: wrong format, refused or empty"))
     for name, words in _COMPLETIONS.items():
         of = metrics.observations.get(f"eval/{name}", 0)
         found = round(metrics.values.get(f"eval/{name}", 0.0) * of)

@@ -30,6 +30,7 @@ _STEPS = 10  # lines of a log, unless they would come faster or slower than thes
 _SHORTEST_S = 5.0
 _LONGEST_S = 60.0
 _NOT_YET_S = 2.0  # a rate over less than this tells nothing
+_AFTERWARDS = "computing the metrics, writing the page"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,8 @@ class ProgressDisplay:
         self._started = self._said_at = time.monotonic()
         self._said = -1
         self._rate = RecentRate(0, self._started)
+        self._took: float | None = None
+        self._is_over = False
         self._state: ProgressState | None = None
         terminal = console(stderr=True)
         self._live: Live | None = None
@@ -106,6 +109,7 @@ class ProgressDisplay:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Stop drawing."""
+        self._is_over = True
         if self._live is not None:
             self._live.stop()
 
@@ -132,6 +136,8 @@ class ProgressDisplay:
 
     def _show(self, state: ProgressState, log: Log, *, is_last: bool = False) -> None:
         now, self._state = time.monotonic(), state
+        if state.done >= self._total and self._took is None:
+            self._took = now - self._started
         self._rate.note(state.done, now)
         if self._live is not None:
             self._live.refresh()
@@ -155,12 +161,12 @@ class ProgressDisplay:
 
     def _pace(self, state: ProgressState, now: float) -> str:
         """Return the rate and the time left; at the end the time it took."""
-        if state.done >= self._total:
-            return f"in {duration(now - self._started)}"
+        if self._took is not None:
+            return f"in {duration(self._took)}"
         if now - self._started < _NOT_YET_S:
             return ""
         left = self._rate.seconds_left(self._total, now)
-        time_left = "" if left is None else f"{duration(left)} left"
+        time_left = "" if left is None else f"{duration(left, tenths=False)} left"
         return ", ".join(filter(None, (rate_words(self._rate.per_second(now), self._unit), time_left)))
 
     def _drawn(self) -> RenderableType:
@@ -182,7 +188,8 @@ class ProgressDisplay:
         pace = self._pace(state, time.monotonic())
         bar = ProgressBar(total=self._total, completed=state.done)
         grid.add_row(self._verb, bar, Text(", ".join(filter(None, (count, pace)))))
-        below = ((text, style) for text, style in ((state.tally, ""), (state.waiting, "yellow")) if text)
+        rest = _AFTERWARDS if self._took is not None and not self._is_over else ""
+        below = ((text, style) for text, style in ((state.tally, ""), (state.waiting, "yellow"), (rest, "dim")) if text)
         lines = (Text(text, style=style, no_wrap=False, overflow="fold") for text, style in below)
         return Group(grid, *(Padding(line, (0, 0, 0, 2)) for line in lines))
 

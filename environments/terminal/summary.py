@@ -7,17 +7,19 @@ columns, so that a program can take it apart. Text of data sets is shown without
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from environments.terminal.output import console
+from environments.terminal.output import console, say
 
 if TYPE_CHECKING:  # rich is imported when something is drawn
     from rich.text import Text
 
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]+")
 _GAP = "  "
+_BOUND = "\u00a0"
 _NARROWEST_REMARK, _NARROWEST_LABEL = 24, 9
 
 
@@ -64,8 +66,6 @@ class Summary:
 
 def show_summary(summary: Summary) -> None:
     """Print a summary on standard output."""
-    from rich.text import Text
-
     out = console()
     rows = [*_rows(summary)]
     labels = max(_width(row.label) for row in rows)
@@ -73,13 +73,20 @@ def show_summary(summary: Summary) -> None:
     if out.is_terminal:
         labels = min(labels, max(out.width - values - 2 * len(_GAP) - _NARROWEST_REMARK, _NARROWEST_LABEL))
     room = out.width - labels - values - 2 * len(_GAP) if out.is_terminal else 0
-    out.print(Text(_shown(summary.title)), soft_wrap=True)
+    title = _shown(summary.title)
+    say(wrapped(title, out.width) if out.is_terminal else title)
     for row in rows:
         for line in _drawn(row, labels, values, room):
             line.rstrip()
             out.print(line)
     for notice in summary.notices:
-        out.print(Text(notice), soft_wrap=True)
+        say(wrapped(notice, out.width) if out.is_terminal else notice)
+
+
+def wrapped(sentence: str, width: int) -> str:
+    """Break a sentence between its words; a long one, such as a path, stays whole, so that it can be copied."""
+    lines = sentence.splitlines() or [""]
+    return "\n".join(textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False) for line in lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +117,23 @@ def _drawn(row: _Row, labels: int, values: int, room: int) -> Iterator[Text]:
     label = row.label
     if _width(label) > labels:
         label = f"{set_cell_size(label, labels - 1)}…"
-    remark = Text(_shown(row.remark))
-    parts = remark.wrap(console(), max(room, _NARROWEST_LABEL)) if room else [remark]
+    remark = _shown(row.remark)
+    parts = _folded(remark, max(room, _NARROWEST_LABEL)) if room else [remark]
     first = Text(set_cell_size(label, labels), style=row.style)
     value = Text(" " * (values - _width(row.value)) + row.value, style="bold" if row.style == "bold" else "")
-    for number, part in enumerate(parts or [Text()]):
+    for number, part in enumerate(parts or [""]):
         start = Text.assemble(first, _GAP, value) if number == 0 else Text(" " * (labels + len(_GAP) + values))
         yield Text.assemble(start, _GAP, part)
+
+
+def _folded(text: str, room: int) -> list[str]:
+    """Break a remark after commas and semicolons, and between words only where such a part is too long."""
+    if _width(text) > len(text):  # wide characters
+        from rich.text import Text
+
+        return [line.plain.rstrip() for line in Text(text).wrap(console(), room)]
+    parts = (part.replace(" ", _BOUND) if len(part) <= room else part for part in re.split(r"(?<=[,;]) ", text))
+    return [line.replace(_BOUND, " ") for line in textwrap.wrap(" ".join(parts), room, break_on_hyphens=False)]
 
 
 def _width(text: str) -> int:

@@ -41,7 +41,7 @@ def test_short_table_has_headline_outcomes_categories_cost_and_time(lab: Lab) ->
 
 OUTCOMES = {
     "arena_hard": ["rows, both orders", "both orders agree"],
-    "pairwise_judgement": ["RewardBench-2 score", "readable choices", "same choice in both orders", "readable ratings"],
+    "pairwise_judgement": ["RewardBench-2 score", "readable choices", "both orders agree", "readable ratings"],
     "aspect_critique-policy": ["passes correctness", "passes conciseness", "vetoed"],
     "aspect_critique-judge": ["agreement with gold"],
     "rubric_absolute-policy": ["mean score", "scores", "strict format"],
@@ -56,7 +56,7 @@ def test_outcomes_are_those_that_the_environment_declares(lab: Lab) -> None:
     rest = titles[titles.index("outcomes") + 1 :] if "outcomes" in titles else []
     end = next((place for place, title in enumerate(rest) if title in ("categories", "went wrong", "cost")), 0)
     expected = OUTCOMES.get(lab.subject.title, [])
-    assert [title for title in rest[:end] if title != "wrong choices that are A"] == expected
+    assert [title for title in rest[:end] if title != "A among wrong choices"] == expected
 
 
 def test_all_metrics_are_printed_if_asked(lab: Lab) -> None:

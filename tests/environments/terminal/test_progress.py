@@ -124,9 +124,11 @@ async def test_on_a_terminal_there_is_a_bar_that_fits_and_the_log_has_the_lines(
     lines = terminal.shown.replace("\r", "\n").splitlines()
     assert max(map(cell_len, lines)) <= width
     if width >= 60:
-        assert any("500/1,000 rows, 100.0 rows/s, 5.0 s left" in line for line in lines)
+        assert any("500/1,000 rows, 100.0 rows/s, 5 s left" in line for line in lines)
         assert any("win rate 0.500, judge $12.35, policy cost unknown" in line for line in lines)
     assert "refuses connections" in terminal.shown
+    assert "computing the" in terminal.shown
+    assert "computing" not in terminal.shown.rpartition("1,000/1,000")[2], "what is left on the screen"
     assert [line.partition(",")[0] for line in log[:2]] == ["500 of 1", "1"]
     assert said() == [], "the log of the run alone has the lines"
 

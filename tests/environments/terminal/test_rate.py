@@ -63,6 +63,7 @@ def test_rate_is_said_in_the_unit_in_which_it_is_a_number_above_one(per_second: 
 )
 def test_times_are_said_as_people_do(seconds: float, words: str) -> None:
     assert duration(seconds) == words
+    assert duration(7.8, tenths=False) == "8 s"
 
 
 @pytest.mark.parametrize(

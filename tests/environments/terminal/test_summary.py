@@ -48,6 +48,7 @@ def test_no_line_of_a_terminal_is_wider_than_it(monkeypatch: pytest.MonkeyPatch,
     show_summary(SUMMARY)
     lines = out.shown.splitlines()[1:-1]  # the terminal breaks the title and sentences itself
     assert max(map(cell_len, lines)) <= width
+    assert any("12 rows," in line for line in lines), "a remark is broken between its parts"
     words = " ".join(" ".join(line.split()) for line in lines)
     assert "0.2083 to 0.7083, 12" in words and "eval/overall_winrate" in words, "what does not fit goes on below"
     assert any(line.startswith("  a cat") and "…" in line for line in lines)

@@ -1,0 +1,45 @@
+"""What `process` prints: the short table; all metrics are in a file, and printed if asked."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.command import in_process
+
+TIMES = ("latency", "per_second")
+
+
+@pytest.mark.parametrize("flags", [(), ("--all_metrics",)])
+def test_process_prints_a_short_table_and_writes_all_metrics(tmp_path: Path, flags: tuple[str, ...]) -> None:
+    ended = in_process(
+        "process", "--offline", "--env.total_steps=4", f"--env.data_path_to_save_groups={tmp_path / 'g'}", *flags
+    )
+    assert ended.code == 0, ended.said
+    metrics = json.loads((tmp_path / "g.run" / "train_metrics.json").read_bytes())
+    assert metrics["train/groups_judged"] == 4 and metrics["train/judge_cost_usd"] is None
+    lines = [re.split(r"\s{2,}", line.strip()) for line in ended.out.splitlines()]
+    by_label = {line[0]: line[1:] for line in lines}
+    assert by_label["win rate"] == [f"{metrics['train/winrate']:.4f}", "4 groups, train/winrate"]
+    assert by_label["rewards"][0].startswith(f"mean {metrics['train/reward_mean']:.4f}, ")
+    assert by_label["rows, both orders"][0].startswith(f"won {metrics['train/win_rate']:.1%}".replace("%", " %"))
+    assert {"groups", "outcomes", "cost", "time"} <= by_label.keys()
+    assert "went wrong" not in by_label
+    printed = [name for name in metrics if f" {name} " in ended.out]
+    assert printed == (list(metrics) if flags else [])
+    assert f"{len(metrics) - 2} metrics are in {tmp_path / 'g.run' / 'train_metrics.json'}" in ended.out
+    log = (tmp_path / "g.run" / "run.log").read_text(encoding="utf-8")
+    assert "INFO 4 of 4 groups, in " in log and log.rstrip().endswith("INFO ended")
+    assert "4 of 4 groups, in " in ended.err
+
+
+def test_process_says_what_went_wrong(tmp_path: Path) -> None:
+    faults = '--faults={"refusal": 1}'
+    ended = in_process(
+        "process", "--offline", faults, "--env.total_steps=2", f"--env.data_path_to_save_groups={tmp_path / 'g'}"
+    )
+    assert "Traceback" not in ended.said
+    assert re.search(r"^  refused answers +100\.0 %$", ended.out, re.MULTILINE), ended.said
