@@ -22,7 +22,6 @@ went from one outcome to another, the differences by category, the rows that cha
 settle the difference. Runs whose judge, protocol or data differ are refused, unless that is allowed."""
 _FEWEST_ROUNDS = 100
 _STANDARD_OUTPUT = "-"
-_REPORT = "report.html"
 
 
 class _Parser(argparse.ArgumentParser):
@@ -113,7 +112,9 @@ def _run(flags: argparse.Namespace) -> int:
 
 def report_link(run: ComparedRun, uid: str | None, *, seen_from: Path) -> str | None:
     """The address of a run's report, or of a row in it, relative to a folder; `None` if it has no report."""
-    path = Path(run.path).expanduser().resolve() / _REPORT
+    from environments.runs.directory import REPORT
+
+    path = Path(run.path).expanduser().resolve() / REPORT
     if not path.is_file():
         return None
     address = quote(Path(os.path.relpath(path, seen_from)).as_posix())

@@ -78,7 +78,7 @@ def test_values_between_zero_and_one_are_no_case_for_mcnemar() -> None:
 
 
 @given(THIRDS)
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 def test_wilcoxon_is_scipys(pairs: list[tuple[float, float]]) -> None:
     first, second = (np.array(side) for side in zip(*pairs, strict=True))
     found = wilcoxon_test(first, second)
