@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic
 
@@ -52,7 +52,6 @@ class EvaluationResult:
         is_unfinished: rows were left alone by `--retry_failed`, so that there are no metrics.
         notices: what a reader of the numbers must know.
         tables: further tables of the environment.
-        report: the page of the run; `None` without one.
         summary: what the terminal shows; `None` if nothing succeeded.
     """
 
@@ -63,7 +62,6 @@ class EvaluationResult:
     tables: Sequence[terminal.Table] = ()
     summary: terminal.Summary | None = None
     is_unfinished: bool = False
-    report: Path | None = None
 
 
 @dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
@@ -125,7 +123,7 @@ class Evaluation(Generic[TaskT, DetailT]):
             with run.log.ending():
                 result = await self._evaluate(run, before, saved, LiveProgress(self.env, display), in_flight)
                 if self.env.config.write_report:
-                    result = replace(result, report=await write_report_after(path, run.disk))
+                    await write_report_after(path, run.disk)
                 _log_result(run.log, result, self.env.headline[0])
         finally:
             saved.close()

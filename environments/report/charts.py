@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
@@ -56,7 +56,7 @@ def charts(figures: RunFigures, words: Words, *, overall: Mean | None, seed: int
         seed: of the intervals.
     """
     drawn = [
-        _categories(figures.by_category(seed=seed, intervals=words.intervals), overall, figures.has_values, words),
+        _categories(figures, words, overall, seed),
         _distribution(figures.scores, words),
         _against_length(figures, words),
         _orders(figures, seed),
@@ -66,20 +66,21 @@ def charts(figures: RunFigures, words: Words, *, overall: Mean | None, seed: int
     return [chart for chart in drawn if chart is not None]
 
 
-def _categories(means: Mapping[str, Mean], overall: Mean | None, has_values: bool, words: Words) -> Chart | None:
+def _categories(figures: RunFigures, words: Words, overall: Mean | None, seed: int) -> Chart | None:
+    means, left_out = figures.by_category(most=_MOST_BARS, seed=seed, intervals=words.intervals)
     if not means:
         return None
-    largest = sorted(means.items(), key=lambda pair: -pair[1].rows)[:_MOST_BARS]
-    shown = dict(sorted(largest, key=lambda pair: -pair[1].value))
-    what = words.headline if has_values else f"mean {words.score}"
-    bars = ({"all": overall} if overall is not None else {}) | {name_of(name): mean for name, mean in shown.items()}
+    what = words.headline if figures.has_values else f"mean {words.score}"
+    best_first = sorted(means.items(), key=lambda pair: -pair[1].value)
+    bars = [] if overall is None else [("all", overall)]
+    bars += [(name_of(name), mean) for name, mean in best_first]  # two names may be cut to one label
     return _bars(
         bars,
         f"{what.capitalize()} by category",
         what,
         item=words.item,
         first_is_apart=overall is not None,
-        left_out=len(means) - len(shown),
+        left_out=left_out,
     )
 
 
@@ -88,7 +89,7 @@ def _orders(figures: RunFigures, seed: int) -> Chart | None:
     means = figures.by_order(seed=seed)
     if len(means) < 2:
         return None
-    said = {name_of(order.replace("_", " ")): mean for order, mean in means.items()}
+    bars = [(name_of(order.replace("_", " ")), mean) for order, mean in means.items()]
     note = ""
     if figures.in_both_orders:
         share = figures.disagreeing / figures.in_both_orders
@@ -96,11 +97,11 @@ def _orders(figures: RunFigures, seed: int) -> Chart | None:
             f" The orders disagree for {figures.disagreeing} of {figures.in_both_orders} rows ({share:.1%}). "
             "Without position bias the bars are equal."
         )
-    return _bars(said, "Points by the order of the answers", "mean points", note=note)
+    return _bars(bars, "Points by the order of the answers", "mean points", note=note)
 
 
 def _bars(
-    means: Mapping[str, Mean],
+    bars: Sequence[tuple[str, Mean]],
     title: str,
     unit: str,
     *,
@@ -110,26 +111,25 @@ def _bars(
     note: str = "",
 ) -> Chart:
     """A bar for each mean, with its interval, from top to bottom."""
-    values = [mean.value for mean in means.values()]
-    names = [f"{name} ({mean.rows})" for name, mean in means.items()]
-    places = range(len(means))
-    with drawing(height=0.75 + _BAR_HEIGHT * len(means)) as canvas:
+    names, means = [f"{name} ({mean.rows})" for name, mean in bars], [mean for _, mean in bars]
+    places = range(len(bars))
+    with drawing(height=0.75 + _BAR_HEIGHT * len(bars)) as canvas:
         axes = canvas.axes
         colors = [LIGHT.accent if first_is_apart and not place else LIGHT.bar for place in places]
-        axes.barh(places, values, height=0.66, color=colors)
-        for place, mean in zip(places, means.values(), strict=True):
+        axes.barh(places, [mean.value for mean in means], height=0.66, color=colors)
+        for place, mean in enumerate(means):
             if mean.interval is not None:
                 axes.plot([mean.interval.low, mean.interval.high], [place, place], color=LIGHT.text, linewidth=1.1)
         axes.set_yticks(places, names)
         axes.tick_params(axis="y", length=0)
         axes.invert_yaxis()
-        ends = [end for mean in means.values() for end in _ends(mean)]
+        ends = [end for mean in means for end in _ends(mean)]
         axes.set_xlim(min(0.0, *ends) * 1.02, max(ends) * 1.02 if max(ends) > 0 else 0.02)
         axes.set_xlabel(unit)
         axes.grid(axis="x")
-    said = "; ".join(f"{name}: {_said(mean)}" for name, mean in means.items())
+    said = "; ".join(f"{name}: {_said(mean)}" for name, mean in bars)
     more = f" {left_out} smaller categories are not drawn." if left_out else ""
-    bounds = ", with 95 % intervals" if any(mean.interval is not None for mean in means.values()) else ""
+    bounds = ", with 95 % intervals" if any(mean.interval is not None for mean in means) else ""
     return canvas.chart(title, f"{title}{bounds}; in brackets the number of {item}s. {said}.{more}{note}")
 
 

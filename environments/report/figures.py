@@ -143,16 +143,18 @@ class RunFigures:
         """The headline metric over all rows that count; `None` without one."""
         return self._mean(self._shares(lambda number: 0)[0], seed) if self.has_values else None
 
-    def by_category(self, *, seed: int = 0, intervals: bool = True) -> dict[str, Mean]:
-        """The headline metric of each category, or the mean score where rows do not say what they contribute."""
+    def by_category(self, *, most: int, seed: int = 0, intervals: bool = True) -> tuple[dict[str, Mean], int]:
+        """The headline metric of the largest categories, or the mean score where rows do not say what they contribute.
+
+        Returns:
+            The means of at most `most` categories, the largest first, and how many categories were left out.
+        """
         if set(self.names) <= {None}:
-            return {}
-        shares = self._shares(self.categories.__getitem__)
-        return {
-            "(none)" if name is None else name: self._mean(shares[number], seed, intervals=intervals)
-            for name, number in self.names.items()
-            if number in shares
-        }
+            return {}, 0
+        shares, names = self._shares(self.categories.__getitem__), list(self.names)
+        largest = sorted(shares, key=lambda number: -len(shares[number][0]))[:most]
+        means = {names[number] or "(none)": self._mean(shares[number], seed, intervals=intervals) for number in largest}
+        return means, len(shares) - len(means)
 
     def by_order(self, *, seed: int = 0) -> dict[str, Mean]:
         """The mean points for each order of the answers."""

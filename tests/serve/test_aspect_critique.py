@@ -13,6 +13,7 @@ from environments.evaluate.evaluation import Evaluation
 from tests.arena import Arena
 from tests.aspects import answered, asked, aspects, gold_row, saying, shown, verdict
 from tests.command import RunFiles, in_process, write_lines
+from tests.environments.report.written import Written
 from tests.judged import Row
 from tests.scripted import Json, Reply, Script, refusing
 from tests.serving import Text, sampling, serve
@@ -179,6 +180,7 @@ async def test_an_evaluation_beside_the_training_is_of_the_policy_in_training(tm
         tmp_path,
         [answered(number) for number in range(3)],
         "--env.aspects=correctness",
+        "--env.write_report=True",
         f"--env.data_dir_to_save_evals={tmp_path / 'run'}",
     )
     with refusing() as nobody:
@@ -193,6 +195,7 @@ async def test_an_evaluation_beside_the_training_is_of_the_policy_in_training(tm
     answers = {sample["model_answer"] for sample in RunFiles(tmp_path / "run" / "step-1").samples}
     assert answers == {"Attempt 0 at it."}
     assert metrics.values["eval/mean_reward"] == 1.0
+    assert Written.read(tmp_path / "run" / "step-1" / "report.html").order == ["r0", "r1", "r2"]
 
 
 def test_without_a_question_there_is_nothing_to_train_on(tmp_path: Path) -> None:

@@ -37,7 +37,9 @@ def test_interval_holds_the_value_once_there_are_rows_enough() -> None:
 
 def test_categories_have_means_of_their_own_rows() -> None:
     rows = [row(category=name, total=total, weight=1.0) for name, total in (("a", 1.0), ("b", 0.0), ("a", 0.0))]
-    found = figures(*rows, row(total=1.0, weight=1.0), row(category="failed", status="judge_failed")).by_category()
+    of_run = figures(*rows, row(total=1.0, weight=1.0), row(category="failed", status="judge_failed"))
+    found, left_out = of_run.by_category(most=9)
+    assert left_out == 0
     assert {name: (each.value, each.rows) for name, each in found.items()} == {
         "a": (0.5, 2),
         "b": (0.0, 1),
@@ -48,13 +50,18 @@ def test_categories_have_means_of_their_own_rows() -> None:
 def test_without_headline_shares_categories_have_mean_scores() -> None:
     """As in runs of before they were kept."""
     of_run = figures(row(category="a", score=4.0), row(category="a", score=1.0), row(category="b"))
-    assert {name: each.value for name, each in of_run.by_category().items()} == {"a": 2.5}
+    assert {name: each.value for name, each in of_run.by_category(most=9)[0].items()} == {"a": 2.5}
     assert of_run.headline() is None
     assert of_run.value(0) == 4.0 and isnan(of_run.value(2))
 
 
 def test_a_run_without_categories_has_none() -> None:
-    assert figures(row(score=1.0), row(score=2.0)).by_category() == {}
+    assert figures(row(score=1.0), row(score=2.0)).by_category(most=9) == ({}, 0)
+
+
+def test_the_largest_categories_are_kept() -> None:
+    found, left_out = figures(*(row(category=name, score=1.0) for name in "abbcccd")).by_category(most=2)
+    assert (list(found), left_out) == (["c", "b"], 2)
 
 
 @pytest.mark.parametrize(

@@ -51,8 +51,7 @@ def rewrite(path: Path, *without: str) -> None:
 def test_a_row_opens_to_what_was_asked_answered_and_judged(arena: Arena) -> None:
     run = arena.evaluate(WRITES)
     assert run.code == 0, run.said
-    path = run.files.path / "report.html"
-    assert f"the page to read it is {path}" in run.said
+    assert f"The run is in {run.files.path} report.html the page to read" in " ".join(run.said.split())
     written = page(run.files.path)
     assert written.order == [f"row-{number}" for number in range(6)]
     row = written.details["row-4"]
@@ -131,7 +130,7 @@ def test_a_resumed_run_drops_the_page_and_writes_a_new_one(arena: Arena) -> None
 
 def test_without_the_setting_no_page_is_written(arena: Arena) -> None:
     run = arena.evaluate("--env.write_report=False")
-    assert run.code == 0 and "page" not in run.said
+    assert run.code == 0 and "page to read" not in run.said
     assert not (run.files.path / "report.html").exists()
 
 
