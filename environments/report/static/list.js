@@ -26,6 +26,11 @@ class ItemList {
     this.draw();
   }
 
+  /** Give the links of the rows their addresses, where these have changed and the rows have not. */
+  relink(hrefOf) {
+    for (const [place, row] of this.rows) row.querySelector("a").setAttribute("href", hrefOf(this.positions[place]));
+  }
+
   drawSoon() {
     if (this.isDrawing) return;
     this.isDrawing = true;

@@ -3,6 +3,7 @@
 
 const TITLE = document.title;
 const TYPING_PAUSE = 150; // milliseconds
+const WALKING_PAUSE = 100;
 
 let state = readAddress();
 let search = null;
@@ -12,22 +13,29 @@ let lastPlace = 0; // in the list: where the walk goes on
 let listScroll = 0;
 let cameFromList = false;
 let wantsSearch = false;
-let pause = 0;
+let pause = 0; // before `state` is written to the address
+let written = location.hash;
 
-const list = new ItemList(at("list"), (position, place, count) =>
-  rowOf(position, place, count, addressOf({ ...state, id: items[position].id })),
-);
+const hrefOf = (position) => addressOf({ ...state, id: items[position].id });
+const list = new ItemList(at("list"), (position, place, count) => rowOf(position, place, count, hrefOf(position)));
 
-/** Show what the address says. */
+/** Take over what the address says: after a click on a link, or on Back. */
 function follow() {
-  if (pause !== 0) return; // somebody types: what they type is not replaced by what they typed before
-  const before = state;
+  if (pause !== 0 && location.hash === written) return; // what is about to be written is newer
+  clearTimeout(pause);
+  pause = 0;
+  written = location.hash;
   state = readAddress();
+  show();
+}
+
+/** Show what `state` says; what is shown already stays as it is. */
+function show() {
   showInControls(state);
   lookFor(state.q ?? "");
-  if (PARAMETERS.some((name) => before[name] !== state[name])) refresh();
+  refresh();
   if (state.id === null) showList();
-  else showItem(state.id);
+  else if (state.id !== opened) showItem(state.id);
 }
 
 function lookFor(query) {
@@ -35,7 +43,6 @@ function lookFor(query) {
   search?.stop();
   search = termsOf(query).length === 0 ? null : new Search(query, progressed);
   searched = search?.terms ?? [];
-  refresh();
   if (search === null) return;
   if (canUnpack) search.run().catch((error) => tell(error.message));
   else tell(`${CANNOT_UNPACK} Only ids, categories, outcomes and beginnings of questions are searched.`);
@@ -55,7 +62,8 @@ function refresh() {
   const next = chosen(state, search);
   const isSame = next.length === shown.length && next.every((position, place) => position === shown[place]);
   shown = next;
-  if (!isSame) list.show(shown);
+  if (isSame) list.relink(hrefOf);
+  else list.show(shown);
   const word = index.kind === "groups" ? "group" : "sample";
   const count = shown.length === items.length ? counted(shown.length, word) : `${whole(shown.length)} of ${counted(items.length, word)}`;
   const searching = search !== null && search.done < 1 && canUnpack ? ` so far: searching the texts, ${Math.floor(100 * search.done)} %` : "";
@@ -122,14 +130,27 @@ function walk(step) {
   const next = place === -1 ? (opened === null ? Math.min(lastPlace, shown.length - 1) : 0) : place + step;
   if (next < 0 || next >= shown.length) return;
   lastPlace = next;
-  if (opened === null) list.focus(next);
-  else location.replace(addressOf({ ...state, id: items[shown[next]].id }));
+  if (opened === null) return list.focus(next);
+  state = { ...state, id: items[shown[next]].id };
+  show();
+  writeAddress(WALKING_PAUSE);
+}
+
+/** Open the item of a row: a new entry in the browser's history, so that Back leads to the list. */
+function openItem(event) {
+  const link = event.target.closest("a");
+  if (link === null || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+  event.preventDefault();
+  writeAddress(0);
+  cameFromList = true;
+  location.hash = link.getAttribute("href");
 }
 
 function closeItem() {
+  clearTimeout(pause);
+  pause = 0;
   if (cameFromList) history.back();
   else location.replace(addressOf({ ...state, id: null }));
-  cameFromList = false;
 }
 
 function toSearch() {
@@ -138,22 +159,25 @@ function toSearch() {
   closeItem();
 }
 
-/** Change parameters of the address; while somebody types, after a pause. */
+/** Change parameters; while somebody types, the list follows after a pause. */
 function change(parameters) {
   state = { ...state, ...parameters };
-  clearTimeout(pause);
   const isTyped = ["q", "min", "max"].some((name) => name in parameters) && Object.keys(parameters).length === 1;
-  pause = setTimeout(
-    () => {
-      pause = 0;
-      lastPlace = 0;
-      location.replace(addressOf(state));
-      showInControls(state);
-      lookFor(state.q ?? "");
-      refresh();
-    },
-    isTyped ? TYPING_PAUSE : 0,
-  );
+  lastPlace = 0;
+  writeAddress(isTyped ? TYPING_PAUSE : 0, show);
+}
+
+/** Write `state` to the address, at once or later: browsers refuse hundreds of changes within seconds. */
+function writeAddress(delay, before = () => {}) {
+  const write = () => {
+    pause = 0;
+    before();
+    location.replace(addressOf(state));
+    written = location.hash;
+  };
+  clearTimeout(pause);
+  if (delay === 0) write();
+  else pause = setTimeout(write, delay);
 }
 
 function tell(message) {
@@ -173,10 +197,7 @@ at("to-samples").addEventListener("click", () => {
 });
 at("copy-place").replaceWith(copyButton("Copy link", () => linkTo(state)));
 at("detail-parts").addEventListener("filled", () => highlightIn(at("detail-parts")));
-at("list").addEventListener("click", (event) => {
-  cameFromList = !event.ctrlKey && !event.metaKey && !event.shiftKey && event.target.closest("a") !== null;
-});
+at("list").addEventListener("click", openItem);
 addEventListener("hashchange", follow);
-refresh();
 if (!canUnpack) tell(CANNOT_UNPACK);
-follow();
+show();

@@ -216,6 +216,14 @@ def test_a_link_reproduces_item_filters_and_order(browser: Any, path: Path, seen
         again.assert_clean()
 
 
+def test_a_filter_that_all_pass_is_in_the_links_of_the_rows(seen: Watched) -> None:
+    seen.page.fill("#q", "question")
+    seen.until("location.hash === '#?q=question'")
+    open_row(seen, "two")
+    seen.page.wait_for_selector(".text-box")
+    assert seen.page.url.endswith("#two?q=question")
+
+
 @pytest.mark.parametrize("uid", [item.id for item, _ in ITEMS])
 def test_a_link_that_is_made_of_the_id_alone_opens_its_item(browser: Any, path: Path, uid: str) -> None:
     with watched(browser, f"{path.as_uri()}#{quote(uid, safe='')}") as seen:
