@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.arena import Arena
+from tests.environments.report.written import Written
 from tests.peers import Asked, Bench, Minds, answer_of, bench, queries
 from tests.scripted import Reply
 
@@ -57,11 +58,13 @@ def test_candidate_of_a_run_and_one_with_an_endpoint(tmp_path: Path) -> None:
     with bench(tmp_path, names=("alpha", "bravo", "newcomer")) as models:
         first(models, candidates=models.models("alpha", "bravo"))
         old = [{"name": name, "answers": str(tmp_path / "run")} for name in ("alpha", "bravo")]
-        flags = f"--env.judges={models.models()}"
-        again = models.evaluate(flags, rows=ROWS, candidates=json.dumps([*old, models.model("newcomer")]), run="again")
+        flags = f"--env.judges={models.models()}", "--env.write_report=True"
+        again = models.evaluate(*flags, rows=ROWS, candidates=json.dumps([*old, models.model("newcomer")]), run="again")
         assert again.code == 0, again.said
         assert [each.model for each in models.asked() if each.kind == "answer"] == ["newcomer"] * 3
         assert set(again.files.report["config_general"]["answers_of"]) == {"alpha", "bravo"}
+        head = Written.read(again.files.path / "report.html").head
+        assert f"alpha: {tmp_path / 'run'}, judged by alpha, bravo, " in head
 
 
 def test_candidate_that_the_run_does_not_have(tmp_path: Path) -> None:

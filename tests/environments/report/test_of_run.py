@@ -88,6 +88,16 @@ def test_head_has_the_result_and_what_it_was_measured_on(arena: Arena) -> None:
     assert "eval/judge_cost_usd" in head and "not known" in head, "what has no value, and why"
 
 
+def test_head_names_the_run_whose_answers_are_judged_again(arena: Arena) -> None:
+    first = arena.evaluate(run="first")
+    run = arena.evaluate(WRITES, f"--env.model_answers={first.files.path}", "--env.judge_model_name=another")
+    assert run.code == 0, run.said
+    head = page(run.files.path).head
+    assert f"answers of {first.files.path}, judged by the-judge, " in head
+    assert "evaluated the-policy" in head and "judge another" in head
+    assert page(run.files.path).details["row-4"]["completions"][0]["text"] == "ANSWER of the model to row-4"
+
+
 def test_two_pages_of_a_finished_run_are_equal(arena: Arena) -> None:
     run = arena.evaluate(WRITES)
     first = (run.files.path / "report.html").read_bytes()
