@@ -40,11 +40,13 @@ from judges.aspects.judge import AspectCase
 from judges.aspects.panel import PanelDetail, aspect_judge
 from judges.aspects.prompt import Aspect, aspect_prompt
 from judges.aspects.settings import AspectJudgeSettings, effective_strictness
+from judges.aspects.votes import find_verdict
 from judges.config.fields import setting
 from judges.core.delimiters import Prompt
 from judges.core.judgment import Judgment
 from judges.llm.errors import DataError
 from judges.llm.wire import Message
+from judges.parsing.found import Place
 
 logger = logging.getLogger(__name__)
 
@@ -139,6 +141,11 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
         judged = {} if task.aspect is None else {"aspect": task.aspect.definition, "answer": task.answer}
         texts = {"contexts": task.context, "reference": task.reference, **judged}
         return {title: text for title, text in texts.items() if text is not None}
+
+    def verdict_at(self, task: AspectTask, answer: str) -> Place | None:
+        """Return the place of the object with the verdict, with role=judge."""
+        found = find_verdict(answer)
+        return None if found is None else found.at
 
     async def judge(self, task: AspectTask, completions: Sequence[Completion]) -> Judgment[PanelDetail]:
         """Judge all aspects at once; with role=judge, compare the majority of the policy's verdicts with gold."""

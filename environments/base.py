@@ -25,6 +25,7 @@ from environments.settings import ConfigT, EnvConfig, EnvSettings
 from environments.settings.verbs import Verb
 from judges.core.judgment import Judgment
 from judges.core.prompt_format import PromptFormat
+from judges.parsing.found import Place
 
 if TYPE_CHECKING:
     from environments.evaluate.row import RowRunner
@@ -182,6 +183,13 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
         By default none: there is no comparison, or one order.
         """
         return {}
+
+    def verdict_at(self, task: TaskT, answer: str) -> Place | None:
+        """Return from where to where in its answer a policy that judges has its verdict, for the ledger of calls.
+
+        By default it is not known.
+        """
+        return None
 
     def dataset_answer(self, task: TaskT) -> str | None:
         """Return the row's own answer, if an evaluation is to judge that instead of the policy's; by default none."""

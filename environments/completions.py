@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal, TypeAlias, TypeVar
 
 from environments.settings import EnvConfig
@@ -18,6 +19,7 @@ from judges.llm.errors import EndpointError
 from judges.llm.usage import Usage
 from judges.llm.wire import CUT_OFF, REFUSALS, Choice, Message
 from judges.parsing import thinking
+from judges.parsing.found import Place
 from judges.parsing.thinking import ThinkingFault
 
 Conversation: TypeAlias = Sequence[Message]
@@ -114,10 +116,16 @@ class Policy:
         self.client = client
         self.config = config
 
-    async def complete(self, conversation: Conversation) -> tuple[Completion, CallRun]:
+    async def complete(
+        self, conversation: Conversation, verdict_at: Callable[[str], Place | None] | None = None
+    ) -> tuple[Completion, CallRun]:
         """Ask for one completion; ask again, up to `short_answer_retries` times, if its answer is too short.
 
         Keep a short answer if asking again fails. An answer that was cut off or refused is not asked for again.
+
+        Args:
+            conversation: what the policy is asked.
+            verdict_at: where the verdict stands in the answer of a policy that judges, for the ledger of calls.
 
         Raises:
             EndpointError: the policy never answered.
@@ -130,6 +138,7 @@ class Policy:
                     temperature=config.eval_temperature,
                     max_tokens=config.eval_max_tokens,
                     fresh=True,  # every answer is a new sample, also from a client that judges with a cache
+                    verdict_at=None if verdict_at is None else partial(_verdict_at, config=config, find=verdict_at),
                     name="policy",
                 )
             except EndpointError as error:
@@ -141,6 +150,17 @@ class Policy:
             kept = read_completion(answer.choices[0], config)
         assert kept is not None  # the loop runs at least once, and ends with an answer or an error
         return kept, runs[0] if len(runs) == 1 else _sum(runs)
+
+
+def _verdict_at(choice: Choice, *, config: EnvConfig, find: Callable[[str], Place | None]) -> Place | None:
+    """Where a verdict stands in a choice's text: in the answer at its end, if one may be read there."""
+    completion = read_completion(choice, config)
+    at = None if completion.unreadable is not None else find(completion.answer)
+    if at is None:
+        return None
+    # In thinking mode the answer has no white space around it; otherwise it is the whole text.
+    begins = (len(choice.text.rstrip()) if config.thinking_mode else len(choice.text)) - len(completion.answer)
+    return at[0] + begins, at[1] + begins
 
 
 def _may_be_a_fault(completion: Completion) -> bool:

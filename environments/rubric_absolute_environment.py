@@ -45,8 +45,9 @@ from judges.core.delimiters import Prompt
 from judges.core.judgment import Judgment
 from judges.llm.errors import DataError, SettingsError
 from judges.llm.wire import Message
+from judges.parsing.found import Place
 from judges.rubrics.judge import RubricCase, RubricDetail, rubric_judge
-from judges.rubrics.prompt import rubric_prompt
+from judges.rubrics.prompt import find_score, rubric_prompt
 from judges.rubrics.settings import RubricJudgeSettings
 
 logger = logging.getLogger(__name__)
@@ -166,6 +167,11 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
         judged = {"response": task.response} if self.config.role == "judge" else {}
         texts = {"rubric": task.rubric.text, "reference": task.reference, **judged}
         return {title: text for title, text in texts.items() if text is not None}
+
+    def verdict_at(self, task: RubricTask, answer: str) -> Place | None:
+        """Return the place of the score, with role=judge."""
+        found = find_score(answer, self.config.output_format, self.config.scale)
+        return None if found is None else found.at
 
     async def judge(self, task: RubricTask, completions: Sequence[Completion]) -> Judgment[RubricDetail]:
         """Score the response; with role=judge, compare the policy's score with the gold score."""

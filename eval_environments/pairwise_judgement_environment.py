@@ -36,6 +36,8 @@ from judges.core.delimiters import Prompt
 from judges.core.judgment import Judgment
 from judges.llm.errors import DataError, SettingsError
 from judges.pairwise.prompt import choice_prompt, rating_prompt
+from judges.parsing.found import Place
+from judges.parsing.verdicts import choice_letter, rating
 
 logger = logging.getLogger(__name__)
 
@@ -125,6 +127,13 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
         texts = [completion.answer for completion in completions]
         read = read_ratings if task.mode == "ties" else read_choices
         return replace(read(task, texts, self.config.parse_mode), suspects=self._suspects(task))
+
+    def verdict_at(self, task: PairTask, answer: str) -> Place | None:
+        """Return the place of the letter or rating; RewardBench-2's own reading has none."""
+        if self.config.parse_mode == "official":
+            return None
+        found = rating.find(answer) if task.mode == "ties" else choice_letter.find(answer, task.letters)
+        return None if found is None else found.at
 
     def texts(self, task: PairTask) -> Mapping[str, str]:
         """Return the answers that the policy judges, in the order in which it sees them, and which are right."""

@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import is_dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Generic
 
@@ -132,7 +133,7 @@ class RowRunner(Generic[TaskT, DetailT]):
         if existing is not None:
             completions = existing.completions
         else:
-            asking = (self._ask(number, each) for number, each in enumerate(env.conversations(task)))
+            asking = (self._ask(task, number, each) for number, each in enumerate(env.conversations(task)))
             replies = await asyncio.gather(
                 *asking, return_exceptions=True
             )  # wait for all, so that no call is left running
@@ -152,9 +153,10 @@ class RowRunner(Generic[TaskT, DetailT]):
         sample = replace(sample, completions=completions, run=run)
         return sample.with_judgment(judgment, invalid_score=env.invalid_completion_score)
 
-    async def _ask(self, number: int, conversation: Conversation) -> tuple[Completion, CallRun]:
+    async def _ask(self, task: TaskT, number: int, conversation: Conversation) -> tuple[Completion, CallRun]:
+        verdict_at = partial(self._env.verdict_at, task) if self._env.policy_is_judge else None
         with component(f"conversation_{number}"):  # a row may have the same one several times
-            return await self._env.clients.policy.complete(conversation)
+            return await self._env.clients.policy.complete(conversation, verdict_at)
 
     def digest(self, task: TaskT) -> str:
         """Return a digest of everything that the judge sees of a row."""

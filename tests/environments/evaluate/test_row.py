@@ -66,7 +66,7 @@ async def test_where_the_policy_is_the_judge_no_verdict_is_read_in_a_broken_comp
     completions = (Completion("ab"), replace(Completion("ba"), **fault))
     said = iter(completions)
 
-    async def complete(conversation: Conversation) -> tuple[Completion, CallRun]:
+    async def complete(conversation: Conversation, verdict_at: object) -> tuple[Completion, CallRun]:
         return next(said), CallRun()
 
     async with opened(speaking) as (env, _):
