@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from judges.llm.errors import SettingsError
 
 EXTRAS: Mapping[str, tuple[str, ...]] = {
-    "environments": ("jinja2", "rich", "numpy", "scipy", "sklearn", "krippendorff"),
+    "environments": ("jinja2", "matplotlib", "rich", "numpy", "scipy", "sklearn", "krippendorff"),
     "data": ("datasets",),
     "training": ("atroposlib", "transformers"),
     "wandb": ("wandb",),

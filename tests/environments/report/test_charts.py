@@ -133,3 +133,15 @@ def test_a_host_keeps_its_own_settings_of_matplotlib() -> None:
         assert matplotlib.rcParams["font.size"] == 23
     finally:
         matplotlib.rcdefaults()
+
+
+def test_matplotlib_is_imported_when_a_chart_is_drawn() -> None:
+    """It takes most of a second, which commands without a page need not wait for."""
+    code = (
+        "import sys, environments.command_line.commands, environments.report.command, environments.report.write\n"
+        "print('matplotlib' in sys.modules)\n"
+        "from tests.environments.report.test_charts import drawn, of_rows\n"
+        "drawn(of_rows(5)); print('matplotlib' in sys.modules, 'matplotlib.pyplot' in sys.modules)"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, timeout=100)
+    assert (ended.stdout, ended.stderr) == (b"False\nTrue False\n", b"")
