@@ -2,7 +2,7 @@
 
 import sys
 
-from judgegym._command.main import main
+from judgegym._command.entry import main
 
 if __name__ == "__main__":
     sys.exit(main())

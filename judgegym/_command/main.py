@@ -1,7 +1,6 @@
 """`judgegym COMMAND …`: find the command and run it, with the exit code that it ends with.
 
-Each command is imported when it is called, so that help, errors and completion come at once. Until a command handles
-signals itself, Ctrl-C ends the process without a traceback.
+Each command is imported when it is called, so that help, errors and completion come at once.
 """
 
 from __future__ import annotations
@@ -32,7 +31,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit code.
     """
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
     if "_ARGCOMPLETE" in os.environ:  # the shell asks how the line may go on
         from judgegym._command.completing import complete
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from argcomplete.completers import FilesCompleter
 from pydantic import BaseModel
 
 from judges.config.help import is_switch
@@ -49,7 +48,7 @@ def _add(parser: argparse.ArgumentParser, setting: DeclaredSetting) -> None:
     if name == "config":
         flag.completer = _preset_or_file
     elif not choices:
-        flag.completer = FilesCompleter() if _may_be_file(annotation) else _nothing
+        flag.completer = None if _may_be_file(annotation) else _nothing  # none: argcomplete completes files
 
 
 def _choices(annotation: Any) -> Iterator[str]:
@@ -77,6 +76,8 @@ def _may_be_file(annotation: Any) -> bool:
 
 
 def _preset_or_file(prefix: str, **_: object) -> Mapping[str, str]:
+    from argcomplete.completers import FilesCompleter  # late: it is an extra
+
     files: list[str] = list(FilesCompleter(["yaml", "yml"])(prefix))
     return {**dict.fromkeys(files, "file"), **dict.fromkeys(bundled(prefix), "preset")}
 
