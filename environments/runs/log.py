@@ -76,7 +76,10 @@ class RunLog:
             yield
         except BaseException as error:  # re-raised
             stopped = type(error).__name__ in ("CancelledError", "StopSignal", "KeyboardInterrupt")
-            self.write("stopped" if stopped else f"ended by {type(error).__name__}: {error}", logging.ERROR)
+            if stopped:
+                self.write("stopped", logging.WARNING)
+            else:
+                self.write(f"ended by {type(error).__name__}: {error}", logging.ERROR)
             raise
         self.write("ended")
 

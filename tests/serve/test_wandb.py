@@ -181,3 +181,18 @@ def test_evaluate_is_logged_too(tmp_path: Path) -> None:
     logged = {name: value for name, value in row.items() if name.startswith("eval/")}
     found = RunFiles(tmp_path / "run").report["results"]["all"]
     assert logged == {name: value for name, value in found.items() if value is not None}  # a cost that is unknown
+
+
+def test_serve_and_each_of_its_evaluations_have_logs_of_their_own(run: Run) -> None:
+    first = next(iter(run.evaluations.values()))
+    of_serve = (first.path.parent / "run.log").read_text(encoding="utf-8")
+    assert "INFO step " in of_serve
+    assert "eval/overall_winrate" not in of_serve
+    for step, files in run.evaluations.items():
+        log = (files.path / "run.log").read_text(encoding="utf-8")
+        assert "begun: serve arena_hard, judgegym " in log.splitlines()[0]
+        assert f"INFO eval/overall_winrate: {files.metrics['overall_winrate']:.4f}" in log
+        assert log.endswith("INFO ended\n"), step
+        assert "INFO step " not in log
+    assert len({files.path for files in run.evaluations.values()}) == len(run.evaluations) > 0
+    assert of_serve.endswith("INFO ended\n")

@@ -91,7 +91,7 @@ def test_line_that_a_killed_process_has_torn_is_cut_off(tmp_path: Path) -> None:
     ("error", "said"),
     [
         (ValueError("no\nsuch thing"), ["ERROR ended by ValueError: no", "  such thing"]),
-        (asyncio.CancelledError(), ["ERROR stopped"]),
+        (asyncio.CancelledError(), ["WARNING stopped"]),
     ],
 )
 def test_log_says_how_the_run_ended(log: RunLog, tmp_path: Path, error: BaseException, said: list[str]) -> None:
