@@ -26,8 +26,8 @@ function outcome(item) {
 /** The colour of an outcome; the words say the same. */
 function tone(item) {
   if (item.failed) return "failed";
-  if (item.value === null) return "plain";
-  return item.value > 0.5 ? "won" : item.value < 0.5 ? "lost" : "plain";
+  if (item.label === null) return "plain";
+  return item.value === 1 ? "won" : item.value === 0 ? "lost" : "plain";
 }
 
 function ordersSign(item) {

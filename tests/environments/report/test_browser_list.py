@@ -125,6 +125,12 @@ def test_an_order_puts_unknown_values_last(
     until_ids(seen, *backwards)
 
 
+def test_the_colour_of_an_outcome_is_that_of_won_lost_and_failed(seen: Watched) -> None:
+    badges = seen.page.locator(".row-outcome .badge")
+    classes = badges.evaluate_all("all => all.map(e => e.className.replace('badge ', ''))")
+    assert classes == ["plain", "won", "failed", "plain", "lost"]
+
+
 @pytest.mark.parametrize(
     ("query", "wanted"),
     [
