@@ -18,6 +18,9 @@ from environments.view.app import app_of
 from environments.view.reports import Reports
 from judges.llm.errors import SettingsError
 
+_PATIENCE_S = 0.2
+"""How long responses that are being sent may take to their end."""
+
 
 async def serve(folder: Path, host: str, port: int, *, opens: bool) -> int:
     """Serve the page over a folder; return the exit code of the signal that stopped it.
@@ -32,9 +35,9 @@ async def serve(folder: Path, host: str, port: int, *, opens: bool) -> int:
         asyncio.get_running_loop().add_signal_handler(number, stopped.put_nowait, number)
     listener = _listener(host, port)
     with tempfile.TemporaryDirectory(prefix="judgegym-view-", ignore_cleanup_errors=True) as made:
-        runner = web.AppRunner(app_of(folder, Reports(Path(made))), access_log=None, handle_signals=False)
+        runner = web.AppRunner(app_of(folder, Reports(Path(made))), access_log=None, shutdown_timeout=_PATIENCE_S)
         await runner.setup()
-        await web.SockSite(runner, listener, shutdown_timeout=0).start()
+        await web.SockSite(runner, listener).start()
         url = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}/"
         say(f"the runs in {folder} are at {url} (Ctrl-C stops)")
         sys.stdout.flush()

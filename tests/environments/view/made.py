@@ -70,7 +70,7 @@ def viewed(folder: Path, *words: str) -> Iterator[tuple[str, subprocess.Popen[st
         assert found is not None, said + process.stderr.read()
         yield found[0], process
     finally:
-        process.kill()
+        process.terminate()  # it removes the reports that it has made
         process.communicate(timeout=PATIENCE_S)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import subprocess
 import time
 import urllib.request
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -27,6 +29,22 @@ def test_a_signal_ends_it_with_the_code_that_a_shell_expects(tmp_path: Path, sto
         process.send_signal(stop)
         out, err = process.communicate(timeout=PATIENCE_S)
         assert (process.returncode, out, err) == (code, "", "")
+
+
+def test_a_page_that_is_being_made_holds_up_no_signal(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "samples.jsonl").touch()
+    os.mkfifo(tmp_path / "one" / "config.yaml")  # whoever reads it waits for ever
+    with viewed(tmp_path) as (url, process):
+        asked = socket.create_connection(("127.0.0.1", urlsplit(url).port or 0))
+        asked.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        with pytest.raises(TimeoutError):
+            asked.settimeout(0.5)
+            asked.recv(1)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=PATIENCE_S)
+        asked.close()
+        assert process.returncode == 130
 
 
 def test_it_listens_on_the_other_loopback(tmp_path: Path) -> None:

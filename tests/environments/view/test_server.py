@@ -229,6 +229,7 @@ async def test_a_report_in_the_directory_is_shown_unless_it_is_older_or_not_one_
         status, text = await server.report("one")
         assert status == 200 and "evil.example" not in text
         (tmp_path / "kept.html").write_bytes(write_report(path).read_bytes() + b"<!-- linked -->")
+        os.utime(tmp_path / "kept.html", ns=(samples.stat().st_mtime_ns + 10**9,) * 2)
         report.unlink()
         report.symlink_to(tmp_path / "kept.html")
         status, text = await server.report("one")
