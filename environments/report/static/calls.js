@@ -14,14 +14,19 @@ function callView(call, isOpen = false) {
     call.has_verdict ? null : make("span", { class: "badge failed" }, "no verdict"),
     make("span", { class: "note" }, " ", inline(call.model), ` · ${costs(call).join(" · ")}`),
   );
-  return withTexts(folded(summary, () => callParts(call), isOpen), call);
+  return withTexts(
+    folded(summary, () => callParts(call), isOpen),
+    call,
+  );
 }
 
 function costs(call) {
   const parts = [];
   if (call.prompt_tokens !== null) {
     const cached = call.cached_prompt_tokens ? ` (${whole(call.cached_prompt_tokens)} cached)` : "";
-    parts.push(`${whole(call.prompt_tokens)}${cached} + ${call.completion_tokens === null ? "?" : whole(call.completion_tokens)} tokens`);
+    parts.push(
+      `${whole(call.prompt_tokens)}${cached} + ${call.completion_tokens === null ? "?" : whole(call.completion_tokens)} tokens`,
+    );
   }
   parts.push(seconds(call.seconds));
   parts.push(call.attempts === 0 ? "from the judgment cache" : counted(call.attempts, "attempt"));
@@ -40,12 +45,23 @@ function callParts(call) {
     ...asked,
     make("h4", {}, "Answered"),
     ...(call.reasoning ? [foldedText("reasoning", call.reasoning)] : []),
-    textBox("answer", call.answer, { markAt: call.verdict_at, note: call.has_verdict ? null : "no verdict was read in it" }),
+    textBox("answer", call.answer, {
+      markAt: call.verdict_at,
+      note: call.has_verdict ? null : "no verdict was read in it",
+    }),
   ];
 }
 
 /** A text that is folded at first. */
 function foldedText(title, text, note = null) {
-  const summary = make("summary", {}, inline(title), make("span", { class: "note" }, ` ${counted(text.length, "character")}`));
-  return withTexts(folded(summary, () => [textBox(title, text, { note })]), text);
+  const summary = make(
+    "summary",
+    {},
+    inline(title),
+    make("span", { class: "note" }, ` ${counted(text.length, "character")}`),
+  );
+  return withTexts(
+    folded(summary, () => [textBox(title, text, { note })]),
+    text,
+  );
 }

@@ -16,19 +16,28 @@ function setUpControls(onChange) {
   at("sort").querySelector("[value='cost']").hidden = !items.some((item) => item.judge_cost !== null);
 
   for (const name of ["category", "outcome", "status"])
-    at(name).addEventListener("change", ({ target }) => onChange({ [name]: target.value === ANY ? undefined : target.value.slice(1) }));
+    at(name).addEventListener("change", ({ target }) =>
+      onChange({ [name]: target.value === ANY ? undefined : target.value.slice(1) }),
+    );
   for (const name of ["min", "max"])
-    at(name).addEventListener("input", ({ target }) => onChange({ [name]: target.value === "" ? undefined : target.value }));
+    at(name).addEventListener("input", ({ target }) =>
+      onChange({ [name]: target.value === "" ? undefined : target.value }),
+    );
   for (const name of ["orders", "reverse"])
     at(name).addEventListener("change", ({ target }) => onChange({ [name]: target.checked ? "1" : undefined }));
-  at("sort").addEventListener("change", ({ target }) => onChange({ sort: target.value === "" ? undefined : target.value }));
+  at("sort").addEventListener("change", ({ target }) =>
+    onChange({ sort: target.value === "" ? undefined : target.value }),
+  );
   at("q").addEventListener("input", ({ target }) => onChange({ q: target.value === "" ? undefined : target.value }));
-  at("clear").addEventListener("click", () => onChange(Object.fromEntries(PARAMETERS.map((name) => [name, undefined]))));
+  at("clear").addEventListener("click", () =>
+    onChange(Object.fromEntries(PARAMETERS.map((name) => [name, undefined]))),
+  );
 }
 
 /** Show the parameters of an address. */
 function showInControls(state) {
-  for (const name of ["category", "outcome", "status"]) at(name).value = state[name] === undefined ? ANY : `=${state[name]}`;
+  for (const name of ["category", "outcome", "status"])
+    at(name).value = state[name] === undefined ? ANY : `=${state[name]}`;
   for (const name of ["orders", "reverse"]) at(name).checked = state[name] !== undefined;
   for (const name of ["q", "min", "max", "sort"])
     if (at(name).value !== (state[name] ?? "")) at(name).value = state[name] ?? "";
@@ -41,12 +50,16 @@ function fillSelect(name, values, worded) {
   at(name).closest("label").hidden = values.length < 2;
   at(name).append(
     make("option", { value: ANY }, "any"),
-    ...values.map(([value, count]) => make("option", { value: `=${value}` }, `${shortened(worded(value))} (${whole(count)})`)),
+    ...values.map(([value, count]) =>
+      make("option", { value: `=${value}` }, `${shortened(worded(value))} (${whole(count)})`),
+    ),
   );
 }
 
 /** The beginning of a text of one line, its unseen characters as signs. */
 function shortened(text) {
-  const shown = signed(text.slice(0, 80)).map((node) => node.textContent).join("");
+  const shown = signed(text.slice(0, 80))
+    .map((node) => node.textContent)
+    .join("");
   return text.length > 80 ? `${shown}…` : shown;
 }

@@ -10,10 +10,22 @@ function detailParts(item, detail, position) {
   return [
     factsOf(item, position),
     detail.error === null ? null : make("p", { class: "error" }, make("strong", {}, "Failed: "), inline(detail.error)),
-    section("Conversation", detail.conversation.map((message) => textBox(message.title, message.text))),
-    section("Texts of the row", others.map((text) => foldedText(text.title, text.text))),
-    isGroup ? section("Rollouts", rolloutsOf(detail, beside)) : section(answersTitle(detail, beside), [answersOf(detail, beside)]),
-    section("Calls", detail.calls.map((call) => callView(call)), "What was asked and answered, in the order of the answers"),
+    section(
+      "Conversation",
+      detail.conversation.map((message) => textBox(message.title, message.text)),
+    ),
+    section(
+      "Texts of the row",
+      others.map((text) => foldedText(text.title, text.text)),
+    ),
+    isGroup
+      ? section("Rollouts", rolloutsOf(detail, beside))
+      : section(answersTitle(detail, beside), [answersOf(detail, beside)]),
+    section(
+      "Calls",
+      detail.calls.map((call) => callView(call)),
+      "What was asked and answered, in the order of the answers",
+    ),
     section("Judgment", detail.judgment === null ? [] : [treeOf(detail.judgment)]),
     section("Critique", detail.critique === null ? [] : [treeOf(detail.critique)]),
   ].filter((part) => part !== null);
@@ -75,14 +87,15 @@ function rolloutView(completion, isOpen) {
     words === null ? null : make("span", { class: "note" }, " · ", inline(words)),
     make("span", { class: "note" }, ` · ${counted(completion.text.length, "character")}`),
   );
-  const build = () => [
-    completion.status === null || completion.status === "ok"
-      ? null
-      : make("p", { class: "notice" }, "Status of the judgment: ", inline(completion.status)),
-    ...completionParts(completion),
-    completion.explanation === "" ? null : textBox("explanation of the judge", completion.explanation),
-    ...completion.calls.map((call) => callView(call)),
-  ].filter((part) => part !== null);
+  const build = () =>
+    [
+      completion.status === null || completion.status === "ok"
+        ? null
+        : make("p", { class: "notice" }, "Status of the judgment: ", inline(completion.status)),
+      ...completionParts(completion),
+      completion.explanation === "" ? null : textBox("explanation of the judge", completion.explanation),
+      ...completion.calls.map((call) => callView(call)),
+    ].filter((part) => part !== null);
   const details = withTexts(folded(summary, build, isOpen), completion);
   details.classList.add("rollout");
   return details;

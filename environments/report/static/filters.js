@@ -1,5 +1,5 @@
 "use strict";
-/* Which items are shown, and in which order. A filter is a parameter of the address; one that is absent lets all through. */
+/* Which items are shown, and in which order. A filter is a parameter of the address; one that is absent lets all pass. */
 
 const FAILED = "!failed";
 

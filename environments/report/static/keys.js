@@ -1,5 +1,5 @@
 "use strict";
-/* Keys: j and k walk, Enter opens, Esc closes, / searches, ? helps. Not while somebody types, nor with Ctrl, Alt or Cmd. */
+/* Keys: j and k walk, Enter opens, Esc closes, / searches, ? helps; not while somebody types, nor with Ctrl, Alt, Cmd. */
 
 const KEYS = {
   j: () => walk(1),

@@ -1,7 +1,8 @@
 "use strict";
-/* Markdown as elements: headings, lists, quotes, code, tables, emphasis. HTML in it stays text, links and images are shown
-   with their addresses and lead nowhere: so nothing that a model writes can run, load or be followed. Each step is linear
-   in the text's length, and both the length and the depth are limited. */
+/* Markdown as elements: headings, lists, quotes, code, tables, emphasis. HTML in it stays text, links and images are
+   shown with their addresses and lead nowhere: so nothing that a model writes can run, load or be followed. Each step is
+   linear in the text's length, and both the length and the depth are limited. No library does it: those that are well
+   kept write HTML, which this page does not read, and are larger than all its scripts. */
 
 const MARKDOWN_LIMIT = 50_000;
 const DEEPEST = 8;
@@ -103,7 +104,12 @@ function tableBlock(lines, at) {
 }
 
 function cellsOf(line) {
-  return line.trim().replace(/^\|/, "").replace(/\|$/, "").split("|").map((cell) => cell.trim());
+  return line
+    .trim()
+    .replace(/^\|/, "")
+    .replace(/\|$/, "")
+    .split("|")
+    .map((cell) => cell.trim());
 }
 
 function paragraphBlock(lines, at, depth) {
@@ -112,11 +118,25 @@ function paragraphBlock(lines, at, depth) {
     if (RULE.test(lines[end]) || (depth < DEEPEST && BULLET.test(lines[end]))) break;
     end += 1;
   }
-  return [make("p", {}, ...spansOf(lines.slice(at, end).map((line) => line.trimStart()).join("\n"), 0)), end];
+  return [
+    make(
+      "p",
+      {},
+      ...spansOf(
+        lines
+          .slice(at, end)
+          .map((line) => line.trimStart())
+          .join("\n"),
+        0,
+      ),
+    ),
+    end,
+  ];
 }
 
 const SPAN = /\\[!-/:-@[-`{-~]|`+|\*\*|__|~~|\*|_|!?\[/g;
-const LINK = /(!?)\[([^[\]]{0,1000})\]\(\s{0,9}<?([^()\s<>]{0,2000}(?:\([^()\s<>]{0,500}\)[^()\s<>]{0,500}){0,3})>?(?:\s{1,9}"[^"]{0,500}")?\s{0,9}\)/y;
+const LINK =
+  /(!?)\[([^[\]]{0,1000})\]\(\s{0,9}<?([^()\s<>]{0,2000}(?:\([^()\s<>]{0,500}\)[^()\s<>]{0,500}){0,3})>?(?:\s{1,9}"[^"]{0,500}")?\s{0,9}\)/y;
 const TAG_OF = { "**": "strong", __: "strong", "*": "em", _: "em", "~~": "del" };
 
 /** The nodes of a line's text: emphasis, code, links; a delimiter without its counterpart is text. */
@@ -149,7 +169,8 @@ function spanAt(text, found, depth, unclosed) {
   if (end === -1) unclosed.add(delimiter);
   if (end <= start) return null;
   const inner = text.slice(start, end);
-  if (delimiter[0] === "`") return [[make("code", {}, ...signed(inner.replace(/^ (.+) $/, "$1")))], end + delimiter.length];
+  if (delimiter[0] === "`")
+    return [[make("code", {}, ...signed(inner.replace(/^ (.+) $/, "$1")))], end + delimiter.length];
   if (/\s/.test(inner[0]) || (delimiter[0] === "_" && /[\p{L}\p{N}]/u.test(text[found.index - 1] ?? ""))) return null;
   return [[make(TAG_OF[delimiter], {}, ...spansOf(inner, depth + 1))], end + delimiter.length];
 }
@@ -172,6 +193,9 @@ function linkAt(text, at) {
   if (link === null) return null;
   const [whole, image, label, address] = link;
   const words = image === "" ? label : `image: ${label}`;
-  const nodes = [make("span", { class: "link" }, ...signed(words)), make("span", { class: "note" }, " (", inline(address), ")")];
+  const nodes = [
+    make("span", { class: "link" }, ...signed(words)),
+    make("span", { class: "note" }, " (", inline(address), ")"),
+  ];
   return [nodes, at + whole.length];
 }

@@ -65,8 +65,14 @@ function refresh() {
   if (isSame) list.relink(hrefOf);
   else list.show(shown);
   const word = index.kind === "groups" ? "group" : "sample";
-  const count = shown.length === items.length ? counted(shown.length, word) : `${whole(shown.length)} of ${counted(items.length, word)}`;
-  const searching = search !== null && search.done < 1 && canUnpack ? ` so far: searching the texts, ${Math.floor(100 * search.done)} %` : "";
+  const count =
+    shown.length === items.length
+      ? counted(shown.length, word)
+      : `${whole(shown.length)} of ${counted(items.length, word)}`;
+  const searching =
+    search !== null && search.done < 1 && canUnpack
+      ? ` so far: searching the texts, ${Math.floor(100 * search.done)} %`
+      : "";
   const fewer = items.length < index.total ? ` (the run has ${whole(index.total)})` : "";
   at("count").textContent = count + fewer + searching;
   at("none").hidden = shown.length > 0 || searching !== "";
@@ -108,7 +114,13 @@ async function partsOf(id) {
   const position = positionOf.get(id);
   if (position === undefined) {
     const fewer = items.length < index.total ? ` It holds ${whole(items.length)} of ${whole(index.total)}.` : "";
-    return [make("p", { class: "error" }, `This page has no ${index.kind === "groups" ? "group" : "sample"} with this id.${fewer}`)];
+    return [
+      make(
+        "p",
+        { class: "error" },
+        `This page has no ${index.kind === "groups" ? "group" : "sample"} with this id.${fewer}`,
+      ),
+    ];
   }
   try {
     return detailParts(items[position], await detailOf(position), position);
@@ -120,7 +132,8 @@ async function partsOf(id) {
 function showPlace() {
   const place = shown.indexOf(positionOf.get(opened));
   if (place !== -1) lastPlace = place;
-  at("place").textContent = place === -1 ? "not among those that the filters show" : `${whole(place + 1)} of ${whole(shown.length)}`;
+  at("place").textContent =
+    place === -1 ? "not among those that the filters show" : `${whole(place + 1)} of ${whole(shown.length)}`;
   at("previous").disabled = place <= 0;
   at("next").disabled = shown.length === 0 || place === shown.length - 1;
 }

@@ -1,6 +1,6 @@
 "use strict";
-/* Full-text search: all words, or "a phrase", somewhere in an item's texts, whatever their case. It looks through one chunk
-   after the other, and lets the browser do other work in between. */
+/* Full-text search: all words, or "a phrase", somewhere in an item's texts, whatever their case. It looks through one
+   chunk after the other, and lets the browser do other work in between. */
 
 const LONGEST_TASK = 12; // milliseconds
 

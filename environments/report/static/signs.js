@@ -1,5 +1,5 @@
 "use strict";
-/* Signs for characters that show nothing themselves, or that change how others show: a text cannot hide or turn around. */
+/* Signs for characters that show nothing, or that change how others show: no text can hide or turn around. */
 
 const UNSEEN = new RegExp(
   "(?:[\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\u007f-\\u009f\\u00ad\\u034f\\u061c\\u115f\\u1160\\u17b4\\u17b5" +
@@ -11,10 +11,31 @@ const UNSEEN = new RegExp(
   "gu",
 );
 const NAMES = new Map([
-  [0x00, "NUL"], [0x07, "BEL"], [0x08, "BS"], [0x0d, "CR"], [0x1b, "ESC"], [0x7f, "DEL"], [0xad, "SHY"],
-  [0x200b, "ZWSP"], [0x200c, "ZWNJ"], [0x200d, "ZWJ"], [0x200e, "LRM"], [0x200f, "RLM"], [0x2028, "LS"],
-  [0x2029, "PS"], [0x202a, "LRE"], [0x202b, "RLE"], [0x202c, "PDF"], [0x202d, "LRO"], [0x202e, "RLO"],
-  [0x2060, "WJ"], [0x2066, "LRI"], [0x2067, "RLI"], [0x2068, "FSI"], [0x2069, "PDI"], [0xfeff, "BOM"],
+  [0x00, "NUL"],
+  [0x07, "BEL"],
+  [0x08, "BS"],
+  [0x0d, "CR"],
+  [0x1b, "ESC"],
+  [0x7f, "DEL"],
+  [0xad, "SHY"],
+  [0x200b, "ZWSP"],
+  [0x200c, "ZWNJ"],
+  [0x200d, "ZWJ"],
+  [0x200e, "LRM"],
+  [0x200f, "RLM"],
+  [0x2028, "LS"],
+  [0x2029, "PS"],
+  [0x202a, "LRE"],
+  [0x202b, "RLE"],
+  [0x202c, "PDF"],
+  [0x202d, "LRO"],
+  [0x202e, "RLO"],
+  [0x2060, "WJ"],
+  [0x2066, "LRI"],
+  [0x2067, "RLI"],
+  [0x2068, "FSI"],
+  [0x2069, "PDI"],
+  [0xfeff, "BOM"],
 ]);
 
 const MOST_SIGNS = 1000; // in one text: each is an element
@@ -30,7 +51,8 @@ function signed(text) {
     if (nodes.length >= 2 * MOST_SIGNS) break;
   }
   const rest = text.slice(end);
-  if (rest !== "") nodes.push(document.createTextNode(nodes.length < 2 * MOST_SIGNS ? rest : rest.replace(UNSEEN, "·")));
+  if (rest !== "")
+    nodes.push(document.createTextNode(nodes.length < 2 * MOST_SIGNS ? rest : rest.replace(UNSEEN, "·")));
   return nodes;
 }
 
@@ -42,7 +64,9 @@ function inline(text, attributes = {}) {
 function sign(run) {
   const codes = Array.from(run, (character) => character.codePointAt(0));
   const all = codes.every((code) => code === codes[0]);
-  const words = all ? [named(codes[0]) + (codes.length > 1 ? ` ×${whole(codes.length)}` : "")] : codes.slice(0, 4).map(named);
+  const words = all
+    ? [named(codes[0]) + (codes.length > 1 ? ` ×${whole(codes.length)}` : "")]
+    : codes.slice(0, 4).map(named);
   if (!all && codes.length > 4) words.push(`+${whole(codes.length - 4)}`);
   const numbers = codes.slice(0, 8).map(numbered).join(" ");
   return make("span", { class: "sign", title: `characters that cannot be seen: ${numbers}` }, words.join(" "));

@@ -21,7 +21,12 @@ function textBox(title, text, { markAt = null, note = null } = {}) {
       { class: "text-title" },
       make("h4", {}, inline(title)),
       make("span", { class: "note" }, counted(text.length, "character"), note === null ? "" : ` · ${note}`),
-      make("span", { class: "text-actions" }, rendered, copyButton("Copy", () => text)),
+      make(
+        "span",
+        { class: "text-actions" },
+        rendered,
+        copyButton("Copy", () => text),
+      ),
     ),
     body,
   );
@@ -36,7 +41,11 @@ function plainText(text, markAt = null) {
   let end = 0;
   const showUntil = (next) => {
     if (next < text.length && isInsidePair(text, next)) next += 1;
-    for (const [start, stop, marked] of [[end, from, false], [from, to, true], [to, text.length, false]]) {
+    for (const [start, stop, marked] of [
+      [end, from, false],
+      [from, to, true],
+      [to, text.length, false],
+    ]) {
       const part = text.slice(Math.max(start, end), Math.min(stop, next));
       if (part === "") continue;
       shown.append(...(marked ? [make("mark", { title: "the verdict" }, ...signed(part))] : signed(part)));

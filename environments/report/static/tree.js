@@ -24,13 +24,28 @@ function branch(name, value, depth) {
   const isBranch = value !== null && typeof value === "object" && Object.keys(value).length > 0;
   if (!isBranch) return make("li", {}, inline(name, { class: "tree-name" }), " ", leaf(value));
   const size = Object.keys(value).length;
-  const summary = make("summary", {}, inline(name, { class: "tree-name" }), make("span", { class: "note" }, ` (${size})`));
-  return make("li", {}, folded(summary, () => [treeOf(value, depth + 1)], depth < OPEN_DEPTH));
+  const summary = make(
+    "summary",
+    {},
+    inline(name, { class: "tree-name" }),
+    make("span", { class: "note" }, ` (${size})`),
+  );
+  return make(
+    "li",
+    {},
+    folded(summary, () => [treeOf(value, depth + 1)], depth < OPEN_DEPTH),
+  );
 }
 
 function leaf(value) {
   if (typeof value !== "string") {
-    const words = Array.isArray(value) ? "(empty list)" : value === null ? "none" : typeof value === "object" ? "(empty)" : value;
+    const words = Array.isArray(value)
+      ? "(empty list)"
+      : value === null
+        ? "none"
+        : typeof value === "object"
+          ? "(empty)"
+          : value;
     return make("span", { class: "tree-value" }, String(words));
   }
   return value.length > 80 || value.includes("\n") ? plainText(value) : inline(value, { class: "tree-text" });
