@@ -104,7 +104,8 @@ def test_a_record_is_one_line_and_what_follows_is_indented_and_nothing_reaches_t
     log: RunLog, tmp_path: Path
 ) -> None:
     """A model's text, in a message of an endpoint, must not look like a record nor move the cursor."""
-    logger.info("a\n2026-01-01T00:00:00.000+00:00 INFO forged\x1b[2J\r\x9b \u2028 \ud800")
+    # Not by the logger: pytest-xdist cannot send a captured record with a lone surrogate to its other process.
+    log.write("a\n2026-01-01T00:00:00.000+00:00 INFO forged\x1b[2J\r\x9b \u2028 \ud800")
     assert lines(tmp_path)[1:] == [
         "INFO a",
         "  2026-01-01T00:00:00.000+00:00 INFO forged\\x1b[2J\\r\\x9b \\u2028 \\ud800",
