@@ -193,6 +193,6 @@ def _no_values(run: SavedRun, rows: RowsOfRun) -> str:
     if not rows.uncounted:
         return f"{run.path}: no row has a judgment, so there is nothing to compare"
     return (
-        f"{run.path}: no line of samples.jsonl says what the row adds to {run.general.get('headline')}; a run of an "
-        "earlier version has to be judged again (--env.model_answers takes its answers)"
+        f"{run.path}: no line of samples.jsonl says what the row adds to {run.general.get('headline')}; in a run of an "
+        "earlier version --resume adds it, and asks nothing again about finished rows"
     )

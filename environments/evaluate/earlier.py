@@ -1,8 +1,9 @@
 """Read the rows of an earlier run, for `--resume`: which are finished, which failed, and which have changed since.
 
 Guarantees: a row counts as finished only if everything that its judge sees is unchanged (`task_digest`). All other rows
-run again, or with `--retry_failed` those that failed; what was paid for them comes from the ledger of calls. Of the
-lines, places are kept in memory, and no text.
+run again, or with `--retry_failed` those that failed; what was paid for them comes from the ledger of calls. A line of
+before samples said what their rows add to the headline is written again with that. Of the lines, places are kept in
+memory, and no text.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from environments.evaluate.saved import SavedRows
 from environments.records import Sample, SampleReader
 from environments.runs.directory import FAILURES, SAMPLES, EarlierLines
 from environments.runs.lines import RawLine
+
+_HEADLINE = "headline"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,7 @@ def read_earlier(
     saved: SavedRows[TaskT, DetailT],
     runner: RowRunner[TaskT, DetailT],
     arrived: Callable[[TaskT, Sample[DetailT]], None],
+    readable: Callable[[TaskT, Sample[DetailT]], Sample[DetailT]],
 ) -> EarlierRows:
     """Read the lines of an earlier run, and note the places of finished rows.
 
@@ -51,12 +55,13 @@ def read_earlier(
         saved: the rows of this run.
         runner: gives the digest of a row, and says whether anything of a sample is missing.
         arrived: called with each finished row and its sample.
+        readable: completes the sample of a line that lacks fields.
 
     Raises:
         RunDirectoryError: a line cannot be read, or its row is not among those of this run.
     """
     numbers = positions_of(saved.tasks)
-    finished, changed, failed = 0, 0, list[int]()
+    finished, changed, failed, former = 0, 0, list[int](), list[int]()
     was_finished = bytearray(len(saved))
     for name, lines in ((SAMPLES, before.samples), (FAILURES, before.failures)):
         last = _last_lines(lines, numbers)
@@ -74,10 +79,15 @@ def read_earlier(
                 changed += 1
             elif was_finished[number] and runner.is_complete(sample):
                 saved.note(number, line.offset, len(line.data), sample.status, is_complete=True)
+                if _HEADLINE not in line.fields():
+                    former.append(number)
+                    sample = readable(task, sample)
                 arrived(task, sample)
                 finished += 1
             else:
                 failed.append(number)
+    for number in former:  # only now, since the files were read until here
+        saved.append(number, readable(saved.tasks[number], saved.sample(number)), is_complete=True)
     return EarlierRows(finished, changed, tuple(sorted(failed)))
 
 

@@ -140,7 +140,14 @@ class Evaluation(Generic[TaskT, DetailT]):
     ) -> EvaluationResult:
         """Evaluate the rows that an earlier run has not finished, and write the metrics of all."""
         env, settings, path, started = self.env, self.env.settings, run.path, time.monotonic()
-        earlier = read_earlier(before, saved.reader, saved, self.runner, progress.add)
+        earlier = read_earlier(
+            before,
+            saved.reader,
+            saved,
+            self.runner,
+            progress.add,
+            readable=lambda task, sample: readable(env, task, sample),
+        )
         numbers = self._numbers(earlier, saved)
         if numbers:
             run.drop_results()

@@ -142,8 +142,9 @@ class AnswersOfRun(Mapping[str, RowAnswers]):
 
     @property
     def thinking_mode(self) -> bool:
-        """Whether the policy was asked to think."""
-        return wire.lookup(self.run.config, "env.thinking_mode") is True
+        """Whether the policy was asked to think; a run of given answers says it of the run that asked."""
+        said = wire.lookup(self.run.general, "answers_of.thinking_mode")
+        return (wire.lookup(self.run.config, "env.thinking_mode") if said is None else said) is True
 
     def __getitem__(self, uid: str) -> RowAnswers:
         """Read a row.

@@ -87,6 +87,7 @@ class JudgedAgain:
             "policy": self.subject,
             "judge": run.judge,
             "date": run.date.isoformat(timespec="seconds"),
+            "thinking_mode": self.answers.thinking_mode,
             "rows": len(self.answers),
             "digest": self.digest,
             "files": [{"name": str(file), "digest": digest} for file, digest in self.files],

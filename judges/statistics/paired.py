@@ -160,6 +160,9 @@ def sign_test(first: Numbers, second: Numbers) -> PairedTest:
 def wilcoxon_test(first: Numbers, second: Numbers) -> PairedTest:
     """Wilcoxon's signed-rank test over the rows whose values differ; exact or approximate, as scipy chooses.
 
+    Rows that are equal are left out ahead of scipy's choice, because it approximates whenever there is one. The
+    approximation finds p = 0.03 for five rows that all went up, of which the exact p-value is 0.06.
+
     Source:
         Wilcoxon, Individual comparisons by ranking methods (1945).
     """
@@ -169,7 +172,7 @@ def wilcoxon_test(first: Numbers, second: Numbers) -> PairedTest:
     higher, lower = int((changes > 0).sum()), int((changes < 0).sum())
     if not higher + lower:
         return PairedTest("wilcoxon", None, 0, 0, "no row has another value")
-    p = float(wilcoxon(changes).pvalue)
+    p = float(wilcoxon(changes[changes != 0]).pvalue)
     if not math.isfinite(p):
         return PairedTest("wilcoxon", None, higher, lower, f"scipy finds no p-value for {higher + lower} rows")
     return PairedTest("wilcoxon", p, higher, lower)

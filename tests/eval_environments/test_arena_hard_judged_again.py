@@ -80,6 +80,15 @@ def test_faults_stay_whatever_judges_and_whatever_settings_the_policy_has_here(
     assert shared[0] == shared[1]
 
 
+def test_run_of_given_answers_is_judged_again_as_the_one_that_asked(arena: Arena) -> None:
+    before = first(arena)
+    second = again(arena)
+    third = arena.evaluate(f"--env.model_answers={second.files.path}", run="third")
+    assert third.code == 0, third.said
+    assert completions(third.files) == completions(before.files)
+    assert {name: third.files.metrics[name] for name in RATES} == {name: before.files.metrics[name] for name in RATES}
+
+
 def test_baseline_may_be_another_one(arena: Arena) -> None:
     before = first(arena)
     change(arena.path / "baseline.jsonl", "answer", {"row-0"})

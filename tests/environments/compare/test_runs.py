@@ -241,7 +241,7 @@ def test_runs_that_share_no_row_are_no_comparison(tmp_path: Path) -> None:
 
 def test_a_run_of_an_earlier_version_says_what_to_do(tmp_path: Path) -> None:
     runs = [opened(tmp_path / "0", [row("a", 1.0)]), opened(tmp_path / "1", [sample("a")])]
-    with pytest.raises(RunDirectoryError, match=r"1: no line .* adds to eval/overall_winrate.*--env.model_answers"):
+    with pytest.raises(RunDirectoryError, match=r"1: no line .* adds to eval/overall_winrate.*--resume adds it"):
         compare_runs(runs)
 
 

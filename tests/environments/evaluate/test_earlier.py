@@ -45,6 +45,10 @@ def sample(uid: str, status: str = "ok", **fields: Any) -> Sample[ArenaDetail]:
     return samples_of.sample(uid, status, **{"task_digest": RUNNER.digest(Row(uid)), **fields})
 
 
+def as_it_is(row: Row, sample: Sample[ArenaDetail]) -> Sample[ArenaDetail]:
+    return sample
+
+
 def lines(*samples: Sample[Any], name: str = "samples.jsonl") -> list[RawLine]:
     return raw(*(each.to_line() for each in samples), name=name)
 
@@ -78,7 +82,9 @@ class Earlier:
         for name, of_file in (("samples.jsonl", before.samples), ("failures.jsonl", before.failures)):
             (self.run.path / name).write_bytes(b"".join(line.data for line in of_file))
         self.saved = SavedRows(self.rows, self.run, READER)
-        self.counts = read_earlier(before, READER, self.saved, RUNNER, lambda row, sample: self.arrived.append(sample))
+        self.counts = read_earlier(
+            before, READER, self.saved, RUNNER, lambda row, sample: self.arrived.append(sample), as_it_is
+        )
         return self
 
     @property
@@ -163,7 +169,7 @@ def test_lines_of_other_rows_or_of_something_else_are_refused(
     before: EarlierLines, words: str, run: RunDirectory
 ) -> None:
     with pytest.raises(RunDirectoryError, match=words):
-        read_earlier(before, READER, SavedRows(ROWS, run, READER), RUNNER, lambda row, sample: None)
+        read_earlier(before, READER, SavedRows(ROWS, run, READER), RUNNER, lambda row, sample: None, as_it_is)
 
 
 def test_incomplete_row_runs_again(monkeypatch: pytest.MonkeyPatch, run: RunDirectory) -> None:

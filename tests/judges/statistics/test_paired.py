@@ -85,7 +85,13 @@ def test_wilcoxon_is_scipys(pairs: list[tuple[float, float]]) -> None:
     if (first == second).all():
         assert found == PairedTest("wilcoxon", None, 0, 0, "no row has another value")
     else:
-        assert found.p == pytest.approx(stats.wilcoxon(second - first).pvalue)
+        changes = (second - first)[second != first]
+        assert found.p == pytest.approx(stats.wilcoxon(changes).pvalue)
+
+
+def test_wilcoxon_of_few_rows_that_differ_is_exact_however_many_are_equal() -> None:
+    second = [1.0] * 5 + [0.5] * 95
+    assert wilcoxon_test([0.5] * 100, second).p == pytest.approx(2 / 2**5)
 
 
 def test_wilcoxon_gives_equal_differences_one_rank_though_they_are_rounded_otherwise() -> None:
