@@ -6,7 +6,7 @@ protocol or data differ are refused unless that is allowed; of rows, numbers are
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
 
@@ -202,9 +202,19 @@ def _notes(
     for condition in CONDITIONS:
         if condition in across and not any(each.condition == condition for each in differs):
             notes.append(f"The {condition} may differ, and does not.")
-    for run in runs:
-        said = wire.lookup(run.general, "notices")
-        notes += [note for note in (said if isinstance(said, list) else []) if isinstance(note, str)]
+    notes += _notices(runs, letters)
     if len(runs) > 2:
         notes.append("p-values are given as they are and corrected over all runs (Holm).")
     return [*dict.fromkeys(notes)]
+
+
+def _notices(runs: Sequence[SavedRun], letters: Sequence[str]) -> Iterator[str]:
+    """What the runs say of themselves, each notice once; one that not all of them give begins with those that do."""
+    given: dict[str, list[str]] = {}
+    for run, letter in zip(runs, letters, strict=True):
+        said = wire.lookup(run.general, "notices")
+        for notice in dict.fromkeys(said if isinstance(said, list) else []):
+            if isinstance(notice, str):
+                given.setdefault(notice, []).append(letter)
+    for notice, of in given.items():
+        yield notice if len(of) == len(runs) else f"{', '.join(of)}: {notice}"

@@ -103,12 +103,13 @@ class JudgedAgain:
     def words(self) -> str:
         """Return which run it is, in a sentence."""
         run = self.answers.run
+        environment = f"{run.environment}: " if run.environment else ""  # that of an unfinished run is not known
         judge = f", judged by {run.judge}" if run.judge and run.judge != run.policy else ""
         stand_in = (
             " It is an offline stand-in: these numbers are no benchmark result." if self.policy_is_stand_in else ""
         )
         return (
-            f"The completions are those of {run.path} ({run.environment}: {self.subject}{judge}, "
+            f"The completions are those of {run.path} ({environment}{self.subject}{judge}, "
             f"{run.date:%Y-%m-%d}); the policy is not asked.{stand_in}"
         )
 
@@ -147,8 +148,8 @@ def _other_conversations(row: RowAnswers, conversations: Sequence[Conversation])
         return None
     if len(row.completions) != len(conversations):
         if row.question is None:
-            return f"that run stopped when the policy had answered {len(row.completions)} of {len(conversations)} times"
-        return f"there are {len(row.completions)} completions, and here the policy is asked {len(conversations)} times"
+            return f"that run stopped after answer {len(row.completions)} of {len(conversations)} of the policy"
+        return f"completions there: {len(row.completions)}, conversations here: {len(conversations)}"
     for asked, conversation in zip(row.asked, conversations, strict=False):
         expected = conversation[-1]["content"]
         if asked is not None and asked != expected:

@@ -113,6 +113,7 @@ def test_answers_of_an_interrupted_run_are_in_its_ledger(lab: Lab, rows: tuple[s
     ended = again(lab, of=first.path)
     assert ended.code == 0, ended.said
     assert lab.policy.endpoint.requests == []
+    assert f"The completions are those of {first.path} (" in ended.err and "(:" not in ended.err
     assert (completions(lab.files("again")), unnamed(lab.files("again"))) == whole
     assert dict(contents(first.path)) == before
 

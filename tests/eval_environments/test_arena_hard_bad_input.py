@@ -41,6 +41,7 @@ def refused(ended: Ended, *words: str, lines: int = 1) -> None:
         ("--openai.base_url=", ["--openai.base_url", "no URL"]),
         ("--config=none.yaml", ["--config", "none.yaml", "No such file"]),
         ("--env.model_answers=none.jsonl", ["none.jsonl", "no such file"]),
+        ("--env.model_answers=runs/none", ["runs/none", "no such file of answers or run directory"]),
         ("--env.train_prompt_dataset=none.jsonl", ["none.jsonl", "no such file"]),
         ("--env.eval_baseline_dataset=none.csv", ["none.csv", "no such file"]),
         ("--env.data_dir_to_save_evals=/dev/null/x", ["/dev/null/x", "Not a directory"]),

@@ -39,9 +39,7 @@ def test_other_number_of_verdicts_is_refused(tmp_path: Path) -> None:
     assert evaluate(tmp_path, rows=CHOICES).code == 0
     second = again(tmp_path, SWAP)
     assert second.code == 2
-    assert (
-        "'row-0' cannot be judged again: there are 1 completions, and here the policy is asked 2 times" in second.said
-    )
+    assert "'row-0' cannot be judged again: completions there: 1, conversations here: 2" in second.said
 
 
 def test_other_order_of_the_answers_is_refused(tmp_path: Path) -> None:
@@ -63,7 +61,7 @@ def test_row_of_which_one_order_was_answered_is_no_answer(tmp_path: Path, flags:
     calls.write_text("".join(half))
     second = again(tmp_path, SWAP, *flags)
     assert second.code == 2
-    assert "'row-3' cannot be judged again: that run stopped when the policy had answered 1 of 2 times" in second.said
+    assert "'row-3' cannot be judged again: that run stopped after answer 1 of 2 of the policy" in second.said
 
 
 def test_verdicts_on_changed_answers_are_refused_in_an_interrupted_run_too(tmp_path: Path) -> None:

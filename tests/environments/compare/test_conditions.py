@@ -188,6 +188,13 @@ def test_another_version_and_the_notices_of_runs_are_noted_once(tmp_path: Path) 
     assert notes.count(notice) == 1
 
 
+def test_a_notice_that_not_all_runs_give_begins_with_those_that_do(tmp_path: Path) -> None:
+    rows = [row("a", 1.0), row("b", 0.0)]
+    said = {"0": [], "1": ["The answers are old."], "2": ["The answers are old."]}
+    notes = compare_runs([opened(tmp_path / name, rows, notices=each) for name, each in said.items()], rounds=100).notes
+    assert [note for note in notes if "old" in note] == ["B, C: The answers are old."]
+
+
 def test_a_run_that_says_nothing_but_its_environment_can_be_compared(tmp_path: Path) -> None:
     bare = '{"config_general": {"environment": "e", "headline": "h"}, "results": {"all": {}}}'
     runs = [run(tmp_path / name, [row("a", 1.0), row("b", 0.0)]) for name in ("0", "1")]
