@@ -8,6 +8,14 @@ from typing import Literal
 
 Unit = Literal["share", "number", "count"]
 
+COMPLETION_FAULTS = {
+    "truncated_response_rate": "cut off",
+    "refused_response_rate": "refused",
+    "empty_response_rate": "empty",
+    "short_response_rate": "short",
+}
+"""Rates of what may be wrong with a policy's answer, in every environment, and what it is called."""
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:

@@ -11,6 +11,7 @@ from environments.evaluate.categories import Categories
 from environments.evaluate.metrics import POLICY_FAILED, counts
 from environments.evaluate.saved import Outcomes
 from environments.metrics import Metrics
+from environments.outcomes import COMPLETION_FAULTS
 from environments.terminal.metric_lines import cost_lines, headline_line, latency_words, outcome_lines
 from environments.terminal.quantities import duration
 from environments.terminal.summary import Line, Section, Summary
@@ -21,12 +22,6 @@ _FAILURES = {
     Status.JUDGE_FAILED.value: "the judge failed",
     Status.UNPARSABLE.value: "no verdict",
     POLICY_FAILED: "the policy failed",
-}
-_COMPLETIONS = {
-    "truncated_response_rate": "cut off",
-    "refused_response_rate": "refused",
-    "empty_response_rate": "empty",
-    "short_response_rate": "short",
 }
 
 
@@ -45,8 +40,8 @@ def summary_of(env: JudgedEnv[Any, Any, Any], title: str, numbers: EvaluatedNumb
     """Return what the command prints."""
     metrics, (headline, words) = numbers.metrics, env.headline
     selected, finished = numbers.outcomes.rows, numbers.outcomes.finished
-    rows = f"{finished:,} of {selected:,} rows" if finished < selected else f"{selected:,} rows"
-    line = headline_line(metrics, f"eval/{headline}", words, of=rows)
+    rows = f"{finished:,} of {selected:,}" if finished < selected else f"{selected:,}"
+    line = headline_line(metrics, f"eval/{headline}", words, of=f"{rows} row{'' if selected == 1 else 's'}")
     latencies = latency_words(metrics, "eval")
     last_part = "since it was resumed" if numbers.is_resumed else ""
     return Summary(
@@ -82,7 +77,7 @@ def _fault_lines(env: JudgedEnv[Any, Any, Any], numbers: EvaluatedNumbers) -> li
     if statuses[Status.INVALID_COMPLETION.value]:
         malformed = statuses[Status.INVALID_COMPLETION.value]
         lines.append(Line("malformed", f"{malformed:,}", "rows count as wrong: wrong format, refused or empty"))
-    for name, words in _COMPLETIONS.items():
+    for name, words in COMPLETION_FAULTS.items():
         of = metrics.observations.get(f"eval/{name}", 0)
         found = round(metrics.values.get(f"eval/{name}", 0.0) * of)
         if found:

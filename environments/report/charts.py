@@ -25,6 +25,10 @@ _BINS = 24
 _LENGTH_BINS, _SCORE_BINS = 32, 16
 _DOT_SIZES = 8
 _MEANS_OF_LENGTH = 8
+_ROWS_OF_A_MEAN = 10
+"""The mean of fewer is a row's chance, not the run's: a line of such means is not drawn."""
+_NARROWEST_GAP = 1 / 24
+"""Values that are closer, as a part of the axis, have labels over each other, and are drawn in bins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +128,7 @@ def _bars(
         axes.tick_params(axis="y", length=0)
         axes.invert_yaxis()
         ends = [end for mean in means for end in _ends(mean)]
-        axes.set_xlim(min(0.0, *ends) * 1.02, max(ends) * 1.02 if max(ends) > 0 else 0.02)
+        axes.set_xlim(min(0.0, *ends) * 1.02, max(ends) * 1.02 if max(ends) > 0 or min(ends) < 0 else 1.0)
         axes.set_xlabel(unit)
         axes.grid(axis="x")
     said = "; ".join(f"{name}: {_said(mean)}" for name, mean in bars)
@@ -150,15 +154,16 @@ def _distribution(scores: array[float], words: Words) -> Chart | None:
     title = f"Distribution of {words.score}s"
     with drawing() as canvas:
         axes = canvas.axes
-        if len(counts) <= _MOST_VALUES:
-            values = sorted(counts)
-            gap = min((high - low for low, high in pairwise(values)), default=1.0)
+        values = sorted(counts)
+        gap = min((high - low for low, high in pairwise(values)), default=1.0)
+        if len(counts) <= _MOST_VALUES and gap >= (values[-1] - values[0]) * _NARROWEST_GAP:
             axes.bar(values, [counts[value] for value in values], width=gap * 0.7, color=LIGHT.bar)
             axes.set_xticks(values, [f"{value:.3g}" for value in values])
             said = "; ".join(f"{value:.3g}: {counts[value]}" for value in values)
         else:
             heights, edges, _ = axes.hist(there, bins=_BINS, color=LIGHT.bar)
             said = _said_bins([int(height) for height in heights], [float(edge) for edge in edges])
+        axes.locator_params(axis="y", integer=True)
         _label(axes, words.score, f"{words.item}s")
     return canvas.chart(title, f"{title}: {said}.")
 
@@ -201,14 +206,15 @@ def _against_length(figures: RunFigures, words: Words) -> Chart | None:
             size = 4 + 100 * area / _DOT_SIZES
             axes.scatter(middles[columns[dots]], heights[rows[dots]], s=size, color=LIGHT.bar, alpha=0.45, linewidths=0)
         ordered = np.argsort(lengths, kind="stable")
-        parts = [part for part in np.array_split(ordered, min(_MEANS_OF_LENGTH, len(ordered))) if len(part)]
+        count = min(_MEANS_OF_LENGTH, len(ordered) // _ROWS_OF_A_MEAN)
+        parts = np.array_split(ordered, count) if count > 2 else []
         at, means = [lengths[part].mean() for part in parts], [scores[part].mean() for part in parts]
         axes.plot(at, means, color=LIGHT.accent, marker="o", markersize=3, linewidth=1.3)
         _label(axes, f"characters of the {words.length}", words.score, grid="both")
     constant = scores.min() == scores.max()
     correlation = "" if constant else f" Their correlation is {np.corrcoef(lengths, scores)[0, 1]:.2f}."
-    parts_said = f"the line is the mean of each of {len(parts)} equally large parts, by length"
-    return canvas.chart(title, f"{title}: a dot stands for the {words.item}s around it; {parts_said}.{correlation}")
+    parts_said = f"; the line is the mean of each of {len(parts)} equally large parts, by length" if parts else ""
+    return canvas.chart(title, f"{title}: a dot stands for the {words.item}s around it{parts_said}.{correlation}")
 
 
 def _latencies(figures: RunFigures) -> Chart | None:
@@ -226,7 +232,7 @@ def _latencies(figures: RunFigures) -> Chart | None:
             axes.plot(ordered, np.linspace(0, 100, 101), color=color, linewidth=1.5, label=f"{name} ({len(seconds)})")
             said.append(f"{name}: median {ordered[50]:.3g} s, 95 % within {ordered[95]:.3g} s, {len(seconds)} calls")
         axes.set_xlim(left=0)
-        axes.legend(frameon=False, loc="lower right")
+        axes.legend(frameon=False, loc="best")
         _label(axes, "seconds from the first request to the answer", "% of calls", grid="both")
     return canvas.chart(title, f"{title}, the share of calls answered within a time. {'; '.join(said)}.")
 

@@ -6,9 +6,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import cast
 
+from environments.outcomes import COMPLETION_FAULTS
 from environments.report.figures import Mean, RunFigures
 from environments.report.items import Fact
 from environments.results.run import HeadlineOfRun, SavedRun
+from environments.terminal.quantities import dollars
 from judges.core.judgment import Status
 from judges.llm import wire
 from judges.llm.wire import JSON
@@ -18,9 +20,9 @@ _PREFIX = "eval/"
 
 
 def title_of(run: SavedRun) -> str:
-    """The environment, what was evaluated, and who judged."""
+    """The environment, what was evaluated, and who judged; where the environment is not known, the directory."""
     judge = f", judged by {run.judge}" if run.judge and run.judge != run.policy else ""
-    return f"{run.environment}: {run.policy}{judge}"
+    return f"{run.environment or run.path.name}: {run.policy}{judge}"
 
 
 def headline_words(run: SavedRun) -> str:
@@ -58,7 +60,7 @@ def notices(run: SavedRun, figures: RunFigures) -> list[str]:
     """What a reader of the numbers must know."""
     said = [str(notice) for notice in _list(run.general.get("notices"))]
     if not run.is_complete:
-        said.append("The run is not complete: there are no metrics yet, and rows are missing.")
+        said.append("The run is not complete: there are no metrics yet, and rows may be missing.")
     if not figures.has_values and any(not _is_failure(status) for status in figures.statuses):
         said.append("The run is of a version that did not keep what each row adds to the result: bars are mean scores.")
     failed = {status: count for status, count in figures.statuses.items() if _is_failure(status)}
@@ -77,21 +79,23 @@ def facts(run: SavedRun, statuses: Counter[str]) -> list[Fact]:
     general, selected = run.general, wire.lookup(run.general, "rows.selected")
     counts = ", ".join(f"{count} {status}" for status, count in statuses.most_common())
     found = [
+        Fact("rows", f"{selected} selected: {counts}" if selected is not None else counts, is_first=True),
+        Fact("went wrong", _went_wrong(run), is_first=True),
+        Fact("cost", _costs(run), is_first=True),
+        Fact("time", _seconds(general.get("total_evaluation_time_seconds")), is_first=True),
+        Fact("date", f"{run.date:%Y-%m-%d %H:%M} UTC" if run.is_complete else "", is_first=True),
         Fact("environment", run.environment),
         Fact("evaluated", run.policy),
         Fact("judge", run.judge),
         Fact("answers of", _earlier(general.get("answers_of"))),
-        Fact("date", _text(general.get("date"))),
         Fact("version", _text(general.get("judgegym_version"))),
         Fact("seed", _text(_seed(run))),
-        Fact("rows", f"{selected} selected: {counts}" if selected is not None else counts),
         *(Fact("data", _dataset(dataset)) for dataset in _list(general.get("datasets"))),
         Fact("digest of the rows", _text(wire.lookup(general, "rows.digest"))),
         Fact("prompts", _pairs(general.get("judge_prompt_digests"), "")),
         Fact("sampling", _pairs(general.get("generation_parameters"), "")),
         Fact("protocol", _pairs(general.get("protocol"), "env.")),
         *(fact for role in ("judge", "policy") for fact in _usage(run, role)),
-        Fact("time", _seconds(general.get("total_evaluation_time_seconds"))),
         *(Fact("left out", line) for line in _by_reason(general.get("left_out"))),
         *(Fact("unknown", line) for line in _by_reason(general.get("unknown"))),
     ]
@@ -123,6 +127,22 @@ def _earlier(value: JSON) -> str:
         return "; ".join(f"{candidate}: {_earlier(run)}" for candidate, run in value.items())
     path, judge, date, digest = (_text(value.get(name)) for name in ("path", "judge", "date", "digest"))
     return ", ".join(filter(None, [path, f"judged by {judge}" if judge else "", date, digest]))
+
+
+def _went_wrong(run: SavedRun) -> str:
+    """What is wrong with answers that were judged all the same; failed rows are told in a notice."""
+    rates = {words: run.metrics.get(f"{_PREFIX}{name}") for name, words in COMPLETION_FAULTS.items()}
+    said = [f"{words} {rate:.1%} of the answers".replace("%", " %") for words, rate in rates.items() if rate]
+    suspects = run.metrics.get(f"{_PREFIX}judge_injection_suspects")
+    return ", ".join([*said, *([f"{suspects:,.0f} suspects of injection"] if suspects else [])])
+
+
+def _costs(run: SavedRun) -> str:
+    costs = {role: f"{_PREFIX}{role}_cost_usd" for role in ("judge", "policy")}
+    there = [(role, run.metrics[name]) for role, name in costs.items() if name in run.metrics]
+    if there and all(cost is None for _, cost in there):
+        return "not known"
+    return ", ".join(f"{role} {'not known' if cost is None else dollars(cost)}" for role, cost in there)
 
 
 def _usage(run: SavedRun, role: str) -> list[Fact]:

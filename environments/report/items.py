@@ -150,10 +150,17 @@ class ItemDetail:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A line of the page's head: `judge`, `data`, `date`, `cost`, `left out`."""
+    """A line of the page's head: `judge`, `data`, `date`, `cost`, `left out`.
+
+    Attributes:
+        name: what it is about.
+        value: what is to be said of it.
+        is_first: a reader needs it before the charts; the others are folded below them.
+    """
 
     name: str
     value: str
+    is_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,16 +91,16 @@ def _headline(totals: array[float], weights: array[float], seed: int) -> str:
 
 
 def _facts(config: Mapping[str, JSON], groups: int, figures: RunFigures) -> list[Fact]:
-    def said(name: str, setting: str) -> Fact:
+    def said(name: str, setting: str, *, is_first: bool = False) -> Fact:
         value = wire.lookup(config, setting)
-        return Fact(name, "" if value is None else str(value))
+        return Fact(name, "" if value is None else str(value), is_first)
 
     env = wire.lookup(config, "env")
     data = env if isinstance(env, Mapping) else {}
     found = [
-        said("policy", "openai.model_name"),
-        said("judge", "env.judge_model_name"),
-        Fact("groups", f"{groups}, with {len(figures)} rollouts"),
+        said("policy", "openai.model_name", is_first=True),
+        said("judge", "env.judge_model_name", is_first=True),
+        Fact("groups", f"{groups}, with {len(figures)} rollouts", is_first=True),
         said("group size", "env.group_size"),
         said("temperature", "env.rollout_temperature"),
         said("seed", "env.seed"),

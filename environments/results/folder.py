@@ -12,7 +12,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from environments.results.run import SavedRun
-from environments.runs.directory import CONFIG, METRICS, SAMPLES
+from environments.runs.directory import CONFIG, FAILURES, METRICS, SAMPLES
 from judges.llm.errors import RunDirectoryError
 
 _DEEPEST = 4
@@ -87,7 +87,7 @@ def _paths(folder: Path, depth: int) -> Iterator[Path]:
 
 
 def _is_run(folder: Path) -> bool:
-    return (folder / SAMPLES).is_file() or (folder / METRICS).is_file()
+    return any((folder / name).is_file() for name in (SAMPLES, METRICS, FAILURES))
 
 
 def _groups_of(folder: Path) -> Path | None:

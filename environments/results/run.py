@@ -74,7 +74,7 @@ class SavedRun:
         """
         if not path.is_dir():
             raise RunDirectoryError(f"{path}: there is no such run directory")
-        if not any((path / name).exists() for name in (CONFIG, METRICS, SAMPLES)):
+        if not any((path / name).exists() for name in (CONFIG, METRICS, SAMPLES, FAILURES)):
             raise RunDirectoryError(
                 f"{path} is no run directory: it has neither {CONFIG} nor {METRICS} nor {SAMPLES}; expected what "
                 "evaluate has written"

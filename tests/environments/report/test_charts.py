@@ -145,3 +145,20 @@ def test_matplotlib_is_imported_when_a_chart_is_drawn() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, timeout=100)
     assert (ended.stdout, ended.stderr) == (b"False\nTrue False\n", b"")
+
+
+def test_line_of_means_is_drawn_where_each_is_of_enough_rows() -> None:
+    few, many = (drawn(of_rows(count))["Score against length"] for count in (29, 30))
+    assert "the line is the mean of each of 3 equally large parts" in many.description
+    assert "line" not in few.description
+    assert LIGHT.accent.encode() in many.light and LIGHT.accent.encode() not in few.light
+
+
+def test_few_values_that_lie_close_are_drawn_in_bins_as_their_labels_have_no_room() -> None:
+    apart, close = RunFigures(), RunFigures()
+    for score in (1.0, 2.0, 5.0):
+        apart.add(row(score=score))
+    for score in (53.8, 54.5, 67.2, 67.3):
+        close.add(row(score=score))
+    assert "scores: 1: 1; 2: 1; 5: 1." in drawn(apart)["Distribution of scores"].description
+    assert "scores: from 53.8 to 67.3" in drawn(close)["Distribution of scores"].description

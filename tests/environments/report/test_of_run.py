@@ -80,12 +80,35 @@ def test_head_has_the_result_and_what_it_was_measured_on(arena: Arena) -> None:
     value, low, high = (run.files.metrics[f"overall_winrate{end}"] for end in ("", "_ci_low", "_ci_high"))
     assert f"win rate {value:.4f} (95 %: {low:.4f} to {high:.4f})" in head
     digests = [dataset["digest"] for dataset in general["datasets"]]
-    facts = ["evaluated the-policy", "judge the-judge", general["date"], "seed 0", "6 selected: 6 ok"]
+    date = general["date"][:16].replace("T", " ")
+    facts = ["evaluated the-policy", "judge the-judge", f"date {date} UTC", "seed 0", "6 selected: 6 ok"]
     facts += ["judge_protocol=three_way", "12 calls, 12 requests", *digests, *general["judge_prompt_digests"].values()]
     assert [fact for fact in facts if fact not in head] == []
     assert "Win rate by category" in head and "Coding: 0.500 of 2" in head
     assert "The orders disagree for 6 of 6 rows (100.0%)" in head
     assert "eval/judge_cost_usd" in head and "not known" in head, "what has no value, and why"
+
+
+def test_head_has_first_what_a_reader_needs_and_folds_the_rest(arena: Arena) -> None:
+    run = arena.evaluate(WRITES, verdict=always("A>B"))
+    path = run.files.path / "metrics.json"
+    report = json.loads(path.read_bytes())
+    report["results"]["all"] |= {"eval/truncated_response_rate": 0.5, "eval/judge_cost_usd": 0.25}
+    path.write_text(json.dumps(report))
+    head = again(run.files.path).head
+    first, folded = head.split("About this run")
+    assert [said for said in ("rows 6 selected: 6 ok", "time ", "date ") if said not in first] == []
+    assert "went wrong cut off 50.0 % of the answers" in first and "refused" not in first
+    assert "cost judge $0.2500, policy not known" in first
+    assert [
+        said for said in ("protocol ", "prompts ", "digest of the rows ") if said in first or said not in folded
+    ] == []
+
+
+def test_title_of_an_unfinished_run_names_its_directory_where_its_environment_is_not_known(arena: Arena) -> None:
+    run = arena.evaluate(WRITES)
+    (run.files.path / "metrics.json").unlink()
+    assert again(run.files.path).head.startswith(f"{run.files.path.name}: ")
 
 
 def test_head_names_the_run_whose_answers_are_judged_again(arena: Arena) -> None:

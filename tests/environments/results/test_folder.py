@@ -79,3 +79,11 @@ def test_a_folder_that_may_not_be_read_hides_no_other(tmp_path: Path, monkeypatc
     }
     with pytest.raises(RunDirectoryError, match="closed cannot be read: Permission denied"):
         runs_in(tmp_path / "closed")
+
+
+def test_a_run_of_which_every_row_failed_is_found(tmp_path: Path) -> None:
+    run = written(tmp_path / "failed", [sample()])
+    (run / "samples.jsonl").rename(run / "failures.jsonl")
+    assert names(tmp_path) == ["failed"]
+    (found,) = runs_in(tmp_path)
+    assert isinstance(found, SavedRun) and not found.is_complete
