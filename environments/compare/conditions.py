@@ -23,8 +23,10 @@ from judges.llm.wire import JSON
 Condition = Literal["judge", "protocol", "data"]
 CONDITIONS: tuple[Condition, ...] = ("judge", "protocol", "data")
 
-_OF_JUDGES = frozenset(f"env.{name}" for name in (*JudgeSettings.model_fields, *PromptLayoutSettings.model_fields))
-_OF_POLICIES = frozenset(f"env.{name}" for name in (*CompletionSettings.model_fields, "model_answers"))
+_OF_JUDGES = frozenset(
+    f"env.{name}" for name in (*JudgeSettings.model_fields, *PromptLayoutSettings.model_fields, "judges")
+)
+_OF_POLICIES = frozenset(f"env.{name}" for name in (*CompletionSettings.model_fields, "model_answers", "candidates"))
 _JUDGES, _POLICIES = ("env.judges.",), ("env.candidates.", "openai.")  # of peer evaluation, and of all
 _OF_ROWS = frozenset(("limit",))
 _MODEL, _EXTRA_BODY, _LAYOUT = "env.judge_model_name", "env.judge_extra_body", "env.judge_prompt_layout"

@@ -38,6 +38,7 @@ DIFFERING: dict[str, tuple[Condition, Facts, str]] = {
         {"protocol": {"env.judges.0.model_name": "b-judge"}},
         "env.judges.0.model_name: A unset; B b-judge",
     ),
+    "candidates that judge each other": ("judge", {"protocol": {"env.judges": []}}, "env.judges: A unset; B []"),
     "protocol": (
         "protocol",
         {"protocol": {"env.judge_protocol": "official5"}},
@@ -60,6 +61,7 @@ ALIKE: dict[str, Facts] = {
     "policy's sampling": {"protocol": {"env.eval_temperature": 1.0, "env.custom_system_prompt": "Be brief."}},
     "policy's request": {"protocol": {"openai.extra_body": {"top_k": 5}}},
     "candidates of peer evaluation": {"protocol": {"env.candidates.0.model_name": "b-policy"}},
+    "no candidates": {"protocol": {"env.candidates": []}},
     "file of answers": {
         "protocol": {"env.model_answers": "answers.jsonl"},
         "datasets": [DATASET, {**DATASET, "name": "answers.jsonl", "digest": OTHER}],
