@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from environments.results.run import SavedRun
 from environments.results.sample import SavedSample
 from environments.terminal.output import printable
+from judges.llm import wire
 from judges.llm.errors import RunDirectoryError
 from judges.statistics.paired import Shares
 
@@ -74,7 +75,7 @@ class RowsOfRun:
         """Read the samples of a run.
 
         Raises:
-            RunDirectoryError: a line is damaged, or no row has a value.
+            RunDirectoryError: a line is damaged, lines are missing, or no row has a value.
         """
         self.failed = self.uncounted = 0
         self._places: dict[str, int] = {}
@@ -95,6 +96,11 @@ class RowsOfRun:
                 self._answers += _digest([completion.answer for completion in sample.completions])
                 self.keeps_answers |= bool(sample.completions)
                 self._categories.append(known.setdefault(sample.category, sample.category))
+        selected = wire.lookup(run.general, "rows.selected")
+        if isinstance(selected, int) and selected != len(self):
+            raise RunDirectoryError(
+                f"{run.path}: metrics.json is of {selected} rows, and samples.jsonl and failures.jsonl hold {len(self)}"
+            )
         if not self._places:
             raise RunDirectoryError(_no_values(run, self))
 

@@ -245,6 +245,16 @@ def test_a_run_of_an_earlier_version_says_what_to_do(tmp_path: Path) -> None:
         compare_runs(runs)
 
 
+def test_a_run_that_has_lost_lines_is_named(tmp_path: Path) -> None:
+    rows = [row("a", 1.0), row("b", 0.0), sample("c", "judge_failed")]
+    runs = [opened(tmp_path / name, rows, rows={"selected": 3}) for name in ("0", "1")]
+    assert compare_runs(runs, rounds=100).rows == 2
+    lines = (tmp_path / "1" / "samples.jsonl").read_bytes()
+    (tmp_path / "1" / "samples.jsonl").write_bytes(lines[:-1])  # a torn line is none
+    with pytest.raises(RunDirectoryError, match=r"1: metrics.json is of 3 rows, and .* hold 2"):
+        compare_runs(runs)
+
+
 def test_a_run_whose_rows_all_failed_is_named(tmp_path: Path) -> None:
     runs = [opened(tmp_path / "0", [row("a", 1.0)]), opened(tmp_path / "1", [sample("a", "judge_failed")])]
     with pytest.raises(RunDirectoryError, match="1: no row has a judgment"):
