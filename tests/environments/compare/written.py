@@ -49,7 +49,9 @@ def rows_of(values: Sequence[float], **fields: Any) -> list[Sample[Any]]:
     return [row(f"row-{number}", value, **fields) for number, value in enumerate(values)]
 
 
-def run(path: Path, rows: Sequence[Sample[Any]], *, protocol: Mapping[str, Any] | None = None, **general: Any) -> Path:
+def run(
+    path: Path, rows: Sequence[Sample[Any]], /, *, protocol: Mapping[str, Any] | None = None, **general: Any
+) -> Path:
     """A finished run; its protocol is the usual one with changes."""
     path.mkdir(parents=True)
     (path / "config.yaml").write_text("env: {}\n")
@@ -62,6 +64,6 @@ def run(path: Path, rows: Sequence[Sample[Any]], *, protocol: Mapping[str, Any] 
     return path
 
 
-def opened(path: Path, rows: Sequence[Sample[Any]], **facts: Any) -> SavedRun:
+def opened(path: Path, rows: Sequence[Sample[Any]], /, **facts: Any) -> SavedRun:
     """A finished run, opened."""
     return SavedRun.open(run(path, rows, **facts))
