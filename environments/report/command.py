@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None, *, prog: str) -> int:
 
 def _write(options: argparse.Namespace) -> int:
     require("environments")
-    from environments.report.write import write_report  # late: --help comes at once
+    from environments.report.write import report_of, write_report  # late: --help comes at once
 
     run: Path = options.run
     if not run.exists():
@@ -40,7 +40,9 @@ def _write(options: argparse.Namespace) -> int:
     try:
         path = write_report(run, ReportOptions(options.order, options.samples), output=options.output)
     except OSError as error:
-        raise SettingsError(f"{error.filename or options.output or run}: {error.strerror or error}") from error
+        target = str(options.output or report_of(run))
+        what = "written" if error.filename == target else "read"
+        raise SettingsError(f"{error.filename or run} cannot be {what}: {error.strerror or error}") from error
     terminal.say(f"The page is {path}")
     return 0
 

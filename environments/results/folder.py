@@ -92,9 +92,10 @@ def _is_run(folder: Path) -> bool:
 
 def _groups_of(folder: Path) -> Path | None:
     """The file of groups of which a folder is the run directory."""
+    if folder.suffix != _RUN_OF_GROUPS or not (folder / CONFIG).is_file():
+        return None
     groups = folder.with_suffix(_GROUPS)
-    is_theirs = folder.suffix == _RUN_OF_GROUPS and (folder / CONFIG).is_file()
-    return groups if is_theirs and groups.is_file() and not groups.is_symlink() else None
+    return groups if groups.is_file() and not groups.is_symlink() else None
 
 
 def _opened(path: Path) -> SavedRun | SavedGroups | UnreadableRun | None:

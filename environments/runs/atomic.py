@@ -18,9 +18,13 @@ def write_atomic(path: Path, content: Content) -> None:
     """Write a temporary file beside `path`, sync it to the disk, and rename it.
 
     Raises:
-        OSError: it cannot be written; the file at `path` is as it was, and no temporary file is left.
+        OSError: it cannot be written; it names `path`, which is as it was, and no temporary file is left.
     """
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        error.filename = str(path)  # not a temporary file, of which nobody has heard
+        raise
     try:
         with os.fdopen(descriptor, "wb") as file:
             for part in (content,) if isinstance(content, bytes) else content():
@@ -29,8 +33,10 @@ def write_atomic(path: Path, content: Content) -> None:
             os.fsync(file.fileno())  # before the rename: else a crash of the machine may leave an empty file
         Path(name).chmod(0o666 & ~_umask())
         Path(name).replace(path)
-    except BaseException:  # re-raised, after the temporary file is removed
+    except BaseException as error:  # re-raised, after the temporary file is removed
         Path(name).unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename in (None, name):
+            error.filename, error.filename2 = str(path), None
         raise
 
 

@@ -1,7 +1,11 @@
-"""Ends a command without a message if its output pipe is closed (`… | head`), with the exit code of SIGPIPE."""
+"""What its output can do to a command: end it without a message if the pipe is closed (`… | head`), and nothing else.
+
+A terminal or locale that lacks a character (`–` in Latin-1) is shown a question mark.
+"""
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
@@ -10,6 +14,8 @@ from collections.abc import Callable
 
 def quiet_at_broken_pipe(command: Callable[[], int]) -> int:
     """Run a command and flush its output; returns its exit code, or 141 if the output pipe is closed."""
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="replace")
     try:
         code = command()
         sys.stdout.flush()

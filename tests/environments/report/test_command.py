@@ -51,7 +51,7 @@ def test_wrong_paths_are_one_line_and_exit_code_2(
         (tmp_path / "empty",): "is no run directory",
         (tmp_path / "words.jsonl",): "words.jsonl, line 1: not a group of rollouts: scores: Field required",
         (damaged,): "samples.jsonl, line 1: not",
-        (run, "--output", tmp_path / "missing" / "page.html"): "No such file or directory",
+        (run, "--output", tmp_path / "missing" / "page.html"): "missing/page.html cannot be written: No such file",
     }
     for words, expected in cases.items():
         assert report(*words) == 2

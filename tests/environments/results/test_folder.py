@@ -87,3 +87,9 @@ def test_a_run_of_which_every_row_failed_is_found(tmp_path: Path) -> None:
     assert names(tmp_path) == ["failed"]
     (found,) = runs_in(tmp_path)
     assert isinstance(found, SavedRun) and not found.is_complete
+
+
+def test_the_folder_may_be_the_current_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written(tmp_path / "one", [sample()])
+    monkeypatch.chdir(tmp_path)
+    assert names(Path()) == ["one"]

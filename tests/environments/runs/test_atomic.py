@@ -70,3 +70,19 @@ def test_disk_that_refuses_the_sync_leaves_the_file_as_it_was(tmp_path: Path, mo
     with pytest.raises(OSError, match="No space"):
         write_atomic(path, b"new")
     assert [(each.name, each.read_bytes()) for each in tmp_path.iterdir()] == [("file", b"old")]
+
+
+def test_what_cannot_be_written_is_named_as_the_caller_named_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "missing" / "file"
+    with pytest.raises(FileNotFoundError) as missing:
+        write_atomic(path, b"new")
+
+    def is_full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", is_full)
+    with pytest.raises(OSError, match="No space left") as full:
+        write_atomic(tmp_path / "file", b"new")
+    assert (missing.value.filename, full.value.filename) == (str(path), str(tmp_path / "file"))

@@ -24,3 +24,11 @@ def test_reward_server_output_that_nobody_reads_ends_it_quietly(flag: str) -> No
     ended = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, check=False)
     os.close(writing)
     assert (ended.returncode, ended.stderr) == (141, b"")
+
+
+def test_output_in_an_encoding_that_lacks_a_character_shows_a_question_mark() -> None:
+    code = "from judges.config.broken_pipe import quiet_at_broken_pipe as run; run(lambda: print('1 \u2013 2') or 0)"
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, check=False, env=os.environ | {"PYTHONIOENCODING": "latin-1"}
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, b"1 ? 2\n", b"")
