@@ -45,8 +45,13 @@ def load_answers(path: Path, tasks: Sequence[TaskT]) -> Answers:
     Raises:
         DataError: the file cannot be loaded, or lacks the answer to a row; leaving the row out would change the result.
     """
-    if path.suffix not in FILE_KINDS and not path.exists():  # else it would be looked for on the hub
-        raise DataError(f"{path}: there is no such file of answers or run directory")
+    if path.suffix not in FILE_KINDS:  # else it would be looked for on the hub
+        if not path.exists():
+            raise DataError(f"{path}: there is no such file of answers or run directory")
+        raise DataError(
+            f"{path}: no file of answers, which ends with {', '.join(FILE_KINDS[:-1])} or {FILE_KINDS[-1]}, and no "
+            "file of a run, beside which is its config.yaml"
+        )
     rows, uids = by_uid(load_rows(str(path), split="train")), uids_of(tasks)
     missing = [uid for uid in uids if uid not in rows]
     if missing:

@@ -17,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -40,10 +41,24 @@ _QUICK = 1
 
 
 def run_of(path: Path) -> Path | None:
-    """Return the run directory that a path names, itself or by one of its files; `None` for any other file."""
+    """Return the run directory that a path names, itself or by one of its files; `None` for any other file.
+
+    Samples that were copied without the settings of their run are known by their fields.
+    """
     if path.is_dir():
         return path
-    return path.parent if path.name in _OF_A_RUN and (path.parent / CONFIG).exists() else None
+    if path.name in _OF_A_RUN and ((path.parent / CONFIG).exists() or _holds_samples(path)):
+        return path.parent
+    return None
+
+
+def _holds_samples(path: Path) -> bool:
+    if path.name not in _LINES:
+        return False
+    try:
+        return any("task_digest" in line.fields() for line in islice(whole_lines(path), 1))
+    except RunDirectoryError:  # what is wrong with a file of answers is said when they are read
+        return False
 
 
 def subject_of(path: Path) -> str:

@@ -71,3 +71,9 @@ def test_answers_are_read_from_the_file_when_they_are_asked_for(tmp_path: Path) 
     write(path, [{"uid": "a", "answer": "y"}])
     with pytest.raises(DataError, match=r"answers\.jsonl: the file has changed since it was opened"):
         answers["a"]
+
+
+def test_what_is_no_file_of_answers_is_not_looked_for_on_the_hub(tmp_path: Path) -> None:
+    (tmp_path / "calls.jsonl.gz").write_bytes(b"")
+    with pytest.raises(DataError, match=r"calls.jsonl.gz: no file of answers.*config.yaml"):
+        load_answers(tmp_path / "calls.jsonl.gz", [Numbered("a")])

@@ -162,6 +162,14 @@ def test_any_other_file_is_a_file_of_answers(tmp_path: Path, named: str) -> None
     assert subject_of(tmp_path / named) == Path(named).stem
 
 
+def test_samples_without_the_settings_of_their_run_are_known_by_their_fields(tmp_path: Path) -> None:
+    path = written(tmp_path / "run", [sample()])
+    (path / "config.yaml").unlink(missing_ok=True)
+    assert run_of(path / "samples.jsonl") == path
+    (path / "samples.jsonl").write_text("no JSON\n")
+    assert run_of(path / "samples.jsonl") is None
+
+
 def test_directory_without_a_run_is_an_error(tmp_path: Path) -> None:
     for read in (subject_of, answers):
         with pytest.raises(UserError, match="is no run directory"):
