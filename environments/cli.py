@@ -106,7 +106,9 @@ def _log_to_terminal(*, debug: bool) -> None:
         handler: logging.Handler = RichHandler(console=screen, show_path=False, markup=False)
         logging.basicConfig(level=logging.WARNING, format="%(message)s", datefmt="[%X]", handlers=[handler], force=True)
     else:
-        logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s", force=True)
+        stream = logging.StreamHandler()
+        stream.setFormatter(terminal.LogFormatter())
+        logging.basicConfig(level=logging.WARNING, handlers=[stream], force=True)
     for name in ("huggingface_hub", "datasets", "transformers"):
         logging.getLogger(name).propagate = False  # they have handlers of their own, and each line would come twice
     for name in ("judges", "environments", "eval_environments"):

@@ -98,8 +98,9 @@ def protocol_of(run: SavedRun) -> dict[str, JSON]:
     A setting that names a dataset that was read is the data's, also where its environment does not say so.
     """
     belongs_elsewhere = _OF_JUDGES | _OF_POLICIES | _OF_ROWS | _prompts(run).keys()
-    places = {wire.lookup(dataset, "name") for dataset in _datasets(run)}
-    places |= {prompt_digest(place) for place in places if isinstance(place, str)}
+    names = [wire.lookup(dataset, "name") for dataset in _datasets(run)]
+    places = {name for name in names if isinstance(name, str)}
+    places |= {prompt_digest(place) for place in places}
     return {
         name: value
         for name, value in _protocol(run).items()

@@ -6,6 +6,7 @@ damaged is one `RunDirectoryError` that names the file.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from judges.llm.wire import JSON
 
 _FILES = (FAILURES, SAMPLES)
 """A row with lines in both files is finished: it failed at first."""
+_READ = (CONFIG, METRICS, *_FILES, CALLS, PACKED_CALLS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,8 @@ class SavedRun:
         path: the directory.
         config: the settings of the run, by section.
         general: `config_general` of `metrics.json`: what was measured, and how; empty until the run is complete.
-        metrics: all metrics by full name, `None` for one that is not known; empty until the run is complete.
+        metrics: all metrics by full name, `None` for one that is not known, the others finite; empty until the run is
+            complete.
         date: when the run ended; of one that is not complete, when its files last changed.
     """
 
@@ -74,6 +77,9 @@ class SavedRun:
         """
         if not path.is_dir():
             raise RunDirectoryError(f"{path}: there is no such run directory")
+        for name in _READ:
+            if (path / name).exists() and not (path / name).is_file():  # a pipe would never end
+                raise RunDirectoryError(f"{path / name} is no file")
         if not any((path / name).exists() for name in (CONFIG, METRICS, SAMPLES, FAILURES)):
             raise RunDirectoryError(
                 f"{path} is no run directory: it has neither {CONFIG} nor {METRICS} nor {SAMPLES}; expected what "
@@ -86,7 +92,7 @@ class SavedRun:
         general, values = report.get("config_general"), wire.lookup(report, "results.all")
         if not isinstance(general, Mapping) or not isinstance(values, Mapping) or not general:
             raise RunDirectoryError(f"{path / METRICS}: expected config_general and results.all, which are objects")
-        metrics = {name: value for name, value in values.items() if value is None or isinstance(value, int | float)}
+        metrics = {name: _known(value) for name, value in values.items() if value is None or _is_number(value)}
         return cls(path, config, general, metrics, _date(path, general))
 
     @property
@@ -205,12 +211,31 @@ def _text(value: JSON) -> str:
 
 
 def _date(path: Path, general: Mapping[str, JSON]) -> datetime:
-    said = general.get("date")
-    try:
-        found = datetime.fromisoformat(said) if isinstance(said, str) else None
-    except ValueError:
-        found = None
+    found = _read_date(general.get("date"))
     if found is None:
         files = [path / name for name in (METRICS, SAMPLES, CONFIG) if (path / name).exists()]
         found = datetime.fromtimestamp(max(file.stat().st_mtime for file in files), timezone.utc)
+    return found
+
+
+def _read_date(said: JSON) -> datetime | None:
+    """A date, of which every zone's clock has one; `None` for what is none."""
+    try:
+        found = datetime.fromisoformat(said) if isinstance(said, str) else None
+    except ValueError:
+        return None
+    if found is None or not datetime.min.year < found.year < datetime.max.year:
+        return None
     return found if found.tzinfo else found.replace(tzinfo=timezone.utc)
+
+
+def _is_number(value: JSON) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _known(value: JSON) -> float | int | None:
+    """A number; `None` for one that is not finite, or greater than a floating-point number can be."""
+    try:
+        return value if isinstance(value, int | float) and math.isfinite(value) else None
+    except OverflowError:
+        return None

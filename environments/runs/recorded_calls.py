@@ -16,17 +16,17 @@ from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypedDict, cast
+from typing import Any, TypedDict, get_args
 
 import orjson
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from environments.runs.lines import RawLine, whole_lines
 from judges.llm import wire
 from judges.llm.errors import RunDirectoryError
 from judges.llm.ledger import Asked
 from judges.llm.types import ChatAnswer
-from judges.llm.wire import JSON, Message
+from judges.llm.wire import JSON, Message, Role
 
 CALLS, PACKED_CALLS = "calls.jsonl", "calls.jsonl.gz"
 
@@ -99,6 +99,8 @@ class Texts:
         """A message that was written; raises `KeyError` for a text that was never written."""
         name = line.get("text")
         content = line["content"] if "content" in line else self._texts[line["text"]]
+        if not isinstance(content, str) or line["role"] not in get_args(Role):
+            raise TypeError("a message has a role and a content, which is a text")
         if name is not None:
             self._is_new(name, content)
         return Message(role=line["role"], content=content)
@@ -154,9 +156,14 @@ def read_calls(run_path: Path, rows: Collection[str] | None = None) -> Iterator[
         call = line.fields().get("call")
         if call is None:
             continue
+        if not isinstance(call, Mapping):
+            raise line.error("not a recorded call: expected an object")
         try:
-            recorded = _recorded(cast("Mapping[str, Any]", call), texts, rows)
-        except (KeyError, TypeError, ValidationError) as error:
+            recorded = _recorded(call, texts, rows)
+        except ValidationError as error:
+            wrong = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+            raise line.error(f"not a recorded call: {wrong}") from error
+        except (KeyError, TypeError, ValueError) as error:
             raise line.error(f"not a recorded call: {error!r}") from error
         if recorded is not None:
             yield recorded
@@ -174,21 +181,40 @@ def _unpacked_lines(path: Path) -> Iterator[RawLine]:
 def _recorded(line: Mapping[str, Any], texts: Texts, rows: Collection[str] | None) -> RecordedCall | None:
     """The call of a line; `None` if it is of another row, whose texts later lines may name."""
     lines: Sequence[Mapping[str, Any]] | None = line.get("messages")
+    if not all(isinstance(message, Mapping) for message in lines or ()):
+        raise TypeError("messages are objects")
     messages = None if lines is None else tuple(texts.read(message) for message in lines)
     if rows is not None and line["row"] not in rows:
         return None
+    facts, answer = _Facts.model_validate(line), read_answer(line)
+    if not answer.choices or not math.isfinite(answer.latency_s):
+        raise ValueError("an answer has choices and its seconds")
     return RecordedCall(
-        row=line["row"],
-        group=line["group"],
-        component=line["component"],
-        vote=line["vote"],
-        model=line["model"],
+        row=facts.row,
+        group=facts.group,
+        component=facts.component,
+        vote=facts.vote,
+        model=facts.model,
         messages=messages,
-        parameters=line["parameters"],
-        answer=read_answer(line),
-        has_verdict=line["has_verdict"],
+        parameters=facts.parameters,
+        answer=answer,
+        has_verdict=facts.has_verdict,
         verdict_at=_place(line.get("verdict_at")),
     )
+
+
+class _Facts(BaseModel):
+    """The plain fields of a call's line."""
+
+    model_config = ConfigDict(strict=True)
+
+    row: str
+    group: int | None
+    component: str
+    vote: int
+    model: str
+    parameters: dict[str, Any]
+    has_verdict: bool
 
 
 def _place(value: object) -> tuple[int, int] | None:
@@ -196,6 +222,6 @@ def _place(value: object) -> tuple[int, int] | None:
     match value:
         case None:
             return None
-        case [int(start), int(end)]:
+        case [int(start), int(end)] if 0 <= start <= end:
             return start, end
     raise TypeError(f"verdict_at is {value!r}")

@@ -82,7 +82,7 @@ def _is_current(path: Path) -> bool:
     """Whether the run has a report of this version that is not older than what it shows."""
     report = _beside(path)
     try:
-        if report.is_symlink():
+        if report.is_symlink() or not report.is_file():
             return False
         sources = [path] if path.is_file() else [path / name for name in _NEWER if (path / name).exists()]
         if report.stat().st_mtime_ns < max(source.stat().st_mtime_ns for source in sources):

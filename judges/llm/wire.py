@@ -1,12 +1,14 @@
 """JSON on the wire: the encoder, and the types of what is sent to a model and of what it answers.
 
 Lone surrogates (an escape in JSON can make one) cannot be encoded as UTF-8. They are replaced by U+FFFD here, in
-what is read and in what is sent, so that no other module has to handle them.
+what is read and in what is sent, so that no other module has to handle them. So are integers of more than 64 bits: they
+become floating-point numbers, as in most readers of JSON.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +17,7 @@ from typing import Literal, TypeAlias, TypedDict, cast
 import orjson
 
 JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
+Role = Literal["system", "user", "assistant"]
 ChoiceState = Literal["whole", "cut_off", "refused"]
 """whole: the model ended its answer. cut_off: it reached the limit of its length. refused: the model or a filter ended
 it. An endpoint's answer in any other state is a failed attempt (`judges.llm.outcome`)."""
@@ -25,13 +28,14 @@ REFUSALS = ("content_filter", "refusal")
 
 _EXCERPT_BYTES = 20_000
 _MOST_DIGITS = 300
+_LEAST, _MOST = -(2**63), 2**64 - 1
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 class Message(TypedDict):
     """One turn of a conversation."""
 
-    role: Literal["system", "user", "assistant"]
+    role: Role
     content: str
 
 
@@ -91,9 +95,11 @@ def scrub(text: str) -> str:
 
 
 def scrub_all(value: JSON) -> JSON:
-    """`scrub` over every string of a JSON value, keys included."""
+    """`scrub` over every string of a JSON value, keys included; integers of more than 64 bits become floats."""
     if isinstance(value, str):
         return scrub(value)
+    if isinstance(value, int):
+        return value if _LEAST <= value <= _MOST else _as_float(value)
     if isinstance(value, Mapping):
         return {scrub(key): scrub_all(item) for key, item in value.items()}
     if isinstance(value, Sequence):
@@ -147,6 +153,13 @@ def loads(data: bytes | str, *, long_integers: bool = False) -> JSON:
             return scrub_all(cast(JSON, json.loads(data, parse_int=_integer if long_integers else None)))
         except RecursionError:
             raise ValueError("nested too deeply") from None
+
+
+def _as_float(value: int) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
 
 
 def _integer(digits: str) -> int | float:

@@ -227,7 +227,10 @@ def rows_needed(first: Shares, second: Shares, *, level: float = 0.95, power: fl
     if deviation < 1e-12:
         return RowsNeeded(None, "all rows differ by the same amount, so that nothing is known of how much they vary")
     reach = float(norm.ppf((1 + level) / 2) + norm.ppf(power))
-    return RowsNeeded(math.ceil((reach * deviation / abs(difference)) ** 2))
+    needed = (reach * deviation / abs(difference)) ** 2
+    if not math.isfinite(needed):
+        return RowsNeeded(None, "the values are too large to compute it")
+    return RowsNeeded(math.ceil(needed))
 
 
 def quadratic_kappa(first: Numbers, second: Numbers) -> float | str:

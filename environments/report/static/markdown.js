@@ -9,7 +9,7 @@ const DEEPEST = 8;
 const BULLET = /^( *)(?:[-*+]|(\d{1,9})[.)])(?: +|$)/;
 const FENCE = /^ {0,3}(`{3,}|~{3,})(.*)$/;
 const RULE = /^ {0,3}(?:(?:\* *){3,}|(?:- *){3,}|(?:_ *){3,})$/;
-const DELIMITER_ROW = /^ *\|? *:?-+:? *(?:\| *:?-+:? *)*\|? *$/;
+const DELIMITER_ROW = /^\|? *:?-+:? *(?:\| *:?-+:? *)*\|?$/; // of a line without spaces around it
 
 function markdownOf(text) {
   const lines = text.slice(0, MARKDOWN_LIMIT).replaceAll("\r\n", "\n").split("\n");
@@ -44,7 +44,7 @@ function blockAt(lines, at, depth) {
   if (RULE.test(line)) return [make("hr"), at + 1];
   if (depth < DEEPEST && /^ {0,3}>/.test(line)) return quoteBlock(lines, at, depth);
   if (depth < DEEPEST && BULLET.test(line)) return listBlock(lines, at, depth);
-  if (line.includes("|") && at + 1 < lines.length && lines[at + 1].includes("-") && DELIMITER_ROW.test(lines[at + 1]))
+  if (line.includes("|") && at + 1 < lines.length && lines[at + 1].includes("-") && DELIMITER_ROW.test(lines[at + 1].trim()))
     return tableBlock(lines, at);
   return paragraphBlock(lines, at, depth);
 }
@@ -165,13 +165,14 @@ function spanAt(text, found, depth, unclosed) {
   const start = found.index + delimiter.length;
   if (delimiter[0] === "\\") return [[document.createTextNode(delimiter[1])], start];
   if (delimiter.endsWith("[")) return linkAt(text, found.index);
+  if (delimiter[0] !== "`" && /\s/.test(text[start] ?? "")) return null;
   const end = closing(text, delimiter, start);
   if (end === -1) unclosed.add(delimiter);
   if (end <= start) return null;
   const inner = text.slice(start, end);
   if (delimiter[0] === "`")
     return [[make("code", {}, ...signed(inner.replace(/^ (.+) $/, "$1")))], end + delimiter.length];
-  if (/\s/.test(inner[0]) || (delimiter[0] === "_" && /[\p{L}\p{N}]/u.test(text[found.index - 1] ?? ""))) return null;
+  if (delimiter[0] === "_" && /[\p{L}\p{N}]/u.test(text[found.index - 1] ?? "")) return null;
   return [[make(TAG_OF[delimiter], {}, ...spansOf(inner, depth + 1))], end + delimiter.length];
 }
 

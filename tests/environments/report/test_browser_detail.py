@@ -224,6 +224,24 @@ def test_markdown_of_many_delimiters_does_not_hang(browser: Any, path: Path, uni
         seen.assert_clean()
 
 
+@pytest.mark.parametrize("text", ["x " + "* " * 24_000 + "y*", "x " + "~~ " * 16_000 + "y~~"])
+def test_markdown_of_delimiters_that_stand_alone_takes_no_more_time_than_its_length(
+    browser: Any, path: Path, text: str
+) -> None:
+    """Each delimiter looks for its counterpart at most once; what that takes is counted, not timed."""
+    with opened(browser, path, (summary("a"), detail("a"))) as seen:
+        steps = """(text) => {
+          let steps = 0;
+          for (const [of, name] of [[String.prototype, "indexOf"], [RegExp.prototype, "test"]]) {
+            const own = of[name];
+            of[name] = function (...words) { steps += 1; return own.apply(this, words); };
+          }
+          markdownOf(text);
+          return steps;
+        }"""
+        assert seen.page.evaluate(steps, text) < 10 * len(text)
+
+
 def test_searched_words_are_highlighted_and_folded_places_say_so(browser: Any, path: Path) -> None:
     calls = [call("game_1", answer="here is the Needle [[A>B]]", verdict_at=None), call("game_2")]
     with opened(browser, path, (summary("a"), detail("a", calls=calls)), query="?q=needle") as seen:

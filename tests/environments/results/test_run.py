@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +135,28 @@ def test_a_damaged_file_is_named(tmp_path: Path, name: str, text: str) -> None:
     path = written(tmp_path / "run", [sample()], general=GENERAL)
     (path / name).write_text(text)
     with pytest.raises(RunDirectoryError, match=name):
+        SavedRun.open(path)
+
+
+@pytest.mark.parametrize("said", ["0001-01-01T00:00:00+23:00", "9999-12-31T23:59:59-23:00", "2026-99-99", 7])
+def test_a_date_that_no_clock_shows_is_that_of_the_files(tmp_path: Path, said: Any) -> None:
+    run = SavedRun.open(written(tmp_path / "run", [sample()], general={**GENERAL, "date": said}))
+    assert abs(run.date.timestamp() - (tmp_path / "run" / "config.yaml").stat().st_mtime) < 60
+    assert run.date.astimezone()
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 10**400, True, "0.5"])
+def test_a_metric_that_is_no_finite_number_is_not_known(tmp_path: Path, value: Any) -> None:
+    run = SavedRun.open(written(tmp_path / "run", [sample()], general=GENERAL, **{"eval/overall_winrate": value}))
+    assert run.metrics.get("eval/overall_winrate") is None and run.headline is None
+
+
+@pytest.mark.parametrize("name", ["config.yaml", "samples.jsonl", "failures.jsonl", "calls.jsonl", "calls.jsonl.gz"])
+def test_a_pipe_in_the_place_of_a_file_is_named_and_not_read(tmp_path: Path, name: str) -> None:
+    path = written(tmp_path / "run", [sample()], general=GENERAL)
+    (path / name).unlink(missing_ok=True)
+    os.mkfifo(path / name)
+    with pytest.raises(RunDirectoryError, match=f"{name} is no file"):
         SavedRun.open(path)
 
 

@@ -1,3 +1,6 @@
+import logging
+import re
+
 import pytest
 
 from environments import terminal
@@ -11,6 +14,33 @@ def test_text_is_shown_as_it_is_results_and_messages_apart(capsys: pytest.Captur
     terminal.say(result)
     terminal.warn(message)
     assert capsys.readouterr() == (f"{result}\n", f"{message}\n")
+
+
+HOSTILE = "a\x1b]0;title\x07\x1b[31mred\x9b2J\u202eright\u2066\x00\x08\udc80\rover"
+HARMLESS = "a�]0;title��[31mred�2J�right�����over"
+
+
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_no_text_gives_the_terminal_a_command(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, is_terminal: bool
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    if is_terminal:
+        monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes it for a terminal
+    terminal.say(f"{HOSTILE}\r\n\tnext")
+    terminal.warn(HOSTILE)
+    terminal.console().print(HOSTILE)
+    terminal.show_table(terminal.Table(HOSTILE, (HOSTILE, "b"), ((HOSTILE, HOSTILE),)))
+    out, err = capsys.readouterr()
+    assert out.startswith(f"{HARMLESS}\r\n\tnext\n") and err == f"{HARMLESS}\n"
+    assert "\x1b[31m" not in out and "\x1b]" not in out
+    drawn = re.sub(r"\x1b\[[0-9;]*m", "", out)  # rich's own styles
+    assert not re.search(r"[\x00\x07\x08\x1b\x9b\u202e\u2066\udc80]|\r(?!\n)", drawn)
+
+
+def test_a_record_of_the_log_gives_the_terminal_no_command() -> None:
+    record = logging.LogRecord("judges", logging.WARNING, __file__, 1, "an endpoint said %s", (HOSTILE,), None)
+    assert terminal.LogFormatter().format(record).endswith(f"WARNING an endpoint said {HARMLESS}")
 
 
 def test_settings_are_shown_with_their_source(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from tests.environments.results.test_run import GENERAL, VALUES, written
 from tests.environments.samples_of import sample
 from tests.forking import ROOT
 
+PROGRAM = ("-m", "environments.view")
 DATASET = {"name": "/data/arena_hard.jsonl", "split": None, "rows": 4, "digest": "sha256:00"}
 GENERAL_OF_VIEW: Mapping[str, Any] = {
     **GENERAL,
@@ -54,14 +55,18 @@ def with_metrics(path: Path, **metrics: Any) -> Path:
 
 
 def command(*words: str) -> list[str]:
-    return [sys.executable, "-m", "environments.view", *words]
+    return [sys.executable, *PROGRAM, *words]
 
 
 @contextmanager
-def viewed(folder: Path, *words: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+def viewed(folder: Path, *words: str, program: Sequence[str] = PROGRAM) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """The command over a folder: where it listens, and its process."""
     process = subprocess.Popen(
-        command(str(folder), "--port=0", *words), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, *program, str(folder), "--port=0", *words],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     try:
         assert process.stdout is not None and process.stderr is not None

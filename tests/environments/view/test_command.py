@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
 import subprocess
@@ -32,10 +31,11 @@ def test_a_signal_ends_it_with_the_code_that_a_shell_expects(tmp_path: Path, sto
 
 
 def test_a_page_that_is_being_made_holds_up_no_signal(tmp_path: Path) -> None:
-    (tmp_path / "one").mkdir()
-    (tmp_path / "one" / "samples.jsonl").touch()
-    os.mkfifo(tmp_path / "one" / "config.yaml")  # whoever reads it waits for ever
-    with viewed(tmp_path) as (url, process):
+    for_ever = (
+        "import sys, threading; from environments.view import app, command; "
+        "app.runs_in = lambda _: threading.Event().wait(); sys.exit(command.main())"
+    )
+    with viewed(tmp_path, program=("-c", for_ever)) as (url, process):
         asked = socket.create_connection(("127.0.0.1", urlsplit(url).port or 0))
         asked.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
         with pytest.raises(TimeoutError):

@@ -22,9 +22,10 @@ from environments.view.app import app_of
 from environments.view.entries import id_of
 from environments.view.guard import is_own_name, policy_of
 from environments.view.reports import Reports
+from tests.command import PATIENCE_S
 from tests.environments.results.test_run import written
 from tests.environments.samples_of import sample
-from tests.environments.view.made import run_of
+from tests.environments.view.made import run_of, with_metrics
 
 
 class Server:
@@ -234,6 +235,34 @@ async def test_a_report_in_the_directory_is_shown_unless_it_is_older_or_not_one_
         report.symlink_to(tmp_path / "kept.html")
         status, text = await server.report("one")
         assert status == 200 and "<!-- linked -->" not in text
+
+
+async def test_a_pipe_in_the_place_of_a_report_is_not_waited_for(runs: Path, tmp_path: Path) -> None:
+    os.mkfifo(run_of(runs / "one") / "report.html")
+    async with served(runs, tmp_path) as server:
+        status, text = await asyncio.wait_for(server.report("one"), PATIENCE_S)
+        assert status == 200 and "a-policy" in text
+
+
+@pytest.mark.parametrize(
+    "general",
+    [
+        {"date": "0001-01-01T00:00:00+23:00"},
+        {"date": "9999-12-31T23:59:59-23:00"},
+        {"protocol": {"env.judge_temperature": 10**400}},
+        {"rows": 10**400, "datasets": [7, {"name": [None]}, {"name": {}}]},
+    ],
+)
+async def test_what_a_damaged_run_says_hides_no_other_run(runs: Path, tmp_path: Path, general: dict[str, Any]) -> None:
+    run_of(runs / "one")
+    path = run_of(runs / "two", (0.0, 0.0, 0.5, 1.0), **general)
+    with_metrics(path, **{"eval/judge_cost_usd": 10**400, "eval/policy_completion_tokens": 10**400})
+    async with served(runs, tmp_path) as server:
+        status, text, _ = await server.get("/")
+        assert status == 200 and ">one</a>" in text and ">two</a>" in text
+        assert (await server.report("two"))[0] == 200
+        pair = f"/compare?run={server.key('one')}&run={server.key('two')}&across=protocol&across=data&across=judge"
+        assert (await server.get(pair))[0] == 200
 
 
 async def test_a_damaged_run_says_what_is_wrong(runs: Path, tmp_path: Path) -> None:

@@ -1,12 +1,15 @@
 """A command whose output nobody reads."""
 
+import errno
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from judges.config.broken_pipe import quiet_at_broken_pipe
+from judges.llm.errors import UserError
 
 
 def test_quiet_at_broken_pipe_exit_code_is_the_commands_and_its_output_is_written(
@@ -32,3 +35,17 @@ def test_output_in_an_encoding_that_lacks_a_character_shows_a_question_mark() ->
         [sys.executable, "-c", code], capture_output=True, check=False, env=os.environ | {"PYTHONIOENCODING": "latin-1"}
     )
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, b"1 ? 2\n", b"")
+
+
+def test_a_path_that_the_system_refuses_is_a_user_error_that_names_it() -> None:
+    name = "a" * 300
+    with pytest.raises(UserError, match=f"^{name}: File name too long$"):
+        quiet_at_broken_pipe(lambda: int(Path(name).exists()))
+
+
+def test_another_error_of_the_system_stays_what_it_is() -> None:
+    def command() -> int:
+        raise OSError(errno.ENOSPC, "No space left on device", "samples.jsonl")
+
+    with pytest.raises(OSError, match="No space left"):
+        quiet_at_broken_pipe(command)

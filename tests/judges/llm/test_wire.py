@@ -50,6 +50,19 @@ def test_loads_reads_what_orjson_refuses(data: bytes | str, value: Any) -> None:
     assert wire.loads(data) == value
 
 
+@pytest.mark.parametrize(
+    ("number", "written"),
+    [(2**64 - 1, 2**64 - 1), (-(2**63), -(2**63)), (2**64, 2.0**64), (-(10**30), -1e30), (True, True)],
+)
+def test_an_integer_that_no_reader_holds_is_sent_as_a_float(number: int, written: float) -> None:
+    assert json.loads(wire.dumps([number])) == json.loads(wire.dumps_readable([number])) == [written]
+
+
+def test_an_integer_beyond_all_floats_is_infinite() -> None:
+    assert wire.loads(f"[{10**400}, {-(10**400)}]") == [float("inf"), float("-inf")]
+    assert wire.dumps([10**400]) == b"[null]"
+
+
 @pytest.mark.parametrize("data", [b"", b"{", b"nope", b"\xff", b'{"a": 1} x', "'a'"])
 def test_what_is_not_json_is_a_value_error(data: bytes | str) -> None:
     with pytest.raises(ValueError):
