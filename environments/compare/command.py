@@ -128,11 +128,16 @@ def _opened(word: str) -> SavedRun:
         RunDirectoryError: it is a file, or holds no run.
     """
     from environments.results.run import SavedRun
+    from environments.runs.directory import METRICS
     from judges.llm.errors import RunDirectoryError
 
     path = Path(word).expanduser()
     if path.is_file():
-        raise RunDirectoryError(f"{word} is a file; give the run directory that it is in: {path.parent}")
+        is_of_a_run = (path.parent / METRICS).is_file()
+        wanted = (
+            f"give the run directory that it is in: {path.parent}" if is_of_a_run else "compare takes run directories"
+        )
+        raise RunDirectoryError(f"{word} is a file; {wanted}")
     return SavedRun.open(path)
 
 

@@ -120,7 +120,9 @@ def _headline(runs: Sequence[SavedRun]) -> tuple[str, str]:
             raise NotComparableError(f"{one.path} is given twice")
     for run in runs:
         if not run.is_complete:
-            raise NotComparableError(f"{run.path} is not finished (there is no metrics.json): --resume it first")
+            raise NotComparableError(
+                f"{run.path} is not finished (--resume it first), or no run of evaluate: it has no metrics.json"
+            )
     first = runs[0]
     measured = [(run.environment, str(run.general.get("headline"))) for run in runs]
     for run, (environment, metric) in zip(runs[1:], measured[1:], strict=True):

@@ -85,6 +85,8 @@ def flips(difference: Difference) -> str:
     names = list(dict.fromkeys(each.before for each in difference.transitions))
     moved = [each for each in difference.transitions if each.before != each.after]
     moved.sort(key=lambda each: (-abs(names.index(each.after) - names.index(each.before)), -names.index(each.before)))
+    if moved and not any(each.rows for each in moved):
+        return "no row has another outcome"
     return ", ".join(f"{each.before} → {each.after}: {each.rows:,}" for each in moved)
 
 

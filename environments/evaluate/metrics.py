@@ -187,7 +187,7 @@ def too_many_failures(metrics: Metrics, outcomes: Outcomes, highest: float) -> s
     for name, what in (("eval/judge_error_rate", "judgment"), ("eval/policy_error_rate", "answer of the policy")):
         rate = metrics.values[name]
         if rate > highest:
-            return f"{rate:.1%} of the rows have no {what}; {allowed}; the last error: {outcomes.last_error}"
+            return f"{rate:.1%} of the rows have no {what}; {allowed}"
     missing = metrics.values.get(f"eval/{MISSING_CELLS}", 0)
     if missing > highest:
         return f"{missing:.1%} of the cells (a judge's score of a candidate) are missing; {allowed}"

@@ -9,10 +9,12 @@ from pathlib import Path
 from environments import terminal
 from environments.report.choice import MOST_ITEMS, ORDERS
 from environments.report.contents import ReportOptions
+from environments.runs.directory import CONFIG, FAILURES, METRICS, SAMPLES
 from environments.terminal.exits import exit_code
 from judges.config.extras import require
 from judges.llm.errors import RunDirectoryError, SettingsError
 
+_FILES_OF_RUN = (METRICS, SAMPLES, FAILURES, CONFIG)
 _ABOUT = "Write the page of a run: its result, charts, and every sample with what the judge was asked and said."
 
 
@@ -35,6 +37,8 @@ def _write(options: argparse.Namespace) -> int:
     from environments.report.write import report_of, write_report  # late: --help comes at once
 
     run: Path = options.run
+    if run.name in _FILES_OF_RUN and run.is_file():
+        run = run.parent
     if not run.exists():
         raise RunDirectoryError(f"{run}: there is no such run directory or file of groups")
     try:

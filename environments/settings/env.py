@@ -95,6 +95,7 @@ class RunSettings(BaseModel):
         "Judge the answers in this JSONL file (fields uid and answer), or those of this run directory as they were, "
         "instead of calling a policy.",
         verbs=EVALUATE,
+        common=True,
     )
     data_dir_to_save_evals: str | None = operational(
         None,

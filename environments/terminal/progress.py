@@ -186,7 +186,7 @@ class ProgressDisplay:
         grid.add_column(no_wrap=True)
         count = f"{state.done:,}/{self._total:,} {self._unit}"
         pace = self._pace(state, time.monotonic())
-        bar = ProgressBar(total=self._total, completed=state.done)
+        bar = ProgressBar(total=self._total, completed=state.done, complete_style="cyan", finished_style="green")
         grid.add_row(self._verb, bar, Text(", ".join(filter(None, (count, pace)))))
         rest = _AFTERWARDS if self._took is not None and not self._is_over else ""
         below = ((text, style) for text, style in ((state.tally, ""), (state.waiting, "yellow"), (rest, "dim")) if text)

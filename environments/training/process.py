@@ -87,6 +87,7 @@ class ProcessRun:
             raise SettingsError(f"--env.total_steps: process needs the number of groups, got {config.total_steps}")
         source = open_source(settings, env.clients, Retokenizer(settings.tokenizer))
         self._wanted = config.total_steps
+        self._without = {"judge"} if env.policy_is_judge else set[str]()
         self._workers = worker_slots(settings)
         self._metrics = TrainingMetrics(config={"thinking_mode": float(config.thinking_mode)})
         self._source, self._clients = source, env.clients
@@ -173,7 +174,8 @@ class ProcessRun:
     def _progress(self) -> ProgressState:
         waiting = "; ".join(filter(None, (self._disk.waiting, self._source.waiting, self._clients.waiting))) or None
         found = self._metrics
-        return ProgressState(self._written, "reward", found.reward_mean, self._dropped, found.costs, waiting)
+        costs = {role: cost for role, cost in found.costs.items() if role not in self._without}
+        return ProgressState(self._written, "reward", found.reward_mean, self._dropped, costs, waiting)
 
     async def _write(self, number: int, task: Any) -> bool:
         """Write the group of a row; return whether it is of use."""

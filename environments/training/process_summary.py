@@ -35,6 +35,7 @@ def process_summary(env: JudgedEnv[Any, Any, Any], processed: ProcessResult) -> 
     if suspects:
         what = "tokens or markers of the judge's prompt, in texts under judgment"
         faults.append(Line("suspects", f"{suspects:,}", what))
+    costs = [line for line in cost_lines(metrics, "train") if not (env.policy_is_judge and line.label == "judge")]
     dropped = [Line(f"dropped: {reason}", f"{count:,}", "groups") for reason, count in processed.dropped.items()]
     own_faults = outcome_lines(env.outcomes(), metrics, "train", faults=True)
     return Summary(
@@ -45,7 +46,7 @@ def process_summary(env: JudgedEnv[Any, Any, Any], processed: ProcessResult) -> 
             Section("rewards", [Line("", "", ", ".join(rewards))] if rewards else []),
             Section("outcomes", outcome_lines(env.outcomes(), metrics, "train", faults=False)),
             Section("went wrong", [*dropped, *faults, *own_faults], is_alarm=True),
-            Section("cost", cost_lines(metrics, "train")),
+            Section("cost", costs),
             Section("time", [Line("", duration(processed.seconds), latency_words(metrics, "train"))]),
         ),
         notices=[offline_notice(stand_ins)] if stand_ins else [],

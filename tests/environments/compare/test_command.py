@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -95,6 +96,15 @@ def test_runs_that_differ_are_refused_with_code_2(tmp_path: Path, capsys: pytest
     assert "the judges give the same outcome to 50.0 % of the rows; Cohen's κ (quadratic weights)" in out
     assert "The judge differs: env.judge_model_name: A a-judge; B b-judge" in out
     assert "better" not in out
+
+
+def test_runs_with_equal_outcomes_say_so_in_words(
+    pair: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = shutil.copytree(pair[0], tmp_path / "copy")
+    assert main([pair[0], str(copy)], prog="compare") == 0
+    out = capsys.readouterr().out
+    assert "no row has another outcome" in out and "won → lost" not in out
 
 
 @pytest.mark.parametrize(

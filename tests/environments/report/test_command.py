@@ -33,6 +33,11 @@ def test_page_is_written_into_the_run_directory_or_where_it_is_asked_for(
     assert (tmp_path / "mine.html").read_bytes() == (run / "report.html").read_bytes()
 
 
+def test_a_file_of_a_run_stands_for_the_run(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert report(run / "samples.jsonl") == 0
+    assert capsys.readouterr().out == f"The page is {run / 'report.html'}\n"
+
+
 def test_all_shows_every_sample(run: Path) -> None:
     assert report(run, "--samples=all") == 0
     assert len(Written.read(run / "report.html").order) == 3

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
 from tests.command import in_process
 
 TIMES = ("latency", "per_second")
@@ -34,6 +35,15 @@ def test_process_prints_a_short_table_and_writes_all_metrics(tmp_path: Path, fla
     log = (tmp_path / "g.run" / "run.log").read_text(encoding="utf-8")
     assert "INFO 4 of 4 groups, in " in log and log.rstrip().endswith("INFO ended")
     assert "4 of 4 groups, in " in ended.err
+
+
+def test_process_where_the_policy_judges_names_no_cost_of_a_judge(tmp_path: Path) -> None:
+    groups = f"--env.data_path_to_save_groups={tmp_path / 'g'}"
+    ended = in_process("process", "--offline", "--env.total_steps=2", groups, env_type=PairwiseJudgementEnv)
+    assert ended.code == 0, ended.said
+    costs = ended.out[ended.out.index("\ncost") : ended.out.index("\ntime")].split()
+    assert costs == ["cost", "policy", "unknown"]
+    assert "judge $" not in ended.err
 
 
 def test_process_says_what_went_wrong(tmp_path: Path) -> None:
