@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 import threading
 from collections.abc import Callable, Iterable
@@ -17,27 +18,50 @@ Content = bytes | Callable[[], Iterable[bytes]]
 def write_atomic(path: Path, content: Content) -> None:
     """Write a temporary file beside `path`, sync it to the disk, and rename it.
 
+    A device or a pipe, such as /dev/stdout, is written to, since a file in its place would be the end of it. Of a
+    symbolic link the file is replaced that it leads to.
+
     Raises:
         OSError: it cannot be written; it names `path`, which is as it was, and no temporary file is left.
     """
+    if _is_device_or_pipe(path):
+        try:
+            with path.open("wb") as file:
+                file.writelines(_parts(content))
+        except OSError as error:
+            error.filename = str(path)
+            raise
+        return
+    target = path.resolve() if path.is_symlink() else path
     try:
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     except OSError as error:
         error.filename = str(path)  # not a temporary file, of which nobody has heard
         raise
     try:
         with os.fdopen(descriptor, "wb") as file:
-            for part in (content,) if isinstance(content, bytes) else content():
-                file.write(part)
+            file.writelines(_parts(content))
             file.flush()
             os.fsync(file.fileno())  # before the rename: else a crash of the machine may leave an empty file
         Path(name).chmod(0o666 & ~_umask())
-        Path(name).replace(path)
+        Path(name).replace(target)
     except BaseException as error:  # re-raised, after the temporary file is removed
         Path(name).unlink(missing_ok=True)
         if isinstance(error, OSError) and error.filename in (None, name):
             error.filename, error.filename2 = str(path), None
         raise
+
+
+def _parts(content: Content) -> Iterable[bytes]:
+    return (content,) if isinstance(content, bytes) else content()
+
+
+def _is_device_or_pipe(path: Path) -> bool:
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
 def _umask() -> int:

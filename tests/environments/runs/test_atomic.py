@@ -86,3 +86,31 @@ def test_what_cannot_be_written_is_named_as_the_caller_named_it(
     with pytest.raises(OSError, match="No space left") as full:
         write_atomic(tmp_path / "file", b"new")
     assert (missing.value.filename, full.value.filename) == (str(path), str(tmp_path / "file"))
+
+
+def test_pipe_is_written_to_and_stays_one(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        write_atomic(path, lambda: [b"one, ", b"two"])
+        assert os.read(reader, 100) == b"one, two"
+    finally:
+        os.close(reader)
+    assert path.is_fifo()
+    assert [each.name for each in tmp_path.iterdir()] == ["pipe"]
+
+
+def test_symbolic_link_stays_one_and_its_file_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    link, file = tmp_path / "link", tmp_path / "elsewhere" / "file"
+    link.symlink_to(file)
+    write_atomic(link, b"new")
+    assert link.is_symlink() and file.read_bytes() == b"new"
+
+
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="there is no /dev/full")
+def test_device_that_is_full_is_named() -> None:
+    with pytest.raises(OSError, match="No space left on device") as raised:
+        write_atomic(Path("/dev/full"), b"x")
+    assert raised.value.filename == "/dev/full"
