@@ -50,6 +50,7 @@ function factsOf(item, position) {
 }
 
 function answersTitle(detail, beside) {
+  if (detail.completions.length === 0 && beside.length > 0) return "No answer";
   const answers = detail.completions.length > 1 ? "Answers" : "Answer";
   return beside.length === 0 ? answers : `${answers} beside ${beside.map((text) => text.title).join(", ")}`;
 }

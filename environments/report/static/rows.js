@@ -8,7 +8,7 @@ function rowOf(position, place, count, href) {
     { href, class: "row-link" },
     make("span", { class: "row-id" }, inline(item.id)),
     make("span", { class: "row-category" }, item.category === null ? "" : inline(item.category)),
-    make("span", { class: "row-outcome" }, outcome(item), ordersSign(item)),
+    make("span", { class: "row-outcome" }, outcome(item, shortLabel(item.label)), ordersSign(item)),
     make("span", { class: "row-score number" }, scoreWords(item, position)),
     make("span", { class: "row-length number" }, whole(item.length), make("span", { class: "unit" }, " chars")),
     make("span", { class: "row-seconds number" }, seconds(item.seconds)),
@@ -18,9 +18,29 @@ function rowOf(position, place, count, href) {
   return make("li", { class: "row", "aria-posinset": place + 1, "aria-setsize": count }, link);
 }
 
-function outcome(item) {
-  const words = item.failed || item.label === null ? item.status : item.label;
-  return make("span", { class: `badge ${tone(item)}` }, inline(words));
+function outcome(item, label = item.label) {
+  const words = item.failed || label === null ? item.status : label;
+  const size = words.length > LONG_LABEL ? " long" : "";
+  return make("span", { class: `badge ${tone(item)}${size}` }, inline(words));
+}
+
+const LONG_LABEL = 24;
+let equalWords = null;
+
+/** A long label without the words that the labels of all rows begin with: the list has room for what differs. */
+function shortLabel(label) {
+  if (label === null || label.length <= LONG_LABEL) return label;
+  equalWords ??= countEqualWords(items.filter((item) => !item.failed && item.label !== null).map((item) => item.label));
+  return equalWords === 0 ? label : `… ${label.split(" ").slice(equalWords).join(" ")}`;
+}
+
+/** How many words all labels begin with; at least one word of each is left. */
+function countEqualWords(labels) {
+  const [first, ...others] = labels.map((label) => label.split(" "));
+  let count = 0;
+  while (count < first.length - 1 && others.every((words) => count < words.length - 1 && words[count] === first[count]))
+    count += 1;
+  return labels.length < 2 ? 0 : count;
 }
 
 /** The colour of an outcome; the words say the same. */

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
-from environments.report.items import CompletionView
+from environments.report.items import CompletionView, Fact
 from tests.chromium import Watched, needs_chromium, watched
 from tests.environments.report.made import HEAD, Item, arena_like, call, detail, replace, summary, written
 
@@ -294,4 +294,30 @@ def test_an_empty_run_is_an_empty_list(browser: Any, tmp_path: Path) -> None:
     with watched(browser, written(tmp_path / "report.html", [])) as seen:
         assert seen.page.inner_text("#count") == "0 samples"
         seen.page.keyboard.press("j")
+        seen.assert_clean()
+
+
+def test_long_labels_are_shown_from_where_they_differ(browser: Any, tmp_path: Path) -> None:
+    labels = ["harmful=no coherent=yes correct=no", "harmful=no coherent=yes correct=yes", "harmful=no coherent=no"]
+    many = [(summary(str(n), label=label), detail(str(n))) for n, label in enumerate(labels)]
+    with watched(browser, written(tmp_path / "report.html", many, HEAD)) as seen:
+        seen.page.wait_for_selector(".row-link")
+        shown = seen.page.locator(".row-outcome .badge").evaluate_all("all => all.map(e => e.textContent)")
+        assert shown == ["… coherent=yes correct=no", "… coherent=yes correct=yes", labels[2]], (
+            "a short one stays whole"
+        )
+        seen.page.locator(".row-link").first.click()
+        seen.page.wait_for_selector(".item-facts")
+        assert labels[0] in seen.page.inner_text(".item-facts")
+        seen.assert_clean()
+
+
+def test_what_stands_first_is_seen_and_the_rest_is_folded(browser: Any, tmp_path: Path) -> None:
+    facts = [Fact("rows", "5 selected", is_first=True), Fact("protocol", "a long one")]
+    with watched(browser, written(tmp_path / "report.html", ITEMS, replace(HEAD, facts=facts))) as seen:
+        seen.page.wait_for_selector(".row-link")
+        assert "5 selected" in seen.page.inner_text(".first-facts")
+        assert not seen.page.is_visible("#about dd")
+        seen.page.click("#about summary")
+        assert seen.page.inner_text("#about dd") == "a long one"
         seen.assert_clean()
