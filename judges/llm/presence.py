@@ -51,7 +51,6 @@ class Presence:
         self._setting = setting
         self.is_any_there = True
         self._probes: set[asyncio.Task[None]] = set()
-        self._is_closed = False
         self._back = asyncio.Event()
         self._last_failure: EndpointError | None = None
 
@@ -96,17 +95,11 @@ class Presence:
         return time.monotonic() - started
 
     async def close(self) -> None:
-        """End all probes.
-
-        A probe whose connection is refused in the moment in which it is cancelled does not notice that (`wait_for`
-        before Python 3.12), so it is told, too.
-        """
-        self._is_closed = True
+        """End all probes; a client that is used again probes again."""
         probes = list(self._probes)
         for probe in probes:
             probe.cancel()
         await asyncio.gather(*probes, return_exceptions=True)
-        self._is_closed = False  # a client that is used again probes again
 
     def _away_for(self) -> float:
         """Seconds since the last of the replicas went away."""
@@ -126,7 +119,7 @@ class Presence:
         never = "" if replica.has_answered else " (it has never answered: is its URL right?)"
         logger.warning("%s refuses connections%s: %s. Calls wait for it, at most %s", name, never, why, self._limit)
         begun = said = time.monotonic()
-        while not self._is_closed:
+        while True:
             await asyncio.sleep(min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(replica.away_in_a_row, 16)))
             replica.away_in_a_row += 1
             if await _accepts_connections(replica):
@@ -147,12 +140,25 @@ class Presence:
 
 
 async def _accepts_connections(replica: Replica) -> bool:
-    """Whether a connection to a replica, or to the proxy before it, can be opened."""
+    """Whether a connection to a replica, or to the proxy before it, can be opened.
+
+    A cancellation always gets through: `wait_for` before Python 3.12 loses one that comes in the moment in which the
+    connection is refused, and the probe of a process that is about to end would then go on for ever.
+    """
+    opening = asyncio.create_task(_open_and_close(replica.proxy or replica.url))
     try:
-        parts = urlsplit(replica.proxy or replica.url)
-        port = parts.port or (443 if parts.scheme == "https" else 80)
-        _, writer = await asyncio.wait_for(asyncio.open_connection(parts.hostname, port), _CONNECT_S)
-    except (OSError, asyncio.TimeoutError):
+        await asyncio.wait([opening], timeout=_CONNECT_S)
+        return opening.done() and opening.result()
+    finally:
+        opening.cancel()
+
+
+async def _open_and_close(url: str) -> bool:
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        _, writer = await asyncio.open_connection(parts.hostname, port)
+    except OSError:
         return False
     writer.close()
     with suppress(OSError):

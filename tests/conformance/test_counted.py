@@ -33,7 +33,7 @@ def test_requests_and_tokens_of_failed_calls_are_counted(lab: Lab) -> None:
 
 
 def test_costs_without_prices_are_null_and_unknown(lab: Lab) -> None:
-    said = lab.evaluate().out
+    said = lab.evaluate("--all_metrics").out
     report = lab.files().report
     roles = ["policy", *(["judge"] if lab.subject.has_judge else [])]
     for name in (f"eval/{role}_cost_usd" for role in roles):

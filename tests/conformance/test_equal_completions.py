@@ -27,6 +27,7 @@ def groups_of(lab: Lab, name: str, *texts: str) -> tuple[list[dict[str, Any]], E
         "--env.total_steps=2",
         "--env.ensure_scores_are_not_same=False",
         "--env.include_messages=true",
+        "--all_metrics",
         f"--env.data_path_to_save_groups={path}",
     )
     ended = lab.command(*lab.argv(*flags, verb="process"))

@@ -48,7 +48,7 @@ def test_the_table_fits_80_columns(pair: list[str], capsys: pytest.CaptureFixtur
     ):
         assert said in " ".join(out.split()), said
     assert re.search(r"code +│ +3 │ 0\.7500 │ 0\.5833 │", out)
-    assert max(map(len, out.splitlines())) <= 80
+    assert max(len(line) for line in out.splitlines() if not line.endswith(tuple(pair))) <= 80, "paths are whole"
 
 
 def test_a_table_says_which_rows_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -235,24 +235,27 @@ async def test_client_that_is_closed_probes_no_more(connect: Connect) -> None:
         assert [task for task in asyncio.all_tasks() if "Presence._probe" in repr(task)] == []
 
 
-async def test_probe_that_does_not_notice_that_it_is_cancelled_ends_all_the_same(
-    connect: Connect, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("ticks", range(6))
+async def test_probe_that_is_cancelled_in_the_moment_of_a_refusal_ends(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch, ticks: int
 ) -> None:
-    probing = asyncio.Event()
+    """A cancellation that was lost then kept commands alive after their end (`wait_for` before Python 3.12)."""
+    connections: list[asyncio.Future[Any]] = []
+    begun = asyncio.Event()
 
-    async def deaf(
-        replica: Replica,
-    ) -> bool:  # as `wait_for` before Python 3.12, where the connection is refused just then
-        probing.set()
-        with suppress(asyncio.CancelledError):
-            await asyncio.sleep(60)
-        return False
+    async def opened(host: str, port: int) -> Any:
+        connections.append(asyncio.get_running_loop().create_future())
+        begun.set()
+        return await connections[-1]
 
-    monkeypatch.setattr(presence, "_accepts_connections", deaf)
+    monkeypatch.setattr(asyncio, "open_connection", opened)
     with refusing() as dead:
         client = connect(dead)
         asked = asyncio.create_task(client.chat(ASK))
-        await probing.wait()
+        await begun.wait()
+        connections[0].set_exception(ConnectionRefusedError("just now"))
+        for _ in range(ticks):
+            await asyncio.sleep(0)
         await asyncio.wait_for(client.close(), 5)
     asked.cancel()
     await asyncio.gather(asked, return_exceptions=True)
