@@ -85,7 +85,7 @@ def judge_of(run: SavedRun) -> dict[str, JSON]:
         layout = _protocol(run).get(_LAYOUT)
         return {**prompts, **({} if layout is None else {_LAYOUT: layout})}
     settings = {
-        name: _without_seed(value) if name == _EXTRA_BODY else value
+        name: _without_seed(value) if _is_request_of_judge(name) else value
         for name, value in _protocol(run).items()
         if (name in _OF_JUDGES or name.startswith(_JUDGES)) and name not in prompts
     }
@@ -148,9 +148,14 @@ def notes_on(reference: SavedRun, run: SavedRun, letter: str) -> Iterator[str]:
 
 def seed_of(run: SavedRun) -> str:
     """The seed of the run, and that of the judge where its requests have one."""
-    judges = wire.lookup(_protocol(run).get(_EXTRA_BODY), "seed")
+    bodies = (value for name, value in _protocol(run).items() if _is_request_of_judge(name))
+    judges = [shown(seed) for body in bodies if (seed := wire.lookup(body, "seed")) is not None]
     seed = shown(run.general.get("seed"))
-    return seed if judges is None else f"{seed}, its judge's {shown(judges)}"
+    return f"{seed}, its judge's {', '.join(judges)}" if judges else seed
+
+
+def _is_request_of_judge(name: str) -> bool:
+    return name == _EXTRA_BODY or (name.startswith(_JUDGES) and name.endswith(".extra_body"))
 
 
 def _without_seed(value: JSON) -> JSON:

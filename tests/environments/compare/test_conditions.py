@@ -127,12 +127,10 @@ def test_texts_in_another_order_are_the_same_data(tmp_path: Path) -> None:
     assert "The seeds differ, as they may (A: 0; B: 1)." in found.notes
 
 
-def test_seeds_of_the_judge_may_differ_and_are_noted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("setting", ["env.judge_extra_body", "env.judges.0.extra_body"])
+def test_seeds_of_the_judge_may_differ_and_are_noted(tmp_path: Path, setting: str) -> None:
     rows = [row("a", 1.0), row("b", 0.0)]
-    runs = [
-        opened(tmp_path / str(seed), rows, protocol={"env.judge_extra_body": {"seed": seed}, "env.x": 1})
-        for seed in (1, 2)
-    ]
+    runs = [opened(tmp_path / str(seed), rows, protocol={setting: {"seed": seed}, "env.x": 1}) for seed in (1, 2)]
     notes = compare_runs(runs, rounds=100).notes
     assert "The seeds differ, as they may (A: 0, its judge's 1; B: 0, its judge's 2)." in notes
 
