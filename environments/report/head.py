@@ -134,7 +134,7 @@ def _went_wrong(run: SavedRun) -> str:
     rates = {words: run.metrics.get(f"{_PREFIX}{name}") for name, words in COMPLETION_FAULTS.items()}
     said = [f"{words} {rate:.1%} of the answers".replace("%", " %") for words, rate in rates.items() if rate]
     suspects = run.metrics.get(f"{_PREFIX}judge_injection_suspects")
-    return ", ".join([*said, *([f"{suspects:,.0f} suspects of injection"] if suspects else [])])
+    return ", ".join([*said, *([f"suspects of injection: {suspects:,.0f}"] if suspects else [])])
 
 
 def _costs(run: SavedRun) -> str:

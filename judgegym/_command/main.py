@@ -54,7 +54,7 @@ def _run(program: Program, words: Sequence[str]) -> int:
     if not words:
         raise SettingsError(f"expected a command, found nothing\n{overview(program)}")
     first, *rest = words
-    if first in ("--help", "-h", "--help_all"):
+    if first in ("--help", "-h", "--help_all", "help"):
         sys.stdout.write(f"{overview(program)}\n")
         return 0
     if first == "--version":

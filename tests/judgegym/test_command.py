@@ -27,6 +27,7 @@ def test_help_names_every_command_and_the_exit_codes_within_80_columns(tmp_path:
     assert {"0", "1", "2", "130", "143", "141"} - set(ended.out.split()) == set()
     shown = ended.out.replace(PROGRAM, "judgegym")
     assert [line for line in shown.splitlines() if len(line) > 80] == []
+    assert judgegym("help", cwd=tmp_path).out == ended.out
 
 
 @pytest.mark.parametrize("words", [["--help"], ["--version"], ["evaluate", "--help"], ["evaluate", "no_such"]])
