@@ -91,9 +91,11 @@ def _run(flags: argparse.Namespace) -> int:
         most=flags.rows,
     )
     if flags.json is not None:
-        import orjson
+        from dataclasses import asdict
 
-        content = orjson.dumps(comparison, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+        from judges.llm import wire
+
+        content = wire.dumps_readable(asdict(comparison))  # a directory's name need not be UTF-8
         if flags.json == _STANDARD_OUTPUT:
             say(content.decode().rstrip("\n"))
         else:
@@ -117,8 +119,8 @@ def report_link(run: ComparedRun, uid: str | None, *, seen_from: Path) -> str | 
     path = Path(run.path).expanduser().resolve() / REPORT
     if not path.is_file():
         return None
-    address = quote(Path(os.path.relpath(path, seen_from)).as_posix())
-    return address if uid is None else f"{address}#{quote(uid, safe='')}"
+    address = quote(os.fsencode(os.path.relpath(path, seen_from)))
+    return address if uid is None else f"{address}#{quote(uid, safe='', errors='replace')}"
 
 
 def _opened(word: str) -> SavedRun:

@@ -214,7 +214,8 @@ def _date(path: Path, general: Mapping[str, JSON]) -> datetime:
     found = _read_date(general.get("date"))
     if found is None:
         files = [path / name for name in (METRICS, SAMPLES, CONFIG) if (path / name).exists()]
-        found = datetime.fromtimestamp(max(file.stat().st_mtime for file in files), timezone.utc)
+        changed = max(file.stat().st_mtime for file in files or [path])  # they may be removed meanwhile
+        found = datetime.fromtimestamp(changed, timezone.utc)
     return found
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from urllib.parse import quote
@@ -118,7 +119,8 @@ async def _sent(request: web.Request, report: Path) -> web.StreamResponse:
         response = web.StreamResponse(headers=policy_header(report_policy()))
         response.content_type, response.charset = "text/html", "utf-8"
         await response.prepare(request)
-        while part := await asyncio.to_thread(file.read, _CHUNK):
-            await response.write(part)
-        await response.write_eof()
+        with suppress(ConnectionError):  # the browser has left
+            while part := await asyncio.to_thread(file.read, _CHUNK):
+                await response.write(part)
+            await response.write_eof()
     return response

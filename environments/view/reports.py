@@ -85,7 +85,7 @@ def _is_current(path: Path) -> bool:
         if report.is_symlink() or not report.is_file():
             return False
         sources = [path] if path.is_file() else [path / name for name in _NEWER if (path / name).exists()]
-        if report.stat().st_mtime_ns < max(source.stat().st_mtime_ns for source in sources):
+        if report.stat().st_mtime_ns < max(source.stat().st_mtime_ns for source in sources or [path]):
             return False
         with report.open("rb") as file:
             return policy_of(file.read(_START)) == report_policy()

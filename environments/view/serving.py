@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 import socket
 import sys
@@ -11,6 +12,7 @@ import webbrowser
 from pathlib import Path
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from environments.results.folder import paths_in
 from environments.terminal.output import say
@@ -35,7 +37,8 @@ async def serve(folder: Path, host: str, port: int, *, opens: bool) -> int:
         asyncio.get_running_loop().add_signal_handler(number, stopped.put_nowait, number)
     listener = _listener(host, port)
     with tempfile.TemporaryDirectory(prefix="judgegym-view-", ignore_cleanup_errors=True) as made:
-        runner = web.AppRunner(app_of(folder, Reports(Path(made))), access_log=None, shutdown_timeout=_PATIENCE_S)
+        application = app_of(folder, Reports(Path(made)))
+        runner = web.AppRunner(application, access_log=None, logger=_logger(), shutdown_timeout=_PATIENCE_S)
         await runner.setup()
         await web.SockSite(runner, listener).start()
         url = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}/"
@@ -47,6 +50,13 @@ async def serve(folder: Path, host: str, port: int, *, opens: bool) -> int:
             return 128 + await stopped.get()
         finally:
             await runner.cleanup()
+
+
+def _logger() -> logging.Logger:
+    """The log of the server's own faults: a request that is no HTTP is answered with 400, and is none of them."""
+    logger = logging.getLogger(__name__)
+    logger.addFilter(lambda record: record.exc_info is None or not isinstance(record.exc_info[1], HttpProcessingError))
+    return logger
 
 
 def _listener(host: str, port: int) -> socket.socket:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -67,6 +68,19 @@ def test_json_goes_to_standard_output_alone(pair: list[str], capsys: pytest.Capt
     (difference,) = found["differences"]
     assert [each["uid"] for each in difference["changed"]] == ["row-0"]
     assert difference["tests"][0]["test"] == {"name": "sign", "p": 1.0, "higher": 1, "lower": 2, "reason": ""}
+
+
+def test_directories_whose_names_are_no_utf8_are_compared(
+    pair: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/a\xff\n"))
+    Path(pair[0]).rename(odd)
+    (odd / "report.html").touch()
+    assert main([str(odd), pair[1], f"--html={tmp_path / 'c.html'}"]) == 0
+    assert "A  " in capsys.readouterr().out
+    assert b'href="a%FF%0A/report.html"' in (tmp_path / "c.html").read_bytes()
+    assert main([str(odd), pair[1], "--json=-"]) == 0
+    assert json.loads(capsys.readouterr().out)["runs"][0]["path"].endswith("/a\ufffd\n")
 
 
 def test_files_are_written_and_named(pair: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from environments.results import run as run_module
 from environments.results.folder import SavedGroups, UnreadableRun, paths_in, runs_in
 from environments.results.run import SavedRun
 from judges.llm.errors import RunDirectoryError
+from judges.llm.wire import JSON
 from tests.environments.results.test_run import GENERAL, written
 from tests.environments.samples_of import sample
 
@@ -93,3 +95,18 @@ def test_the_folder_may_be_the_current_one(tmp_path: Path, monkeypatch: pytest.M
     written(tmp_path / "one", [sample()])
     monkeypatch.chdir(tmp_path)
     assert names(Path()) == ["one"]
+
+
+def test_a_run_that_is_removed_while_it_is_read_ends_no_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written(tmp_path / "one", [sample()])
+    written(tmp_path / "two", [sample()], general=GENERAL)
+
+    def removing(path: Path) -> JSON:
+        for file in path.parent.iterdir():
+            file.unlink()
+        return {}
+
+    monkeypatch.setattr(run_module, "_read_yaml", removing)
+    found = runs_in(tmp_path)
+    assert sorted(run.path.name for run in found) == ["one", "two"]
+    assert all(run.date is not None for run in found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import signal
 import socket
 import subprocess
@@ -12,7 +13,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from environments.report.write import write_report
 from environments.view.command import main
+from environments.view.entries import id_of
 from tests.command import PATIENCE_S
 from tests.environments.view.made import command, run_of, viewed
 from tests.forking import ROOT
@@ -109,3 +112,23 @@ def test_help_fits_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: p
     said = capsys.readouterr().out
     assert ended.value.code == 0 and said.startswith("usage: judgegym view")
     assert max(map(len, said.splitlines())) <= 80
+
+
+def test_requests_that_are_no_http_and_browsers_that_leave_print_nothing(tmp_path: Path) -> None:
+    path = run_of(tmp_path / "one", question=random.Random(0).randbytes(3_000_000).hex())  # which does not get smaller
+    write_report(path)
+    with viewed(tmp_path) as (url, process):
+        address = ("127.0.0.1", urlsplit(url).port or 0)
+        no_http = b"GET /\xff HTTP/1.1\r\nHost: localhost\r\n\r\n", b"\x16\x03\x01\r\n\r\n", b"GET /" + b"a" * 9999
+        for request in no_http:
+            with socket.create_connection(address) as asked:
+                asked.sendall(request)
+                assert asked.recv(20).startswith(b"HTTP/1.0 400 ")
+        for _ in range(3):
+            with socket.create_connection(address) as asked:
+                asked.sendall(f"GET /run/{id_of(path, tmp_path)} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+                assert asked.recv(20).startswith(b"HTTP/1.1 200 ")
+        with urllib.request.urlopen(url) as response:
+            assert response.status == 200
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=PATIENCE_S) == ("", "")
