@@ -1,17 +1,20 @@
 """The reports of runs: the file in the run directory if it is up to date, or else one that is made now.
 
 Guarantees: nothing in the run directory is changed, so that a folder that may only be read works; a report is made once
-for each state of its files; no file is served but a page of this version of the package, whose scripts are its own.
+for each state of its files; no file is served but a page of this version of the package, whose scripts are its own. A
+file that somebody has planted in a run directory, with such a page's policy, runs nothing, leads nowhere by itself and
+asks no other machine for anything.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import TypeAlias
+from typing import BinaryIO, TypeAlias
 
 from environments.report.items import PageHead
 from environments.report.page import page
@@ -27,14 +30,25 @@ State: TypeAlias = tuple[tuple[str, int, int], ...]
 _READ = (SAMPLES, FAILURES, METRICS, CONFIG, CALLS, PACKED_CALLS)
 _NEWER = (SAMPLES, FAILURES, METRICS)
 _START = 20_000
+_PART = 1 << 20
+_LONGEST = 16
+_LEADS_AWAY = re.compile(rb"<(?:meta|link|base|form|area|embed|frame|iframe|object|portal|video|audio)(?![a-z])", re.I)
+"""Elements of which a page has those of its head alone, since no text or data in it has a `<`; some of them load
+something or lead away whatever the policy says."""
 
 
 @lru_cache
 def report_policy() -> str:
     """The content security policy of all reports of this version: it names the digests of their scripts."""
-    policy = policy_of(next(iter(page(PageHead("rows", "", "", [], [], [], 0), []))))
+    policy = policy_of(_empty())
     assert policy is not None, "documents begin with it"
     return policy
+
+
+@lru_cache
+def _empty() -> bytes:
+    """The page of no rows."""
+    return b"".join(page(PageHead("rows", "", "", [], [], [], 0), []))
 
 
 @dataclass
@@ -61,7 +75,7 @@ class Reports:
             RunDirectoryError: a file of the run is damaged.
             OSError: there is no room for the report.
         """
-        if _is_current(path):
+        if await in_thread(lambda: _is_current(path)):
             return _beside(path)
         async with self._locks[key]:
             state = _state(path)
@@ -88,9 +102,20 @@ def _is_current(path: Path) -> bool:
         if report.stat().st_mtime_ns < max(source.stat().st_mtime_ns for source in sources or [path]):
             return False
         with report.open("rb") as file:
-            return policy_of(file.read(_START)) == report_policy()
+            return policy_of(file.read(_START)) == report_policy() and _leads_nowhere(file)
     except OSError:
         return False
+
+
+def _leads_nowhere(file: BinaryIO) -> bool:
+    """Whether a page has no element beyond those of its head that could lead away from it."""
+    file.seek(0)
+    found, end = 0, b""
+    while part := file.read(_PART):
+        text = end + part
+        found += sum(each.start() < len(text) - _LONGEST for each in _LEADS_AWAY.finditer(text))
+        end = text[-_LONGEST:]  # what begins here may go on in the next part
+    return found + len(_LEADS_AWAY.findall(end)) == len(_LEADS_AWAY.findall(_empty()))
 
 
 def _state(path: Path) -> State:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import os
 from collections.abc import AsyncIterator
@@ -235,6 +236,31 @@ async def test_a_report_in_the_directory_is_shown_unless_it_is_older_or_not_one_
         report.symlink_to(tmp_path / "kept.html")
         status, text = await server.report("one")
         assert status == 200 and "<!-- linked -->" not in text
+
+
+@pytest.mark.parametrize(
+    "element", ['<META\nhttp-equiv="refresh" content="0;url=//evil.example">', "<link/rel=preconnect>"]
+)
+async def test_a_planted_report_that_leads_away_is_not_served(runs: Path, tmp_path: Path, element: str) -> None:
+    report = write_report(run_of(runs / "one"))
+    before, after = report.read_bytes().split(b"</head>", 1)
+    async with served(runs, tmp_path) as server:
+        report.write_bytes(before + b"</head>" + element.encode() + after)
+        status, text = await server.report("one")
+        assert status == 200 and "a-policy" in text and element not in text
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 20, 23, 64])
+def test_an_element_that_leads_away_is_found_wherever_parts_of_the_file_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    path = run_of(tmp_path / "one")
+    page = write_report(path).read_bytes()
+    start = page.index(b"</head>")
+    monkeypatch.setattr(reports, "_PART", size)
+    for text, leads in ((b"", False), (b"<metaphor><linked>", False), (b"<metaphor>.<mEta>", True), (b"<link", True)):
+        shown = page[: start + 200] + text + page[-200:]
+        assert reports._leads_nowhere(io.BytesIO(shown)) is not leads, text
 
 
 async def test_a_pipe_in_the_place_of_a_report_is_not_waited_for(runs: Path, tmp_path: Path) -> None:
