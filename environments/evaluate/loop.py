@@ -52,10 +52,10 @@ async def finish_rows(
     """
     missing, rows = len(numbers), iter(numbers)
     is_first_run = missing == len(saved)
-    done, failures, last_error = 0, 0, ""
+    done, asked, failures, last_error = 0, 0, 0, ""
 
     async def run(number: int) -> None:
-        nonlocal done, failures, last_error
+        nonlocal done, asked, failures, last_error
         if not disk.is_open:
             await disk.ready()
         task = saved.tasks[number]
@@ -68,11 +68,12 @@ async def finish_rows(
         saved.append(number, sample, is_complete=complete)
         arrived(task, sample)
         done += 1
-        failures += not sample.finished
+        asked += not _is_former_failure(sample)
+        failures += not sample.finished and not _is_former_failure(sample)
         last_error = sample.error or "no row has a score"
 
     def is_hopeless() -> bool:
-        return is_first_run and failures == done >= min(HOPELESS_AFTER, missing)
+        return is_first_run and failures == asked >= min(HOPELESS_AFTER, missing)
 
     async def worker() -> None:
         for number in rows:
@@ -84,6 +85,11 @@ async def finish_rows(
         await _all_of(worker() for _ in range(min(in_flight, missing - done)))
         if is_hopeless():
             raise NothingSucceeds(last_error)
+
+
+def _is_former_failure(sample: Sample[DetailT]) -> bool:
+    """Whether the policy failed in the run whose completions are judged again: that says nothing of an endpoint."""
+    return sample.policy_error is not None and not sample.run.policy_calls
 
 
 async def _all_of(workers: Iterable[Coroutine[None, None, None]]) -> None:

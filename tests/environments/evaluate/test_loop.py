@@ -11,12 +11,13 @@ import pytest
 
 from environments.evaluate.loop import finish_rows
 from environments.evaluate.saved import SavedRows
-from environments.records import Sample, SampleReader
+from environments.records import Sample, SampleReader, SampleRun
 from environments.runs.directory import RunDirectory
 from environments.runs.disk import Disk
 from environments.runs.failure_guard import NothingSucceeds
 from environments.runs.ledger import CallLedger
 from judges.arena.judge import ArenaDetail
+from judges.core.judgment import CallRun
 from tests.environments.runs.full_disk import RefusingDisk
 from tests.environments.samples_of import sample
 
@@ -174,12 +175,22 @@ async def test_it_is_given_up_when_nothing_succeeds(run: RunDirectory, rows: int
     async def fails(task: Row) -> Sample[Any]:
         nonlocal begun
         begun += 1
-        return sample(task.uid, status)
+        return sample(task.uid, status, run=SampleRun(1.0, (CallRun(),)))
 
     with pytest.raises(NothingSucceeds, match="row-"):
         await finish_all(run, fails, ROWS[:rows], in_flight=1)
     assert begun == tried
     assert len(on_disk(run, "failures.jsonl")) == tried, "what there is, is on disk"
+
+
+async def test_failures_of_a_policy_that_was_not_asked_are_no_reason_to_give_up(run: RunDirectory) -> None:
+    """Completions of another run are judged again, and their policy failed on the first rows."""
+
+    async def failed_then(task: Row) -> Sample[Any]:
+        return sample(task.uid, "ok" if task in ROWS[20:] else "policy_failed", run=SampleRun(0.0))
+
+    saved, _ = await finish_all(run, failed_then, in_flight=1)
+    assert saved.outcomes().statuses == {"policy_failed": 20, "ok": 10}
 
 
 @pytest.mark.parametrize("good", [0, 4, 9])
