@@ -163,6 +163,12 @@ class Evaluation(Generic[TaskT, DetailT]):
         computed = await asyncio.to_thread(compute_metrics, env, saved, outcomes, runner=self.runner)
         metrics = computed.metrics
         problem = evaluation_metrics.too_many_failures(metrics, outcomes, env.config.max_judge_error_rate)
+        if (
+            problem is not None
+            and self.runner.answers_of is not None
+            and outcomes.statuses[evaluation_metrics.POLICY_FAILED]
+        ):
+            problem += "; for an answer that the run lacks whose completions are judged again, no policy is asked here"
         if problem is not None and not outcomes.statuses[Status.OK.value]:
             return EvaluationResult(path, Metrics({}, {}), f"nothing succeeded: {problem}", ())
         notices = [*self.runner.notices]

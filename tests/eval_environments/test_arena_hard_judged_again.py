@@ -117,6 +117,9 @@ def test_policy_that_failed_is_not_asked_again(arena: Arena) -> None:
     assert (failure["status"], failure["error"]) == ("policy_failed", former["error"])
     assert "not for you" in failure["error"]
     assert run.files.metrics["policy_failed_count"] == 1
+    too_many = again(arena, run="too-many")
+    assert too_many.code == 1
+    assert "for an answer that the run lacks whose completions are judged again, no policy is asked" in too_many.said
 
 
 def test_run_directory_and_title_are_named_after_the_policy(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
