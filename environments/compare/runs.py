@@ -215,8 +215,8 @@ def _notices(runs: Sequence[SavedRun], letters: Sequence[str]) -> Iterator[str]:
     given: dict[str, list[str]] = {}
     for run, letter in zip(runs, letters, strict=True):
         said = wire.lookup(run.general, "notices")
-        for notice in dict.fromkeys(said if isinstance(said, list) else []):
-            if isinstance(notice, str):
-                given.setdefault(notice, []).append(letter)
+        notices = [notice for notice in (said if isinstance(said, list) else []) if isinstance(notice, str)]
+        for notice in dict.fromkeys(notices):
+            given.setdefault(notice, []).append(letter)
     for notice, of in given.items():
         yield notice if len(of) == len(runs) else f"{', '.join(of)}: {notice}"

@@ -104,8 +104,12 @@ def facts(run: SavedRun, statuses: Counter[str]) -> list[Fact]:
 
 def seed_of(run: SavedRun) -> int:
     """The seed of the run's intervals; 0 where it is not known."""
-    seed = _seed(run)
-    return seed if isinstance(seed, int) else 0
+    return usable_seed(_seed(run))
+
+
+def usable_seed(said: JSON) -> int:
+    """What a run says of its seed, where that is one; else 0."""
+    return said if isinstance(said, int) and said >= 0 else 0
 
 
 def _seed(run: SavedRun) -> JSON:

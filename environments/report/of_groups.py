@@ -13,6 +13,7 @@ from environments.report.choice import Choice, Rank, choose
 from environments.report.contents import Contents, ReportOptions
 from environments.report.figures import RunFigures
 from environments.report.groups import figures_of, group_detail, group_summary, is_judges, read_groups
+from environments.report.head import usable_seed
 from environments.report.items import Fact, ItemDetail, ItemSummary, PageHead
 from environments.results.calls import CallsOfRows
 from environments.runs.directory import CONFIG, run_directory_of
@@ -57,7 +58,7 @@ def group_contents(path: Path, options: ReportOptions) -> Contents:
     page_head = PageHead(
         kind="groups",
         title=f"{path.stem}: groups of {wire.lookup(config, 'openai.model_name') or 'rollouts'}",
-        headline=_headline(totals, weights, seed if isinstance(seed, int) else 0),
+        headline=_headline(totals, weights, usable_seed(seed)),
         facts=_facts(config, len(ranks), figures),
         notices=[*_notices(config, figures, has_messages=has_messages), *filter(None, [choice.notice])],
         charts=charts(figures, _WORDS, overall=None),

@@ -277,11 +277,13 @@ async def test_a_pipe_in_the_place_of_a_report_is_not_waited_for(runs: Path, tmp
         {"date": "9999-12-31T23:59:59-23:00"},
         {"protocol": {"env.judge_temperature": 10**400}},
         {"rows": 10**400, "datasets": [7, {"name": [None]}, {"name": {}}]},
+        {"seed": -1, "notices": [7, [{}], {"a": []}, "said"]},
     ],
 )
 async def test_what_a_damaged_run_says_hides_no_other_run(runs: Path, tmp_path: Path, general: dict[str, Any]) -> None:
     run_of(runs / "one")
-    path = run_of(runs / "two", (0.0, 0.0, 0.5, 1.0), **general)
+    rows = {"selected": 6, "digest": "00"}
+    path = run_of(runs / "two", (0.0, 0.0, 0.5, 1.0, 1.0, 0.5), **{"rows": rows, **general})
     with_metrics(path, **{"eval/judge_cost_usd": 10**400, "eval/policy_completion_tokens": 10**400})
     async with served(runs, tmp_path) as server:
         status, text, _ = await server.get("/")
