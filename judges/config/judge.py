@@ -120,6 +120,7 @@ class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False):
     seed: int = setting(
         0,
         "Seed every random choice (rows, orders of answers, votes, bootstrap); equal seeds give equal choices.",
+        ge=0,
         common=True,
         group="run",
     )

@@ -50,3 +50,8 @@ def test_number_that_is_not_finite_is_refused(name: str, value: str) -> None:
     (line,) = said(PairwiseJudgementEnv if "judge_t" not in name else SelfCritiqueEnv, f"--{name}={value}")
     assert f"--{name} (command line): expected " in line
     assert line.endswith(f"got '{value}'")
+
+
+def test_seed_below_0_is_refused_before_rows_are_asked_for() -> None:
+    (line,) = said(SelfCritiqueEnv, "--env.seed=-1")
+    assert line == "--env.seed (command line): expected greater than or equal to 0, got '-1'"
