@@ -1,1 +1,1 @@
-"""The page of a run: `report.html` of an evaluation, and the page of the groups of `process`."""
+"""What is done with finished runs: read them, write their pages, compare and list them."""
