@@ -22,7 +22,7 @@ from typing import Any
 import orjson
 
 from benchmarks.measured import Measured, report, results_option
-from environments import cli
+from environments.command_line import main as cli
 from environments.evaluate import evaluation
 from eval_environments.arena_hard_environment import ArenaHardEnv
 

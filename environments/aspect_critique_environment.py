@@ -24,7 +24,6 @@ from environments.data.aspect_rows import AspectTask, read_answers, read_gold
 from environments.data.rows import Split, load_rows
 from environments.data.task_list import TaskList
 from environments.metrics import MetricAggregator, slug
-from environments.outcomes import Outcome
 from environments.records import Sample
 from environments.roles.settings import RoleConfig
 from environments.roles.verdicts import (
@@ -36,6 +35,7 @@ from environments.roles.verdicts import (
 )
 from environments.settings import SAMPLES
 from environments.settings.verbs import EVALUATIONS, ROLLOUTS
+from environments.terminal.outcomes import Outcome
 from judges.aspects.judge import AspectCase
 from judges.aspects.panel import PanelDetail, aspect_judge
 from judges.aspects.prompt import Aspect, aspect_prompt

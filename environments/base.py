@@ -19,10 +19,10 @@ from environments.clients import Clients
 from environments.completions import Completion, Conversation, system_messages
 from environments.data.rows import Split, TaskT
 from environments.metrics import MetricAggregator
-from environments.outcomes import Outcome
 from environments.records import Sample
 from environments.settings import ConfigT, EnvConfig, EnvSettings
 from environments.settings.verbs import Verb
+from environments.terminal.outcomes import Outcome
 from judges.core.judgment import Judgment
 from judges.core.prompt_format import PromptFormat
 from judges.parsing.found import Place
@@ -209,6 +209,6 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
     @classmethod
     def cli(cls) -> None:
         """Run the command line (`serve`, `process`, `evaluate`), and exit with the command's code."""
-        from environments.cli import main  # late: cli knows the contract
+        from environments.command_line.main import main  # late: cli knows the contract
 
         raise SystemExit(main(cls))

@@ -26,7 +26,6 @@ from environments.completions import Completion, Conversation, system_text
 from environments.data.rows import Split, load_rows
 from environments.data.rubric_rows import RubricTask, read_rubric_rows
 from environments.metrics import MetricAggregator, slug
-from environments.outcomes import Outcome
 from environments.records import Sample
 from environments.roles.scores import (
     LISTED_LEVELS,
@@ -39,6 +38,7 @@ from environments.roles.scores import (
 from environments.roles.settings import RoleConfig
 from environments.settings import SAMPLES
 from environments.settings.verbs import EVALUATE, EVALUATIONS, ROLLOUTS
+from environments.terminal.outcomes import Outcome
 from judges.config.fields import setting
 from judges.config.text import TextOrFile
 from judges.core.delimiters import Prompt

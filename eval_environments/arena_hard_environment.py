@@ -25,10 +25,10 @@ from environments.data.answers import answer_text
 from environments.data.rows import Row, Split, by_uid, load_rows
 from environments.data.task_list import TaskList
 from environments.metrics import MetricAggregator, slug
-from environments.outcomes import Outcome
 from environments.records import Sample
 from environments.settings import SAMPLES, EnvConfig
 from environments.settings.verbs import EVALUATIONS, ROLLOUTS
+from environments.terminal.outcomes import Outcome
 from judges.arena.judge import ArenaCase, ArenaDetail, arena_judge, row_result
 from judges.arena.settings import ArenaJudgeSettings
 from judges.arena.style import style_controlled_win_rate, style_difference, style_of

@@ -26,9 +26,9 @@ from environments.data.preferences import Preference, read_preferences
 from environments.data.rows import Split, load_rows
 from environments.data.task_list import TaskList
 from environments.metrics import MetricAggregator, slug
-from environments.outcomes import Outcome
 from environments.records import Sample
 from environments.settings import SAMPLES
+from environments.terminal.outcomes import Outcome
 from eval_environments.pairwise.metrics import SwapVotes, expect, official_scores, record_choice, record_ties
 from eval_environments.pairwise.settings import PairwiseConfig
 from eval_environments.pairwise.verdicts import PairwiseDetail, read_choices, read_ratings

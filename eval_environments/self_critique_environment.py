@@ -20,9 +20,9 @@ from environments.base import JudgedEnv
 from environments.completions import Completion, Conversation
 from environments.data.rows import Split, load_rows
 from environments.metrics import MetricAggregator, slug
-from environments.outcomes import Outcome
 from environments.records import Sample
 from environments.settings import SAMPLES
+from environments.terminal.outcomes import Outcome
 from eval_environments.peer import report
 from eval_environments.peer.models import POLICY, PeerModels
 from eval_environments.peer.row import PeerRowRunner, results_of

@@ -4,8 +4,8 @@ import heapq
 import sys
 from pathlib import Path
 
-from environments.results.calls import CallsOfRows
-from environments.results.run import SavedRun
+from environments.report.results.calls import CallsOfRows
+from environments.report.results.run import SavedRun
 from environments.runs.recorded_calls import RecordedCall
 from judges.llm.errors import RunDirectoryError
 

@@ -1,7 +1,7 @@
 """Runs the command line as a user does: as a process of its own, or in this process where that is not the point.
 
-In this process `environments.cli.main` starts an event loop, so such tests are not coroutines and the endpoints that
-they need live on a thread (`serving`).
+In this process `environments.command_line.main.main` starts an event loop, so such tests are not coroutines and the
+endpoints that they need live on a thread (`serving`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import IO, Any
 import pytest
 
 from environments.base import JudgedEnv
-from environments.cli import main
+from environments.command_line.main import main
 from eval_environments.arena_hard_environment import ArenaHardEnv
 from tests.forking import ROOT, Forked
 from tests.scripted import Reply, Script, ScriptedEndpoint

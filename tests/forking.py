@@ -31,7 +31,7 @@ from typing import Any, Literal
 ROOT = Path(__file__).resolve().parents[1]
 _PRELOADED = (
     "environments.aspect_critique_environment",
-    "environments.cli",
+    "environments.command_line.main",
     "environments.command_line.commands",
     "environments.rubric_absolute_environment",
     "eval_environments.arena_hard_environment",

@@ -10,7 +10,7 @@ from typing import Any
 from environments import terminal
 from environments.evaluate.evaluation import Evaluation, EvaluationResult
 from environments.metrics import Metrics
-from environments.results.answers import subject_of
+from environments.report.results.answers import subject_of
 from environments.runs import directory as runs
 from environments.settings import EnvSettings
 

@@ -28,7 +28,7 @@ from environments.evaluate.saved import Outcomes, SavedRows
 from environments.evaluate.summary import EvaluatedNumbers, summary_of
 from environments.metrics import MetricAggregator, Metrics
 from environments.records import FINISHED, Sample, SampleReader, digest
-from environments.report.after import write_report_after
+from environments.report.run_page.after import write_report_after
 from environments.runs.directory import EarlierLines, RunDirectory
 from environments.runs.disk import Disk
 from environments.runs.failure_guard import NothingSucceeds

@@ -18,9 +18,9 @@ from environments.completions import Completion, Conversation, judge_completions
 from environments.data.answers import load_answers
 from environments.data.rows import TaskT
 from environments.records import Sample, SampleRun, digest
-from environments.results.answers import RowAnswers, run_of, subject_of
-from environments.results.judged_again import JudgedAgain, are_verdicts
-from environments.results.run import SavedRun
+from environments.report.results.answers import RowAnswers, run_of, subject_of
+from environments.report.results.judged_again import JudgedAgain, are_verdicts
+from environments.report.results.run import SavedRun
 from environments.terminal import Table
 from judges.core.judgment import CallRun
 from judges.llm import wire

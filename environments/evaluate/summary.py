@@ -11,8 +11,8 @@ from environments.evaluate.categories import Categories
 from environments.evaluate.metrics import POLICY_FAILED, counts
 from environments.evaluate.saved import Outcomes
 from environments.metrics import Metrics
-from environments.outcomes import COMPLETION_FAULTS
 from environments.terminal.metric_lines import cost_lines, headline_line, latency_words, outcome_lines
+from environments.terminal.outcomes import COMPLETION_FAULTS
 from environments.terminal.quantities import duration
 from environments.terminal.summary import Line, Section, Summary
 from judges.core.judgment import Status

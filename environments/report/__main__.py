@@ -1,5 +1,5 @@
 """`python -m environments.report RUN`."""
 
-from environments.report.command import main
+from environments.report.run_page.command import main
 
 raise SystemExit(main(prog="python -m environments.report"))

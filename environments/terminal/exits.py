@@ -1,4 +1,4 @@
-"""How the commands over finished runs end: the same exit codes as those of the environments (`environments.cli`)."""
+"""How the commands over finished runs end: with the exit codes of `environments.command_line.main`."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from environments.metrics import Metrics
-from environments.outcomes import Outcome, Unit
+from environments.terminal.outcomes import Outcome, Unit
 from environments.terminal.quantities import UNKNOWN, dollars
 from environments.terminal.summary import Line
 

@@ -20,8 +20,8 @@ from typing import Any
 from environments.base import JudgedEnv
 from environments.data.task_list import select
 from environments.metrics import Metrics
-from environments.report.after import write_report_after
-from environments.report.write import report_of
+from environments.report.run_page.after import write_report_after
+from environments.report.run_page.write import report_of
 from environments.rollouts.groups import GroupPipeline, ScoredGroup
 from environments.rollouts.retokenize import Retokenizer
 from environments.rollouts.scored_group import RowOfGroup

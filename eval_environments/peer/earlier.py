@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from environments.completions import Completion
-from environments.results.answers import AnswersReader
-from environments.results.sample import SavedSample
+from environments.report.results.answers import AnswersReader
+from environments.report.results.sample import SavedSample
 
 
 class CandidatesAnswers(AnswersReader):

@@ -11,9 +11,9 @@ from environments.clients import Clients
 from environments.completions import Completion, Conversation, Policy, read_completion
 from environments.data.answers import load_answers
 from environments.data.rows import Task, TaskT
-from environments.results.answers import RowAnswers, run_of
-from environments.results.judged_again import JudgedAgain, are_verdicts
-from environments.results.run import SavedRun
+from environments.report.results.answers import RowAnswers, run_of
+from environments.report.results.judged_again import JudgedAgain, are_verdicts
+from environments.report.results.run import SavedRun
 from environments.settings import EnvConfig, EnvSettings
 from environments.settings.values import STAND_IN_POLICY
 from environments.settings.verbs import Verb

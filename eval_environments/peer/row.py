@@ -10,7 +10,7 @@ from pathlib import Path
 from environments.base import JudgedEnv
 from environments.evaluate.row import RowRunner
 from environments.records import Sample, SampleRun, digest
-from environments.results.judged_again import JudgedAgain
+from environments.report.results.judged_again import JudgedAgain
 from environments.runs.atomic import write_atomic
 from environments.terminal import Table
 from eval_environments.peer import report

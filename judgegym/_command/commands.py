@@ -48,9 +48,11 @@ COMMANDS: Mapping[str, Command] = {
     "evaluate": Command(_ENVIRONMENTS, "ENV …", "score a policy and print benchmark numbers"),
     "serve": Command(_ENVIRONMENTS, "ENV …", "send judged rollouts to a trainer"),
     "process": Command(_ENVIRONMENTS, "ENV …", "write judged rollouts to a file"),
-    "report": Command(_RUNS, "RUN", "write the page of a run, report.html", "environments.report.command"),
-    "compare": Command(_RUNS, "RUN RUN …", "compare runs on the rows they share", "environments.compare.command"),
-    "view": Command(_RUNS, "FOLDER", "show all runs of a folder in a browser", "environments.view.command"),
+    "report": Command(_RUNS, "RUN", "write the page of a run, report.html", "environments.report.run_page.command"),
+    "compare": Command(
+        _RUNS, "RUN RUN …", "compare runs on the rows they share", "environments.report.compare.command"
+    ),
+    "view": Command(_RUNS, "FOLDER", "show all runs of a folder in a browser", "environments.report.view.command"),
     "judge-server": Command(_SERVERS, "…", "serve judges to trainers over HTTP", "judges.server.command"),
     "offline-server": Command(_SERVERS, "…", "serve the stand-in for policy and judge", "judges.offline.command"),
     "completion": Command(_SHELL, "SHELL", "complete judgegym in bash, zsh or fish", "judgegym._command.completion"),

@@ -28,7 +28,7 @@ def run_verb(program: Program, verb: str, words: Sequence[str]) -> int:
         raise SettingsError(f"expected an environment after {verb}, {found}\n{program.usage(verb)} --help lists them")
     word, *settings = words
     env_type = load_environment(word)
-    from environments.cli import main  # late: a misspelt name needs none of it
+    from environments.command_line.main import main  # late: a misspelt name needs none of it
 
     return main(env_type, [verb, *settings], replace(program, environment=(word,)))
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from environments.compare.runs import compare_runs
-from environments.results.run import SavedRun
+from environments.report.compare.runs import compare_runs
+from environments.report.results.run import SavedRun
 from tests.conformance.lab import Lab, Undisturbed
 from tests.scripted import Reply
 

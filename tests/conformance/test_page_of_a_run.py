@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from environments.report.contents import ReportOptions
-from environments.report.of_groups import group_contents
-from environments.report.of_run import run_contents
+from environments.report.run_page.contents import ReportOptions
+from environments.report.run_page.of_groups import group_contents
+from environments.report.run_page.of_run import run_contents
 from environments.runs.recorded_calls import read_calls
 from tests.conformance.lab import Lab, Undisturbed
 from tests.conformance.subjects import Subject

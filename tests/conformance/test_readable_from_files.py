@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from environments.records import SampleRun
-from environments.results.calls import CallsOfRows
-from environments.results.run import SavedRun
+from environments.report.results.calls import CallsOfRows
+from environments.report.results.run import SavedRun
 from environments.runs.recorded_calls import read_calls
 from tests.conformance.lab import Lab, Undisturbed, row_of_sample
 from tests.conformance.subjects import Subject, uids

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from environments.results.calls import CallsOfRows
+from environments.report.results.calls import CallsOfRows
 from environments.runs.recorded_calls import read_calls
 from environments.settings import BUNDLED_TOKENIZER
 from tests.command import Ended

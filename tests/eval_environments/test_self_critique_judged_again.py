@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.arena import Arena
-from tests.environments.report.written import Written
+from tests.environments.report.run_page.written import Written
 from tests.peers import Asked, Bench, Minds, answer_of, bench, queries
 from tests.scripted import Reply
 

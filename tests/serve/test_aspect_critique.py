@@ -13,7 +13,7 @@ from environments.evaluate.evaluation import Evaluation
 from tests.arena import Arena
 from tests.aspects import answered, asked, aspects, gold_row, saying, shown, verdict
 from tests.command import RunFiles, in_process, write_lines
-from tests.environments.report.written import Written
+from tests.environments.report.run_page.written import Written
 from tests.judged import Row
 from tests.scripted import Json, Reply, Script, refusing
 from tests.serving import Text, sampling, serve

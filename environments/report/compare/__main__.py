@@ -1,6 +1,6 @@
-"""`python -m environments.compare`."""
+"""`python -m environments.report.compare`."""
 
-from environments.compare.command import main
+from environments.report.compare.command import main
 
 if __name__ == "__main__":
     raise SystemExit(main())

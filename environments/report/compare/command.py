@@ -1,4 +1,4 @@
-"""`python -m environments.compare RUN RUN…` and `judgegym compare RUN RUN…`: a table, a page, a JSON file."""
+"""`python -m environments.report.compare RUN RUN…` and `judgegym compare RUN RUN…`: a table, a page, a JSON file."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from environments.terminal.exits import BAD_INPUT, exit_code
 from environments.terminal.output import say, warn
 
 if TYPE_CHECKING:
-    from environments.compare.comparison import ComparedRun
-    from environments.results.run import SavedRun
+    from environments.report.compare.comparison import ComparedRun
+    from environments.report.results.run import SavedRun
 
 _DESCRIPTION = """Compare runs on the rows that they share: the first run is the reference, each further run is compared
 with it. Prints the results and their differences with intervals from a paired bootstrap, paired tests, how many rows
@@ -60,7 +60,7 @@ def parser_of(prog: str) -> argparse.ArgumentParser:
     return parser
 
 
-def main(argv: Sequence[str] | None = None, *, prog: str = "python -m environments.compare") -> int:
+def main(argv: Sequence[str] | None = None, *, prog: str = "python -m environments.report.compare") -> int:
     """Run the command.
 
     Args:
@@ -79,8 +79,8 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "python -m environmen
 
 
 def _run(flags: argparse.Namespace) -> int:
-    from environments.compare.conditions import CONDITIONS  # late, as all of it: help and errors come at once
-    from environments.compare.runs import compare_runs
+    from environments.report.compare.conditions import CONDITIONS  # late, as all of it: help and errors come at once
+    from environments.report.compare.runs import compare_runs
 
     allowed = {"judge": flags.across_judges, "protocol": flags.across_protocols, "data": flags.across_data}
     comparison = compare_runs(
@@ -101,12 +101,12 @@ def _run(flags: argparse.Namespace) -> int:
         else:
             _write(Path(flags.json), content)
     if flags.html is not None:
-        from environments.compare.page import html
+        from environments.report.compare.page import html
 
         folder = flags.html.resolve().parent
         _write(flags.html, b"".join(html(comparison, lambda run, uid: report_link(run, uid, seen_from=folder))))
     if flags.json != _STANDARD_OUTPUT:
-        from environments.compare.text import show
+        from environments.report.compare.text import show
 
         show(comparison)
     return 0
@@ -129,7 +129,7 @@ def _opened(word: str) -> SavedRun:
     Raises:
         RunDirectoryError: it is a file, or holds no run.
     """
-    from environments.results.run import SavedRun
+    from environments.report.results.run import SavedRun
     from environments.runs.directory import METRICS
     from judges.llm.errors import RunDirectoryError
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from environments.compare.conditions import Condition, Differing
-from environments.compare.outcomes import Kind
+from environments.report.compare.conditions import Condition, Differing
+from environments.report.compare.outcomes import Kind
 from judges.statistics.bootstrap import Interval
 from judges.statistics.paired import PairedTest, RowsNeeded
 

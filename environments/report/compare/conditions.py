@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from environments.results.run import SavedRun
+from environments.report.results.run import SavedRun
 from environments.settings.env import CompletionSettings
 from environments.terminal.output import printable
 from judges.config.judge import JudgeSettings

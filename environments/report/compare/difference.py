@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from environments.compare.comparison import (
+from environments.report.compare.comparison import (
     CategoryDifference,
     ChangedRow,
     Difference,
@@ -16,8 +16,8 @@ from environments.compare.comparison import (
     TestResult,
     Transition,
 )
-from environments.compare.outcomes import OUTCOMES, Kind, outcomes
-from environments.compare.rows import SharedRows, Side
+from environments.report.compare.outcomes import OUTCOMES, Kind, outcomes
+from environments.report.compare.rows import SharedRows, Side
 from judges.statistics.agreement import rank_correlation
 from judges.statistics.bootstrap import Interval
 from judges.statistics.paired import (

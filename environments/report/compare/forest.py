@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from environments.compare.comparison import Estimate
+from environments.report.compare.comparison import Estimate
 from judges.statistics.bootstrap import Interval
 
 WIDTH = 240

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from environments.compare import words
-from environments.compare.comparison import ChangedRow, ComparedRun, Comparison, Difference, Estimate
-from environments.compare.forest import WIDTH, forest
-from environments.compare.outcomes import OUTCOMES
-from environments.pages.document import base_style, document
-from environments.pages.templates import render
+from environments.report.compare import words
+from environments.report.compare.comparison import ChangedRow, ComparedRun, Comparison, Difference, Estimate
+from environments.report.compare.forest import WIDTH, forest
+from environments.report.compare.outcomes import OUTCOMES
+from environments.report.pages.document import base_style, document
+from environments.report.pages.templates import render
 
 Link = Callable[[ComparedRun, str | None], str | None]
 """The address of a run's report, or of a row in it; `None` if there is none."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from environments.results.run import SavedRun
-from environments.results.sample import SavedSample
+from environments.report.results.run import SavedRun
+from environments.report.results.sample import SavedSample
 from environments.terminal.output import printable
 from judges.llm import wire
 from judges.llm.errors import RunDirectoryError

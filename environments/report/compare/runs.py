@@ -10,12 +10,19 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
 
-from environments.compare.comparison import ComparedRun, Comparison, Difference, Settings, TestResult
-from environments.compare.conditions import CONDITIONS, Condition, Differing, differing, notes_on, policy_is_judge
-from environments.compare.difference import Pair, difference, with_starts
-from environments.compare.outcomes import kind_of
-from environments.compare.rows import RowsOfRun, SharedRows, first_difference, shared, starts_of
-from environments.results.run import SavedRun
+from environments.report.compare.comparison import ComparedRun, Comparison, Difference, Settings, TestResult
+from environments.report.compare.conditions import (
+    CONDITIONS,
+    Condition,
+    Differing,
+    differing,
+    notes_on,
+    policy_is_judge,
+)
+from environments.report.compare.difference import Pair, difference, with_starts
+from environments.report.compare.outcomes import kind_of
+from environments.report.compare.rows import RowsOfRun, SharedRows, first_difference, shared, starts_of
+from environments.report.results.run import SavedRun
 from judges.llm import wire
 from judges.llm.errors import UserError
 from judges.statistics.paired import holm

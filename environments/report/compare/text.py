@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import textwrap
 
-from environments.compare import words
-from environments.compare.comparison import Comparison, Difference
+from environments.report.compare import words
+from environments.report.compare.comparison import Comparison, Difference
 from environments.terminal import Table, console, say, show_table
 from environments.terminal.output import printable
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from environments.compare.comparison import ComparedRun, Comparison, Difference, Estimate, JudgesAgreement, TestResult
+from environments.report.compare.comparison import (
+    ComparedRun,
+    Comparison,
+    Difference,
+    Estimate,
+    JudgesAgreement,
+    TestResult,
+)
 from judges.statistics.bootstrap import Interval
 from judges.statistics.paired import TestName
 

@@ -13,7 +13,7 @@ from hashlib import sha256
 from html import escape
 from pathlib import Path
 
-from environments.pages.data import DataBlock
+from environments.report.pages.data import DataBlock
 from judges.llm.wire import scrub
 
 _STATIC = Path(__file__).parent / "static"

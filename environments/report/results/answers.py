@@ -24,8 +24,8 @@ from pydantic import ValidationError
 
 from environments.completions import Completion, read_completion
 from environments.records import explained
-from environments.results.run import SavedRun
-from environments.results.sample import SavedSample, read_sample
+from environments.report.results.run import SavedRun
+from environments.report.results.sample import SavedSample, read_sample
 from environments.runs.directory import CONFIG, FAILURES, SAMPLES
 from environments.runs.lines import RawLine, whole_lines
 from environments.runs.recorded_calls import CALLS, PACKED_CALLS, read_calls

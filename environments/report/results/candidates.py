@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from environments.results.sample import SavedSample
+from environments.report.results.sample import SavedSample
 from judges.llm.wire import JSON
 
 

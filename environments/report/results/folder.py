@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
-from environments.results.run import SavedRun
+from environments.report.results.run import SavedRun
 from environments.runs.directory import CONFIG, FAILURES, METRICS, SAMPLES
 from judges.llm.errors import RunDirectoryError
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from environments.completions import Conversation
 from environments.data.rows import TaskT
 from environments.data.task_list import uids_of
-from environments.results.answers import AnswersOfRun, AnswersReader, RowAnswers
-from environments.results.run import SavedRun
+from environments.report.results.answers import AnswersOfRun, AnswersReader, RowAnswers
+from environments.report.results.run import SavedRun
 from judges.llm import wire
 from judges.llm.errors import DataError
 from judges.llm.wire import JSON

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import cast
 
 from environments.data.rows import FILE_KINDS
-from environments.results.sample import SavedSample, read_sample
+from environments.report.results.sample import SavedSample, read_sample
 from environments.runs.directory import CONFIG, FAILURES, METRICS, SAMPLES
 from environments.runs.lines import RawLine, whole_lines
 from environments.runs.recorded_calls import CALLS, PACKED_CALLS

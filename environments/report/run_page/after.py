@@ -10,7 +10,7 @@ import logging
 import shlex
 from pathlib import Path
 
-from environments.report.write import write_report
+from environments.report.run_page.write import write_report
 from environments.runs.disk import Disk
 
 logger = logging.getLogger(__name__)

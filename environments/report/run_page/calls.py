@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from environments.report.items import CallView, NamedText
+from environments.report.run_page.items import CallView, NamedText
 from environments.runs.recorded_calls import RecordedCall
 from judges.llm.wire import Choice
 

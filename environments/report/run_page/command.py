@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from environments import terminal
-from environments.report.choice import MOST_ITEMS, ORDERS
-from environments.report.contents import ReportOptions
+from environments.report.run_page.choice import MOST_ITEMS, ORDERS
+from environments.report.run_page.contents import ReportOptions
 from environments.runs.directory import CONFIG, FAILURES, METRICS, SAMPLES
 from environments.terminal.exits import exit_code
 from judges.config.extras import require
@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None, *, prog: str) -> int:
 
 def _write(options: argparse.Namespace) -> int:
     require("environments")
-    from environments.report.write import report_of, write_report  # late: --help comes at once
+    from environments.report.run_page.write import report_of, write_report  # late: --help comes at once
 
     run: Path = options.run
     if run.name in _FILES_OF_RUN and run.is_file():

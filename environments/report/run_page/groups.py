@@ -9,9 +9,9 @@ from statistics import fmean
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from environments.records import explained
-from environments.report.calls import call_views
-from environments.report.figures import RowFigures
-from environments.report.items import CompletionView, ItemDetail, ItemSummary, NamedText
+from environments.report.run_page.calls import call_views
+from environments.report.run_page.figures import RowFigures
+from environments.report.run_page.items import CompletionView, ItemDetail, ItemSummary, NamedText
 from environments.runs.lines import whole_lines
 from environments.runs.recorded_calls import RecordedCall
 from judges.core.judgment import Status

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from environments.outcomes import COMPLETION_FAULTS
-from environments.report.figures import Mean, RunFigures
-from environments.report.items import Fact
-from environments.results.run import HeadlineOfRun, SavedRun
+from environments.report.results.run import HeadlineOfRun, SavedRun
+from environments.report.run_page.figures import Mean, RunFigures
+from environments.report.run_page.items import Fact
+from environments.terminal.outcomes import COMPLETION_FAULTS
 from environments.terminal.quantities import dollars
 from judges.core.judgment import Status
 from judges.llm import wire

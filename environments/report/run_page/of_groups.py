@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import cast
 
 from environments import terminal
-from environments.report.charts import Words, charts
-from environments.report.choice import Choice, Rank, choose
-from environments.report.contents import Contents, ReportOptions
-from environments.report.figures import RunFigures
-from environments.report.groups import figures_of, group_detail, group_summary, is_judges, read_groups
-from environments.report.head import usable_seed
-from environments.report.items import Fact, ItemDetail, ItemSummary, PageHead
-from environments.results.calls import CallsOfRows
+from environments.report.results.calls import CallsOfRows
+from environments.report.run_page.charts import Words, charts
+from environments.report.run_page.choice import Choice, Rank, choose
+from environments.report.run_page.contents import Contents, ReportOptions
+from environments.report.run_page.figures import RunFigures
+from environments.report.run_page.groups import figures_of, group_detail, group_summary, is_judges, read_groups
+from environments.report.run_page.head import usable_seed
+from environments.report.run_page.items import Fact, ItemDetail, ItemSummary, PageHead
 from environments.runs.directory import CONFIG, run_directory_of
 from environments.runs.recorded_calls import read_calls
 from environments.settings.values import STAND_IN_JUDGE, STAND_IN_POLICY

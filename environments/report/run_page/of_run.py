@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from environments.report import head
-from environments.report.charts import Words, charts
-from environments.report.choice import Rank, choose
-from environments.report.contents import Contents, ReportOptions
-from environments.report.figures import RunFigures
-from environments.report.items import ItemDetail, ItemSummary, PageHead
-from environments.report.rows import figures_of, row_detail, row_summary
-from environments.results.calls import CallsOfRows
-from environments.results.run import SavedRun
+from environments.report.results.calls import CallsOfRows
+from environments.report.results.run import SavedRun
+from environments.report.run_page import head
+from environments.report.run_page.charts import Words, charts
+from environments.report.run_page.choice import Rank, choose
+from environments.report.run_page.contents import Contents, ReportOptions
+from environments.report.run_page.figures import RunFigures
+from environments.report.run_page.items import ItemDetail, ItemSummary, PageHead
+from environments.report.run_page.rows import figures_of, row_detail, row_summary
 
 
 def run_contents(path: Path, options: ReportOptions) -> Contents:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from environments.completions import Completion
-from environments.report.calls import call_views
-from environments.report.figures import RowFigures, orders_disagree
-from environments.report.items import CallView, CompletionView, ItemDetail, ItemSummary, NamedText
-from environments.results.candidates import CandidateOfRow, candidates_of
-from environments.results.sample import SavedSample
+from environments.report.results.candidates import CandidateOfRow, candidates_of
+from environments.report.results.sample import SavedSample
+from environments.report.run_page.calls import call_views
+from environments.report.run_page.figures import RowFigures, orders_disagree
+from environments.report.run_page.items import CallView, CompletionView, ItemDetail, ItemSummary, NamedText
 from environments.runs.recorded_calls import RecordedCall
 from judges.core.judgment import CallRun
 from judges.llm import wire

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from environments.report.contents import ReportOptions
-from environments.report.of_groups import group_contents
-from environments.report.of_run import run_contents
-from environments.report.page import page
+from environments.report.run_page.contents import ReportOptions
+from environments.report.run_page.of_groups import group_contents
+from environments.report.run_page.of_run import run_contents
+from environments.report.run_page.page import page
 from environments.runs.atomic import write_atomic
 from environments.runs.directory import REPORT
 

@@ -1,7 +1,7 @@
-"""`python -m environments.view FOLDER`."""
+"""`python -m environments.report.view FOLDER`."""
 
 import sys
 
-from environments.view.command import main
+from environments.report.view.command import main
 
 sys.exit(main())

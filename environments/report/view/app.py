@@ -16,17 +16,17 @@ from urllib.parse import quote
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from environments.compare.comparison import ComparedRun
-from environments.compare.conditions import CONDITIONS, Condition
-from environments.compare.page import html
-from environments.compare.runs import NotComparableError, compare_runs
-from environments.results.folder import paths_in, runs_in
-from environments.results.run import SavedRun
-from environments.view.entries import entry_of, id_of
-from environments.view.guard import add_headers, guard, html_response, policy_header
-from environments.view.pages import listing, problem, refused
-from environments.view.reports import Reports, report_policy
-from environments.view.threads import in_thread
+from environments.report.compare.comparison import ComparedRun
+from environments.report.compare.conditions import CONDITIONS, Condition
+from environments.report.compare.page import html
+from environments.report.compare.runs import NotComparableError, compare_runs
+from environments.report.results.folder import paths_in, runs_in
+from environments.report.results.run import SavedRun
+from environments.report.view.entries import entry_of, id_of
+from environments.report.view.guard import add_headers, guard, html_response, policy_header
+from environments.report.view.pages import listing, problem, refused
+from environments.report.view.reports import Reports, report_policy
+from environments.report.view.threads import in_thread
 from judges.config.extras import missing_extra
 from judges.llm.errors import UserError
 

@@ -1,4 +1,4 @@
-"""`python -m environments.view FOLDER` and `judgegym view FOLDER`: a page over all runs in a folder, on this machine.
+"""`judgegym view FOLDER`, or `python -m environments.report.view FOLDER`: a page over all runs in a folder.
 
 Exit codes: 2 for wrong input or a port in use; 130 after Ctrl-C and 143 after SIGTERM, which are how it ends; 141
 if the output pipe is closed.
@@ -38,7 +38,7 @@ def parser_of(prog: str) -> argparse.ArgumentParser:
     return parser
 
 
-def main(argv: Sequence[str] | None = None, *, prog: str = "python -m environments.view") -> int:
+def main(argv: Sequence[str] | None = None, *, prog: str = "python -m environments.report.view") -> int:
     """Run the command until a signal stops it.
 
     Args:
@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "python -m environmen
 
     def command() -> int:
         flags = parser.parse_args(argv)
-        from environments.view.serving import serve  # late: help and errors come at once
+        from environments.report.view.serving import serve  # late: help and errors come at once
         from judges.core import event_loop
 
         return event_loop.run(serve(flags.folder.expanduser(), flags.host, flags.port, opens=flags.open))

@@ -8,8 +8,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
-from environments.results.folder import SavedGroups, UnreadableRun
-from environments.results.run import SavedRun
+from environments.report.results.folder import SavedGroups, UnreadableRun
+from environments.report.results.run import SavedRun
 from environments.runs.directory import FAILURES, SAMPLES
 from judges.llm import wire
 from judges.llm.wire import JSON

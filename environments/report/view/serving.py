@@ -14,10 +14,10 @@ from pathlib import Path
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from environments.results.folder import paths_in
+from environments.report.results.folder import paths_in
+from environments.report.view.app import app_of
+from environments.report.view.reports import Reports
 from environments.terminal.output import say
-from environments.view.app import app_of
-from environments.view.reports import Reports
 from judges.llm.errors import SettingsError
 
 _PATIENCE_S = 0.2

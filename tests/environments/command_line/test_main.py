@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from environments.cli import main
+from environments.command_line.main import main
 from eval_environments.arena_hard_environment import ArenaHardEnv
 from tests.command import SCRIPT, in_process
 
@@ -63,7 +63,9 @@ def test_setting_of_another_verb_ends_with_one_message_and_exit_code_2() -> None
 
 
 HEAVY = ("atroposlib", "datasets", "numpy", "rich", "scipy", "sklearn", "tiktoken", "transformers", "wandb")
-MAIN = "from environments.cli import main; from eval_environments.arena_hard_environment import ArenaHardEnv"
+MAIN = (
+    "from environments.command_line.main import main; from eval_environments.arena_hard_environment import ArenaHardEnv"
+)
 
 
 def loaded_by(*argv: str, path: Path) -> set[str]:

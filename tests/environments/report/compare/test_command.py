@@ -1,4 +1,4 @@
-"""`python -m environments.compare`: tables, files, refusals and exit codes."""
+"""`python -m environments.report.compare`: tables, files, refusals and exit codes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from environments.compare.command import main
+from environments.report.compare.command import main
 from tests.command import ROOT, in_process
-from tests.environments.compare.written import opened, row, rows_of, run
+from tests.environments.report.compare.written import opened, row, rows_of, run
 from tests.environments.samples_of import sample
 
 DATA = ROOT.parent / "shared" / "data" / "arena_hard_v0.1"
@@ -167,7 +167,7 @@ def test_control_characters_of_a_model_do_not_reach_the_terminal(
 
 
 def test_it_runs_as_a_module_and_explains_itself(pair: list[str]) -> None:
-    command = [sys.executable, "-m", "environments.compare"]
+    command = [sys.executable, "-m", "environments.report.compare"]
     helped = subprocess.run([*command, "--help"], cwd=ROOT, capture_output=True, text=True, check=True)
     assert "--across_judges" in helped.stdout
     ended = subprocess.run([*command, *pair], cwd=ROOT, capture_output=True, text=True, check=True)

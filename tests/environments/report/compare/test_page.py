@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from environments.compare.command import main
-from environments.compare.comparison import Comparison, Estimate
-from environments.compare.forest import WIDTH, forest
-from environments.compare.page import html
-from environments.compare.runs import compare_runs
+from environments.report.compare.command import main
+from environments.report.compare.comparison import Comparison, Estimate
+from environments.report.compare.forest import WIDTH, forest
+from environments.report.compare.page import html
+from environments.report.compare.runs import compare_runs
 from judges.statistics.bootstrap import Interval
 from tests.chromium import needs_chromium, watched
-from tests.environments.compare.written import opened, row, run
+from tests.environments.report.compare.written import opened, row, run
 
 HOSTILE = "</td></table><script>alert(1)</script><img src=x onerror=alert(2)> {{ 7 * 7 }} \u202e &amp; \" '"
 

@@ -10,12 +10,12 @@ import pytest
 from scipy import stats
 from sklearn.metrics import cohen_kappa_score
 
-from environments.compare.comparison import Comparison, Difference
-from environments.compare.runs import NotComparableError, compare_runs
-from environments.results.run import SavedRun
+from environments.report.compare.comparison import Comparison, Difference
+from environments.report.compare.runs import NotComparableError, compare_runs
+from environments.report.results.run import SavedRun
 from judges.llm.errors import RunDirectoryError
 from judges.statistics.paired import holm
-from tests.environments.compare.written import opened, row, rows_of, run
+from tests.environments.report.compare.written import opened, row, rows_of, run
 from tests.environments.samples_of import sample
 
 DRAW = random.Random(15)

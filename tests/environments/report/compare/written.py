@@ -9,7 +9,7 @@ from typing import Any
 
 from environments.metrics import HeadlineShare
 from environments.records import Sample
-from environments.results.run import SavedRun
+from environments.report.results.run import SavedRun
 from tests.environments.samples_of import sample
 
 PROMPT = "sha256:" + "ab" * 32

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from environments.completions import Completion
 from environments.records import Sample
-from environments.results.answers import AnswersOfRun, AnswersReader, run_of, subject_of
+from environments.report.results.answers import AnswersOfRun, AnswersReader, run_of, subject_of
 from judges.llm.errors import DataError, RunDirectoryError, UserError
-from tests.environments.results.test_run import GENERAL, written
+from tests.environments.report.results.test_run import GENERAL, written
 from tests.environments.samples_of import COMPLETIONS, sample
 
 COUNT, LENGTH, MOST = 300, 10_000, 800

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from environments.results.calls import CallsOfRows
+from environments.report.results.calls import CallsOfRows
 from environments.runs.packing import pack
 from environments.runs.recorded_calls import CallFacts, Texts, call_line, read_calls
 from judges.llm.errors import RunDirectoryError

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from environments.records import SampleRun
-from environments.report.rows import row_detail, row_summary
-from environments.results.calls import CallsOfRows
-from environments.results.candidates import CandidateOfRow, candidates_of
-from environments.results.run import SavedRun
-from environments.results.sample import SavedSample
+from environments.report.results.calls import CallsOfRows
+from environments.report.results.candidates import CandidateOfRow, candidates_of
+from environments.report.results.run import SavedRun
+from environments.report.results.sample import SavedSample
+from environments.report.run_page.rows import row_detail, row_summary
 from judges.llm.wire import JSON
 from tests.peers import REFUSED, Minds, answer_of, asked, evaluate, queries
 from tests.scripted import Json, Reply

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from environments.results import run as run_module
-from environments.results.folder import SavedGroups, UnreadableRun, paths_in, runs_in
-from environments.results.run import SavedRun
+from environments.report.results import run as run_module
+from environments.report.results.folder import SavedGroups, UnreadableRun, paths_in, runs_in
+from environments.report.results.run import SavedRun
 from judges.llm.errors import RunDirectoryError
 from judges.llm.wire import JSON
-from tests.environments.results.test_run import GENERAL, written
+from tests.environments.report.results.test_run import GENERAL, written
 from tests.environments.samples_of import sample
 
 

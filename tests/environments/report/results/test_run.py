@@ -11,8 +11,8 @@ import pytest
 
 from environments.metrics import HeadlineShare
 from environments.records import Sample
-from environments.results.folder import UnreadableRun, runs_in
-from environments.results.run import HeadlineOfRun, SavedRun
+from environments.report.results.folder import UnreadableRun, runs_in
+from environments.report.results.run import HeadlineOfRun, SavedRun
 from judges.llm.errors import RunDirectoryError
 from tests.environments.samples_of import sample
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from environments.report import after
-from environments.report.contents import ReportOptions
+from environments.report.run_page import after
+from environments.report.run_page.contents import ReportOptions
 from tests.arena import Arena
 
 WRITES = "--env.write_report=True"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from environments.report.command import main
-from tests.environments.report.written import Written
+from environments.report.run_page.command import main
+from tests.environments.report.run_page.written import Written
 from tests.environments.samples_of import sample
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from environments.report.contents import ReportOptions
-from environments.report.write import write_report
+from environments.report.run_page.contents import ReportOptions
+from environments.report.run_page.write import write_report
 from judges.llm.errors import RunDirectoryError
 from tests.command import in_process
-from tests.environments.report.written import Written
+from tests.environments.report.run_page.written import Written
 
 
 def rollout(text: str, label: str | None = "win", status: str = "ok") -> list[dict[str, Any]]:

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from environments.records import SampleRun
-from environments.report.command import main
-from environments.report.contents import ReportOptions
-from environments.report.write import write_report
+from environments.report.run_page.command import main
+from environments.report.run_page.contents import ReportOptions
+from environments.report.run_page.write import write_report
 from tests.arena import Arena, always, for_model
-from tests.environments.report.written import Written
+from tests.environments.report.run_page.written import Written
 from tests.environments.samples_of import sample
 from tests.scripted import Reply
 

@@ -13,11 +13,11 @@ from typing import Any
 
 from environments.metrics import HeadlineShare
 from tests.command import PATIENCE_S
-from tests.environments.results.test_run import GENERAL, VALUES, written
+from tests.environments.report.results.test_run import GENERAL, VALUES, written
 from tests.environments.samples_of import sample
 from tests.forking import ROOT
 
-PROGRAM = ("-m", "environments.view")
+PROGRAM = ("-m", "environments.report.view")
 DATASET = {"name": "/data/arena_hard.jsonl", "split": None, "rows": 4, "digest": "sha256:00"}
 GENERAL_OF_VIEW: Mapping[str, Any] = {
     **GENERAL,
