@@ -3,7 +3,7 @@
 Runs are copies of one of Arena-Hard (`evaluate --offline`), unfinished ones among them. The server is a process of its
 own; the time is that of one request to its end, the median of the rounds.
 
-    python -m benchmarks.run_list [--runs 200] [--rounds 7] [--results FILE]
+    python -m benchmarks.pages.listing [--runs 200] [--rounds 7] [--results FILE]
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How soon the page of a run can be used: from opening the file in Chromium to the answer of a key.
 
-    python -m benchmarks.report_page [--rounds 5]
+    python -m benchmarks.pages.opening [--rounds 5]
 
 Two pages: that of a real offline evaluation of 2,000 rows (what `evaluate` itself writes), and one of 10,000 made-up
 rows with about 18 KB of texts each. On the second it also searches all texts, and measures the longest time for which
@@ -28,7 +28,7 @@ from benchmarks.measured import Measured, report, results_option
 from tests.chromium import CHROMIUM
 from tests.environments.report.run_page.made import HEAD, arena_like, prose, written
 
-COMMAND = Path(__file__).resolve().parent.parent / "eval_environments" / "arena_hard_environment.py"
+COMMAND = Path(__file__).resolve().parents[2] / "eval_environments" / "arena_hard_environment.py"
 OPENED_S = 2.0
 UNANSWERED_S = 0.1
 ANSWERED = "document.activeElement?.className === 'row-link'"

@@ -4,7 +4,7 @@ Arena-Hard rows (questions of 1 KB, answers of 2 KB) are evaluated offline by a 
 process writes the page, with at most 2,000 rows on it. Of both the CPU time is taken (of the evaluation with that of
 its stand-ins), of the page the highest memory, too. Everything is in a temporary directory: 100,000 rows take 1.5 GB.
 
-    python -m benchmarks.page_of_run [--rows 500 2000 20000] [--results FILE]
+    python -m benchmarks.pages.writing [--rows 500 2000 20000] [--results FILE]
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import orjson
 
 from benchmarks.measured import Measured, report, results_option
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 ARENA = ROOT / "eval_environments" / "arena_hard_environment.py"
 MIB = 1 << 20
 MOST_MEMORY = 2.0

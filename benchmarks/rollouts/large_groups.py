@@ -3,7 +3,7 @@
 A ticker wakes up every millisecond beside the work; reported is the longest time between two of its ticks, with the
 work done as `serve` does it and done in the loop itself. A group has 64 completions of 8,192 tokens.
 
-    python -m benchmarks.large_groups [--group_size 64] [--tokens 8192]
+    python -m benchmarks.rollouts.large_groups [--group_size 64] [--tokens 8192]
 """
 
 from __future__ import annotations
