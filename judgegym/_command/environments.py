@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard, get_origin
 
 from judgegym._command.guessing import did_you_mean
 from judges.config.extras import missing_extra
@@ -122,7 +122,7 @@ def _environment_in(module: ModuleType, word: str, name: str) -> type[JudgedEnv[
     found: dict[str, type[JudgedEnv[Any, Any, Any]]] = {
         key: value
         for key, value in vars(module).items()
-        if inspect.isclass(value) and issubclass(value, JudgedEnv) and not inspect.isabstract(value)
+        if _is_class(value) and issubclass(value, JudgedEnv) and not inspect.isabstract(value)
     }
     if name:
         if name not in found:
@@ -136,3 +136,8 @@ def _environment_in(module: ModuleType, word: str, name: str) -> type[JudgedEnv[
         choices = " or ".join(f"{word}:{key}" for key in own)
         raise SettingsError(f"{word}: {len(own)} environments in it; name one: {choices}")
     return found[own[0]]
+
+
+def _is_class(value: object) -> TypeGuard[type[Any]]:
+    """Whether a name of a module is a class; to Python 3.10, `list[int]` is one, too."""
+    return inspect.isclass(value) and get_origin(value) is None

@@ -104,7 +104,8 @@ def _lists_of_models(config: EnvConfig) -> Iterator[str]:
     """The settings that are lists of models with endpoints of their own."""
     for name, field in type(config).model_fields.items():
         (item, *_) = (*get_args(field.annotation), None)
-        if get_origin(field.annotation) is list and isinstance(item, type) and issubclass(item, BaseModel):
+        is_class = isinstance(item, type) and get_origin(item) is None  # to Python 3.10, `list[int]` is one, too
+        if get_origin(field.annotation) is list and is_class and issubclass(item, BaseModel):
             yield name
 
 
