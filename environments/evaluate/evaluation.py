@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic
 
@@ -17,7 +17,7 @@ from environments.data.provenance import DatasetRead, recording
 from environments.data.rows import TaskT
 from environments.data.task_list import select
 from environments.evaluate import metrics as evaluation_metrics
-from environments.evaluate.categories import Categories
+from environments.evaluate.computed import compute_metrics
 from environments.evaluate.earlier import EarlierRows, read_earlier
 from environments.evaluate.loop import finish_rows
 from environments.evaluate.metrics_file import EvaluatedRows, metrics_file
@@ -26,8 +26,8 @@ from environments.evaluate.readable import readable
 from environments.evaluate.row import RowRunner
 from environments.evaluate.saved import Outcomes, SavedRows
 from environments.evaluate.summary import EvaluatedNumbers, summary_of
-from environments.metrics import MetricAggregator, Metrics
-from environments.records import FINISHED, Sample, SampleReader, digest
+from environments.metrics import Metrics
+from environments.records import FINISHED, Sample, SampleReader
 from environments.report.run_page.after import write_report_after
 from environments.runs.directory import EarlierLines, RunDirectory
 from environments.runs.disk import Disk
@@ -139,7 +139,7 @@ class Evaluation(Generic[TaskT, DetailT]):
         in_flight: int,
     ) -> EvaluationResult:
         """Evaluate the rows that an earlier run has not finished, and write the metrics of all."""
-        env, settings, path, started = self.env, self.env.settings, run.path, time.monotonic()
+        started, env = time.monotonic(), self.env
         earlier = read_earlier(
             before,
             saved.reader,
@@ -154,23 +154,22 @@ class Evaluation(Generic[TaskT, DetailT]):
             try:
                 await self._finish(saved, numbers, progress, run, in_flight)
             except NothingSucceeds as error:
-                reason = f"nothing succeeded, so the evaluation was stopped: {error}"
-                return EvaluationResult(path, Metrics({}, {}), reason, ())
+                return _without_numbers(run, f"nothing succeeded, so the evaluation was stopped: {error}")
         if saved.missing:
-            return EvaluationResult(path, Metrics({}, {}), _unfinished(saved), (), is_unfinished=True)
+            return replace(_without_numbers(run, _unfinished(saved)), is_unfinished=True)
         await saved.sort()
+        return await self._concluded(run, saved, started, is_resumed=earlier.finished > 0)
+
+    async def _concluded(
+        self, run: RunDirectory, saved: SavedRows[TaskT, DetailT], started: float, *, is_resumed: bool
+    ) -> EvaluationResult:
+        """Compute the metrics of all rows, and write them and what comes with them."""
+        env, settings, path = self.env, self.env.settings, run.path
         outcomes = saved.outcomes()
         computed = await asyncio.to_thread(compute_metrics, env, saved, outcomes, runner=self.runner)
-        metrics = computed.metrics
-        problem = evaluation_metrics.too_many_failures(metrics, outcomes, env.config.max_judge_error_rate)
-        if (
-            problem is not None
-            and self.runner.answers_of is not None
-            and outcomes.statuses[evaluation_metrics.POLICY_FAILED]
-        ):
-            problem += "; for an answer that the run lacks whose completions are judged again, no policy is asked here"
+        metrics, problem = computed.metrics, self._problem(computed.metrics, outcomes)
         if problem is not None and not outcomes.statuses[Status.OK.value]:
-            return EvaluationResult(path, Metrics({}, {}), f"nothing succeeded: {problem}", ())
+            return _without_numbers(run, f"nothing succeeded: {problem}")
         notices = [*self.runner.notices]
         if settings.stand_ins:
             notices.append(terminal.offline_notice(settings.stand_ins))
@@ -185,9 +184,19 @@ class Evaluation(Generic[TaskT, DetailT]):
             *evaluation_metrics.failure_notices(outcomes, path, policy_is_judge=env.policy_is_judge),
             *notices,
         )
-        found = EvaluatedNumbers(metrics, outcomes, computed.categories, evaluated.seconds, earlier.finished > 0)
+        found = EvaluatedNumbers(metrics, outcomes, computed.categories, evaluated.seconds, is_resumed)
         summary = summary_of(env, self.title, found, all_notices)
         return EvaluationResult(path, metrics, problem, all_notices, tables, summary)
+
+    def _problem(self, metrics: Metrics, outcomes: Outcomes) -> str | None:
+        """Return why the command must fail: too many rows without a judgment."""
+        problem = evaluation_metrics.too_many_failures(metrics, outcomes, self.env.config.max_judge_error_rate)
+        asks_no_policy = self.runner.answers_of is not None and outcomes.statuses[evaluation_metrics.POLICY_FAILED]
+        if problem is None or not asks_no_policy:
+            return problem
+        return (
+            f"{problem}; for an answer that the run lacks whose completions are judged again, no policy is asked here"
+        )
 
     def _numbers(self, earlier: EarlierRows, saved: SavedRows[TaskT, DetailT]) -> Sequence[int]:
         """Return the numbers of the rows to run, and say which ones run again or are left alone."""
@@ -228,6 +237,11 @@ class Evaluation(Generic[TaskT, DetailT]):
                 )
 
 
+def _without_numbers(run: RunDirectory, problem: str) -> EvaluationResult:
+    """Return the result of a run that has no metrics."""
+    return EvaluationResult(run.path, Metrics({}, {}), problem, ())
+
+
 def _left_alone(earlier: EarlierRows, saved: SavedRows[Any, Any]) -> str:
     """Return how many rows `--retry_failed` leaves alone, in words."""
     never_begun = len(saved) - earlier.finished - len(earlier.failed) - earlier.changed
@@ -252,56 +266,3 @@ def _log_result(log: RunLog, result: EvaluationResult, headline: str) -> None:
         log.write(notice, logging.WARNING)
     if result.problem is not None:
         log.write(result.problem, logging.ERROR)
-
-
-@dataclass(frozen=True, slots=True)
-class ComputedMetrics:
-    """What the samples of an evaluation give.
-
-    Attributes:
-        metrics: the metrics.
-        rows_digest: a digest of what the judge saw of all rows.
-        categories: the headline metric by category.
-    """
-
-    metrics: Metrics
-    rows_digest: str
-    categories: Categories
-
-
-def compute_metrics(
-    env: JudgedEnv[Any, TaskT, DetailT],
-    saved: SavedRows[TaskT, DetailT],
-    outcomes: Outcomes,
-    *,
-    runner: RowRunner[TaskT, DetailT],
-) -> ComputedMetrics:
-    """Compute all metrics of an evaluation from its samples, in the order of the rows."""
-    metrics = MetricAggregator("eval", seed=env.config.seed)
-    env.expect_metrics(metrics, saved.tasks)
-    roles = [
-        role for role, is_asked in (("policy", runner.asks_policy), ("judge", not env.policy_is_judge)) if is_asked
-    ]
-    evaluation_metrics.expect_shared(
-        metrics, env.config, roles, completions=runner.keeps_completions, thinking_mode=runner.thinking_mode
-    )
-    shared = evaluation_metrics.SharedMetrics(thinking_mode=runner.thinking_mode)
-    digests: list[str] = []
-    categories = Categories()
-
-    def is_counted(status: str) -> bool:
-        return evaluation_metrics.counts(status, policy_is_judge=env.policy_is_judge)
-
-    for task, sample in saved.everything():
-        digests.append(runner.digest(task))
-        shared.add(sample)
-        categories.add(sample)
-        if is_counted(sample.status):
-            env.record_metrics(metrics, task, sample)
-    for task, sample in saved.where(lambda status: not is_counted(status)):
-        env.record_failure(metrics, task, sample)
-    rows = saved.where(is_counted)
-    if rows:
-        env.summarise(metrics, rows)
-    shared.record(metrics, outcomes)
-    return ComputedMetrics(metrics.result(), digest(digests), categories)
