@@ -9,7 +9,6 @@ What a command needs is imported once its settings are right, so that help and m
 from __future__ import annotations
 
 import logging
-import signal
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -20,17 +19,16 @@ from environments.command_line.program import Program
 from environments.command_line.signals import StopSignal, until_stopped
 from environments.runs.failure_guard import NothingSucceeds
 from environments.runs.log import begin_logs
-from judges.config.broken_pipe import quiet_at_broken_pipe
-from judges.config.extras import missing_extra, require
+from environments.terminal.exits import exit_code
+from judges.config.extras import require
 from judges.config.help import help_requested
 from judges.config.profile import profiled
 from judges.core import event_loop
-from judges.llm.errors import UserError
 
 if TYPE_CHECKING:
     from environments.base import JudgedEnv
 
-FAILED, BAD_INPUT = 1, 2
+FAILED = 1
 
 
 def main(
@@ -48,23 +46,12 @@ def main(
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        return quiet_at_broken_pipe(lambda: _run(env_type, program or Program.of_script(), arguments))
-    except UserError as error:
-        terminal.warn(str(error))
-        return BAD_INPUT
-    except ModuleNotFoundError as error:
-        missing = missing_extra(error)
-        if missing is None:
-            raise
-        terminal.warn(str(missing))
-        return BAD_INPUT
+        return exit_code(lambda: _run(env_type, program or Program.of_script(), arguments))
     except NothingSucceeds as error:
         terminal.warn(f"nothing succeeded, so {arguments[0]} was stopped: {error}")
         return FAILED
     except StopSignal as stopped:
         return 128 + stopped.number
-    except KeyboardInterrupt:  # before the event loop took the signal over
-        return 128 + signal.SIGINT
 
 
 def _run(env_type: type[JudgedEnv[Any, Any, Any]], program: Program, arguments: Sequence[str]) -> int:

@@ -1,4 +1,4 @@
-"""How the commands over finished runs end: with the exit codes of `environments.command_line.main`."""
+"""How commands end whose input is wrong, or that are interrupted."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from collections.abc import Callable
 from environments.terminal.output import warn
 from judges.config.broken_pipe import quiet_at_broken_pipe
 from judges.config.extras import missing_extra
+from judges.config.one_line_parser import BAD_INPUT
 from judges.llm.errors import UserError
-
-BAD_INPUT = 2
 
 
 def exit_code(command: Callable[[], int]) -> int:

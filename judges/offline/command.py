@@ -9,8 +9,8 @@ import asyncio
 import socket
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
 
+from judges.config.one_line_parser import OneLineParser
 from judges.core import event_loop
 from judges.offline import lifetime
 from judges.offline.faults import KINDS, Away, Faults
@@ -24,17 +24,10 @@ _AWAY_HELP = """from the arrival of this request on, reset all connections and r
 be given several times"""
 
 
-class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {' '.join(message.split())}\n")
-
-
 def parser_of(prog: str) -> argparse.ArgumentParser:
     """The flags of the command."""
     serves = "Serve an OpenAI-compatible stand-in for policy and judge."
-    parser = _Parser(prog=prog, description=serves, allow_abbrev=False)
+    parser = OneLineParser(prog, serves)
     add = parser.add_argument
     add("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     add("--port", type=int, default=0, help="port; 0 lets the system choose (default: %(default)s)")

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from judges.config import profile
 from judges.config.broken_pipe import quiet_at_broken_pipe
 from judges.config.help import help_page, help_requested
+from judges.config.one_line_parser import BAD_INPUT
 from judges.config.sources import LoadedSettings, load
 from judges.core import event_loop
 from judges.llm.errors import SettingsError, UserError
@@ -31,7 +32,6 @@ from judges.server.telemetry import JsonLines
 
 logger = logging.getLogger(__name__)
 
-BAD_INPUT = 2
 _OTHER_FILES = 256
 _COLLECTIONS = (50_000, 20, 100)
 """So many new objects between collections. Requests leave no cycles behind; with Python's own 700, thousands of

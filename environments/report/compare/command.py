@@ -6,11 +6,12 @@ import argparse
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from environments.terminal.exits import BAD_INPUT, exit_code
+from environments.terminal.exits import exit_code
 from environments.terminal.output import say, warn
+from judges.config.one_line_parser import OneLineParser
 
 if TYPE_CHECKING:
     from environments.report.compare.comparison import ComparedRun
@@ -24,16 +25,9 @@ _FEWEST_ROUNDS = 100
 _STANDARD_OUTPUT = "-"
 
 
-class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(BAD_INPUT, f"{self.prog}: {' '.join(message.split())}\n")
-
-
 def parser_of(prog: str) -> argparse.ArgumentParser:
     """The flags of the command."""
-    parser = _Parser(prog=prog, description=_DESCRIPTION, allow_abbrev=False)
+    parser = OneLineParser(prog, _DESCRIPTION)
     add = parser.add_argument
     add("runs", nargs="+", metavar="RUN", help="run directories of evaluate, two or more; the first is the reference")
     judges = "compare runs whose judges differ, and say how far the judges agree (Cohen's kappa)"

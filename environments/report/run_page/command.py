@@ -12,6 +12,7 @@ from environments.report.run_page.contents import ReportOptions
 from environments.runs.directory import CONFIG, FAILURES, METRICS, SAMPLES
 from environments.terminal.exits import exit_code
 from judges.config.extras import require
+from judges.config.one_line_parser import OneLineParser
 from judges.llm.errors import RunDirectoryError, SettingsError
 
 _FILES_OF_RUN = (METRICS, SAMPLES, FAILURES, CONFIG)
@@ -53,7 +54,7 @@ def _write(options: argparse.Namespace) -> int:
 
 def parser_of(prog: str) -> argparse.ArgumentParser:
     """Its arguments."""
-    parser = argparse.ArgumentParser(prog=prog, description=_ABOUT, allow_abbrev=False)
+    parser = OneLineParser(prog, _ABOUT)
     parser.add_argument(
         "run", type=Path, metavar="RUN", help="a run directory of evaluate, or a file of groups of process"
     )

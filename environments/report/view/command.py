@@ -9,9 +9,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
-from environments.terminal.exits import BAD_INPUT, exit_code
+from environments.terminal.exits import exit_code
+from judges.config.one_line_parser import OneLineParser
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 PORT = 8300
@@ -20,16 +20,9 @@ Each run opens its report, which is made if it is missing or older than the samp
 in the folder is changed, symbolic links in it are not followed, and no other machine can connect."""
 
 
-class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(BAD_INPUT, f"{self.prog}: {' '.join(message.split())}\n")
-
-
 def parser_of(prog: str) -> argparse.ArgumentParser:
     """The flags of the command."""
-    parser = _Parser(prog=prog, description=_DESCRIPTION, allow_abbrev=False)
+    parser = OneLineParser(prog, _DESCRIPTION)
     add = parser.add_argument
     add("folder", type=Path, metavar="FOLDER", help="the folder with the runs, such as runs/")
     add("--port", type=_port, default=PORT, help="the port to listen at; 0 takes a free one (default: %(default)s)")

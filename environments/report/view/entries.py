@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
 from environments.report.results.folder import SavedGroups, UnreadableRun
@@ -98,26 +98,12 @@ def entry_of(run: SavedRun | SavedGroups | UnreadableRun, folder: Path) -> Entry
             data=_named(wire.lookup(settings.config, "env.train_prompt_dataset")),
             state="groups of rollouts",
         )
+    entry = Entry(key, name, date, environment=run.environment, policy=run.policy, judge=run.judge)
     if not run.is_complete:
         rows, failed = _lines(run.path / SAMPLES), _lines(run.path / FAILURES)
-        return Entry(
-            key,
-            name,
-            date,
-            environment=run.environment,
-            policy=run.policy,
-            judge=run.judge,
-            rows=_count(rows),
-            failed=_count(failed),
-            state="not finished",
-        )
-    return Entry(
-        key,
-        name,
-        date,
-        environment=run.environment,
-        policy=run.policy,
-        judge=run.judge,
+        return replace(entry, rows=_count(rows), failed=_count(failed), state="not finished")
+    return replace(
+        entry,
         result=_result(run),
         interval=_interval(run),
         metric=run.headline.words if run.headline is not None else "",

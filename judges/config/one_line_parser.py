@@ -1,0 +1,20 @@
+"""The argument parser of the small commands, which have flags and no settings."""
+
+from __future__ import annotations
+
+import argparse
+from typing import NoReturn
+
+BAD_INPUT = 2
+
+
+class OneLineParser(argparse.ArgumentParser):
+    """A parser whose errors are one line on standard error, with exit code 2; flags cannot be abbreviated."""
+
+    def __init__(self, prog: str, description: str) -> None:
+        """Name the program, and say what it does for `--help`."""
+        super().__init__(prog=prog, description=description, allow_abbrev=False)
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong, and exit."""
+        self.exit(BAD_INPUT, f"{self.prog}: {' '.join(message.split())}\n")
