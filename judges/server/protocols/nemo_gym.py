@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict
 
+from judges.core.turns import transcript, turn_of_item
 from judges.llm import wire
 from judges.llm.wire import JSON
 from judges.server.answers import FailureAnswers, is_failed, is_invalid
@@ -21,7 +22,6 @@ from judges.server.errors import RequestError
 from judges.server.items import Item, ResponseScore
 from judges.server.protocols.base import Adapter, ProtocolReply, RequestBody
 from judges.server.protocols.native import RubricField, rubric_of
-from judges.server.protocols.turns import transcript, turn_of_item
 
 FAILURE = "_ng_failure_class"
 JUDGE_FAILED = "judge_failed"

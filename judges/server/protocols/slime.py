@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from judges.core.turns import TextOrMessages, text_of
 from judges.llm.wire import JSON
 from judges.server.answers import FailureAnswers, is_failed
 from judges.server.items import Item, ResponseScore
 from judges.server.protocols.base import Adapter, ProtocolReply, RequestBody
 from judges.server.protocols.chat_tokens import plain_prompt, plain_response
 from judges.server.protocols.openrlhf import of_label
-from judges.server.protocols.turns import TextOrMessages, text_of
 
 FAILED_HEADER = "X-Judge-Failed"
 INVALID_HEADER = "X-Invalid-Completion"
