@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 from judges import prompts
 from judges.config.fields import setting
 from judges.config.prompt_layout import PromptLayoutSettings
+from judges.config.reask import ReaskSettings
 
 ArenaProtocol = Literal["three_way", "arena_hard_v0.1"]
 
@@ -21,7 +22,7 @@ PROMPTS: Mapping[ArenaProtocol, str] = {
 """The built-in system prompt of each protocol."""
 
 
-class ArenaJudgeSettings(PromptLayoutSettings):
+class ArenaJudgeSettings(PromptLayoutSettings, ReaskSettings):
     """How two answers are compared."""
 
     help_group: ClassVar[str] = "judge"
@@ -31,11 +32,6 @@ class ArenaJudgeSettings(PromptLayoutSettings):
         "Choose the labels, their weights and the built-in prompt. three_way: A>B, A=B, B>A. arena_hard_v0.1: also "
         "A>>B and B>>A, which count three times. Its built-in prompt is a rewording of the published one; to compare "
         "with published numbers set judge_system_prompt=@file to the published prompt.",
-    )
-    judge_reask: int = setting(
-        1,
-        "Ask a judge whose answer has no verdict again, in the same conversation, at most this many times.",
-        ge=0,
     )
 
     def built_in_prompt(self) -> str:

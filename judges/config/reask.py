@@ -1,0 +1,16 @@
+"""How often a judge whose answer has no verdict is asked again."""
+
+from __future__ import annotations
+
+from judges.config.fields import setting
+from judges.config.judge import JudgeSettings
+
+
+class ReaskSettings(JudgeSettings):
+    """The settings of a judge that is asked again in the same conversation."""
+
+    judge_reask: int = setting(
+        1,
+        "Ask a judge whose answer has no verdict again, in the same conversation, at most this many times.",
+        ge=0,
+    )

@@ -1,0 +1,1 @@
+"""The listwise judge: scores all answers of a group in one call."""
