@@ -7,7 +7,8 @@ import asyncio
 from pydantic import ValidationError
 
 from judges.integrations.scoring import RefusedError, Request, Scored
-from judges.server.core import Core, OverloadError
+from judges.server.core import Core
+from judges.server.errors import OverloadError
 from judges.server.items import ResponseScore
 from judges.server.protocols.native import Native, ScoreBody
 from judges.server.settings import JudgeMount

@@ -24,23 +24,20 @@ from judges.llm.cache import JudgmentCache
 from judges.llm.client import ChatClient
 from judges.llm.errors import SettingsError
 from judges.llm.transport import open_session
+from judges.server.errors import OverloadError
 from judges.server.health import JudgeHealth, watch
 from judges.server.items import Item, ResponseScore, failure, shared_score
 from judges.server.scorers.of_mount import scorer_of
-from judges.server.scorers.scorer import ItemError, Parts, Scorer, parts_of
+from judges.server.scorers.scorer import Parts, Scorer, parts_of
 from judges.server.settings import JudgeMount
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["Core", "ItemError", "OverloadError", "RecentJudgment"]
+__all__ = ["Core", "RecentJudgment"]
 
 REMEMBERED = 100
 _SHOWN = 4000
 _LATE = "the judge did not answer within the server's deadline"
-
-
-class OverloadError(Exception):
-    """The limit of pending judgments is reached."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The error that ends a request: a status code, a type and a message for the caller."""
+"""The errors that end a request: one with a status code, a type and a message for the caller, one of the core."""
 
 from __future__ import annotations
 
@@ -29,3 +29,7 @@ class RequestError(Exception):
         super().__init__(message)
         self.code, self.kind, self.message, self.is_unread = code, kind, message, is_unread
         self.headers: Mapping[str, str] = headers or {}
+
+
+class OverloadError(Exception):
+    """The limit of pending judgments is reached."""

@@ -28,6 +28,10 @@ class Item:
         context: the text that the response should be based on.
         places: where the responses are in the request, from 0, if empty ones were left out.
         fault: why there is nothing to judge; no judge is called, and the responses fail with these words.
+        group: the protocol's own id of the group to which the response belongs.
+        member: the protocol's own id of the response in its group: its sample, and not one try of sending it.
+
+    Items that differ in `group` or `member` alone are equal: most judges need neither.
     """
 
     prompt: str
@@ -40,6 +44,8 @@ class Item:
     context: str | None = None
     places: tuple[int, ...] | None = None
     fault: str | None = None
+    group: str | None = field(default=None, compare=False)
+    member: str | None = field(default=None, compare=False)
 
     @property
     def response(self) -> str:

@@ -1,0 +1,1 @@
+"""Cohorts: responses to one prompt that trainers send one by one, judged together."""
