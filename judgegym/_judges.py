@@ -6,81 +6,38 @@ the command line without `--env.`. Call `judge` in async code, and `judge_sync` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
+import asyncio
+from collections.abc import Sequence
 from typing import Generic, TypeVar
 
-from typing_extensions import Self
-
-from judgegym._results import JudgmentTable
-from judgegym._session import JudgeSession
+from judgegym._results import EMPTY, JudgmentTable
+from judgegym._session import WithSession
 from judges.arena.judge import ArenaCase, ArenaDetail, arena_judge
 from judges.arena.settings import ArenaJudgeSettings
 from judges.aspects.judge import AspectCase
 from judges.aspects.panel import PanelDetail, aspect_judge
 from judges.aspects.settings import AspectJudgeSettings
-from judges.config.judge import JudgeSettings
 from judges.config.keywords import settings_from_keywords
 from judges.core.background import BACKGROUND
 from judges.core.judge import Judge
-from judges.core.judgment import Judgment, Status
-from judges.llm.client import ChatClient
 from judges.peers.judge import DEFAULT_RUBRIC, PeerCase, PeerDetail, peer_judge
 from judges.peers.settings import PeerJudgeSettings
 from judges.rubrics.judge import RubricCase, RubricDetail, rubric_judge
 from judges.rubrics.prompt import Rubric
 from judges.rubrics.settings import RubricJudgeSettings
 
-SettingsT = TypeVar("SettingsT", bound=JudgeSettings)
 CaseT = TypeVar("CaseT")
 DetailT = TypeVar("DetailT")
 
 
-class OpenJudge(Generic[CaseT, DetailT]):
-    """A judge that connects to its endpoint at the first call, until the end of the process or of `with`."""
-
-    def __init__(
-        self,
-        settings_type: type[SettingsT],
-        settings: Mapping[str, object],
-        factory: Callable[[SettingsT, ChatClient], Judge[CaseT, DetailT]],
-        *,
-        offline: bool,
-    ) -> None:
-        """Check the settings; connections are opened at the first call.
-
-        Args:
-            settings_type: the settings class of the judge.
-            settings: the given settings by name.
-            factory: makes the judge.
-            offline: use the stand-in as the judge model, without key or network; its scores mean nothing.
-
-        Raises:
-            SettingsError: a setting is unknown or wrong.
-        """
-        self.settings = settings_from_keywords(settings_type, settings)
-        own = self.settings
-        self._session = JudgeSession[CaseT, DetailT](own, lambda client: factory(own, client), offline=offline)
+class OpenJudge(WithSession[Judge[CaseT, DetailT]], Generic[CaseT, DetailT]):
+    """A judge that judges each answer by itself."""
 
     async def _judge(self, answers: Sequence[str], cases: Sequence[CaseT]) -> JudgmentTable[DetailT]:
+        judge = await self._session.opened()
         asked = [case for answer, case in zip(answers, cases, strict=True) if answer.strip()]
-        judged = iter(await self._session.judge(asked))
-        empty = Judgment[DetailT](None, Status.INVALID_COMPLETION, explanation="the answer is empty")
-        return JudgmentTable(tuple(answers), tuple(next(judged) if answer.strip() else empty for answer in answers))
-
-    def close(self) -> None:
-        """Close the endpoint's connections; the next call opens them again."""
-        BACKGROUND.run(self._session.close())
-
-    def __enter__(self) -> Self:
-        """The judge."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close the endpoint's connections."""
-        self.close()
+        judged = iter(await asyncio.gather(*(judge.judge(case) for case in asked)))
+        return JudgmentTable(tuple(answers), tuple(next(judged) if answer.strip() else EMPTY for answer in answers))
 
 
 class RubricJudge(OpenJudge[RubricCase, RubricDetail]):

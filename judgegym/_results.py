@@ -6,10 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar, overload
 
+from typing_extensions import Never
+
 from judgegym._table import TextTable
-from judges.core.judgment import Judgment
+from judges.core.judgment import Judgment, Status
 
 DetailT = TypeVar("DetailT")
+EMPTY: Judgment[Never] = Judgment(None, Status.INVALID_COMPLETION, explanation="the answer is empty")
+"""The judgment of an answer without text, about which no judge is asked."""
 
 
 @dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)

@@ -7,19 +7,21 @@ when the process ends; the judge always runs on the background loop of the proce
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
+from types import TracebackType
 from typing import Generic, TypeVar
 
+from typing_extensions import Self
+
 from judges.config.judge import JudgeSettings
+from judges.config.keywords import settings_from_keywords
 from judges.core.background import BACKGROUND
-from judges.core.judge import Judge
-from judges.core.judgment import Judgment
 from judges.llm.cache import JudgmentCache
 from judges.llm.client import ChatClient
 
-CaseT = TypeVar("CaseT")
-DetailT = TypeVar("DetailT")
+SettingsT = TypeVar("SettingsT", bound=JudgeSettings)
+JudgeT = TypeVar("JudgeT")
 
 
 async def stand_in_settings(stack: AsyncExitStack, settings: JudgeSettings) -> JudgeSettings:
@@ -45,30 +47,24 @@ async def open_client(stack: AsyncExitStack, settings: JudgeSettings, *, identit
     )
 
 
-class JudgeSession(Generic[CaseT, DetailT]):
-    """Judges cases on the background loop."""
+class JudgeSession(Generic[JudgeT]):
+    """A judge that is opened when it is first asked for."""
 
-    def __init__(
-        self, settings: JudgeSettings, build: Callable[[ChatClient], Judge[CaseT, DetailT]], *, offline: bool
-    ) -> None:
+    def __init__(self, settings: JudgeSettings, build: Callable[[ChatClient], JudgeT], *, offline: bool) -> None:
         """Set up the session without opening anything; `build` makes the judge from its client."""
         self._settings = settings
         self._build = build
         self._offline = offline
         self._stack: AsyncExitStack | None = None
-        self._judge: Judge[CaseT, DetailT] | None = None
+        self._judge: JudgeT | None = None
         self._opening = asyncio.Lock()
 
-    async def judge(self, cases: Sequence[CaseT]) -> list[Judgment[DetailT]]:
-        """Judge all cases at once. To be run on the background loop.
+    async def opened(self) -> JudgeT:
+        """The judge. To be run on the background loop.
 
         Raises:
             SettingsError: the judge cannot be opened as its settings say.
         """
-        judge = await self._opened()
-        return list(await asyncio.gather(*(judge.judge(case) for case in cases)))
-
-    async def _opened(self) -> Judge[CaseT, DetailT]:
         async with self._opening:
             if self._judge is None:
                 stack = AsyncExitStack()
@@ -93,3 +89,44 @@ class JudgeSession(Generic[CaseT, DetailT]):
         stack, self._stack, self._judge = self._stack, None, None
         if stack is not None:
             await stack.aclose()
+
+
+class WithSession(Generic[JudgeT]):
+    """A judge that connects to its endpoint at the first call, until the end of the process or of `with`."""
+
+    def __init__(
+        self,
+        settings_type: type[SettingsT],
+        settings: Mapping[str, object],
+        factory: Callable[[SettingsT, ChatClient], JudgeT],
+        *,
+        offline: bool,
+    ) -> None:
+        """Check the settings; connections are opened at the first call.
+
+        Args:
+            settings_type: the settings class of the judge.
+            settings: the given settings by name.
+            factory: makes the judge.
+            offline: use the stand-in as the judge model, without key or network; its scores mean nothing.
+
+        Raises:
+            SettingsError: a setting is unknown or wrong.
+        """
+        self.settings = settings_from_keywords(settings_type, settings)
+        own = self.settings
+        self._session = JudgeSession[JudgeT](own, lambda client: factory(own, client), offline=offline)
+
+    def close(self) -> None:
+        """Close the endpoint's connections; the next call opens them again."""
+        BACKGROUND.run(self._session.close())
+
+    def __enter__(self) -> Self:
+        """The judge."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the endpoint's connections."""
+        self.close()
