@@ -15,6 +15,13 @@ from judges.server.errors import RequestError
 from judges.server.items import Item, ResponseScore
 
 
+def id_of(value: object) -> str | None:
+    """An id of a group or of one of its members, which is text or an integer; `None` for anything else."""
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        return None
+    return str(value) or None
+
+
 class RequestBody(BaseModel):
     """A trainer's request: text is text, and unknown fields are ignored, since trainers add some as they grow."""
 

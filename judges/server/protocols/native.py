@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from typing_extensions import Self
@@ -13,12 +13,16 @@ from judges.core.turns import TextOrMessages, answer_of, text_of
 from judges.llm.wire import JSON
 from judges.server.answers import FailureAnswers
 from judges.server.items import Item, ResponseScore
-from judges.server.protocols.base import Adapter, ProtocolReply
+from judges.server.protocols.base import Adapter, ProtocolReply, id_of
 
 _LONGEST_SCORE = 9
 
 RubricField: TypeAlias = str | dict[str, object] | None
 """A rubric in a request: text, or an object of `criteria` and `score1_description`, …; see `rubric_of`."""
+
+
+GroupId: TypeAlias = Annotated[str, Field(min_length=1, max_length=256)] | int | None
+"""The id of a group or of a member."""
 
 
 class ScoreBody(BaseModel):
@@ -33,6 +37,8 @@ class ScoreBody(BaseModel):
         aspects: names, or objects of name, definition, polarity, weight and veto.
         baseline: the response to compare with.
         context: the text that the response should be based on; a list is joined with newlines.
+        group: with `response`, the id of the group to which it belongs, for a judge that compares (`--group_size`).
+        member: with `response`, its id in the group, by which a repeated request is known.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -45,6 +51,8 @@ class ScoreBody(BaseModel):
     aspects: list[Aspect] | None = Field(default=None, min_length=1)
     baseline: str | None = None
     context: str | list[str] | None = None
+    group: GroupId = None
+    member: GroupId = None
 
     @field_validator("aspects", mode="before")
     @classmethod
@@ -55,6 +63,8 @@ class ScoreBody(BaseModel):
     def _has_a_response(self) -> Self:
         if (self.response is None) == (self.responses is None):
             raise ValueError("expected either response or responses")
+        if self.responses is not None and (self.group is not None or self.member is not None):
+            raise ValueError("group and member: only with response; responses are a group of their own")
         return self
 
 
@@ -106,6 +116,8 @@ class Native(Adapter[ScoreBody]):
             aspects=None if body.aspects is None else tuple(body.aspects),
             baseline=body.baseline,
             context=context or None,
+            group=id_of(body.group),
+            member=id_of(body.member),
         )
         return [item] if item.responses else []
 

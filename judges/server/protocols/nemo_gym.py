@@ -5,7 +5,10 @@ row out and tries it again, and `mask_sample`, by which trainers leave it out of
 take `on_failure=http`: HTTP 503 without a reward. An HTTP error ends NeMo Gym's whole collection; therefore in the
 first form a row that cannot be judged is a failed row, too, and not an error.
 
-Source: NeMo Gym 0.5.
+A row says to which group its rollout belongs, for judges that compare (`--group_size`): `_ng_group_id`, else
+`_ng_task_index`, each with the attempt; and `_ng_rollout_index` says which of the group it is.
+
+Source: NeMo Gym 0.5, and for `_ng_group_id` the cohorts of its later GenRM server.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from judges.llm.wire import JSON
 from judges.server.answers import FailureAnswers, is_failed, is_invalid
 from judges.server.errors import RequestError
 from judges.server.items import Item, ResponseScore
-from judges.server.protocols.base import Adapter, ProtocolReply, RequestBody
+from judges.server.protocols.base import Adapter, ProtocolReply, RequestBody, id_of
 from judges.server.protocols.native import RubricField, rubric_of
 
 FAILURE = "_ng_failure_class"
@@ -30,6 +33,11 @@ INVALID_ROW = "invalid_row"
 """The class of a row that no judge can score: another rollout of it would fail the same way."""
 MOUNT = "judge_mount"
 """The field of a row that names the judge, since a resources server's address has no path."""
+
+_GROUPS = (("_ng_group_id", "_ng_group_attempt"), ("_ng_task_index", "_ng_attempt_index"))
+"""What names the group of a rollout, each with the number of the attempt at it; the first that a row has counts."""
+_MEMBERS = ("_ng_rollout_index", "_rowidx")
+"""What names a rollout in its group: the collector's own number, or NeMo RL's number of the row in its batch."""
 
 _OF_AN_EARLIER_ANSWER = frozenset(
     {"reward", "reward_components", "mask_sample", "failure_kind", "failure_reason", "invalid_completion"}
@@ -62,6 +70,7 @@ class VerifyBody(RequestBody):
     question: str | None = None
     reference_answer: str | None = None
     rubric: RubricField = None
+    principle: str | None = None
     judge_mount: str | None = None
 
 
@@ -82,7 +91,7 @@ class NemoGym(Adapter[VerifyBody]):
             wire.dumps(raw)
         except (TypeError, RecursionError) as error:
             raise ValueError(f"the row cannot be echoed: {type(error).__name__}: {error}") from error
-        rubric, levels = rubric_of(body.rubric)
+        rubric, levels = rubric_of(body.principle if body.rubric is None else body.rubric)
         asked = body.responses_create_params.input
         prompt = asked if isinstance(asked, str) else transcript([turn_of_item(item) for item in asked])
         return [
@@ -92,6 +101,8 @@ class NemoGym(Adapter[VerifyBody]):
                 reference=body.reference_answer or None,
                 rubric=rubric,
                 levels=levels,
+                group=_group_of(raw),
+                member=next((known for name in _MEMBERS if (known := id_of(raw.get(name))) is not None), None),
             )
         ]
 
@@ -138,6 +149,14 @@ class NemoGym(Adapter[VerifyBody]):
         cause = INVALID_ROW if error.kind in _DATA_FAULTS else JUDGE_FAILED
         kind = INVALID_ROW if cause == INVALID_ROW else error.kind
         return _failed_row(raw, cause, kind=kind, reason=error.message)
+
+
+def _group_of(raw: Mapping[str, JSON]) -> str | None:
+    """The id of a rollout's group: that of the caller or the number of its task, else the id of its prompt."""
+    for name, attempt in _GROUPS:
+        if (known := id_of(raw.get(name))) is not None:
+            return f"{name}={known} attempt={id_of(raw.get(attempt)) or 0}"
+    return id_of(raw.get("prompt_id"))
 
 
 def _final_answer(output: Sequence[Mapping[str, object]]) -> str:

@@ -1,0 +1,99 @@
+"""To which group a single response belongs, and which of the group it is, in the terms of each protocol."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from judges.server.items import Item
+from judges.server.protocols.native import Native, ScoreBody
+from judges.server.protocols.nemo_gym import NemoGym, VerifyBody
+from judges.server.protocols.openrlhf import OpenRLHF, RewardBody
+from judges.server.protocols.slime import Slime, SlimeBody
+from tests.judges.server.bodies import VERIFY, by_response
+from tests.judges.server.running import running
+from tests.scripted import Json
+
+
+def native(**fields: Any) -> Item:
+    raw = {"prompt": "Q", "response": "4", **fields}
+    return Native().items(ScoreBody.model_validate(raw), raw)[0]
+
+
+def rollout(**fields: Any) -> Item:
+    raw = {**VERIFY, **fields}
+    return NemoGym().items(VerifyBody.model_validate(raw), raw)[0]
+
+
+@pytest.mark.parametrize(("group", "member"), [("step 3", "b"), (7, 0), (None, None)])
+def test_native_ids_are_texts_or_integers(group: Any, member: Any) -> None:
+    item = native(group=group, member=member)
+    expected = tuple(None if each is None else str(each) for each in (group, member))
+    assert (item.group, item.member) == expected
+
+
+@pytest.mark.parametrize("fault", [{"group": True}, {"member": 1.5}, {"group": ["a"]}, {"member": ""}])
+async def test_a_native_id_of_another_kind_is_refused(fault: Json) -> None:
+    async with running(judge=by_response) as server:
+        answer = await server.post("/v1/score", {"prompt": "Q", "response": "4", **fault})
+    assert (answer.status, answer.json["error"]["message"].partition(":")[0]) == (422, next(iter(fault)))
+
+
+async def test_ids_beside_several_responses_are_refused() -> None:
+    async with running(judge=by_response) as server:
+        answer = await server.post("/v1/score", {"prompt": "Q", "responses": ["4", "5"], "group": "a"})
+    assert (answer.status, "only with response" in answer.json["error"]["message"]) == (422, True)
+
+
+async def test_the_document_names_the_native_ids() -> None:
+    async with running(judge=by_response) as server:
+        document = (await server.get("/openapi.json")).json
+    properties = document["components"]["schemas"]["ScoreBody"]["properties"]
+    kinds = [{kind["type"] for kind in properties[name]["anyOf"]} for name in ("group", "member")]
+    assert kinds == [{"string", "integer", "null"}] * 2
+
+
+async def test_a_judge_that_compares_nothing_takes_no_notice_of_ids() -> None:
+    async with running(judge=by_response) as server:
+        answer = await server.post("/v1/score", {"prompt": "Q", "response": "4", "group": 1, "member": 2})
+    assert answer.json["score"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("row", "group", "member"),
+    [
+        ({"_ng_task_index": 3, "_ng_rollout_index": 5}, "_ng_task_index=3 attempt=0", "5"),
+        (
+            {"_ng_task_index": 3, "_ng_rollout_index": 5, "_ng_attempt_index": 2},
+            "_ng_task_index=3 attempt=2",
+            "5",
+        ),
+        (
+            {"_ng_group_id": "g", "_ng_group_attempt": 1, "_ng_rollout_index": 0, "_ng_attempt_index": 4},
+            "_ng_group_id=g attempt=1",  # the attempts at single rollouts do not part a group
+            "0",
+        ),
+        ({"prompt_id": "p", "_rowidx": 7}, "p", "7"),
+        ({"_ng_task_index": None, "_ng_rollout_index": True}, None, None),
+        ({}, None, None),
+    ],
+)
+def test_a_row_of_nemo_gym_names_its_group_and_rollout(row: Json, group: str | None, member: str | None) -> None:
+    item = rollout(**row)
+    assert (item.group, item.member) == (group, member)
+
+
+def test_the_principle_of_a_row_is_its_criteria_unless_it_has_a_rubric() -> None:
+    assert rollout(principle="Be brief.").rubric == "Be brief."
+    assert rollout(principle="Be brief.", rubric="Is it right?").rubric == "Is it right?"
+
+
+def test_openrlhf_and_slime_send_no_ids() -> None:
+    of_openrlhf = {"query": ["Q: 4", "Q: 5"], "prompts": ["Q: "] * 2, "labels": ["L"] * 2}
+    of_slime = {"prompt": "Q", "response": "4", "label": "L"}
+    items = [
+        *OpenRLHF().items(RewardBody.model_validate(of_openrlhf), of_openrlhf),
+        *Slime().items(SlimeBody.model_validate(of_slime), of_slime),
+    ]
+    assert [(item.group, item.member) for item in items] == [(None, None)] * 3
