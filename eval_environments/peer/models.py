@@ -17,8 +17,8 @@ from environments.report.results.run import SavedRun
 from environments.settings import EnvConfig, EnvSettings
 from environments.settings.values import STAND_IN_POLICY
 from environments.settings.verbs import Verb
-from eval_environments.peer.earlier import CandidatesAnswers
-from eval_environments.peer.endpoints import ModelSettings
+from eval_environments.models.earlier import CandidatesAnswers
+from eval_environments.models.endpoints import ModelSettings
 from eval_environments.peer.settings import SelfCritiqueConfig
 from eval_environments.peer.table import PeerAnswer
 from judges.core.judge import Judge

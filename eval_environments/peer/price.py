@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from eval_environments.peer.endpoints import ModelSettings
+from eval_environments.models.endpoints import ModelSettings
 from judges.llm.usage import Usage
 
 _ANSWER_TOKENS, _JUDGMENT_TOKENS = 500, 150

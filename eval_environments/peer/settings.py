@@ -13,7 +13,7 @@ from environments.data.task_list import TaskList
 from environments.settings import EnvConfig
 from environments.settings.env import AskedEndpoints
 from environments.settings.verbs import EVALUATE, ROLLOUTS, Verb
-from eval_environments.peer.endpoints import Models, ModelSettings
+from eval_environments.models.endpoints import Models, ModelSettings
 from judges.config.fields import operational, setting
 from judges.config.text import TextOrFile
 from judges.peers.judge import DEFAULT_RUBRIC

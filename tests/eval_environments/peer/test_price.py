@@ -1,4 +1,4 @@
-from eval_environments.peer.endpoints import ModelSettings
+from eval_environments.models.endpoints import ModelSettings
 from eval_environments.peer.price import calls_and_price
 
 URL = "http://127.0.0.1:9/v1"

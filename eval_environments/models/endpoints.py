@@ -1,4 +1,4 @@
-"""The settings of the models of peer evaluation, each with its endpoint or with answers from a file."""
+"""The settings of the models that an evaluation compares, each with its endpoint or with answers from a file."""
 
 from __future__ import annotations
 

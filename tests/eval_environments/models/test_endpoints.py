@@ -10,7 +10,7 @@ import pytest
 from pydantic import SecretStr, TypeAdapter, ValidationError
 
 from environments.settings import EnvConfig
-from eval_environments.peer.endpoints import Models, ModelSettings
+from eval_environments.models.endpoints import Models, ModelSettings
 from judges.llm.errors import SettingsError
 from judges.llm.usage import Prices
 

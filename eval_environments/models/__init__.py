@@ -1,0 +1,1 @@
+"""The models that an evaluation compares: their settings, their endpoints, and where their answers come from."""
