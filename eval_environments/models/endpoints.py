@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +21,7 @@ from pydantic_settings import NoDecode
 from typing_extensions import Self
 
 from environments.settings import EnvConfig, PolicySettings
+from environments.settings.values import STAND_IN_POLICY
 from judges.config.fields import operational, setting
 from judges.config.judge import api_key
 from judges.core.naming import slug
@@ -28,6 +30,9 @@ from judges.llm.replicas import Endpoint
 from judges.llm.types import ChatSettings
 from judges.llm.urls import check_urls, same_host, split_urls
 from judges.llm.usage import Prices
+
+_OFFLINE_MODELS = 3
+_NAMED = 2
 
 
 class ModelSettings(BaseModel):
@@ -148,3 +153,25 @@ def check_names(models: list[ModelSettings]) -> list[ModelSettings]:
 
 Models = Annotated[list[ModelSettings], NoDecode, BeforeValidator(_from_json), AfterValidator(check_names)]
 """Models from YAML or from a JSON list."""
+
+
+def offline_models(url: str) -> list[ModelSettings]:
+    """The stand-ins that are compared with `--offline` where no models are given."""
+    names = [f"{STAND_IN_POLICY}-{number}" for number in range(1, _OFFLINE_MODELS + 1)]
+    return [ModelSettings(name=name, base_url=url) for name in names]
+
+
+def with_url(models: Sequence[ModelSettings], old: str, new: str | None) -> list[ModelSettings]:
+    """The models, those at the URL `old` moved to `new`."""
+    return [model.at(new) if model.base_url == old else model for model in models]
+
+
+def urls_of(models: Sequence[ModelSettings]) -> tuple[str, ...]:
+    """The base URLs of the models that have an endpoint."""
+    return tuple(model.base_url for model in models if model.base_url is not None)
+
+
+def names_of(models: Sequence[ModelSettings]) -> str:
+    """The names of the first two models and the number of the others, for the name of a run."""
+    names, more = [model.name for model in models[:_NAMED]], len(models) - _NAMED
+    return "+".join([*names, *([f"{more} more"] if more > 0 else [])])

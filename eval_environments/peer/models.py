@@ -2,100 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 from environments.clients import Clients
-from environments.completions import Completion, Conversation, Policy, read_completion
-from environments.data.answers import load_answers
-from environments.data.rows import Task, TaskT
-from environments.report.results.answers import RowAnswers, run_of
-from environments.report.results.judged_again import JudgedAgain, are_verdicts
-from environments.report.results.run import SavedRun
-from environments.settings import EnvConfig, EnvSettings
-from environments.settings.values import STAND_IN_POLICY
+from environments.completions import Policy
+from environments.settings import EnvSettings
 from environments.settings.verbs import Verb
-from eval_environments.models.earlier import CandidatesAnswers
-from eval_environments.models.endpoints import ModelSettings
+from eval_environments.models.candidate import Candidate
+from eval_environments.models.endpoints import ModelSettings, offline_models
 from eval_environments.peer.settings import SelfCritiqueConfig
-from eval_environments.peer.table import PeerAnswer
 from judges.core.judge import Judge
-from judges.core.judgment import CallRun
 from judges.llm.client import ChatClient
-from judges.llm.errors import EndpointError, SettingsError
-from judges.llm.wire import Choice
+from judges.llm.errors import SettingsError
 from judges.peers.judge import PeerCase, PeerDetail, peer_judge
 from judges.peers.settings import PeerJudgeSettings
 
 POLICY = "policy"
 """The candidate's name in training."""
-_OFFLINE_MODELS = 3
-
-
-class Candidate:
-    """A model that answers, at its endpoint, from a file or from a run."""
-
-    def __init__(self, name: str, policy: Policy | None, config: EnvConfig, *, answers: Path | None = None) -> None:
-        """Answer through `policy`, or from a file or a run directory."""
-        self.name = name
-        self._policy = policy
-        self._file = answers
-        self._config = config
-        self._answers: Mapping[str, str] = {}
-        self.earlier: JudgedAgain | None = None
-        """The run whose answers it gives, if it gives those of a run."""
-
-    def load(self, tasks: Sequence[TaskT], conversations: Callable[[TaskT], Sequence[Conversation]]) -> None:
-        """Read its answers, if they are in a file or a run directory.
-
-        Raises:
-            DataError: they cannot be loaded, one is missing, or they are to other questions.
-            RunDirectoryError: the run directory is damaged.
-        """
-        if self._file is None:
-            return
-        run_path = run_of(self._file)
-        if run_path is None:
-            self._answers = load_answers(self._file, tasks)
-        else:
-            reader = CandidatesAnswers(self.name)
-            self.earlier = JudgedAgain.of(run_path, tasks, conversations, reader=reader, refusal=_refusal)
-
-    def held_answer(self, uid: str) -> str | tuple[Completion, ...] | None:
-        """Return its answer from its file or run, if it has one; of a run also the reason why there is none."""
-        if self.earlier is None:
-            return self._answers.get(uid)
-        row = self.earlier.answers[uid]
-        return row.completions or row.policy_error
-
-    async def answer(self, uid: str, conversation: Conversation) -> tuple[PeerAnswer, CallRun | None]:
-        """Return its answer to a query, or the reason why there is none or why its format is wrong."""
-        if self.earlier is not None:
-            row, run = self.earlier.answers[uid], None
-            if row.policy_error is not None:
-                return PeerAnswer(self.name, None, row.policy_error), run
-            (completion,) = row.completions
-        elif self._policy is None:
-            completion, run = read_completion(Choice(self._answers[uid]), self._config), None
-        else:
-            try:
-                completion, run = await self._policy.complete(conversation)
-            except EndpointError as error:
-                run = CallRun(attempts=error.attempts, usage=error.usage)
-                return PeerAnswer(self.name, None, f"the candidate at {error}"), run
-        if completion.refused:
-            return PeerAnswer(self.name, None, "the candidate refused to answer"), run
-        if completion.thinking_fault is not None:
-            return PeerAnswer(self.name, None, f"the thinking is malformed: {completion.thinking_fault}"), run
-        if not completion.answer.strip():
-            return PeerAnswer(self.name, None, "the answer is empty"), run
-        return PeerAnswer(self.name, completion.answer), run
-
-
-def _refusal(run: SavedRun, task: Task, row: RowAnswers) -> str | None:
-    return "they are verdicts of a policy that judged" if are_verdicts(run, row, "self_critique") else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +53,7 @@ class PeerModels:
         """The settings of the candidates; with --offline and without candidates, three stand-ins."""
         if self._config.candidates or "policy" not in self._settings.stand_ins:
             return self._config.candidates
-        names = [f"{STAND_IN_POLICY}-{number}" for number in range(1, _OFFLINE_MODELS + 1)]
-        return [ModelSettings(name=name, base_url=self._settings.openai.base_url) for name in names]
+        return offline_models(self._settings.openai.base_url)
 
     @cached_property
     def judge_settings(self) -> list[ModelSettings]:

@@ -4,33 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from environments.base import JudgedEnv
-from environments.evaluate.row import RowRunner
-from environments.records import Sample, SampleRun, digest
-from environments.report.results.judged_again import JudgedAgain
+from environments.records import Sample, SampleRun
 from environments.runs.atomic import write_atomic
 from environments.terminal import Table
+from eval_environments.models.candidate import Candidate
+from eval_environments.models.runner import CandidatesRunner
 from eval_environments.peer import report
-from eval_environments.peer.models import Candidate, PeerModels
+from eval_environments.peer.models import PeerModels
 from eval_environments.peer.price import calls_and_price
 from eval_environments.peer.results import PeerResults
 from eval_environments.peer.scoring import Column, combined, score_all
 from eval_environments.peer.settings import PeerTask, SelfCritiqueConfig
-from eval_environments.peer.table import PeerTable, cells_of
+from eval_environments.peer.table import PeerAnswer, PeerTable, cells_of
 from judges.core.judgment import CallRun
 from judges.llm import wire
 from judges.llm.errors import SettingsError
 from judges.llm.ledger import component
-from judges.llm.wire import JSON
 
 
-class PeerRowRunner(RowRunner[PeerTask, PeerTable]):
+class PeerRowRunner(CandidatesRunner[PeerTask, PeerTable]):
     """Evaluates the queries of one evaluation."""
-
-    keeps_completions = False
 
     def __init__(self, env: JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable], models: PeerModels) -> None:
         """Compare `models`."""
@@ -46,13 +43,7 @@ class PeerRowRunner(RowRunner[PeerTask, PeerTable]):
             DataError: a candidate's answers cannot be loaded, or are to other questions.
             SettingsError: a model is missing or lacks its API key.
         """
-        if self._config.model_answers is not None:
-            raise SettingsError(
-                "--env.model_answers: give answers, or a run directory, as a candidate: "
-                '{"name": "…", "answers": "file.jsonl"}'
-            )
-        for candidate in self._models.candidates:
-            candidate.load(tasks, self._env.conversations)
+        super().prepare(tasks)
         _ = self._models.judges
         if not self._models.pairs:
             raise SettingsError(
@@ -60,9 +51,9 @@ class PeerRowRunner(RowRunner[PeerTask, PeerTable]):
             )
 
     @property
-    def subject(self) -> str:
-        """Return the names of the candidates."""
-        return ", ".join(candidate.name for candidate in self._models.candidates)
+    def candidates(self) -> Sequence[Candidate]:
+        """Return the candidates; in training the policy alone."""
+        return self._models.candidates
 
     @property
     def judge_name(self) -> str:
@@ -73,21 +64,6 @@ class PeerRowRunner(RowRunner[PeerTask, PeerTable]):
     def rows_in_flight(self) -> int:
         """Return how many queries to run at once; each makes many calls."""
         return self._config.rows_at_once
-
-    @property
-    def answers_of(self) -> JSON:
-        """Return which runs the candidates' answers are of, by candidate; `None` if they are of none."""
-        return {name: run.to_json() for name, run in self._earlier_runs.items()} or None
-
-    @property
-    def notices(self) -> Sequence[str]:
-        """Return which candidates give the answers of a run."""
-        return [f"{name}: {run.words}" for name, run in self._earlier_runs.items()]
-
-    @property
-    def _earlier_runs(self) -> Mapping[str, JudgedAgain]:
-        runs = {candidate.name: candidate.earlier for candidate in self._models.candidates}
-        return {name: run for name, run in runs.items() if run is not None}
 
     def plan(self, tasks: Sequence[PeerTask]) -> str | None:
         """Return whose answers are of a run, and the number of calls and their cost."""
@@ -111,7 +87,8 @@ class PeerRowRunner(RowRunner[PeerTask, PeerTable]):
 
         async def column(candidate: Candidate) -> tuple[Column, CallRun | None]:
             with component(f"candidate_{candidate.name}"):
-                answer, run = await candidate.answer(task.uid, conversation)
+                reply = await candidate.reply(task.uid, conversation)
+                answer = PeerAnswer.of(candidate.name, reply)
                 scoring = score_all(
                     models.judges,
                     answer,
@@ -119,7 +96,7 @@ class PeerRowRunner(RowRunner[PeerTask, PeerTable]):
                     rubric=task.rubric,
                     include_self=self._config.include_self,
                 )
-                return await scoring, run
+                return await scoring, reply.run
 
         columns = await asyncio.gather(*(column(candidate) for candidate in models.candidates))
         found = combined([scored for scored, _ in columns], models.judges)
@@ -134,10 +111,6 @@ class PeerRowRunner(RowRunner[PeerTask, PeerTable]):
             run=SampleRun(time.monotonic() - started, policy_calls, judge_calls),
             task_digest=self.digest(task),
         )
-
-    def digest(self, task: PeerTask) -> str:
-        """Return a digest of the query, its rubric and the answers in files and runs."""
-        return digest(task, {candidate.name: candidate.held_answer(task.uid) for candidate in self._models.candidates})
 
     def is_complete(self, sample: Sample[PeerTable]) -> bool:
         """Return whether no cell is missing."""

@@ -13,13 +13,11 @@ from environments.data.task_list import TaskList
 from environments.settings import EnvConfig
 from environments.settings.env import AskedEndpoints
 from environments.settings.verbs import EVALUATE, ROLLOUTS, Verb
-from eval_environments.models.endpoints import Models, ModelSettings
+from eval_environments.models.endpoints import Models, names_of, urls_of, with_url
 from judges.config.fields import operational, setting
 from judges.config.text import TextOrFile
 from judges.peers.judge import DEFAULT_RUBRIC
 from judges.peers.settings import PeerJudgeSettings
-
-_NAMED = 2
 
 
 class SelfCritiqueConfig(EnvConfig, PeerJudgeSettings):
@@ -81,7 +79,7 @@ class SelfCritiqueConfig(EnvConfig, PeerJudgeSettings):
 
     def endpoints_asked(self, verb: Verb, policy: tuple[str, ...]) -> AskedEndpoints:
         """The base URLs of the candidates and the judges; in training, of the policy and its judges."""
-        judges, candidates = _urls(self.judges), _urls(self.candidates)
+        judges, candidates = urls_of(self.judges), urls_of(self.candidates)
         if verb == "evaluate":
             answering = candidates if self.candidates else policy
             return AskedEndpoints(judge=judges or answering, policy=answering)
@@ -94,30 +92,19 @@ class SelfCritiqueConfig(EnvConfig, PeerJudgeSettings):
             .with_stand_ins(url, judge=judge, policy=policy)
             .model_copy(
                 update={
-                    "candidates": [
-                        model.at(policy or judge) if model.base_url == url else model for model in self.candidates
-                    ],
-                    "judges": [model.at(judge) if model.base_url == url else model for model in self.judges],
+                    "candidates": with_url(self.candidates, url, policy or judge),
+                    "judges": with_url(self.judges, url, judge),
                 }
             )
         )
 
     def run_name(self, policy: str) -> str:
         """The names of the first two candidates and the number of the others; the policy if there are no candidates."""
-        return _named(self.candidates) or policy
+        return names_of(self.candidates) or policy
 
     def judge_run_name(self) -> str | None:
         """The names of the first two judges and the number of the others; `None` if the candidates judge each other."""
-        return _named(self.judges) or None
-
-
-def _named(models: Sequence[ModelSettings]) -> str:
-    names, more = [model.name for model in models[:_NAMED]], len(models) - _NAMED
-    return "+".join([*names, *([f"{more} more"] if more > 0 else [])])
-
-
-def _urls(models: Sequence[ModelSettings]) -> tuple[str, ...]:
-    return tuple(model.base_url for model in models if model.base_url is not None)
+        return names_of(self.judges) or None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from eval_environments.models.candidate import CandidateReply
 from judges.core.judgment import CritiqueRound, Judgment
 from judges.peers.judge import PeerDetail
 
@@ -16,6 +17,20 @@ class PeerAnswer:
     candidate: str
     answer: str | None
     error: str | None = None
+
+    @classmethod
+    def of(cls, candidate: str, reply: CandidateReply) -> PeerAnswer:
+        """Return a candidate's answer, or the reason why there is none or why its format is wrong."""
+        completion = reply.completion
+        if completion is None:
+            return cls(candidate, None, reply.error)
+        if completion.refused:
+            return cls(candidate, None, "the candidate refused to answer")
+        if completion.thinking_fault is not None:
+            return cls(candidate, None, f"the thinking is malformed: {completion.thinking_fault}")
+        if not completion.answer.strip():
+            return cls(candidate, None, "the answer is empty")
+        return cls(candidate, completion.answer)
 
 
 @dataclass(frozen=True, slots=True)
