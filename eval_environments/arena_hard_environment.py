@@ -9,7 +9,6 @@ import logging
 import signal
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 if __name__ == "__main__":  # run as a script from any folder: the packages are next to this one
@@ -21,85 +20,22 @@ if __name__ == "__main__":  # run as a script from any folder: the packages are 
 
 from environments.base import JudgedEnv
 from environments.completions import Completion, Conversation
-from environments.data.answers import answer_text
-from environments.data.rows import Row, Split, by_uid, load_rows
-from environments.data.task_list import TaskList
+from environments.data.rows import Split
 from environments.metrics import MetricAggregator, slug
 from environments.records import Sample
-from environments.settings import SAMPLES, EnvConfig
-from environments.settings.verbs import EVALUATIONS, ROLLOUTS
+from environments.settings import SAMPLES
 from environments.terminal.outcomes import Outcome
+from eval_environments.arena.rows import ArenaHardTask, load_tasks
+from eval_environments.arena.settings import ArenaHardConfig
 from judges.arena.judge import ArenaCase, ArenaDetail, arena_judge, row_result
-from judges.arena.settings import ArenaJudgeSettings
 from judges.arena.style import style_controlled_win_rate, style_difference, style_of
-from judges.config.fields import setting
 from judges.core.judgment import Judgment
-from judges.llm.errors import DataError
 from judges.llm.wire import Message
 
 logger = logging.getLogger(__name__)
 
 TWO_LOST_GAMES = (0.0, 0.0)
 """The entries of an answer in the wrong format, which counts as wrong."""
-
-
-class ArenaHardConfig(EnvConfig, ArenaJudgeSettings):
-    """Arena-Hard's own settings."""
-
-    style_control: bool = setting(
-        False, "Also report the win rate adjusted to equal length and markdown of both answers.", verbs=EVALUATIONS
-    )
-    cluster_winrates: bool = setting(
-        False, "Also report the win rate of each topic cluster of the prompts (column cluster).", verbs=EVALUATIONS
-    )
-    train_prompt_dataset: str = setting(
-        "NousResearch/arena-hard-v1-prompts",
-        "Read prompts from this dataset: hub name or file.",
-        group="data",
-        common=True,
-    )
-    train_baseline_dataset: str = setting(
-        "NousResearch/gpt-4-0314-baseline-arenahard",
-        "Read the baseline's answers from this dataset: hub name or file.",
-        group="data",
-        common=True,
-    )
-    eval_prompt_dataset: str | None = setting(
-        None,
-        "Read prompts for evaluations from this dataset; if unset, from train_prompt_dataset.",
-        verbs=EVALUATIONS,
-        group="data",
-    )
-    eval_baseline_dataset: str | None = setting(
-        None,
-        "Read the baseline's answers for evaluations from this dataset; if unset, from train_baseline_dataset.",
-        verbs=EVALUATIONS,
-        group="data",
-    )
-    train_split: str = setting("train", "Train on this split of hub datasets.", verbs=ROLLOUTS, group="data")
-    eval_split: str = setting("train", "Evaluate on this split of hub datasets.", verbs=EVALUATIONS, group="data")
-
-
-@dataclass(frozen=True, slots=True)
-class ArenaHardTask:
-    """A prompt and the baseline's answer to it."""
-
-    uid: str
-    question: str
-    baseline: str
-    category: str | None
-    cluster: str | None = None
-
-
-def arena_task(uid: str, prompt: Row, baseline: Row) -> ArenaHardTask:
-    """Make the task of a prompt's row and the row of the baseline's answer."""
-    return ArenaHardTask(
-        uid=uid,
-        question=prompt.text("prompt", "question"),
-        baseline=answer_text(baseline),
-        category=prompt.optional_text("category"),
-        cluster=prompt.optional_text("cluster"),
-    )
 
 
 class ArenaHardEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, ArenaDetail]):
@@ -127,26 +63,11 @@ class ArenaHardEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, ArenaDetail]):
 
     def tasks(self, split: Split) -> Sequence[ArenaHardTask]:
         """Load the prompts that have a baseline; warn of the others in one line."""
-        config = self.config
-        prompts, baselines, hub_split = config.train_prompt_dataset, config.train_baseline_dataset, config.train_split
-        if split == "eval":
-            prompts, hub_split = config.eval_prompt_dataset or prompts, config.eval_split
-            baselines = config.eval_baseline_dataset or baselines
-        rows = by_uid(load_rows(prompts, split=hub_split))
-        answers = by_uid(load_rows(baselines, split=hub_split))
-
-        def build(uid: str, row: Row) -> list[ArenaHardTask]:
-            return [arena_task(uid, row, answers[uid])] if uid in answers else []
-
-        tasks = TaskList.of_several(rows, build)
-        if not tasks:
-            raise DataError(f"{baselines}: no answer to any of the {len(rows)} prompts of {prompts}")
-        if len(tasks) < len(rows):
-            missing = next(uid for uid in rows if uid not in answers)
-            without = f"{len(rows) - len(tasks)} of {len(rows)} prompts have no baseline, such as {missing!r}"
-            self.warn_once(logger, without)
-        self.prompts_without_baseline = len(rows) - len(tasks)
-        return tasks
+        rows = load_tasks(self.config, split)
+        if rows.warning is not None:
+            self.warn_once(logger, rows.warning)
+        self.prompts_without_baseline = rows.without_baseline
+        return rows.tasks
 
     def conversations(self, task: ArenaHardTask) -> list[Conversation]:
         """Ask the prompt, after the system prompt."""

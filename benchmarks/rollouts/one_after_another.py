@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Sequence
 
 from environments.completions import Completion
-from eval_environments.arena_hard_environment import ArenaHardEnv, ArenaHardTask
+from eval_environments.arena.rows import ArenaHardTask
+from eval_environments.arena_hard_environment import ArenaHardEnv
 from judges.arena.judge import ArenaDetail, game_prompt, row_result
 from judges.core.calls import ask
 from judges.core.judgment import Judgment, Status

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from environments.completions import Completion, judge_completions, read_completion, system_messages
-from eval_environments.arena_hard_environment import ArenaHardConfig
+from eval_environments.arena.settings import ArenaHardConfig
 from judges import prompts
 from judges.core.judgment import Judgment, Status
 from judges.llm.wire import Choice

@@ -6,7 +6,7 @@ import pytest
 
 from environments.completions import Policy
 from environments.settings import PolicySettings
-from eval_environments.arena_hard_environment import ArenaHardConfig
+from eval_environments.arena.settings import ArenaHardConfig
 from judges.llm.client import ChatClient
 from judges.llm.errors import EndpointError, FailureKind
 from judges.llm.wire import Message

@@ -5,7 +5,8 @@ from environments.command_line import offline
 from environments.command_line.offline import stand_ins
 from environments.command_line.offline_settings import SOURCE, STAND_IN_URL
 from environments.settings import EnvSettings
-from eval_environments.arena_hard_environment import ArenaHardConfig, ArenaHardEnv
+from eval_environments.arena.settings import ArenaHardConfig
+from eval_environments.arena_hard_environment import ArenaHardEnv
 from judges.config.sources import LoadedSettings
 from judges.core.prompt_format import PromptFormat
 from judges.llm.errors import SettingsError

@@ -10,7 +10,7 @@ import pytest
 
 from environments.command_line.offline_settings import SOURCE, STAND_IN_URL, with_stand_ins
 from environments.settings import BUNDLED_TOKENIZER
-from eval_environments.arena_hard_environment import ArenaHardConfig
+from eval_environments.arena.settings import ArenaHardConfig
 from eval_environments.peer.settings import SelfCritiqueConfig
 from judges.config.reading import SettingsSource, SourceKind
 from judges.config.structure import Values

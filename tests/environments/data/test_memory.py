@@ -17,7 +17,7 @@ from environments.data.preferences import read_preferences
 from environments.data.rows import Row, by_uid, load_rows
 from environments.data.rubric_rows import read_rubric_rows
 from environments.data.task_list import TaskList, epoch_order, positions_of, select
-from eval_environments.arena_hard_environment import ArenaHardTask, arena_task
+from eval_environments.arena.rows import ArenaHardTask, arena_task
 from eval_environments.peer.settings import read_queries
 from judges.aspects.prompt import Aspect
 from judges.core.scale import Scale

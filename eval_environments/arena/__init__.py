@@ -1,0 +1,1 @@
+"""Arena-Hard: its settings and rows, and the evaluation of several candidates."""
