@@ -25,13 +25,13 @@ from judges.llm import wire
 from judges.llm.errors import SettingsError
 from judges.llm.wire import JSON
 from judges.server.errors import RequestError
+from judges.server.operation.telemetry import JsonLines
 from judges.server.presets import with_preset
 from judges.server.service.access import without_token
 from judges.server.service.messages import ServerRequest
 from judges.server.service.opened import opened
 from judges.server.service.respond import Respond, failed_response, request_id, responder
 from judges.server.settings import RewardServerSettings
-from judges.server.telemetry import JsonLines
 
 logger = logging.getLogger(__name__)
 

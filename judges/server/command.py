@@ -25,10 +25,10 @@ from judges.core import event_loop
 from judges.llm.errors import SettingsError, UserError
 from judges.server import workers
 from judges.server.http.listening import listening
+from judges.server.operation.telemetry import JsonLines
 from judges.server.presets import with_preset
 from judges.server.service.opened import opened
 from judges.server.settings import RewardServerSettings
-from judges.server.telemetry import JsonLines
 
 logger = logging.getLogger(__name__)
 

@@ -25,8 +25,8 @@ from judges.llm.client import ChatClient
 from judges.llm.errors import SettingsError
 from judges.llm.transport import open_session
 from judges.server.errors import OverloadError
-from judges.server.health import JudgeHealth, watch
 from judges.server.items import Item, ResponseScore, failure, shared_score
+from judges.server.operation.health import JudgeHealth, watch
 from judges.server.scorers.of_mount import scorer_of
 from judges.server.scorers.scorer import Parts, Scorer, parts_of
 from judges.server.settings import JudgeMount

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from judges.server.operation.telemetry import MULTIPROCESS, forget_worker
 from judges.server.settings import RewardServerSettings
-from judges.server.telemetry import MULTIPROCESS, forget_worker
 
 logger = logging.getLogger(__name__)
 

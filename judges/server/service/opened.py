@@ -11,9 +11,9 @@ from judges.config.sources import LoadedSettings
 from judges.llm.errors import SettingsError
 from judges.offline import StandIn
 from judges.server.core import Core
+from judges.server.operation.telemetry import Telemetry, telemetry
 from judges.server.service.access import Access
 from judges.server.settings import JudgeMount, RewardServerSettings
-from judges.server.telemetry import Telemetry, telemetry
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import aiohttp
 import pytest
 
-from judges.server.telemetry import JsonLines
+from judges.server.operation.telemetry import JsonLines
 from tests.judges.server.bodies import VERIFY
 from tests.judges.server.running import running
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from judges.llm.errors import SettingsError
-from judges.server.telemetry import JsonLines
+from judges.server.operation.telemetry import JsonLines
 from tests.judges.server.bodies import logs
 from tests.judges.server.running import Running, running
 from tests.scripted import Json, Reply, completion

@@ -12,7 +12,7 @@ from pathlib import Path
 from signal import SIGTERM
 from typing import Any
 
-from judges.server.telemetry import forget_worker
+from judges.server.operation.telemetry import forget_worker
 from tests.command import PATIENCE_S, serving
 from tests.judges.server.served import started
 from tests.scripted import Json, Meeting
