@@ -88,6 +88,11 @@ class Game:
         of_a, _ = _VALUES[self.label]
         return of_a if self.order == "model_is_a" else 1.0 - of_a
 
+    @property
+    def is_strong(self) -> bool:
+        """Return whether the verdict is a strong win or loss."""
+        return self.label is not None and _VALUES[self.label][1]
+
 
 @dataclass(frozen=True, slots=True)
 class ArenaDetail:
@@ -95,6 +100,14 @@ class ArenaDetail:
 
     games: tuple[Game, Game]
     entries: tuple[float, ...] = ()
+
+
+class PlayedGame(NamedTuple):
+    """A game, every call that was made for it, and the suspects in the texts that it shows."""
+
+    game: Game
+    calls: tuple[JudgeCall[ArenaLabel], ...]
+    suspects: int
 
 
 class ArenaCaseJudge:
@@ -118,64 +131,25 @@ class ArenaCaseJudge:
             A score from −1 (both games lost) to 1 (both won), the label `win`, `tie` or `loss`; or no score and the
             reason. Never raises because of a judge's answer.
         """
-        as_a, as_b = self._prompt(case, "model_is_a"), self._prompt(case, "model_is_b")
-        (first, first_calls), (second, second_calls) = await asyncio.gather(
-            self._play(as_a.messages, "model_is_a"), self._play(as_b.messages, "model_is_b")
+        first, second = await asyncio.gather(
+            *(self.play(case, order, name=name) for order, name in _COMPONENTS.items())
         )
         # Both games show the same texts.
-        return self._judgment((first, second), first_calls + second_calls, suspects=as_a.suspects)
+        return self._judgment((first.game, second.game), first.calls + second.calls, suspects=first.suspects)
 
-    def critique_requests(self, case: ArenaCase, judgment: Judgment[ArenaDetail]) -> list[CritiqueRequest[ArenaLabel]]:
-        """A request for the label of each game."""
-        assert judgment.detail is not None
-        return [self._critique_request(case, game) for game in judgment.detail.games]
+    async def play(self, case: ArenaCase, order: GameOrder, *, name: str) -> PlayedGame:
+        """Play one game, with a question in the same conversation for each answer without a verdict.
 
-    def apply_revisions(
-        self, case: ArenaCase, judgment: Judgment[ArenaDetail], revisions: Mapping[str, JudgeCall[ArenaLabel]]
-    ) -> Judgment[ArenaDetail]:
-        """The judgment of the games with the revised labels in place of earlier ones."""
-        assert judgment.detail is not None
-        first, second = (_with_revision(game, revisions.get(_COMPONENTS[game.order])) for game in judgment.detail.games)
-        return self._judgment((first, second), judgment.calls)
+        Args:
+            case: the two answers.
+            order: whose answer is shown as Assistant A's.
+            name: of the game's first call; those of the others begin with it.
 
-    def _prompt(self, case: ArenaCase, order: GameOrder) -> Prompt:
-        is_a = order == "model_is_a"
-        return game_prompt(
-            case.question,
-            case.answer if is_a else case.baseline,
-            case.baseline if is_a else case.answer,
-            protocol=self.settings.judge_protocol,
-            judged="A" if is_a else "B",
-            layout=self.settings.judge_prompt_layout,
-            system_prompt=self._system_prompt,
-        )
-
-    def _critique_request(self, case: ArenaCase, game: Game) -> CritiqueRequest[ArenaLabel]:
-        assert game.label is not None  # a judgment with a score has both
-        own = after_thinking(game.text).strip()
-        messages = critique_messages(self._prompt(case, game.order).messages, own)
-        return CritiqueRequest(_COMPONENTS[game.order], game.label, own, messages, _read, _revision)
-
-    def _judgment(
-        self, games: tuple[Game, Game], calls: tuple[JudgeCall[object], ...], *, suspects: int = 0
-    ) -> Judgment[ArenaDetail]:
-        first, second = games
-        if first.label is None or second.label is None:
-            return replace(_no_verdict(games, calls), suspects=suspects)
-        row = row_result(first.label, second.label, strong_weight=STRONG_WEIGHT[self.settings.judge_protocol])
-        return Judgment(
-            score=row.reward,
-            status=Status.OK,
-            label=row.outcome,
-            explanation=f"As assistant A ({_RESULTS[row.entries[0]]}): {first.text}\n\n"
-            f"As assistant B ({_RESULTS[row.entries[-1]]}): {second.text}",
-            calls=calls,
-            detail=ArenaDetail(games, row.entries),
-            suspects=suspects,
-        )
-
-    async def _play(self, messages: list[Message], order: GameOrder) -> tuple[Game, tuple[JudgeCall[ArenaLabel], ...]]:
-        name = _COMPONENTS[order]
+        Returns:
+            The game, with a verdict or the reason why there is none. Never raises because of a judge's answer.
+        """
+        prompt = self.prompt(case, order)
+        messages = prompt.messages
         call: JudgeCall[ArenaLabel] = await ask(self.client, messages, arena_label, name=name)
         calls = [call]
         # After an empty text there is no conversation to continue.
@@ -196,7 +170,57 @@ class ArenaCaseJudge:
             reasoning=last.reasoning,
             error=call.error,
         )
-        return game, tuple(calls)
+        return PlayedGame(game, tuple(calls), prompt.suspects)
+
+    def critique_requests(self, case: ArenaCase, judgment: Judgment[ArenaDetail]) -> list[CritiqueRequest[ArenaLabel]]:
+        """A request for the label of each game."""
+        assert judgment.detail is not None
+        return [self._critique_request(case, game) for game in judgment.detail.games]
+
+    def apply_revisions(
+        self, case: ArenaCase, judgment: Judgment[ArenaDetail], revisions: Mapping[str, JudgeCall[ArenaLabel]]
+    ) -> Judgment[ArenaDetail]:
+        """The judgment of the games with the revised labels in place of earlier ones."""
+        assert judgment.detail is not None
+        first, second = (_with_revision(game, revisions.get(_COMPONENTS[game.order])) for game in judgment.detail.games)
+        return self._judgment((first, second), judgment.calls)
+
+    def prompt(self, case: ArenaCase, order: GameOrder) -> Prompt:
+        """The prompt of one game."""
+        is_a = order == "model_is_a"
+        return game_prompt(
+            case.question,
+            case.answer if is_a else case.baseline,
+            case.baseline if is_a else case.answer,
+            protocol=self.settings.judge_protocol,
+            judged="A" if is_a else "B",
+            layout=self.settings.judge_prompt_layout,
+            system_prompt=self._system_prompt,
+        )
+
+    def _critique_request(self, case: ArenaCase, game: Game) -> CritiqueRequest[ArenaLabel]:
+        assert game.label is not None  # a judgment with a score has both
+        own = after_thinking(game.text).strip()
+        messages = critique_messages(self.prompt(case, game.order).messages, own)
+        return CritiqueRequest(_COMPONENTS[game.order], game.label, own, messages, _read, _revision)
+
+    def _judgment(
+        self, games: tuple[Game, Game], calls: tuple[JudgeCall[object], ...], *, suspects: int = 0
+    ) -> Judgment[ArenaDetail]:
+        first, second = games
+        if first.label is None or second.label is None:
+            return replace(_no_verdict(games, calls), suspects=suspects)
+        row = row_result(first.label, second.label, strong_weight=STRONG_WEIGHT[self.settings.judge_protocol])
+        return Judgment(
+            score=row.reward,
+            status=Status.OK,
+            label=row.outcome,
+            explanation=f"As assistant A ({_RESULTS[row.entries[0]]}): {first.text}\n\n"
+            f"As assistant B ({_RESULTS[row.entries[-1]]}): {second.text}",
+            calls=calls,
+            detail=ArenaDetail(games, row.entries),
+            suspects=suspects,
+        )
 
 
 def arena_judge(settings: ArenaJudgeSettings, client: ChatClient) -> Judge[ArenaCase, ArenaDetail]:

@@ -16,6 +16,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "ray": ("ray",),
     "profile": ("pyinstrument",),
     "completion": ("argcomplete",),
+    "statistics": ("numpy", "scipy", "sklearn", "krippendorff"),
 }
 """Modules by the extra that installs them. The judges and the shims need only the core, which is not listed."""
 

@@ -1,0 +1,79 @@
+"""A game: two answers of a group are compared in one order, by the judge that the settings name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from judges.arena.judge import ArenaCase, ArenaCaseJudge
+from judges.arena.settings import STRONG_WEIGHT
+from judges.core.group import GroupCase
+from judges.core.judgment import JudgeCall
+from judges.llm.client import ChatClient
+from judges.tournament.settings import TournamentSettings
+
+
+@dataclass(frozen=True, slots=True)
+class GameResult:
+    """What came of a game.
+
+    Attributes:
+        points: of the answer that was shown first: 1 if it won, 0.5 for a tie, 0 if it lost; `None` without a verdict.
+        weight: how many times the verdict counts.
+        error: why there is no verdict.
+        calls: every call that was made.
+    """
+
+    points: float | None
+    weight: float = 1.0
+    error: str | None = None
+    calls: tuple[JudgeCall[object], ...] = ()
+
+
+class PairJudge(Protocol):
+    """Plays games."""
+
+    @property
+    def client(self) -> ChatClient:
+        """The client of the judge model."""
+
+    async def play(self, case: GroupCase, first: str, second: str, *, name: str) -> GameResult:
+        """Compare two answers to the question of a case.
+
+        Args:
+            case: what both answers have in common; its own answers do not count.
+            first: the answer that is shown first.
+            second: the other one.
+            name: of the call, unique in its group; further calls of the game begin with it.
+        """
+
+    def suspects(self, case: GroupCase, answer: str) -> int:
+        """How many role tokens, template tokens and lookalikes of markers a game shows of this answer and the case."""
+
+
+class ArenaPairJudge:
+    """Arena-Hard's game, with the labels and weights of its protocol."""
+
+    def __init__(self, client: ChatClient, settings: TournamentSettings) -> None:
+        """Judge as the settings say."""
+        self._judge = ArenaCaseJudge(client, settings)
+        self._strong = float(STRONG_WEIGHT[settings.judge_protocol])
+
+    @property
+    def client(self) -> ChatClient:
+        """The client of the judge model."""
+        return self._judge.client
+
+    async def play(self, case: GroupCase, first: str, second: str, *, name: str) -> GameResult:
+        """Play the game; the first answer is assistant A's, and stands first in both layouts of the prompt."""
+        game, calls, _ = await self._judge.play(_arena_case(case, first, second), "model_is_b", name=name)
+        points = None if game.points is None else 1.0 - game.points
+        return GameResult(points, self._strong if game.is_strong else 1.0, game.error, calls)
+
+    def suspects(self, case: GroupCase, answer: str) -> int:
+        """Count in the prompt of a game with an empty other answer."""
+        return self._judge.prompt(_arena_case(case, "", answer), "model_is_b").suspects
+
+
+def _arena_case(case: GroupCase, first: str, second: str) -> ArenaCase:
+    return ArenaCase(case.question, answer=second, baseline=first)

@@ -1,0 +1,60 @@
+"""The tournament: pairwise games among the answers of a group, and a score for each from all of them.
+
+The settings say which answers meet (`judges.tournament.schedule`); a Bradley–Terry fit with ties and a position term
+(`judges.statistics.bradley_terry`) turns the results into strengths. A score is the probability to win against the
+group's mean, or against the anchor if there is one.
+"""
+
+from __future__ import annotations
+
+from judges.config.extras import require
+from judges.core.group import GroupCase, GroupInProgress, GroupJudge, GroupJudgment
+from judges.llm.client import ChatClient
+from judges.llm.errors import SettingsError
+from judges.tournament.game import ArenaPairJudge, PairJudge
+from judges.tournament.progress import TournamentInProgress
+from judges.tournament.settings import TournamentSettings
+
+
+class TournamentJudge:
+    """Judges groups by games between two of their answers."""
+
+    def __init__(self, games: PairJudge, settings: TournamentSettings) -> None:
+        """Let `games` decide each game.
+
+        Raises:
+            SettingsError: the settings ask for self-critique, or the extra `statistics` is not installed.
+        """
+        if settings.judge_critique_rounds:
+            raise SettingsError(
+                f"judge_critique_rounds is {settings.judge_critique_rounds}: a judge of groups has no self-critique; "
+                "expected 0"
+            )
+        require("statistics")
+        self._games = games
+        self._settings = settings
+
+    @property
+    def client(self) -> ChatClient:
+        """The client of the judge model."""
+        return self._games.client
+
+    async def judge(self, case: GroupCase) -> GroupJudgment:
+        """Judge all answers of a case."""
+        group = self.start(case, len(case.answers))
+        for answer in case.answers:
+            group.add(answer)
+        return await group.close()
+
+    def start(self, case: GroupCase, size: int) -> GroupInProgress:
+        """Begin a group of a case without answers, of which at most `size` will come."""
+        return TournamentInProgress(case, size, self._games, self._settings)
+
+
+def tournament_judge(settings: TournamentSettings, client: ChatClient) -> GroupJudge:
+    """The judge that the settings ask for.
+
+    Raises:
+        SettingsError: the settings ask for self-critique, or the extra `statistics` is not installed.
+    """
+    return TournamentJudge(ArenaPairJudge(client, settings), settings)

@@ -1,0 +1,168 @@
+"""A tournament in progress: games begin as soon as both answers are there; the end fills up, connects and fits.
+
+Guarantees: equal answers, and one equal to the anchor, are one player; a game that fails costs that game, and further
+games, a bounded number, connect the players that it has cut off; names of games depend on the answers' numbers alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from judges.core.group import GroupCase, GroupJudgment
+from judges.core.seeding import derive, generator
+from judges.tournament.game import GameResult, PairJudge
+from judges.tournament.result import Field, PlayedGame, connected, decided, group_judgment, strengths_of
+from judges.tournament.schedule import (
+    Meeting,
+    Pair,
+    completed,
+    connecting,
+    in_order,
+    pair,
+    planned,
+    swiss_round,
+    usual_rounds,
+)
+from judges.tournament.settings import TournamentSettings
+
+MOST_REPAIRS = 3
+"""How many times games are played to connect players whose games have failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Player:
+    """A distinct text, the number of the first answer that is this text (0 for the anchor), and its place."""
+
+    text: str
+    number: int
+    place: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A game that has begun."""
+
+    name: str
+    meeting: Meeting
+    task: asyncio.Task[GameResult]
+
+
+class TournamentInProgress:
+    """The games of one group."""
+
+    def __init__(self, case: GroupCase, size: int, judge: PairJudge, settings: TournamentSettings) -> None:
+        """Begin without an answer; the anchor is there from the start."""
+        self._case, self._size, self._judge, self._settings = case, size, judge, settings
+        places = size + (case.anchor is not None)
+        key = f"{len(case.question)}\x1f{case.question}\x1f{size}"
+        self._free = generator(settings.seed, key, "places").sample(range(places), places)
+        self._flip = bool(derive(settings.seed, key, "first") % 2)
+        plan = planned(settings.schedule, places, settings.schedule_rounds)
+        self._firsts = Counter[int]()
+        self._plan = self._ordered(plan)
+        self._players: dict[str, _Player] = {}
+        self._taken: dict[int, _Player] = {}
+        self._answers: list[int] = []
+        self._games: list[_Begun] = []
+        if case.anchor is not None:
+            self._seat(case.anchor, 0)
+
+    def add(self, answer: str) -> None:
+        """Take one more answer, and begin the games of the plan for which both players are there.
+
+        Raises:
+            ValueError: there are as many answers already as were to come.
+        """
+        if len(self._answers) >= self._size:
+            raise ValueError(f"a group of {self._size} answers cannot take one more")
+        player = self._players.get(answer) or self._seat(answer, len(self._answers) + 1)
+        self._answers.append(player.place)
+
+    async def close(self) -> GroupJudgment:
+        """Play what is missing, and judge."""
+        try:
+            return await self._judged()
+        except BaseException:  # whatever ends this, a cancelled caller too, must not leave games running
+            self.cancel()
+            raise
+
+    def cancel(self) -> None:
+        """Stop all games."""
+        for game in self._games:
+            game.task.cancel()
+
+    async def _judged(self) -> GroupJudgment:
+        present, settings = sorted(self._taken), self._settings
+        missing = completed(settings.schedule, present, self._met, settings.schedule_rounds)
+        self._begin(self._ordered(missing))
+        field = self._field()
+        if settings.schedule == "swiss" and len(present) > 2:
+            await self._swiss_rounds(field)
+        await self._connect(field)
+        games = await self._played()
+        strengths = await asyncio.to_thread(strengths_of, connected(field, games)[0], games) if present else {}
+        return group_judgment(field, games, strengths, self._suspects)
+
+    async def _swiss_rounds(self, field: Field) -> None:
+        """The rounds after the first one: each waits for the results of those before it."""
+        for _ in range(1, self._settings.schedule_rounds or usual_rounds(len(field.names))):
+            strengths = await asyncio.to_thread(strengths_of, list(field.names), await self._played())
+            standing = sorted(strengths, key=lambda place: (-strengths[place], place))
+            self._begin(self._ordered(swiss_round(standing, self._met)))
+
+    async def _connect(self, field: Field) -> None:
+        """Play further games until those with a verdict connect everyone, at most a few times."""
+        for attempt in range(MOST_REPAIRS):
+            games = await self._played()
+            groups = connected(field, games)
+            if len(groups) < 2 or (attempt and not decided(games)) or _all_refused(games):
+                return
+            self._begin(self._ordered(connecting(groups, self._met)))
+
+    def _seat(self, text: str, number: int) -> _Player:
+        """Give a new player its place, and begin its games."""
+        player = _Player(text, number, self._free[len(self._players)])
+        self._players[text] = self._taken[player.place] = player
+        self._begin(meeting for meeting in self._plan if player.place in meeting and self._taken.keys() >= {*meeting})
+        return player
+
+    def _ordered(self, pairs: Iterable[Pair]) -> list[Meeting]:
+        return in_order(pairs, self._settings.game_orders, firsts=self._firsts, flip=self._flip)
+
+    def _begin(self, meetings: Iterable[Meeting]) -> None:
+        for first, second in meetings:
+            one, other = self._taken[first], self._taken[second]
+            again = sum(game.meeting == (first, second) for game in self._games)
+            name = f"game_{one.number}_{other.number}" + (f"_again_{again}" if again else "")
+            playing = self._judge.play(self._case, one.text, other.text, name=name)
+            self._games.append(_Begun(name, (first, second), asyncio.create_task(playing)))
+
+    @property
+    def _met(self) -> Counter[Pair]:
+        return Counter(pair(*game.meeting) for game in self._games)
+
+    async def _played(self) -> list[PlayedGame]:
+        """All games, when they have ended."""
+        results = await asyncio.gather(*(game.task for game in self._games))
+        ended = [
+            PlayedGame(game.name, *game.meeting, result) for game, result in zip(self._games, results, strict=True)
+        ]
+        number = {place: player.number for place, player in self._taken.items()}
+        return sorted(ended, key=lambda game: (number[game.first], number[game.second], len(game.name), game.name))
+
+    def _field(self) -> Field:
+        players = sorted(self._taken.values(), key=lambda player: player.number)
+        names = {player.place: f"answer {player.number}" if player.number else "the anchor" for player in players}
+        anchor = None if self._case.anchor is None else players[0].place
+        return Field(names, anchor, tuple(self._answers))
+
+    def _suspects(self, place: int) -> int:
+        return self._judge.suspects(self._case, self._taken[place].text)
+
+
+def _all_refused(games: Sequence[PlayedGame]) -> bool:
+    """Whether the endpoint has refused every call, so that it would refuse further ones."""
+    return all(call.rejected for game in games for call in game.result.calls)

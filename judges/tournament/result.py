@@ -1,0 +1,168 @@
+"""The judgments of a group from its games: strengths, scores, and who won against whom.
+
+Guarantees: the fit uses all games with a verdict among the players that they connect with the largest connected group,
+or with the anchor's if there is an anchor; only those players have a score. The anchor has no judgment.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from judges.core.group import Agreement, GroupJudgment, Look, MemberDetail
+from judges.core.judgment import JudgeCall, Judgment, Status
+from judges.statistics.bradley_terry import Game, fit
+from judges.tournament.game import GameResult
+from judges.tournament.schedule import components, pair
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedGame:
+    """A game of two players, in the order in which they were shown."""
+
+    name: str
+    first: int
+    second: int
+    result: GameResult
+
+    @property
+    def players(self) -> tuple[int, int]:
+        """Return both, the lower number first."""
+        return pair(self.first, self.second)
+
+    def points_of(self, player: int) -> float:
+        """The points of one of both, in a game with a verdict."""
+        assert self.result.points is not None
+        return self.result.points if player == self.first else 1.0 - self.result.points
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """The players of a tournament.
+
+    Attributes:
+        names: how people call each player, by its place.
+        anchor: the place of the anchor.
+        answers: for each answer of the group the place of its player; equal answers have one.
+    """
+
+    names: Mapping[int, str]
+    anchor: int | None
+    answers: tuple[int, ...]
+
+
+def decided(games: Sequence[PlayedGame]) -> list[PlayedGame]:
+    """The games that have a verdict."""
+    return [game for game in games if game.result.points is not None]
+
+
+def connected(field: Field, games: Sequence[PlayedGame]) -> list[list[int]]:
+    """The players in groups that games with a verdict connect; first that of the anchor, else the largest."""
+    groups = components(field.names, (game.players for game in decided(games)))
+    return sorted(groups, key=lambda group: field.anchor not in group)
+
+
+def strengths_of(players: Sequence[int], games: Sequence[PlayedGame]) -> dict[int, float]:
+    """The strengths of connected players, from the games with a verdict among them; their mean is 0."""
+    number = {player: place for place, player in enumerate(players)}
+    among = [game for game in decided(games) if game.first in number and game.second in number]
+    results = (
+        Game(number[game.first], number[game.second], game.points_of(game.first), game.result.weight) for game in among
+    )
+    fitted = fit(len(players), list(results))
+    return dict(zip(players, fitted.values, strict=True))
+
+
+def group_judgment(
+    field: Field, games: Sequence[PlayedGame], strengths: Mapping[int, float], suspects: Callable[[int], int]
+) -> GroupJudgment:
+    """The judgment of each answer, with all calls in the first one's.
+
+    Args:
+        field: the players.
+        games: all games, in the order of their names.
+        strengths: of the players that are connected; the others have no score.
+        suspects: how many there are in what a player's games show.
+    """
+    calls = tuple(call for game in games for call in game.result.calls)
+    members = []
+    for number, player in enumerate(field.answers):
+        paid = calls if number == 0 else ()
+        own = [game for game in games if player in game.players]
+        members.append(_member(field, player, own, strengths, calls=paid, suspects=suspects(player)))
+    return GroupJudgment(tuple(members), _agreement(decided(games)))
+
+
+def _member(
+    field: Field,
+    player: int,
+    games: Sequence[PlayedGame],
+    strengths: Mapping[int, float],
+    *,
+    calls: tuple[JudgeCall[object], ...],
+    suspects: int,
+) -> Judgment[MemberDetail]:
+    seen = decided(games)
+    looks = tuple(Look(1 if game.first == player else 2, 2, game.points_of(player)) for game in seen)
+    record = _record(looks)
+    lines = [_line(field, player, game) for game in games]
+    if player not in strengths or len(field.answers) + (field.anchor is not None) < 2:
+        reason = _why_without_score(field, games)
+        has_failed = any(call.failed for game in games for call in game.result.calls) or not games
+        return Judgment(
+            None,
+            Status.JUDGE_FAILED if has_failed else Status.UNPARSABLE,
+            explanation="\n".join([reason, *lines]),
+            calls=calls,
+            detail=MemberDetail(looks, None),
+            suspects=suspects,
+        )
+    own = strengths[player]
+    against = 0.0 if field.anchor is None else strengths[field.anchor]
+    return Judgment(
+        1.0 / (1.0 + math.exp(against - own)),
+        Status.OK,
+        record,
+        "\n".join([f"{record}; strength {own:+.2f}" if games else "Equal to all others: no game.", *lines]),
+        calls,
+        MemberDetail(looks, own),
+        suspects=suspects,
+    )
+
+
+def _record(looks: Sequence[Look]) -> str:
+    points = [look.points for look in looks]
+    won, lost = sum(point > 0.5 for point in points), sum(point < 0.5 for point in points)
+    return f"{won} won, {len(points) - won - lost} tied, {lost} lost"
+
+
+def _line(field: Field, player: int, game: PlayedGame) -> str:
+    """One game from a player's side."""
+    shown, other = ("first", game.second) if player == game.first else ("second", game.first)
+    if game.result.points is None:
+        return f"{game.name}, shown {shown}, against {field.names[other]}: no verdict: {game.result.error}"
+    points = game.points_of(player)
+    outcome = "won against" if points > 0.5 else "lost to" if points < 0.5 else "tied with"
+    strong = f" (counts {game.result.weight:g} times)" if game.result.weight != 1.0 else ""
+    return f"{game.name}, shown {shown}: {outcome} {field.names[other]}{strong}"
+
+
+def _why_without_score(field: Field, games: Sequence[PlayedGame]) -> str:
+    if len(field.answers) + (field.anchor is not None) < 2:
+        return "There is no other answer to compare it with."
+    if not decided(games):
+        return "None of its games has a verdict."
+    side = "the anchor" if field.anchor is not None else "most of the other answers"
+    return f"No games with a verdict connect it with {side}."
+
+
+def _agreement(games: Sequence[PlayedGame]) -> Agreement:
+    """In how many of the pairs with verdicts in both orders both are the same; of repeated games the last counts."""
+    by_order = {(game.first, game.second): game.points_of(game.first) for game in games}
+    both = [
+        (points, 1.0 - by_order[second, first])
+        for (first, second), points in by_order.items()
+        if first < second and (second, first) in by_order
+    ]
+    return Agreement(sum(one == other for one, other in both), len(both))

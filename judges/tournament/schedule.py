@@ -1,0 +1,176 @@
+"""Which players of a tournament meet, and who is shown first: pure functions of places, rounds and earlier meetings.
+
+Each player has a place from 0 in a tournament of a planned size, and takes it when it arrives. A plan says which places
+meet as soon as both are taken. If some stay empty, `completed` says which further meetings the players that are there
+need, so that each schedule keeps its form:
+
+    all         nothing is missing: all pairs of those that are there have met
+    circular    those that are next to each other without the empty places between them
+    balanced    those who have met the fewest others meet, until each has met as many as there are rounds
+    swiss       those who lack an opponent in the first round; the later rounds need its results (`swiss_round`)
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import combinations
+from typing import Literal, TypeAlias
+
+from judges.tournament.settings import Schedule
+
+Pair: TypeAlias = tuple[int, int]
+"""Two players who meet, the lower number first."""
+Meeting: TypeAlias = tuple[int, int]
+"""A game of two players, in the order in which they are shown."""
+
+GameOrders: TypeAlias = Literal["both", "balanced"]
+
+
+def usual_rounds(players: int) -> int:
+    """How many rounds there are if the user chose no number."""
+    return max(1, math.ceil(math.log2(players))) if players > 1 else 0
+
+
+def planned(schedule: Schedule, places: int, rounds: int | None = None) -> list[Pair]:
+    """The pairs of places that meet as soon as both players are there."""
+    everyone = list(range(places))
+    if schedule == "all" or places < 3:
+        return list(combinations(everyone, 2))
+    if schedule == "circular":
+        return circle(everyone)
+    if schedule == "swiss":
+        return [(place, place + 1) for place in range(0, places - 1, 2)]
+    return _round_robin(places, min(rounds or usual_rounds(places), places - 1))
+
+
+def completed(schedule: Schedule, present: Sequence[int], met: Collection[Pair], rounds: int | None) -> list[Pair]:
+    """The pairs that are still to meet when no more players come.
+
+    Args:
+        schedule: the schedule.
+        present: the places that are taken, in ascending order.
+        met: the pairs that have met.
+        rounds: how many others each meets, in `balanced`.
+    """
+    if len(present) < 2:
+        return []
+    if schedule == "all" or len(present) < 3:
+        wanted = list(combinations(present, 2))
+    elif schedule == "circular":
+        wanted = circle(present)
+    else:
+        each = 1 if schedule == "swiss" else min(rounds or usual_rounds(len(present)), len(present) - 1)
+        return _filled_up(present, met, each)
+    return [pair for pair in wanted if pair not in met]
+
+
+def circle(players: Sequence[int]) -> list[Pair]:
+    """Each player and the next one; the last one meets the first."""
+    return sorted({pair(one, other) for one, other in zip(players, [*players[1:], players[0]], strict=True)})
+
+
+def swiss_round(standing: Sequence[int], met: Mapping[Pair, int]) -> list[Pair]:
+    """A round in which those that are next to each other in the standing meet, if they have not met before.
+
+    Args:
+        standing: the players, best first; with an odd number the one with the most meetings has a bye.
+        met: how often each pair has met.
+    """
+    meetings = Counter[int]()
+    for (one, other), times in met.items():
+        meetings.update({one: times, other: times})
+    waiting = list(standing)
+    if len(waiting) % 2:
+        waiting.remove(max(reversed(waiting), key=lambda player: meetings[player]))
+    found: list[Pair] = []
+    while waiting:
+        player = waiting.pop(0)
+        opponent = min(waiting, key=lambda other: met.get(pair(player, other), 0))  # the first of the least often met
+        waiting.remove(opponent)
+        found.append(pair(player, opponent))
+    return found
+
+
+def in_order(pairs: Iterable[Pair], orders: GameOrders, *, firsts: Counter[int], flip: bool = False) -> list[Meeting]:
+    """The games of pairs: both orders of each, or the one that lets each player be first as often as second.
+
+    Args:
+        pairs: who meets.
+        orders: whether a pair has two games or one.
+        firsts: how much more often each player was first than second; it is updated.
+        flip: who is first where both orders are equally balanced.
+    """
+    meetings: list[Meeting] = []
+    for low, high in pairs:
+        if orders == "both":
+            meetings += [(low, high), (high, low)]
+            continue
+        lead = firsts[low] - firsts[high]
+        low_is_first = lead < 0 or (lead == 0 and ((low + high) % 2 == 1) is not flip)
+        first, second = (low, high) if low_is_first else (high, low)
+        firsts.update({first: 1, second: -1})
+        meetings.append((first, second))
+    return meetings
+
+
+def components(players: Iterable[int], connected: Iterable[Pair]) -> list[list[int]]:
+    """The players in groups that games connect: the largest group first, of equal ones that with the lowest number."""
+    group = {player: [player] for player in players}
+    for one, other in connected:
+        if group[one] is not group[other]:
+            merged = group[one] + group[other]
+            group.update(dict.fromkeys(merged, merged))
+    distinct = {id(members): sorted(members) for members in group.values()}
+    return sorted(distinct.values(), key=lambda members: (-len(members), members))
+
+
+def connecting(groups: Sequence[Sequence[int]], met: Mapping[Pair, int]) -> list[Pair]:
+    """A pair for each group but the first, which connects it with the first: one that has met the least often.
+
+    Args:
+        groups: the connected groups of players.
+        met: how often each pair has met, with a result or without one.
+    """
+    new = Counter[int]()
+    found: list[Pair] = []
+    for group in groups[1:]:
+        choices = ((one, other) for one in group for other in groups[0])
+        one, other = min(choices, key=lambda both: (met.get(pair(*both), 0), new[both[1]], both))
+        new[other] += 1
+        found.append(pair(one, other))
+    return found
+
+
+def pair(one: int, other: int) -> Pair:
+    """Two players as a pair."""
+    return (one, other) if one < other else (other, one)
+
+
+def _round_robin(places: int, rounds: int) -> list[Pair]:
+    """The first rounds of the circle method; two rounds that follow each other make one circle through all players."""
+    seats = places + places % 2
+    found: list[Pair] = []
+    for number in range(rounds):
+        turned = [seats - 1, *((number + seat) % (seats - 1) for seat in range(seats - 1))]
+        both = (pair(turned[seat], turned[seats - 1 - seat]) for seat in range(seats // 2))
+        found += [each for each in both if each[1] < places]
+    return sorted(found)
+
+
+def _filled_up(present: Sequence[int], met: Collection[Pair], each: int) -> list[Pair]:
+    """Further pairs of those who have met the fewest others, until everyone has met `each` others or all."""
+    so_far = {pair_ for pair_ in met if pair_[0] in present and pair_[1] in present}
+    degree = Counter(player for both in so_far for player in both)
+    found: list[Pair] = []
+    while True:
+        short = [player for player in present if degree[player] < each]
+        choices = [(one, other) for one, other in combinations(present, 2) if (one, other) not in so_far]
+        choices = [both for both in choices if both[0] in short or both[1] in short]
+        if not choices or (len(short) == 1 and len(present) % 2 and each % 2):
+            return found
+        best = min(choices, key=lambda both: (degree[both[0]] + degree[both[1]], both))
+        so_far.add(best)
+        degree.update(best)
+        found.append(best)
