@@ -207,6 +207,14 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
         return None
 
     @classmethod
+    def kind_for(cls, settings: EnvSettings[ConfigT]) -> type[JudgedEnv[ConfigT, Any, Any]]:
+        """Return the class that runs these settings: this one, or another that evaluates the same rows in another way.
+
+        By default this one.
+        """
+        return cls
+
+    @classmethod
     def cli(cls) -> None:
         """Run the command line (`serve`, `process`, `evaluate`), and exit with the command's code."""
         from environments.command_line.main import main  # late: cli knows the contract

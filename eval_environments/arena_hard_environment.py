@@ -5,7 +5,6 @@ Source: Li et al., From Live Data to High-Quality Benchmarks: The Arena-Hard Pip
 
 from __future__ import annotations
 
-import logging
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -18,31 +17,23 @@ if __name__ == "__main__":  # run as a script from any folder: the packages are 
     )  # until the command handles it, Ctrl-C ends the process without a traceback
 
 
-from environments.base import JudgedEnv
-from environments.completions import Completion, Conversation
-from environments.data.rows import Split
+from environments.completions import Completion
 from environments.metrics import MetricAggregator, slug
 from environments.records import Sample
-from environments.settings import SAMPLES
 from environments.terminal.outcomes import Outcome
-from eval_environments.arena.rows import ArenaHardTask, load_tasks
-from eval_environments.arena.settings import ArenaHardConfig
+from eval_environments.arena.environment import ArenaEnv
+from eval_environments.arena.rows import ArenaHardTask
 from judges.arena.judge import ArenaCase, ArenaDetail, arena_judge, row_result
 from judges.arena.style import style_controlled_win_rate, style_difference, style_of
 from judges.core.judgment import Judgment
-from judges.llm.wire import Message
-
-logger = logging.getLogger(__name__)
 
 TWO_LOST_GAMES = (0.0, 0.0)
 """The entries of an answer in the wrong format, which counts as wrong."""
 
 
-class ArenaHardEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, ArenaDetail]):
+class ArenaHardEnv(ArenaEnv[ArenaDetail]):
     """A policy's answer against a baseline's, judged in both orders."""
 
-    name = "arena_hard"
-    headline = ("overall_winrate", "win rate")
     training_headline = "winrate"
     metric_notes = {
         "win_rate": "share of rows won in both orders; the win rate is overall_winrate",
@@ -50,37 +41,15 @@ class ArenaHardEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, ArenaDetail]):
         "loss_rate": "share of rows lost in both orders",
     }
     invalid_completion_score = -1.0
-    offline_samples = {
-        "train_prompt_dataset": str(SAMPLES / "arena_hard.jsonl"),
-        "train_baseline_dataset": str(SAMPLES / "arena_hard_baseline.jsonl"),
-    }
-
-    prompts_without_baseline = 0
 
     def open_judges(self) -> None:
         """Make the judge of both games."""
         self.arena_judge = arena_judge(self.config, self.clients.judge)
 
-    def tasks(self, split: Split) -> Sequence[ArenaHardTask]:
-        """Load the prompts that have a baseline; warn of the others in one line."""
-        rows = load_tasks(self.config, split)
-        if rows.warning is not None:
-            self.warn_once(logger, rows.warning)
-        self.prompts_without_baseline = rows.without_baseline
-        return rows.tasks
-
-    def conversations(self, task: ArenaHardTask) -> list[Conversation]:
-        """Ask the prompt, after the system prompt."""
-        return [[*self.system_messages, Message(role="user", content=task.question)]]
-
     async def judge(self, task: ArenaHardTask, completions: Sequence[Completion]) -> Judgment[ArenaDetail]:
         """Judge both games at once."""
         (completion,) = completions
         return await self.arena_judge.judge(ArenaCase(task.question, completion.answer, task.baseline))
-
-    def texts(self, task: ArenaHardTask) -> Mapping[str, str]:
-        """Return the baseline's answer."""
-        return {"baseline": task.baseline}
 
     def orders(self, judgment: Judgment[ArenaDetail]) -> Mapping[str, float]:
         """Return the points of the policy's answer in each game that has a verdict."""

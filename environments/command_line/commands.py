@@ -159,7 +159,7 @@ async def _opened(
     identity = SOURCE if loaded.settings.env.judge_base_url == STAND_IN_URL else ""
     async with offline.running(loaded, env_type.offline_prompts) as settings, open_session() as session:
         with closing(Clients(settings, session, judge_identity=identity)) as clients:
-            yield env_type(settings, clients, verb=verb)
+            yield env_type.kind_for(settings)(settings, clients, verb=verb)
 
 
 def _spare_the_collector() -> None:

@@ -141,7 +141,9 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
         public = self.public()
         env_type = type(self.env)
         shaping = [name for name in env_type.model_fields if not is_operational(env_type, name)]
-        names = [f"env.{name}" for name in shaping if uses(verb, env_type, name)]
+        names = [
+            f"env.{name}" for name in shaping if uses(verb, env_type, name) and name not in self.env.without_effect
+        ]
         names += [f"openai.{name}" for name in ("model_name", "extra_body")]
         expanded = [part for name in names for part in _expanded(self.env, name)]
         return {**{name: wire.lookup(public, name) for name in expanded}, "limit": self.limit}

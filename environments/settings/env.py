@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, TypeVar
@@ -160,6 +161,11 @@ class EnvConfig(CompletionSettings, RunSettings, RolloutSettings, TrainerSetting
     def policy_is_judge(self) -> bool:
         """Whether the policy judges, and no other judge is called."""
         return False
+
+    @property
+    def without_effect(self) -> Collection[str]:
+        """The settings that determine no result, given the others; a resumed run may change them."""
+        return ()
 
     def endpoints_asked(self, verb: Verb, policy: tuple[str, ...]) -> AskedEndpoints:
         """The base URLs that a verb asks, given those of the policy under `openai`."""
