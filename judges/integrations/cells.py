@@ -14,6 +14,8 @@ from typing import Literal, TypeAlias
 from judges.llm import wire
 from judges.llm.wire import JSON
 
+LONGEST_ID = 256
+
 Field: TypeAlias = Literal["reference", "rubric", "aspects", "baseline", "context"]
 
 
@@ -73,6 +75,13 @@ def label_fields(label: object) -> dict[str, JSON]:
     if isinstance(given, Mapping) and ("reference" in given or "rubric" in given):
         return fields_of({"reference": given.get("reference"), "rubric": given.get("rubric")})
     return fields_of({"reference": value})
+
+
+def group_id(value: JSON) -> str | int | None:
+    """A cell as the id of a group or of one of its members; `None` if it can be none."""
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        return None
+    return value if isinstance(value, int) or 0 < len(value) <= LONGEST_ID else None
 
 
 def _text(value: JSON) -> str | None:

@@ -99,7 +99,7 @@ class GroupedBatch:
         """Judge the groups that begin with a row of this process."""
         starts = [start for start in range(0, len(batch), self.size) if start in own]
         try:
-            scored = await self._source.score([_request(batch[start : start + self.size]) for start in starts])
+            scored = await self._source.score([group_request(batch[start : start + self.size]) for start in starts])
         except JudgeGymError as error:  # the other processes wait for an answer: all raise the same
             return _Outcome({}, str(error))
         results: dict[int, Scored] = {}
@@ -110,7 +110,8 @@ class GroupedBatch:
         return _Outcome(results)
 
 
-def _request(group: Sequence[Row]) -> Request | RefusedError:
+def group_request(group: Sequence[Row]) -> Request | RefusedError:
+    """The body of `POST /v1/score` for the rows of one group, or why there is none."""
     error = next((row.error for row in group if row.error), "")
     return RefusedError(error) if error else {**group[0].shared, "responses": [row.response for row in group]}
 

@@ -2,16 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, cast
 
+from judges.integrations.cells import plain
 from judges.integrations.scoring import Scoring
 from judges.integrations.server_source import ServerSource
+from judges.llm import wire
 from judges.llm.errors import SettingsError
+from judges.llm.wire import JSON
 
 if TYPE_CHECKING:
     from judges.integrations.in_process import InProcessSource
     from judges.server.settings import JudgeMount
+
+_OF_GROUPS = frozenset({"listwise", "tournament"})
+"""The kinds of judges that judge nothing but groups."""
+
+
+def is_of_groups(judge: JudgeMount | Mapping[str, object]) -> bool:
+    """Whether the settings are those of a judge that needs the responses to a prompt together."""
+    values = judge if isinstance(judge, Mapping) else {"judge": judge.judge}
+    return values.get("judge") in _OF_GROUPS or values.get("group_size") is not None
+
+
+def refuse_unknown(names: Iterable[str], known: Sequence[str], *, within: str) -> None:
+    """Check the names of settings.
+
+    Raises:
+        SettingsError: one is not known; the message has the name that was probably meant.
+    """
+    for name in names:
+        if name not in known:
+            close_ones = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+            hint = f", did you mean {close_ones[0]}?" if close_ones else f"; expected one of {', '.join(known)}"
+            raise SettingsError(f"{within}.{name}: unknown setting{hint}")
+
+
+class SharedScorings:
+    """What scores, for functions that a trainer calls with their settings each time: one for equal settings."""
+
+    def __init__(self) -> None:
+        """Begin without any."""
+        self._of: dict[bytes, Scoring] = {}
+
+    def of(
+        self,
+        url: str | None,
+        judge: Mapping[str, object] | None,
+        *,
+        token: str | None,
+        mount: str,
+        timeout_s: float,
+        deadline_s: float,
+    ) -> Scoring:
+        """See `scoring_of`; settings may be in the containers of any configuration library."""
+        settings = None if judge is None else cast("Mapping[str, JSON]", plain(judge))
+        key = wire.dumps([url, settings, token, mount, timeout_s, deadline_s])
+        if key not in self._of:
+            self._of[key] = scoring_of(
+                url, settings, token=token, mount=mount, timeout_s=timeout_s, deadline_s=deadline_s
+            )
+        return self._of[key]
+
+    async def close(self) -> None:
+        """Close the connections now; otherwise they are closed when the process ends."""
+        while self._of:
+            await self._of.popitem()[1].close()
 
 
 def scoring_of(

@@ -18,18 +18,17 @@ Source: verl 0.9.1, its custom reward functions and reward managers.
 
 from __future__ import annotations
 
-import difflib
 import logging
 import math
+import uuid
 from collections.abc import Mapping
 from typing import Any, cast
 
 from judges.core.background import run_blocking
-from judges.integrations.cells import CellError, Field, fields_of, label_fields, plain
+from judges.integrations.cells import CellError, Field, fields_of, group_id, label_fields, plain
 from judges.integrations.conversations import Conversation, conversation_json
 from judges.integrations.scoring import RefusedError, Request, Scored, Scoring
-from judges.integrations.sources import scoring_of
-from judges.llm import wire
+from judges.integrations.sources import SharedScorings, is_of_groups, refuse_unknown
 from judges.llm.errors import SettingsError
 from judges.llm.wire import JSON
 
@@ -40,11 +39,18 @@ DEADLINE_S = 280.0
 """Below the 300 s (`reward.timeout`) after which the manager `rate_limited` takes 0, unflagged."""
 _CELLS: tuple[Field, ...] = ("reference", "rubric", "aspects", "baseline", "context")
 _PROMPTS = ("question", "prompt")
+_GROUPS = ("uid", "index")
+"""The fields of a row that name its group: verl's own id, if a manager or agent loop has put it there; the row's."""
 _OF_VERL = frozenset({"reward_router_address", "reward_model_tokenizer"})
 """Arguments that verl adds where it serves a reward model."""
 _SETTINGS = ("url", "judge", "token", "mount", "fallback_score", "invalid_completion_score", "timeout_s", "deadline_s")
 
-_SOURCES: dict[bytes, Scoring] = {}
+_NO_GROUPS = (
+    "reward_kwargs.judge: a judge that compares responses cannot run in verl's reward workers, each of which gets some "
+    "samples of a group; start the reward server (judgegym judge-server --judge listwise --group_size N) and set url"
+)
+
+_SCORINGS = SharedScorings()
 _SEEN = {"prompt": False}
 """Whether a sample had a question so far: verl calls a function, which has no other memory."""
 
@@ -103,8 +109,7 @@ def compute_score_sync(*arguments: Any, **settings: Any) -> dict[str, float]:
 
 async def close() -> None:
     """Close the connections now; otherwise they are closed when the process ends."""
-    while _SOURCES:
-        await _SOURCES.popitem()[1].close()
+    await _SCORINGS.close()
 
 
 def _source(
@@ -118,22 +123,15 @@ def _source(
     mount: str,
 ) -> Scoring:
     """What scores with these arguments, which verl passes with each sample; samples share it."""
-    for name in further:
-        if name not in _OF_VERL:
-            close_ones = difflib.get_close_matches(name, _SETTINGS, n=1, cutoff=0.6)
-            hint = f", did you mean {close_ones[0]}?" if close_ones else f"; expected one of {', '.join(_SETTINGS)}"
-            raise SettingsError(f"reward_kwargs.{name}: unknown setting{hint}")
+    refuse_unknown((name for name in further if name not in _OF_VERL), _SETTINGS, within="reward_kwargs")
     if not all(math.isfinite(number) for number in numbers):
         raise SettingsError("reward_kwargs: fallback_score and invalid_completion_score are numbers; verl knows no NaN")
+    if judge is not None and is_of_groups(judge):
+        raise SettingsError(_NO_GROUPS)
     if judge is None and url is None:
         url = DEFAULT_URL
-    settings = None if judge is None else cast("Mapping[str, JSON]", plain(judge))
-    key = wire.dumps([url, settings, token, mount, *times])
-    if key not in _SOURCES:
-        timeout_s, deadline_s = times
-        source = scoring_of(url, settings, token=token, mount=mount, timeout_s=timeout_s, deadline_s=deadline_s)
-        _SOURCES[key] = source
-    return _SOURCES[key]
+    timeout_s, deadline_s = times
+    return _SCORINGS.of(url, judge, token=token, mount=mount, timeout_s=timeout_s, deadline_s=deadline_s)
 
 
 def _request(response: str, ground_truth: object, info: Mapping[str, object]) -> Request | RefusedError:
@@ -151,7 +149,13 @@ def _request(response: str, ground_truth: object, info: Mapping[str, object]) ->
     if not prompt:
         return _without_prompt(info)
     _SEEN["prompt"] = True
-    return {"prompt": prompt, "response": response, **fields}
+    return {"prompt": prompt, "response": response, **fields, **_ids(info)}
+
+
+def _ids(info: Mapping[str, object]) -> dict[str, JSON]:
+    """The ids for a judge that compares: the group's, if the row has one, and one of this call, for its retries."""
+    group = next((known for name in _GROUPS if (known := group_id(plain(info.get(name)))) is not None), None)
+    return {"member": uuid.uuid4().hex, **({} if group is None else {"group": group})}
 
 
 def _prompt(info: Mapping[str, object]) -> JSON:

@@ -1,12 +1,17 @@
-"""slime's own `remote_rm` and `batched_async_rm`, from a checkout of its repository."""
+"""slime's own `remote_rm`, `async_rm` and `batched_async_rm` (`--group-rm`), from a checkout of its repository."""
 
 from __future__ import annotations
 
 import sys
+from typing import Any
+
+import pytest
 
 from tests.integrations import trainers
 from tests.judges.server.running import asked, running
 from tests.scripted import Json
+
+FUNCTION = "judges.integrations.slime.reward"
 
 
 def judge(request: Json, number: int) -> str:
@@ -14,8 +19,24 @@ def judge(request: Json, number: int) -> str:
     return "I cannot say." if response.startswith("FAIL") else f"[SCORE] {5 if response.startswith('good') else 1}"
 
 
+def best(request: Json, number: int) -> str:
+    """Chooses the response that says `good`."""
+    for letter in "ABCD":
+        if "good" in asked(request).partition(f"Start of Assistant {letter}")[2].partition("The End of")[0]:
+            return f"[[{letter}]]"
+    return "nobody"
+
+
+async def rewards_of(url: str, samples: list[Json], **given: Any) -> Json:
+    """What slime has after its own functions: the rewards, and which samples are kept out of the loss."""
+    checkout = str(trainers.place_of("slime"))
+    ended = await trainers.run_with(sys.executable, trainers.HERE / "slime/program.py", checkout, url, samples, given)
+    assert ended.code == 0, ended.err
+    assert "Unclosed" not in ended.err
+    return dict(ended.result)
+
+
 async def test_rewards_as_the_trainer_receives_them() -> None:
-    checkout = trainers.place_of("slime")
     samples = [
         {"prompt": "Why?", "response": "good", "label": "Since."},
         {"prompt": [{"role": "user", "content": "Why not?"}], "response": "bad", "label": 5},
@@ -24,11 +45,30 @@ async def test_rewards_as_the_trainer_receives_them() -> None:
         {"prompt": "What?", "response": "good", "label": '{"reference": "R", "rubric": "Is it good?"}'},
     ]
     async with running(judge=judge) as server:
-        ended = await trainers.run_with(
-            sys.executable, trainers.HERE / "slime/program.py", str(checkout), f"{server.url}/slime", samples
-        )
+        result = await rewards_of(f"{server.url}/slime", samples)
         shown = "".join(asked(request) for request in server.judge.bodies)
-    assert ended.code == 0, ended.err
-    assert ended.result == [1.0, 0.0, 0.0, 0.0, 1.0]
+    assert result["rewards"] == [1.0, 0.0, 0.0, 0.0, 1.0]
     for text in ("Why not?", "### Reference Response\n\nSince.", "### Score Rubric\n\nIs it good?"):
         assert text in shown
+
+
+@pytest.mark.parametrize("group", ["good", "nobody"])
+async def test_a_group_with_group_rm_is_one_request(group: str) -> None:
+    samples = [{"prompt": "Why?", "response": text, "label": None} for text in ("bad", group, "worse", "")]
+    async with running("--judge=choice", judge=best) as server:
+        result = await rewards_of(server.url, samples, custom_rm_path=FUNCTION)
+        asked_for = len(server.judge.requests)
+    is_judged = group == "good"
+    # Without a verdict the three of them get the mean of what has a reward: the empty one's.
+    assert result["rewards"] == ([0.0, 1.0, 0.0, 0.0] if is_judged else [0.0] * 4)
+    assert result["removed"] == ([False] * 4 if is_judged else [True, True, True, False])
+    assert asked_for == 1
+
+
+async def test_single_samples_by_the_same_function() -> None:
+    samples = [{"prompt": "Why?", "response": text, "label": None} for text in ("good", "FAIL", "bad")]
+    async with running(judge=judge) as server:
+        result = await rewards_of(server.url, samples, custom_rm_path=FUNCTION, alone=True, reward_key="judge")
+    assert [reward["judge"] for reward in result["rewards"]] == [1.0, 0.0, 0.0]
+    assert [reward["judge_failed"] for reward in result["rewards"]] == [0.0, 1.0, 0.0]
+    assert result["removed"] == [False, True, False]

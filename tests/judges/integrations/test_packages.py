@@ -16,7 +16,7 @@ BESIDE_A_SERVER = {"aiohttp", "orjson"}
 IMPORTS = """
 import importlib.metadata, json, re, sys
 before = set(sys.modules)
-from judges.integrations import trl, verl
+from judges.integrations import slime, trl, verl
 trl.judge_reward("http://127.0.0.1:1")
 loaded = {name.partition(".")[0] for name in set(sys.modules) - before}
 owners = {package for module, packages in importlib.metadata.packages_distributions().items()

@@ -66,6 +66,46 @@ async def test_a_judge_that_refuses_all_rows_ends_the_training() -> None:
             await compute_score("data", "A", "B", ROW, url=server.url)
 
 
+@pytest.mark.parametrize(
+    ("info", "group"),
+    [
+        ({"uid": "u", "index": 3}, "u"),
+        ({"index": np.int64(3)}, 3),
+        ({"index": True, "uid": ""}, None),
+        ({"index": "x" * 257}, None),
+        ({}, None),
+    ],
+)
+async def test_a_sample_names_its_group_and_itself(info: dict[str, Any], group: Any) -> None:
+    """The retries of one call are one member, and equal answers of several calls are several."""
+    bodies: list[Any] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        bodies.append(await request.json())
+        return web.json_response({"score": 1.0, "status": "ok"})
+
+    app = web.Application()
+    app.router.add_post("/v1/score", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        for _ in range(2):
+            assert await compute_score("data", "A", "B", {**ROW, **info}, url=url) == given(1.0)
+        await close()
+    finally:
+        await runner.cleanup()
+    assert [body.get("group") for body in bodies] == [group] * 2
+    assert len({body["member"] for body in bodies}) == 2
+
+
+@pytest.mark.parametrize("judge", [{"judge": "listwise"}, {"judge": "tournament"}, {"group_size": 4}])
+async def test_a_judge_that_compares_is_refused_in_the_reward_workers(judge: dict[str, Any]) -> None:
+    with pytest.raises(SettingsError, match=r"cannot run in verl's reward workers.* set url"):
+        await compute_score("data", "A", "B", ROW, judge=judge)
+
+
 async def test_a_server_that_is_away_is_tried_again_and_has_the_same_keys(pauses: list[float]) -> None:
     with refusing() as url:
         result = await compute_score("data", "A", "B", ROW, url=url.removesuffix("/v1"))

@@ -1,0 +1,198 @@
+"""A reward function for slime, for a whole group (`--group-rm`) and for single samples.
+
+    --custom-rm-path judges.integrations.slime.reward --group-rm --rm-url http://127.0.0.1:8400
+
+With `--group-rm` the samples of a prompt are one request, so that any judge can compare them. Without it, and in
+evaluations, for which slime has no `--group-rm`, each sample is a request of its own, which names its group and place.
+
+Further settings are in the YAML file of `--custom-config-path`, under `judgegym`: those of `Settings`. Beside a reward
+server, slime's environment needs aiohttp and orjson only.
+
+A sample that the judge failed to score is kept out of the loss (`remove_sample`), and gets the mean of the others of
+its group, which leaves their advantages as they are; its metadata say so. A setting that cannot work raises a
+`SettingsError` at the first sample, which ends the training.
+
+Source: slime, August 2026, its custom reward models.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from judges.integrations.cells import CellError, Field, fields_of, group_id, label_fields, plain
+from judges.integrations.conversations import Conversation, conversation_json
+from judges.integrations.groups import Row, group_request
+from judges.integrations.scoring import RefusedError, Request, Scored
+from judges.integrations.sources import SharedScorings, is_of_groups, refuse_unknown
+from judges.llm.errors import SettingsError
+from judges.llm.wire import JSON
+from judges.server.protocols.chat_tokens import plain_prompt, plain_response
+
+_CELLS: tuple[Field, ...] = ("reference", "rubric", "aspects", "baseline", "context")
+_ROUTE = "/slime"
+"""The route of `--rm-type remote_rm`, with which `--rm-url` may end."""
+
+_EXPECTED = {"url": "text", "token": "text", "mount": "text", "judge": "a mapping"}
+_IS: Mapping[str, Callable[[JSON], bool]] = {
+    "text": lambda value: isinstance(value, str),
+    "a mapping": lambda value: isinstance(value, Mapping),
+    "a number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
+}
+"""What a setting is, by name; those that are not named are numbers. Numbers that are not finite read as missing."""
+
+_SCORINGS = SharedScorings()
+
+Reward: TypeAlias = float | dict[str, float]
+"""A number; with `--reward-key` a mapping that has it under this key."""
+
+
+class Sample(Protocol):
+    """What is read and written of slime's sample."""
+
+    prompt: Conversation
+    response: str
+    label: object
+    metadata: dict[str, object]
+    group_index: int | None
+    index: int | None
+    remove_sample: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The settings under `judgegym` in the file of `--custom-config-path`.
+
+    Attributes:
+        url: the URL of the reward server; by default `--rm-url`.
+        judge: instead of a URL, the settings of a judge to run in this process, with the server's names; one that
+            compares needs `--group-rm`.
+        token: the server's bearer token.
+        mount: the name of a judge at the server; empty for the judge at the root.
+        fallback_score: the reward of samples that the judge failed to score, where their group has no other reward.
+        invalid_completion_score: the reward of an empty response, about which no judge is asked.
+        timeout_s: seconds for one attempt at the server.
+        deadline_s: seconds within which a request has its scores, or is flagged.
+    """
+
+    url: str | None = None
+    judge: Mapping[str, object] | None = None
+    token: str | None = None
+    mount: str = ""
+    fallback_score: float = 0.0
+    invalid_completion_score: float = 0.0
+    timeout_s: float = 150.0
+    deadline_s: float = 900.0
+
+
+async def reward(args: object, samples: Sample | Sequence[Sample], **further: object) -> Reward | list[Reward]:
+    """The reward of a sample, or those of several: of a group with `--group-rm`, else of samples by themselves.
+
+    Args:
+        args: slime's arguments.
+        samples: one sample or several; those without a score are marked.
+        further: what slime may add; not used.
+
+    Raises:
+        SettingsError: a setting cannot work.
+    """
+    settings = _settings(args)
+    is_group = isinstance(samples, Sequence)
+    several = samples if isinstance(samples, Sequence) else [samples]
+    together = is_group and bool(getattr(args, "group_rm", False))
+    if not together and settings.judge is not None and is_of_groups(settings.judge):
+        raise SettingsError("judgegym.judge: a judge that compares responses needs --group-rm, or a reward server")
+    source = _SCORINGS.of(
+        settings.url,
+        settings.judge,
+        token=settings.token,
+        mount=settings.mount,
+        timeout_s=settings.timeout_s,
+        deadline_s=settings.deadline_s,
+    )
+    rows = [_row(sample) for sample in several]
+    requests = [_of_group(rows)] if together and rows else [_alone(*each) for each in zip(several, rows, strict=True)]
+    results = [result for of_request in await source.score(requests) for result in of_request]
+    if together and len(results) < len(several):  # a group of which no request could be made has one result
+        results *= len(several)
+    rewards = _rewards(several, results, settings, together=together)
+    keys = [key for name in ("reward_key", "eval_reward_key") if (key := getattr(args, name, None))]
+    if keys:
+        answers: list[Reward] = [
+            {**dict.fromkeys(keys, value), "judge_failed": float(result.is_failed)}
+            for value, result in zip(rewards, results, strict=True)
+        ]
+    else:
+        answers = list(rewards)
+    return answers if is_group else answers[0]
+
+
+async def close() -> None:
+    """Close the connections now; otherwise they are closed when the process ends."""
+    await _SCORINGS.close()
+
+
+def _settings(args: object) -> Settings:
+    """The settings in slime's arguments.
+
+    Raises:
+        SettingsError: one is unknown, or no number where one is needed.
+    """
+    given = plain(getattr(args, "judgegym", None) or {})
+    if not isinstance(given, Mapping):
+        raise SettingsError("judgegym: expected a mapping of settings in the file of --custom-config-path")
+    refuse_unknown(given, [field.name for field in dataclasses.fields(Settings)], within="judgegym")
+    for name, value in given.items():
+        expected = _EXPECTED.get(name, "a number")
+        if not _IS[expected](value):
+            raise SettingsError(f"judgegym.{name}: expected {expected}, found {type(value).__name__}")
+    settings = Settings(**given)  # type: ignore[arg-type]  # the names and the values are checked
+    rm_url = getattr(args, "rm_url", None)
+    if settings.url is None and settings.judge is None and isinstance(rm_url, str):
+        return dataclasses.replace(settings, url=rm_url.rstrip("/").removesuffix(_ROUTE))
+    if settings.url is None and settings.judge is None:
+        raise SettingsError("--rm-url: expected the URL of a reward server, such as http://127.0.0.1:8400")
+    return settings
+
+
+def _row(sample: Sample) -> Row:
+    prompt = sample.prompt
+    asked = plain_prompt(prompt) if isinstance(prompt, str) else conversation_json(prompt)
+    response = plain_response(sample.response)
+    metadata = sample.metadata if isinstance(sample.metadata, Mapping) else {}
+    try:
+        cells: dict[Field, object] = {name: metadata.get(name) for name in _CELLS}
+        return Row({"prompt": asked, **fields_of(cells), **label_fields(sample.label)}, response)
+    except CellError as refusal:
+        return Row({"prompt": asked}, response, str(refusal))
+
+
+def _of_group(rows: Sequence[Row]) -> Request | RefusedError:
+    if any(row.shared != rows[0].shared for row in rows[1:]):
+        return RefusedError("--group-rm: the samples of the group differ in their prompt, label or metadata")
+    return group_request(rows)
+
+
+def _alone(sample: Sample, row: Row) -> Request | RefusedError:
+    if row.error:
+        return RefusedError(row.error)
+    named = {"group": group_id(sample.group_index), "member": group_id(sample.index)}
+    ids: dict[str, JSON] = {name: value for name, value in named.items() if value is not None}
+    return {**row.shared, "response": row.response, **ids}
+
+
+def _rewards(
+    samples: Sequence[Sample], results: Sequence[Scored], settings: Settings, *, together: bool
+) -> list[float]:
+    """The rewards; samples without a score are marked, and get the mean of the others if they are of one group."""
+    known = [settings.invalid_completion_score if result.is_invalid else result.score for result in results]
+    others = [value for value in known if value is not None] if together else []
+    mean = math.fsum(others) / len(others) if others else settings.fallback_score
+    for sample, result in zip(samples, results, strict=True):
+        metadata = sample.metadata if isinstance(sample.metadata, Mapping) else {}
+        sample.metadata = {**metadata, "judge_status": result.status, "judge_explanation": result.explanation}
+        sample.remove_sample = sample.remove_sample or result.is_failed
+    return [mean if value is None else value for value in known]

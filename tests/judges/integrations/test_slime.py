@@ -1,0 +1,202 @@
+"""slime's reward function: a group in one request, a sample with its ids; no score means no part in the loss."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from judges.integrations.scoring import REFUSED_AT_START
+from judges.integrations.slime import close, reward
+from judges.llm.errors import SettingsError
+from tests.judges.server.running import asked, running
+from tests.scripted import Json, Meeting, ScriptedEndpoint
+
+
+@dataclass
+class Sample:
+    response: str
+    prompt: Any = "Why?"
+    label: Any = None
+    metadata: dict[str, object] = field(default_factory=dict)
+    group_index: int | None = 4
+    index: int | None = None
+    remove_sample: bool = False
+
+
+def group(*responses: str, **fields: Any) -> list[Sample]:
+    return [Sample(response, index=number, **fields) for number, response in enumerate(responses)]
+
+
+def arguments(url: str | None = None, *, group_rm: bool = True, **given: Any) -> SimpleNamespace:
+    return SimpleNamespace(rm_url=url, group_rm=group_rm, reward_key=None, eval_reward_key=None, **given)
+
+
+def best(request: Json, number: int) -> str:
+    """Chooses the response that says `good`."""
+    for letter in "ABCD":
+        if "good" in asked(request).partition(f"Start of Assistant {letter}")[2].partition("The End of")[0]:
+            return f"[[{letter}]]"
+    return "nobody"
+
+
+def score(request: Json, number: int) -> str:
+    response = asked(request).partition("### Response To Evaluate\n\n")[2]
+    return "I cannot say." if response.startswith("FAIL") else f"[SCORE] {5 if response.startswith('good') else 1}"
+
+
+@pytest.fixture(autouse=True)
+async def closed() -> AsyncIterator[None]:
+    yield
+    await close()
+
+
+async def test_a_group_is_compared_in_one_request() -> None:
+    samples = group("bad", "good<|im_end|>", "worse", prompt="<|im_start|>user\nWhy?<|im_end|>\n", label="Since.")
+    async with running("--judge=choice", judge=best) as server:
+        rewards = await reward(arguments(f"{server.url}/slime"), samples, evaluation=False)
+        (request,) = server.judge.bodies
+    assert rewards == [0.0, 1.0, 0.0]
+    assert "Why?" in asked(request) and "<|im" not in asked(request)
+    assert [sample.remove_sample for sample in samples] == [False] * 3
+    assert {sample.metadata["judge_status"] for sample in samples} == {"ok"}
+
+
+async def test_fields_of_the_metadata_and_the_label_reach_the_judge() -> None:
+    samples = group("good", "bad", label={"reference": "Since.", "rubric": None}, metadata={"rubric": "Is it good?"})
+    async with running(judge=score) as server:
+        assert await reward(arguments(server.url), samples) == [1.0, 0.0]
+        shown = [asked(request) for request in server.judge.bodies]
+    assert all("Is it good?" in text and "Since." in text for text in shown)
+
+
+async def test_a_sample_without_a_score_gets_the_mean_of_the_others_and_is_kept_out_of_the_loss() -> None:
+    samples = group("good", "FAIL", "bad", "", "good")
+    async with running(judge=score) as server:
+        settings = {"invalid_completion_score": -1.0}
+        rewards = await reward(arguments(server.url, judgegym=settings), samples)
+    assert rewards == [1.0, 0.25, 0.0, -1.0, 1.0]
+    assert [sample.remove_sample for sample in samples] == [False, True, False, False, False]
+    assert samples[1].metadata["judge_status"] == "unparsable"
+    assert samples[3].metadata["judge_status"] == "invalid_completion"
+
+
+async def test_a_group_without_any_score_gets_the_fallback_and_is_kept_out_of_the_loss() -> None:
+    samples = group("a", "b")
+    async with running("--judge=choice", judge="nobody") as server:
+        assert await reward(arguments(server.url, judgegym={"fallback_score": 0.5}), samples) == [0.5, 0.5]
+    assert all(sample.remove_sample for sample in samples)
+
+
+async def test_what_was_kept_out_of_the_loss_before_stays_out() -> None:
+    samples = group("good", "bad")
+    samples[0].remove_sample = True
+    async with running(judge=score) as server:
+        assert await reward(arguments(server.url), samples) == [1.0, 0.0]
+    assert [sample.remove_sample for sample in samples] == [True, False]
+
+
+async def test_a_single_sample_names_its_group_and_itself() -> None:
+    bodies: list[Json] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        bodies.append(await request.json())
+        return web.json_response({"score": 0.5, "status": "ok"})
+
+    app = web.Application()
+    app.router.add_post("/v1/score", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        args = arguments(f"http://127.0.0.1:{runner.addresses[0][1]}", group_rm=False)
+        assert await reward(args, Sample("good", index=33)) == 0.5
+        assert await reward(args, [Sample("good", index=34), Sample("bad", group_index=None)]) == [0.5, 0.5]
+        await close()
+    finally:
+        await runner.cleanup()
+    ids = sorted((str(body.get("group")), str(body.get("member"))) for body in bodies)
+    assert ids == [("4", "33"), ("4", "34"), ("None", "None")]
+    assert all("responses" not in body for body in bodies)
+
+
+async def test_a_single_sample_without_a_score_gets_the_fallback() -> None:
+    sample = Sample("FAIL")
+    async with running(judge=score) as server:
+        assert await reward(arguments(server.url, group_rm=False), sample) == 0.0
+    assert (sample.remove_sample, sample.metadata["judge_status"]) == (True, "unparsable")
+
+
+async def test_a_reward_key_gives_mappings() -> None:
+    args = arguments(group_rm=False)
+    args.reward_key, args.eval_reward_key = "judge", "eval"
+    async with running(judge=score) as server:
+        args.rm_url = server.url
+        assert await reward(args, Sample("good")) == {"judge": 1.0, "eval": 1.0, "judge_failed": 0.0}
+
+
+async def test_a_judge_in_this_process_compares_groups_and_refuses_single_samples() -> None:
+    async with ScriptedEndpoint(best) as endpoint:
+        judge = {"judge": "choice", "judge_base_url": endpoint.base_url, "judge_model_name": "m"}
+        assert await reward(arguments(judgegym={"judge": judge}), group("bad", "good")) == [0.0, 1.0]
+        await close()
+    listwise = {"judge": {**judge, "judge": "listwise"}}
+    with pytest.raises(SettingsError, match="needs --group-rm"):
+        await reward(arguments(group_rm=False, judgegym=listwise), Sample("good"))
+
+
+async def test_groups_of_several_calls_share_one_client() -> None:
+    met = Meeting(3)
+
+    async def waits(request: Json, number: int) -> str:
+        await met.wait()
+        return "[[A]]"
+
+    async with running("--judge=choice", judge=waits) as server:
+        calls = (reward(arguments(server.url), group(f"a{each}", f"b{each}")) for each in range(3))
+        assert len(await asyncio.gather(*calls)) == 3
+        await reward(arguments(server.url), group("c", "d"))
+        metrics = (await server.get("/metrics")).text
+    assert 'judgegym_requests_total{code="200",judge="",protocol="native"} 4.0' in metrics
+
+
+async def test_samples_of_different_prompts_are_no_group() -> None:
+    samples = [Sample("a", prompt="P"), Sample("b", prompt="Q")]
+    async with running("--judge=choice", judge=best) as server:
+        await reward(arguments(server.url), group("good", "bad"))
+        assert await reward(arguments(server.url), samples) == [0.0, 0.0]
+    assert "differ in their prompt" in str(samples[0].metadata["judge_explanation"])
+    assert all(sample.remove_sample for sample in samples)
+
+
+async def test_an_empty_list_costs_nothing() -> None:
+    assert await reward(arguments("http://127.0.0.1:1"), []) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"ulr": "http://h"}, "judgegym.ulr: unknown setting, did you mean url"),
+        ({"fallback_score": "0"}, "judgegym.fallback_score: expected a number, found str"),
+        ({"token": 5}, "judgegym.token: expected text, found int"),
+        ({"judge": "listwise"}, "judgegym.judge: expected a mapping"),
+        (["url"], "judgegym: expected a mapping"),
+        ({}, "--rm-url: expected the URL"),
+    ],
+)
+async def test_settings_that_cannot_work_are_told(given: Any, said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        await reward(arguments(judgegym=given), group("a", "b"))
+
+
+async def test_a_judge_that_refuses_all_groups_ends_the_training() -> None:
+    async with running("--judge=choice") as server:
+        for number in range(REFUSED_AT_START - 1):
+            assert await reward(arguments(server.url), group(f"alone {number}")) == [0.0]
+        with pytest.raises(SettingsError, match="2 to 26"):
+            await reward(arguments(server.url), group("alone"))
