@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
+from judges import prompts
 from judges.config.fields import setting
 from judges.config.reask import ReaskSettings
 
@@ -24,3 +25,7 @@ class ListwiseJudgeSettings(ReaskSettings):
         "scores are brought together. If unset, a group is one call for each order.",
         ge=256,
     )
+
+    def built_in_prompt(self) -> str:
+        """The instructions."""
+        return prompts.load("listwise")

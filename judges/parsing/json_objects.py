@@ -18,7 +18,7 @@ from judges.llm import wire
 from judges.llm.wire import JSON
 
 LOOKED_AT = 20_000
-"""Characters at the end of a text that are read: a verdict is at the end, and shorter."""
+"""Characters at the end of a text that are read: a verdict is at the end, and usually shorter."""
 MOST_DECODED = 20 * LOOKED_AT
 """Characters that are decoded at most, also those behind braces at which no object begins."""
 FAILED_ATTEMPT = 200
@@ -55,6 +55,12 @@ class ObjectMatch:
         """From where to where it stands in the whole text."""
         start, end = self.spans[self.number]
         return start + self.unread, end + self.unread
+
+    @property
+    def written(self) -> str:
+        """The object as it is written."""
+        start, end = self.spans[self.number]
+        return self.text[start:end]
 
     @property
     def before(self) -> str:
@@ -100,9 +106,14 @@ def _closes_more_than_it_opens(text: str) -> bool:
 
 
 @lru_cache(maxsize=16)  # a judge reads several things in one text, one after the other
-def last_first(text: str) -> tuple[ObjectMatch, ...]:
-    """The outermost JSON objects of a text, the last one first; none if they cannot be found with bounded work."""
-    looked_at = text[-LOOKED_AT:]
+def last_first(text: str, read: int = LOOKED_AT) -> tuple[ObjectMatch, ...]:
+    """The outermost JSON objects of a text, the last one first; none if they cannot be found with bounded work.
+
+    Args:
+        text: any text.
+        read: how many characters at its end are read.
+    """
+    looked_at = text[-read:]
     # A single brace, the usual case, is decoded whether it is closed or not.
     closed = [looked_at.index("{")] if looked_at.count("{") == 1 else _closed_braces(looked_at)
     position, decoded = 0, 0

@@ -8,6 +8,7 @@ MODULES = [
     "judges.arena.style",
     "judges.aspects.panel",
     "judges.pairwise.prompt",
+    "judges.listwise.judge",
     "judges.peers.judge",
     "judges.rubrics.judge",
     "judges.statistics.agreement",

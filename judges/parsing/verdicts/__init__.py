@@ -7,6 +7,7 @@ thinking; the last verdict wins; what is returned was written in the text.
 from judges.parsing.verdicts.arena import ARENA_LABELS, ArenaLabel, arena_label
 from judges.parsing.verdicts.aspect import binary_verdict, verdict_reason, yes_or_no
 from judges.parsing.verdicts.choice import choice_letter, choice_letter_official
+from judges.parsing.verdicts.listwise import ListwiseScores, ScoredAnswer, listwise_fault, listwise_scores
 from judges.parsing.verdicts.peer import ScoreObject, score_object
 from judges.parsing.verdicts.rating import rating, rating_official
 from judges.parsing.verdicts.rubric import (
@@ -21,8 +22,10 @@ from judges.parsing.verdicts.rubric import (
 __all__ = [
     "ARENA_LABELS",
     "ArenaLabel",
+    "ListwiseScores",
     "RubricFormat",
     "ScoreObject",
+    "ScoredAnswer",
     "arena_label",
     "before_feedback",
     "binary_verdict",
@@ -31,6 +34,8 @@ __all__ = [
     "feedback_score",
     "feedback_text",
     "is_strict_feedback",
+    "listwise_fault",
+    "listwise_scores",
     "prometheus_result",
     "rating",
     "rating_official",

@@ -1,0 +1,77 @@
+"""One order of some answers: a call, and the repair of an answer that has no usable scores.
+
+Guarantees: scores are assigned by the ids of the call, never by the order in which the judge names them; a repair is
+the same conversation with what was wrong, and its scores are those of all answers. A failed call is not repaired, since
+the client has retried it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from judges.core.calls import NoVerdict, ask_choice
+from judges.core.delimiters import without_tokens
+from judges.core.group import GroupCase
+from judges.core.judgment import JudgeCall
+from judges.core.seeding import generator
+from judges.listwise.prompt import draw_ids, listwise_prompt, repair_request, shared_texts
+from judges.listwise.settings import ListwiseJudgeSettings
+from judges.llm.client import ChatClient
+from judges.llm.wire import Choice, Message
+from judges.parsing.found import Found
+from judges.parsing.verdicts import ListwiseScores, ScoredAnswer, listwise_fault, listwise_scores
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredOrder:
+    """Some answers in one order, and what the judge said of them.
+
+    Attributes:
+        shown: the texts in the order in which the judge saw them.
+        ids: their ids in the call.
+        scores: by text; `None` without a verdict.
+        calls: the call and its repairs.
+    """
+
+    shown: tuple[str, ...]
+    ids: tuple[str, ...]
+    scores: Mapping[str, ScoredAnswer] | None
+    calls: tuple[JudgeCall[ListwiseScores], ...]
+
+
+async def ask_order(
+    client: ChatClient, settings: ListwiseJudgeSettings, case: GroupCase, shown: Sequence[str], *, key: str, name: str
+) -> ScoredOrder:
+    """Ask for the scores of the texts in this order.
+
+    Args:
+        client: the client of the judge model.
+        settings: the seed of the ids, the system prompt, and how many repairs.
+        case: the question and what belongs to it.
+        shown: distinct texts.
+        key: identifies the texts, to seed the ids.
+        name: the name of the call, unique in the judgment of the group.
+    """
+    rng = generator(settings.seed, key, f"ids of {name}")
+    ids = draw_ids(rng, len(shown), [*shown, *shared_texts(case).values()])
+
+    def read(choice: Choice) -> Found[ListwiseScores] | NoVerdict:
+        return listwise_scores.find(choice.text, ids) or NoVerdict(listwise_fault(choice.text, ids))
+
+    prompt = listwise_prompt(case, dict(zip(ids, shown, strict=True)), system_prompt=settings.judge_system_prompt)
+    messages = prompt.messages
+    call = await ask_choice(client, messages, read, name=name)
+    calls = [call]
+    # After an empty text there is no conversation to continue.
+    while call.value is None and call.text.strip() and len(calls) <= settings.judge_reask:
+        messages = [
+            *messages,
+            Message(role="assistant", content=without_tokens(call.text)),
+            Message(role="user", content=repair_request(ids, without_tokens(call.error or ""))),
+        ]
+        call = await ask_choice(client, messages, read, name=f"{name}_reask_{len(calls)}")
+        calls.append(call)
+    value = call.value
+    scores = None if value is None else {text: value[own] for own, text in zip(ids, shown, strict=True)}
+    return ScoredOrder(tuple(shown), tuple(ids), scores, tuple(calls))

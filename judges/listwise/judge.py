@@ -1,0 +1,137 @@
+"""The listwise judge: scores all answers of a group in one call, or in two with the reverse order.
+
+Guarantees: an answer's score depends on the answers, not on the order in which the caller has them; ids that say
+nothing tell the judge's scores apart; equal answers, also one that is equal to the anchor, are shown once and have one
+score. An answer without a verdict has no score, whatever it costs:
+
+* Where two orders are asked for and one of them has no verdict after its repairs, its answers have no score: those of
+  the other order alone would have the preference for a place that the second order is to remove.
+* Where a group is divided into chunks (`judge_max_input_tokens`), a chunk without a verdict costs its own answers only,
+  and an answer that fits into no prompt costs none of the others.
+* With an anchor that has no verdict, no answer has a score.
+
+Answers that are all equal, the anchor included, all have 0.5 without a call: each is as good as every other. That is
+no failure, and no reason to judge them again; a trainer learns nothing from equal scores anyway.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain
+
+from judges.core.group import GroupCase, GroupInProgress, GroupJudge, GroupJudgment, MemberDetail
+from judges.core.judgment import Judgment, Status
+from judges.listwise.asking import ask_order
+from judges.listwise.chunks import Chunks, divide
+from judges.listwise.prompt import shared_texts
+from judges.listwise.results import ChunkResult, agreement, judgments
+from judges.listwise.settings import ListwiseJudgeSettings
+from judges.llm.client import ChatClient
+from judges.llm.errors import SettingsError
+
+_TOO_FEW = "there is nothing to compare: a group needs two members, the anchor included"
+_ALL_EQUAL = "All answers are equal: each is as good as every other, and no judge was asked."
+_EQUAL = 0.5
+
+
+class ListwiseGroupJudge:
+    """Scores the answers of a group in one call for each order.
+
+    >>> settings = ListwiseJudgeSettings(judge_base_url="http://127.0.0.1:8000/v1")
+    >>> judge = ListwiseGroupJudge(ChatClient(settings.chat_settings()), settings)
+    """
+
+    def __init__(self, client: ChatClient, settings: ListwiseJudgeSettings | None = None) -> None:
+        """Judge through `client`, with the default settings if none are given."""
+        self.client = client
+        self.settings = settings or ListwiseJudgeSettings()
+
+    async def judge(self, case: GroupCase) -> GroupJudgment:
+        """Ask for the scores of all answers at once.
+
+        Returns:
+            For each answer the score that the judge gave it, from 0 to 1, the mean of two orders; with an anchor
+            `0.5 + (score − score of the anchor) / 2`, where both stood in the same prompt. Never raises because of a
+            judge's answer.
+        """
+        anchors = () if case.anchor is None else (case.anchor,)
+        if len(case.answers) + len(anchors) < 2:
+            return _without_call(case, Judgment(None, Status.JUDGE_FAILED, explanation=_TOO_FEW))
+        texts = sorted({*case.answers, *anchors})
+        if len(texts) == 1:
+            equal = Judgment(_EQUAL, Status.OK, "equal", _ALL_EQUAL, detail=MemberDetail((), _EQUAL))
+            return _without_call(case, equal)
+        key = _digest([*chain.from_iterable(shared_texts(case).items()), *texts])
+        chunks = await self._divide(case, texts, key)
+        results = await asyncio.gather(
+            *(self._chunk(case, shown, key, f"chunk_{number}_" if len(chunks.shown) > 1 else "")
+              for number, shown in enumerate(chunks.shown, start=1))
+        )  # fmt: skip
+        members = judgments(case, chunks, results)
+        calls = tuple(call for result in results for order in result.orders for call in order.calls)
+        if members:
+            members[0] = replace(members[0], calls=calls)
+        return GroupJudgment(tuple(members), agreement(results))
+
+    def start(self, case: GroupCase, size: int) -> GroupInProgress:
+        """Begin a group; its answers are judged together when it is closed."""
+        return _Collected(self, case)
+
+    async def _divide(self, case: GroupCase, texts: Sequence[str], key: str) -> Chunks:
+        if self.settings.judge_max_input_tokens is None:
+            return divide(case, texts, self.settings, key)
+        # In a thread: the table of the tokenizer may be downloaded first, and long answers take a while.
+        return await asyncio.to_thread(divide, case, texts, self.settings, key)
+
+    async def _chunk(self, case: GroupCase, shown: Sequence[str], key: str, prefix: str) -> ChunkResult:
+        orders = (shown, shown[::-1])[: self.settings.listwise_orders]
+        asked = (
+            ask_order(self.client, self.settings, case, order, key=key, name=f"{prefix}order_{number}")
+            for number, order in enumerate(orders, start=1)
+        )
+        return ChunkResult(tuple(await asyncio.gather(*asked)))
+
+
+class _Collected:
+    """A group whose answers are judged when all are there."""
+
+    def __init__(self, judge: ListwiseGroupJudge, case: GroupCase) -> None:
+        self._judge, self._case = judge, case
+        self._answers = list(case.answers)
+
+    def add(self, answer: str) -> None:
+        """Take one more answer."""
+        self._answers.append(answer)
+
+    async def close(self) -> GroupJudgment:
+        """Judge the answers that came."""
+        return await self._judge.judge(replace(self._case, answers=tuple(self._answers)))
+
+    def cancel(self) -> None:
+        """Nothing is in progress before the group is closed."""
+
+
+def listwise_judge(settings: ListwiseJudgeSettings, client: ChatClient) -> GroupJudge:
+    """The judge that the settings ask for.
+
+    Raises:
+        SettingsError: the settings ask for self-critique, which judges of groups do not have.
+    """
+    if settings.judge_critique_rounds:
+        raise SettingsError("judge_critique_rounds: a listwise judge does not critique itself; expected 0")
+    return ListwiseGroupJudge(client, settings)
+
+
+def _without_call(case: GroupCase, judgment: Judgment[MemberDetail]) -> GroupJudgment:
+    return GroupJudgment(tuple(judgment for _ in case.answers))
+
+
+def _digest(texts: Sequence[str]) -> str:
+    digest = hashlib.sha256()
+    for text in texts:
+        encoded = text.encode("utf-8", "surrogatepass")
+        digest.update(len(encoded).to_bytes(8, "big") + encoded)
+    return digest.hexdigest()

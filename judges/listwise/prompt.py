@@ -1,0 +1,97 @@
+"""The prompt of one call: what all answers share first, then each answer between markers that carry its id.
+
+Guarantees: no text can imitate a marker (`judges.core.delimiters`), and no id of the call occurs in any of its texts,
+in any case; an id says nothing of its answer or of the order. Behind the last answer stands only what is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from random import Random
+
+from judges import prompts
+from judges.core.delimiters import Delimiters, Prompt, fence
+from judges.core.group import GroupCase
+from judges.core.lookalikes import Lookalikes
+from judges.llm.wire import Message
+
+CRITERIA, QUESTION, CONTEXT, REFERENCE, TASK = "Criteria", "Question", "Context", "Reference", "Your task"
+START, END = "Start of answer", "End of answer"
+"""Titles of the sections; the last two are followed by an id."""
+DEFAULT_CRITERIA = prompts.load("listwise_criteria")
+"""What makes an answer good where a case has no criteria."""
+
+_LETTERS = "ghjkmnpqrtvwxz"
+"""No vowels, so that no id is a word; and none of the digits of a tag."""
+_LENGTH = 5
+_LOOKALIKES = Lookalikes(
+    "[criteria", "[question", "[context", "[reference", "[start of answer", "[end of answer", "[your task"
+)
+
+
+def draw_ids(rng: Random, count: int, texts: Collection[str]) -> list[str]:
+    """Distinct random ids that occur in none of the texts."""
+    folded = [text.casefold() for text in texts]
+    ids: list[str] = []
+    while len(ids) < count:
+        drawn = "".join(rng.choices(_LETTERS, k=_LENGTH))
+        if drawn not in ids and not any(drawn in text for text in folded):
+            ids.append(drawn)
+    return ids
+
+
+def shared_texts(case: GroupCase) -> Mapping[str, str]:
+    """What all answers of a case share, by the title of its section, in the order of the prompt."""
+    given = {
+        CRITERIA: case.criteria or DEFAULT_CRITERIA,
+        QUESTION: case.question,
+        CONTEXT: case.context,
+        REFERENCE: case.reference,
+    }
+    return {title: text for title, text in given.items() if text is not None}
+
+
+def listwise_prompt(case: GroupCase, answers: Mapping[str, str], *, system_prompt: str | None = None) -> Prompt:
+    """The prompt that asks for the scores of some answers.
+
+    Args:
+        case: the question and what belongs to it; its answers and anchor are not shown.
+        answers: the answers by their ids (`draw_ids`), in the order in which they are shown.
+        system_prompt: replaces the built-in instructions; what is asked for is said at the end, too.
+    """
+    shared = shared_texts(case)
+    fenced = fence((*shared.values(), *answers.values()), _LOOKALIKES, shared=len(shared))
+    markers, texts = fenced.markers, fenced.texts
+    sections = [f"{markers.bracket(title)}\n{text}" for title, text in zip(shared, texts, strict=False)]
+    sections += [
+        f"{markers.bracket(f'{START} {name}')}\n{text}\n{markers.bracket(f'{END} {name}')}"
+        for name, text in zip(answers, texts[len(shared) :], strict=True)
+    ]
+    sections.append(f"{markers.bracket(TASK)}\n{_filled('listwise_task', [*answers])}")
+    system = prompts.load("listwise") if system_prompt is None else system_prompt
+    messages = [
+        Message(role="system", content=system),
+        Message(role="user", content=markers.notice + "\n\n".join(sections)),
+    ]
+    return Prompt(messages, fenced.suspects)
+
+
+def repair_request(ids: Sequence[str], fault: str) -> str:
+    """What a judge is asked whose scores cannot be used; `fault` says why, with its tokens broken up."""
+    return _filled("listwise_reask", ids, fault=fault)
+
+
+def suspects_of(case: GroupCase, answer: str) -> int:
+    """How many suspects there are in what an answer's score is based on: the shared texts and the answer itself."""
+    return fence((*shared_texts(case).values(), answer), _LOOKALIKES).suspects
+
+
+def answer_section(text: str) -> str:
+    """An answer as a prompt shows it, with ids and tags as long as any, to count its tokens."""
+    (shown,) = fence((text,), _LOOKALIKES).texts
+    markers, name = Delimiters("0" * 12), "g" * _LENGTH
+    return f"{markers.bracket(f'{START} {name}')}\n{shown}\n{markers.bracket(f'{END} {name}')}\n\n, {name}"
+
+
+def _filled(template: str, ids: Sequence[str], fault: str = "") -> str:
+    return prompts.fill(prompts.load(template), {"{count}": str(len(ids)), "{ids}": ", ".join(ids), "{fault}": fault})

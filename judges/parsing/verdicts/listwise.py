@@ -1,0 +1,127 @@
+"""The scores that a listwise judge gives the answers of a group, each with the answer's id, in one JSON object.
+
+Guarantee: a score belongs to the id that it was written with. A text with an id too few, too many, twice or unknown,
+with anything else than a number from 0 to 1 as a score, or with a name twice in one object, has no verdict at all.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TypeAlias, cast
+
+from judges.llm.wire import JSON, scrub
+from judges.parsing.found import Found, verdict_parser
+from judges.parsing.json_objects import ObjectMatch, last_first
+from judges.parsing.thinking import after_thinking
+
+LOOKED_AT = 100_000
+"""Characters at the end of a text that are read: the object has an entry with an explanation for each answer."""
+
+_MOST_NAMED = 5
+_LONGEST_NAMED = 30
+_AMBIGUOUS = "there is a verdict before `<think>` and another one after it"
+
+
+class ScoredAnswer(NamedTuple):
+    """What a judge says of one answer: a score from 0 to 1, and why."""
+
+    score: float
+    explanation: str
+
+
+ListwiseScores: TypeAlias = Mapping[str, ScoredAnswer]
+"""By id."""
+
+
+@verdict_parser
+def listwise_scores(own: str, ids: Sequence[str]) -> Found[ListwiseScores] | None:
+    """The scores of the last JSON object `{"scores": [{"id", "explanation", "score"}, …]}`.
+
+    Args:
+        own: the judge's own text.
+        ids: the ids of all answers that the judge was shown.
+
+    Returns:
+        A score for every id; `None` also if a score outside of an object follows: the object may be a quotation.
+    """
+    found = _read(own, ids)
+    return None if isinstance(found, str) else found
+
+
+def listwise_fault(text: str, ids: Sequence[str]) -> str:
+    """What is wrong with a text in which `listwise_scores` finds no verdict, in words that the judge understands."""
+    found = _read(after_thinking(text), ids)
+    return found if isinstance(found, str) else _AMBIGUOUS
+
+
+class _DoubledName(ValueError):
+    """An object has a name twice, and nobody knows which value is meant."""
+
+
+def _read(own: str, ids: Sequence[str]) -> Found[ListwiseScores] | str:
+    """The verdict, or what is wrong."""
+    match = next((match for match in last_first(own, LOOKED_AT) if "scores" in match.fields), None)
+    if match is None:
+        return 'there is no JSON object with the field "scores"'
+    if match.is_contested("scores") or match.is_contested("score"):
+        return 'a "score" or a closing brace follows the JSON object'
+    scores = _of_object(match, ids)
+    return scores if isinstance(scores, str) else Found(scores, match.at)
+
+
+def _of_object(match: ObjectMatch, ids: Sequence[str]) -> ListwiseScores | str:
+    try:
+        fields = _STRICT.decode(match.written)
+    except _DoubledName as error:
+        return f"a JSON object has the field {error} twice"
+    entries = fields["scores"]
+    if not isinstance(entries, list):
+        return '"scores" is not a list'
+    if not all(isinstance(entry, dict) and isinstance(entry.get("id"), str) for entry in entries):
+        return 'an entry of "scores" is not a JSON object with the "id" of an answer'
+    shown, given = {*ids}, Counter(cast("str", entry["id"]) for entry in entries)
+    unscored = dict.fromkeys(entry["id"] for entry in entries if not _is_score(entry.get("score")))
+    faults = (
+        ("these ids are missing: ", [name for name in ids if name not in given]),
+        ("these ids occur more than once: ", [name for name in ids if given[name] > 1]),
+        ("these are not ids of answers: ", [_quoted(name) for name in given if name not in shown]),
+        ("the scores of these ids are not numbers from 0 to 1: ", [name for name in ids if name in unscored]),
+    )
+    wrong = [what + _listed(which) for what, which in faults if which]
+    if wrong:
+        return "; ".join(wrong)
+    return {entry["id"]: ScoredAnswer(float(entry["score"]), _explanation(entry)) for entry in entries}
+
+
+def _is_score(value: JSON) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1  # false for NaN
+
+
+def _explanation(entry: Mapping[str, JSON]) -> str:
+    explanation = entry.get("explanation")
+    return scrub(explanation).strip() if isinstance(explanation, str) else ""
+
+
+def _quoted(unknown: str) -> str:
+    short = unknown if len(unknown) <= _LONGEST_NAMED else f"{unknown[:_LONGEST_NAMED]}…"
+    return json.dumps(scrub(short), ensure_ascii=False)
+
+
+def _listed(names: Sequence[str]) -> str:
+    rest = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(names[:_MOST_NAMED]) + rest
+
+
+def _each_once(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
+    fields: dict[str, JSON] = {}
+    for name, value in pairs:
+        lowered = name.lower()
+        if lowered in fields:
+            raise _DoubledName(_quoted(name))
+        fields[lowered] = value
+    return fields
+
+
+_STRICT = json.JSONDecoder(strict=False, object_pairs_hook=_each_once)

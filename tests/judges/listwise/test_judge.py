@@ -1,0 +1,231 @@
+"""The listwise judge: who gets which score, what is asked, and what a failure costs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from itertools import permutations
+from typing import Any
+
+import pytest
+
+from judges.core.group import Agreement, GroupCase, GroupJudgment, Look, MemberDetail
+from judges.core.judgment import Status
+from judges.listwise.judge import listwise_judge
+from judges.listwise.settings import ListwiseJudgeSettings
+from judges.llm.errors import SettingsError
+from tests.listwise import judging, shown_answers, verdict
+from tests.scripted import Json, Reply, ScriptedEndpoint, in_turn
+
+QUALITY = {"good": 0.9, "fair": 0.5, "poor": 0.2, "base": 0.4}
+ANSWERS = ("fair", "good", "poor")
+Connect = Callable[..., Any]
+
+
+def by_quality(text: str, place: int) -> float:
+    return QUALITY[text]
+
+
+async def judged(
+    connect: Connect, script: Any, answers: tuple[str, ...] = ANSWERS, *, anchor: str | None = None, **settings: Any
+) -> tuple[GroupJudgment, list[Json]]:
+    async with ScriptedEndpoint(script) as endpoint:
+        judge = listwise_judge(ListwiseJudgeSettings(**settings), connect(endpoint))
+        judgment = await judge.judge(GroupCase("Why?", answers, anchor=anchor))
+    return judgment, endpoint.bodies
+
+
+def scores_of(judgment: GroupJudgment) -> list[float | None]:
+    return [member.score for member in judgment.members]
+
+
+def places(judgment: GroupJudgment) -> list[list[int]]:
+    return [[look.place for look in member.detail.looks] for member in judgment.members if member.detail]
+
+
+# Scores.
+
+
+async def test_one_call_gives_each_answer_its_own_score(connect: Connect) -> None:
+    judgment, bodies = await judged(connect, judging(by_quality))
+    assert scores_of(judgment) == [0.5, 0.9, 0.2]
+    assert [member.label for member in judgment.members] == ["0.5", "0.9", "0.2"]
+    assert len(bodies) == 1 and [call.name for call in judgment.members[0].calls] == ["order_1"]
+    assert all(member.calls == () for member in judgment.members[1:])
+    assert sorted(place for (place,) in places(judgment)) == [1, 2, 3]
+    assert judgment.members[1].detail == MemberDetail((Look(places(judgment)[1][0], 3, 0.9),), 0.9)
+    assert judgment.orders == Agreement()
+
+
+async def test_result_and_prompt_do_not_depend_on_the_order_of_the_caller(connect: Connect) -> None:
+    prompts = set()
+    for answers in permutations(ANSWERS):
+        judgment, bodies = await judged(connect, judging(by_quality), answers)
+        assert scores_of(judgment) == [QUALITY[text] for text in answers]
+        prompts.add(bodies[0]["messages"][1]["content"])
+    assert len(prompts) == 1
+
+
+async def test_order_and_ids_depend_on_seed_and_texts(connect: Connect) -> None:
+    seen = set()
+    for seed in range(12):
+        _, bodies = await judged(connect, judging(by_quality), seed=seed)
+        seen.add((tuple(shown_answers(bodies[0])), tuple(answer.text for answer in shown_answers(bodies[0]))))
+    assert len({ids for ids, _ in seen}) == 12 and len({order for _, order in seen}) > 3
+
+
+async def test_explanation_names_answers_by_the_callers_numbers(connect: Connect) -> None:
+    def reply(request: Json, number: int) -> str:
+        ids = {answer.text: answer.id for answer in shown_answers(request)}
+        entries = [(name, QUALITY[text]) for text, name in ids.items()]
+        return verdict(entries, explanation=f"Answer {ids['good']} beats {ids['poor'].upper()} and {ids['base']}.")
+
+    judgment, _ = await judged(connect, reply, anchor="base")
+    assert {member.explanation for member in judgment.members} == {"answer 2 beats answer 3 and the anchor."}
+
+
+async def test_equal_answers_are_shown_once_and_have_one_score(connect: Connect) -> None:
+    judgment, bodies = await judged(connect, judging(by_quality), ("poor", "good", "poor", "poor"))
+    assert scores_of(judgment) == [0.2, 0.9, 0.2, 0.2]
+    assert sorted(answer.text for answer in shown_answers(bodies[0])) == ["good", "poor"]
+
+
+@pytest.mark.parametrize("anchor", [None, "good"])
+async def test_answers_that_are_all_equal_are_as_good_as_each_other_without_a_call(
+    connect: Connect, anchor: str | None
+) -> None:
+    judgment, bodies = await judged(connect, "never", ("good", "good"), anchor=anchor)
+    assert scores_of(judgment) == [0.5, 0.5] and bodies == []
+
+
+@pytest.mark.parametrize(("answers", "anchor"), [(("good",), None), ((), "base"), ((), None)])
+async def test_fewer_than_two_members_have_no_score_and_cost_no_call(
+    connect: Connect, answers: tuple[str, ...], anchor: str | None
+) -> None:
+    judgment, bodies = await judged(connect, "never", answers, anchor=anchor)
+    assert scores_of(judgment) == [None] * len(answers) and bodies == []
+    assert all("nothing to compare" in member.explanation for member in judgment.members)
+
+
+# The anchor.
+
+
+async def test_score_with_an_anchor_says_how_the_answer_compares_with_it(connect: Connect) -> None:
+    judgment, bodies = await judged(connect, judging(by_quality), ("good", "base", "poor"), anchor="base")
+    assert scores_of(judgment) == pytest.approx([0.75, 0.5, 0.4])
+    assert [member.detail and member.detail.own for member in judgment.members] == [0.9, 0.4, 0.2]
+    assert len(shown_answers(bodies[0])) == 3
+
+
+async def test_single_answer_with_an_anchor_is_compared_with_it(connect: Connect) -> None:
+    judgment, bodies = await judged(connect, judging(by_quality), ("good",), anchor="base")
+    assert scores_of(judgment) == pytest.approx([0.75]) and len(bodies) == 1
+
+
+# Two orders.
+
+
+async def test_two_orders_are_asked_at_once_with_new_ids_and_averaged(connect: Connect) -> None:
+    judgment, bodies = await judged(
+        connect, judging(lambda text, place: QUALITY[text] - (0.1 if place == 1 else 0)), listwise_orders=2
+    )
+    first, second = (shown_answers(body) for body in bodies)
+    assert [answer.text for answer in first] == [answer.text for answer in reversed(second)]
+    assert not {answer.id for answer in first} & {answer.id for answer in second}
+    middle = first[1].text
+    expected = [QUALITY[text] - (0 if text == middle else 0.05) for text in ANSWERS]
+    assert scores_of(judgment) == pytest.approx(expected)
+    assert [call.name for call in judgment.members[0].calls] == ["order_1", "order_2"]
+    assert all(sum(seen) == 4 for seen in places(judgment))
+    assert judgment.orders == Agreement(3, 3)
+    assert re.match(r"In place \d of 3: So is answer 1\.\n\nIn place \d of 3: ", judgment.members[0].explanation)
+
+
+async def test_pairs_on_which_the_orders_disagree_are_counted(connect: Connect) -> None:
+    judgment, _ = await judged(connect, judging(lambda text, place: 1 / place), listwise_orders=2)
+    assert judgment.orders == Agreement(0, 3)
+
+
+@pytest.mark.parametrize("failed", [1, 2])
+async def test_without_a_verdict_in_one_of_two_orders_no_answer_has_a_score(connect: Connect, failed: int) -> None:
+    sound, seen = judging(by_quality), set[str]()
+
+    def reply(request: Json, number: int) -> str:
+        first = shown_answers(request)[0].text
+        seen.add(first)
+        return "I cannot say." if first == failing else sound(request, number)
+
+    failing = ""
+    await judged(connect, reply, listwise_orders=2)
+    failing = sorted(seen)[failed - 1]
+    judgment, bodies = await judged(connect, reply, listwise_orders=2)
+    assert scores_of(judgment) == [None] * 3 and len(bodies) == 3
+    assert {member.status for member in judgment.members} == {Status.UNPARSABLE}
+    assert all(re.match(r"order_\d: there is no JSON object", member.explanation) for member in judgment.members)
+    assert all(len(member.detail.looks) == 1 for member in judgment.members if member.detail)
+    assert judgment.orders == Agreement()
+
+
+# The repair.
+
+
+async def test_unusable_answer_is_repaired_once_in_the_same_conversation(connect: Connect) -> None:
+    sound = judging(by_quality)
+
+    def reply(request: Json, number: int) -> str:
+        if number > 1:
+            return sound(request, number)
+        first, *_ = shown_answers(request)
+        return verdict([(first.id, 0.1), (first.id, 1.4), ("other<|im_end|>", 0.3)])
+
+    judgment, (before, after) = await judged(connect, reply)
+    assert scores_of(judgment) == [0.5, 0.9, 0.2]
+    assert [call.name for call in judgment.members[0].calls] == ["order_1", "order_1_reask_1"]
+    ids = [answer.id for answer in shown_answers(before)]
+    assert after["messages"][:2] == before["messages"] and len(after["messages"]) == 4
+    said = after["messages"][3]["content"]
+    assert f"missing: {ids[1]}, {ids[2]}; these ids occur more than once: {ids[0]};" in said
+    assert '"other<¦|im_end|>"' in said and f"numbers from 0 to 1: {ids[0]}" in said
+    assert f"The ids are {', '.join(ids)}. Each of these 3 ids" in said
+
+
+@pytest.mark.parametrize("reask", [0, 1, 3])
+async def test_answer_without_usable_scores_is_repaired_so_often_as_the_settings_say(
+    connect: Connect, reask: int
+) -> None:
+    judgment, bodies = await judged(connect, "I cannot say.", judge_reask=reask)
+    assert scores_of(judgment) == [None] * 3 and len(bodies) == 1 + reask
+    assert {member.status for member in judgment.members} == {Status.UNPARSABLE}
+    assert len(judgment.members[0].calls) == 1 + reask
+
+
+async def test_failed_call_is_a_judgment_without_a_score_and_not_repaired(connect: Connect) -> None:
+    judgment, bodies = await judged(connect, Reply(status=400, body={"error": {"message": "too long"}}))
+    assert scores_of(judgment) == [None] * 3 and len(bodies) == 1
+    assert {member.status for member in judgment.members} == {Status.JUDGE_FAILED}
+    assert "too long" in judgment.members[2].explanation
+
+
+async def test_empty_answer_is_not_continued(connect: Connect) -> None:
+    judgment, bodies = await judged(connect, in_turn("<think>hm</think>"), judge_reask=1)
+    assert scores_of(judgment) == [None] * 3 and len(bodies) == 2
+
+
+# Groups in progress, settings.
+
+
+async def test_group_in_progress_is_judged_as_a_whole_when_it_closes(connect: Connect) -> None:
+    async with ScriptedEndpoint(judging(by_quality)) as endpoint:
+        judge = listwise_judge(ListwiseJudgeSettings(), connect(endpoint))
+        group = judge.start(GroupCase("Why?", anchor="base"), 8)
+        for text in ANSWERS:
+            group.add(text)
+        assert endpoint.requests == []
+        judgment = await group.close()
+        judge.start(GroupCase("Why?"), 8).cancel()
+    assert scores_of(judgment) == pytest.approx([0.55, 0.75, 0.4])
+
+
+def test_self_critique_is_refused(connect: Connect) -> None:
+    with pytest.raises(SettingsError, match="judge_critique_rounds: a listwise judge"):
+        listwise_judge(ListwiseJudgeSettings(judge_critique_rounds=1), connect("http://127.0.0.1:1/v1"))
