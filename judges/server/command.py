@@ -84,7 +84,7 @@ def _run(arguments: list[str], prog: str) -> int:
     settings.check_access()
     if not settings.offline and any(loaded.given(name) for name in ("latency_ms", "faults")):
         raise SettingsError("--latency_ms, --faults: settings of the stand-in; they need --offline")
-    if settings.workers > 1 and not workers.is_worker():
+    if settings.workers > 1 and workers.worker_place() is None:
         settings.judges()  # report errors once, not by each worker
         profile.check(settings.profile)
         return workers.supervise(settings, arguments)
@@ -106,20 +106,25 @@ def _allow_descriptors(settings: RewardServerSettings) -> None:
 
 async def _serve(loaded: LoadedSettings[RewardServerSettings]) -> None:
     """Listen until a signal comes; then refuse new requests and answer those in flight."""
-    settings = loaded.settings
+    settings, place = loaded.settings, workers.worker_place()
     async with opened(loaded) as service:
         stopped = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-        reuse_port = workers.is_worker()
         async with listening(
-            service, settings.host, settings.port, shutdown_timeout=settings.drain_timeout, reuse_port=reuse_port
+            service,
+            settings.host,
+            settings.port,
+            shutdown_timeout=settings.drain_timeout,
+            reuse_port=place is not None,
         ) as (host, port):
             gc.collect()
             gc.freeze()  # exclude the imported libraries' objects from collections: they live until the end
             gc.set_threshold(*_COLLECTIONS)
             sys.stdout.write(f"judges.server listens at http://{f'[{host}]' if ':' in host else host}:{port}\n")
             sys.stdout.flush()
+            if place is not None:
+                place.listens()
             await stopped.wait()
             service.draining = True
             logger.info("stopping", extra={"fields": {"pending": service.core.pending}})

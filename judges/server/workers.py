@@ -1,4 +1,8 @@
-"""`--workers N`: a supervisor and N worker processes that share a port (SO_REUSEPORT)."""
+"""`--workers N`: a supervisor and N worker processes that share a port (SO_REUSEPORT).
+
+Guarantees: each worker has a number from 0 to N - 1, which its successor takes over; the workers' sockets and counters
+are in directories that only this user may enter, and that are gone when the supervisor ends.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +14,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from judges.server.operation.telemetry import MULTIPROCESS, forget_worker
@@ -20,23 +25,46 @@ from judges.server.settings import RewardServerSettings
 logger = logging.getLogger(__name__)
 
 _WORKER = "JUDGES_SERVER_WORKER"
+_COUNT = "JUDGES_SERVER_WORKERS"
+_DIRECTORY = "JUDGES_SERVER_DIRECTORY"
 _POLL_S = 0.2
-_QUICK_S = 5.0
-"""A worker that ends sooner than this is not restarted: it would end again."""
+_AGAIN_S = 1.0
+"""Between two starts of one worker, so that one which dies at once does not keep a core busy with starting."""
 
 
-def is_worker() -> bool:
-    """Whether this process is a worker."""
-    return _WORKER in os.environ
+@dataclass(frozen=True, slots=True)
+class WorkerPlace:
+    """Which of several workers this process is.
+
+    Attributes:
+        number: from 0; the worker that replaces a dead one has its number.
+        count: how many there are.
+        directory: private to them; here they find each other.
+    """
+
+    number: int
+    count: int
+    directory: Path
+
+    def listens(self) -> None:
+        """Tell the supervisor that this worker has started: if it dies from now on, it is replaced."""
+        _started(self.directory, self.number).touch()
+
+
+def worker_place() -> WorkerPlace | None:
+    """The place of this process among the workers; `None` if it is none."""
+    if _WORKER not in os.environ:
+        return None
+    return WorkerPlace(int(os.environ[_WORKER]), int(os.environ[_COUNT]), Path(os.environ[_DIRECTORY]))
 
 
 def own_file(path: Path | None) -> Path | None:
     """The path that this process writes to where all workers are given the same one."""
-    return path.with_stem(f"{path.stem}-{os.getpid()}") if path is not None and is_worker() else path
+    return path.with_stem(f"{path.stem}-{os.getpid()}") if path is not None and worker_place() else path
 
 
 def supervise(settings: RewardServerSettings, arguments: Sequence[str]) -> int:
-    """Run the workers until a signal comes; restart one that dies, unless it died at its start.
+    """Run the workers until a signal comes; replace one that dies. All end if one cannot start at the beginning.
 
     Args:
         settings: number of workers, host and port.
@@ -48,32 +76,61 @@ def supervise(settings: RewardServerSettings, arguments: Sequence[str]) -> int:
     Raises:
         OSError: the address cannot be bound.
     """
-    with tempfile.TemporaryDirectory() as counters, _reserved(settings) as port:
+    with (
+        tempfile.TemporaryDirectory() as counters,
+        tempfile.TemporaryDirectory(prefix="judges-") as directory,
+        _reserved(settings) as port,
+    ):
         command = [sys.executable, "-m", "judges.server", *arguments, f"--port={port}"]
-        environment = {**os.environ, _WORKER: "1", MULTIPROCESS: counters}
+        shared = {MULTIPROCESS: counters, _COUNT: str(settings.workers), _DIRECTORY: directory}
         stopping: list[int] = []
         for stop_signal in (signal.SIGINT, signal.SIGTERM):
             signal.signal(stop_signal, lambda received, _: stopping.append(received))
-        started = time.monotonic()
-        # In sessions of their own: Ctrl-C must reach the workers once, through the supervisor.
-        running = [subprocess.Popen(command, env=environment, start_new_session=True) for _ in range(settings.workers)]
+        running = [_Worker(number, command, shared) for number in range(settings.workers)]
         code = 0
         while not stopping and code == 0:
             time.sleep(_POLL_S)
-            for number, worker in enumerate(running):
-                if worker.poll() is None or stopping:
-                    continue
-                if time.monotonic() - started < _QUICK_S:
-                    code = worker.returncode or 1
-                    break
-                sys.stderr.write(f"a worker ended with code {worker.returncode}: it is replaced\n")
-                forget_worker(worker.pid, counters)
-                running[number] = subprocess.Popen(command, env=environment, start_new_session=True)
+            for worker in running:
+                if not stopping and code == 0:
+                    code = worker.attended()
         for worker in running:
-            worker.send_signal(signal.SIGTERM)
+            worker.process.send_signal(signal.SIGTERM)
         for worker in running:
-            worker.wait()
+            worker.process.wait()
         return code
+
+
+class _Worker:
+    """One of the workers, and after its death the one that replaces it."""
+
+    def __init__(self, number: int, command: Sequence[str], shared: Mapping[str, str]) -> None:
+        self._command = command
+        self._environment = {**os.environ, **shared, _WORKER: str(number)}
+        self._started = _started(Path(shared[_DIRECTORY]), number)
+        self._start()
+
+    def _start(self) -> None:
+        self._since = time.monotonic()
+        # In a session of its own: Ctrl-C must reach the workers once, through the supervisor.
+        self.process = subprocess.Popen(self._command, env=self._environment, start_new_session=True)
+
+    def attended(self) -> int:
+        """Replace it if it has died; the exit code if it has never started, which it would not do next time either."""
+        code = self.process.poll()
+        if code is None:
+            return 0
+        if not self._started.exists():
+            return code or 1
+        if time.monotonic() - self._since >= _AGAIN_S:
+            sys.stderr.write(f"a worker ended with code {code}: it is replaced\n")
+            forget_worker(self.process.pid, self._environment[MULTIPROCESS])
+            self._start()
+        return 0
+
+
+def _started(directory: Path, number: int) -> Path:
+    """The file that exists once a worker has started."""
+    return directory / f"{number}.started"
 
 
 @contextmanager

@@ -19,6 +19,8 @@ from judges.server.http.app import server_of
 from judges.server.service.opened import Service
 
 _BACKLOG = 4096
+_AT_ONCE_S = 0.01
+"""The least time to end requests in: aiohttp takes 0 for no limit."""
 _LARGEST_HEAD = 64 * 1024
 """aiohttp refuses a head before it is that large."""
 _REASONS = {408: "Request Timeout", 503: "Service Unavailable"}
@@ -37,7 +39,7 @@ async def listening(
         OSError: the address cannot be used.
     """
     server = server_of(service)
-    runner = web.ServerRunner(server, shutdown_timeout=shutdown_timeout)
+    runner = web.ServerRunner(server, shutdown_timeout=max(shutdown_timeout, _AT_ONCE_S))
     await runner.setup()
     try:
         limits = _Limits(server, service.settings.header_timeout, service.settings.max_connections)
