@@ -121,10 +121,10 @@ async def _serve(loaded: LoadedSettings[RewardServerSettings]) -> None:
             gc.collect()
             gc.freeze()  # exclude the imported libraries' objects from collections: they live until the end
             gc.set_threshold(*_COLLECTIONS)
-            sys.stdout.write(f"judges.server listens at http://{f'[{host}]' if ':' in host else host}:{port}\n")
-            sys.stdout.flush()
             if place is not None:
                 place.listens()
+            sys.stdout.write(f"judges.server listens at http://{f'[{host}]' if ':' in host else host}:{port}\n")
+            sys.stdout.flush()
             await stopped.wait()
             service.draining = True
             logger.info("stopping", extra={"fields": {"pending": service.core.pending}})

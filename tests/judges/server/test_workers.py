@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sqlite3
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
-from signal import SIGTERM
+from signal import SIGKILL, SIGTERM
 from typing import Any
+
+import pytest
 
 from judges.server.operation.telemetry import forget_worker
 from tests.command import PATIENCE_S, serving
-from tests.judges.server.served import started
+from tests.judges.server.served import run, started
 from tests.scripted import Json, Meeting
 
 WORKERS, AT_ONCE = 2, 24
@@ -67,6 +70,38 @@ def test_workers_share_one_judgment_cache_and_the_metrics(tmp_path: Path) -> Non
     with closing(sqlite3.connect(path)) as database:
         assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         assert database.execute("SELECT count(*) FROM answers").fetchall() == [(1 + len(set(others)),)]
+
+
+def children(pid: int) -> list[int]:
+    """The processes that a process has started."""
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+linux = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="there is no /proc")
+
+
+@linux
+def test_worker_that_is_killed_right_after_its_start_is_replaced() -> None:
+    with started("--offline", f"--workers={WORKERS}") as (process, url):
+        process.first_lines(WORKERS, PATIENCE_S)
+        first = children(process.pid)
+        for pid in first:
+            os.kill(pid, SIGKILL)
+        process.first_lines(2 * WORKERS, PATIENCE_S)
+        assert isinstance(post(url, "Because.")["score"], float)
+        assert len(children(process.pid)) == WORKERS
+        assert not set(first) & set(children(process.pid))
+        process.send_signal(SIGTERM)
+        process.communicate(PATIENCE_S)
+        assert process.returncode == 0
+
+
+def test_workers_that_cannot_start_end_the_server() -> None:
+    """Only a worker finds out that the cache is no database."""
+    ended = run("--offline", f"--workers={WORKERS}", f"--judge_cache={Path(__file__).parent}", "--port=0")
+    assert ended.code == 2
+    assert "judge_cache" in ended.err
+    assert "Traceback" not in ended.err
 
 
 def test_dead_worker_is_left_out_of_what_is_in_flight_and_its_counters_stay(tmp_path: Path) -> None:

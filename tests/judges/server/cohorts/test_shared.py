@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -69,6 +69,11 @@ async def asking(
         yield SharedCohorts(owners, 2, deadline_s=deadline_s, own=mine, is_stopping=lambda: stopping)
 
 
+def owning(place: Path, kept: Kept, shutdown_timeout: float = AT_ONCE_S) -> AbstractAsyncContextManager[None]:
+    """The worker that owns the key of `ITEM`; at the end of the context, its connections break as if it were killed."""
+    return kept_for_others(kept, socket_path(place, OWNER), shutdown_timeout=shutdown_timeout)
+
+
 def test_keys_are_spread_over_all_workers_and_stay_where_they_are() -> None:
     keys = [hashlib.sha256(bytes([number % 256, number // 256])).hexdigest() for number in range(4096)]
     for workers in (1, 2, 3, 4, 7):
@@ -80,7 +85,10 @@ def test_keys_are_spread_over_all_workers_and_stay_where_they_are() -> None:
 
 async def test_member_reaches_the_owner_of_its_key_as_it_is(tmp_path: Path) -> None:
     kept, own = Kept(scored), Kept(never)
-    async with kept_for_others(kept, socket_path(tmp_path, OWNER), shutdown_timeout=AT_ONCE_S), asking(tmp_path, own) as shared:
+    async with (
+        owning(tmp_path, kept),
+        asking(tmp_path, own) as shared,
+    ):
         assert repr(await shared.join("m", ITEM, 2.0)) == repr(SCORE)
     ((mount, item, spent_s),) = kept.joined
     assert (mount, repr(item), own.joined) == ("m", repr(ITEM), [])
@@ -97,7 +105,10 @@ async def test_own_key_stays_in_the_process(tmp_path: Path) -> None:
 
 async def test_caller_that_leaves_has_left_the_owner_too(tmp_path: Path) -> None:
     kept = Kept(never)
-    async with kept_for_others(kept, socket_path(tmp_path, OWNER), shutdown_timeout=AT_ONCE_S), asking(tmp_path) as shared:
+    async with (
+        owning(tmp_path, kept),
+        asking(tmp_path) as shared,
+    ):
         waiting = asyncio.create_task(shared.join("m", ITEM, 0.0))
         await until(lambda: len(kept.joined) == 1, "the member is there")
         waiting.cancel()
@@ -107,7 +118,7 @@ async def test_caller_that_leaves_has_left_the_owner_too(tmp_path: Path) -> None
 async def test_owner_that_does_not_answer_in_time_is_a_flagged_failure(tmp_path: Path) -> None:
     kept = Kept(never)
     async with (
-        kept_for_others(kept, socket_path(tmp_path, OWNER), shutdown_timeout=AT_ONCE_S),
+        owning(tmp_path, kept),
         asking(tmp_path, deadline_s=10.2) as shared,
     ):
         result = await shared.join("m", ITEM, 10.0)
@@ -119,7 +130,7 @@ async def test_owner_that_does_not_answer_in_time_is_a_flagged_failure(tmp_path:
 @pytest.mark.parametrize("error", [OverloadError(), ItemError("no rubric \ud83d")])
 async def test_refusal_of_the_owner_is_one_here(tmp_path: Path, error: Exception) -> None:
     async with (
-        kept_for_others(refusing(error), socket_path(tmp_path, OWNER), shutdown_timeout=AT_ONCE_S),
+        owning(tmp_path, refusing(error)),
         asking(tmp_path) as shared,
     ):
         with pytest.raises(type(error)) as refused:
@@ -129,7 +140,7 @@ async def test_refusal_of_the_owner_is_one_here(tmp_path: Path, error: Exception
 
 async def test_fault_of_the_owner_is_one_here(tmp_path: Path) -> None:
     async with (
-        kept_for_others(refusing(ValueError("?")), socket_path(tmp_path, OWNER), shutdown_timeout=AT_ONCE_S),
+        owning(tmp_path, refusing(ValueError("?"))),
         asking(tmp_path) as shared,
     ):
         with pytest.raises(RuntimeError, match="log"):
@@ -141,7 +152,7 @@ async def test_owner_that_has_not_started_is_waited_for(tmp_path: Path) -> None:
     async with asking(tmp_path) as shared:
         waiting = asyncio.create_task(shared.join("m", ITEM, 0.0))
         await asyncio.sleep(0.05)
-        async with kept_for_others(kept, socket_path(tmp_path, OWNER), shutdown_timeout=AT_ONCE_S):
+        async with owning(tmp_path, kept):
             assert await waiting == SCORE
 
 
@@ -160,25 +171,25 @@ async def test_owner_that_never_starts_is_not_waited_for_while_stopping(tmp_path
 
 async def test_members_of_an_owner_that_dies_wait_at_its_successor(tmp_path: Path) -> None:
     """The time that they have waited counts."""
-    first, second, path = Kept(never), Kept(scored), socket_path(tmp_path, OWNER)
+    first, second = Kept(never), Kept(scored)
     async with asking(tmp_path) as shared:
-        async with kept_for_others(first, path, shutdown_timeout=AT_ONCE_S):
+        async with owning(tmp_path, first):
             waiting = [asyncio.create_task(shared.join("m", ITEM, 1.0)) for _ in range(3)]
             await until(lambda: len(first.joined) == 3, "the members are there")
             await asyncio.sleep(0.05)
         assert not any(task.done() for task in waiting)
-        async with kept_for_others(second, path, shutdown_timeout=AT_ONCE_S):
+        async with owning(tmp_path, second):
             assert await asyncio.gather(*waiting) == [SCORE] * 3
     assert all(spent_s > 1.0 for _, _, spent_s in second.joined)
 
 
 async def test_member_whose_owners_die_again_and_again_is_given_up(tmp_path: Path) -> None:
-    path, tries = socket_path(tmp_path, OWNER), 0
+    tries = 0
     async with asking(tmp_path) as shared:
         waiting = asyncio.create_task(shared.join("m", ITEM, 0.0))
         while not waiting.done():
             kept = Kept(never)
-            async with kept_for_others(kept, path, shutdown_timeout=AT_ONCE_S):
+            async with owning(tmp_path, kept):
                 await until(lambda: bool(kept.joined) or waiting.done(), "the member is there, or given up")  # noqa: B023
             tries += bool(kept.joined)
             await asyncio.sleep(0)
@@ -196,7 +207,7 @@ async def test_those_that_wait_get_their_results_when_the_owner_ends(tmp_path: P
 
     kept = Kept(at_the_gate)
     async with asking(tmp_path) as shared:
-        async with kept_for_others(kept, socket_path(tmp_path, OWNER), shutdown_timeout=DEADLINE_S):
+        async with owning(tmp_path, kept, shutdown_timeout=DEADLINE_S):
             waiting = asyncio.create_task(shared.join("m", ITEM, 0.0))
             await until(lambda: len(kept.joined) == 1, "the member is there")
             asyncio.get_running_loop().call_later(0.05, gate.set)
