@@ -47,6 +47,13 @@ class Adapter(ABC, Generic[BodyT]):
     path: str
     body: type[BodyT]
 
+    def check_judge(self, kind: str) -> None:
+        """Check that a judge of this kind can answer; any can, unless the protocol needs one that compares.
+
+        Raises:
+            ValueError: it cannot; the message says why.
+        """
+
     @abstractmethod
     def items(self, body: BodyT, raw: Mapping[str, JSON]) -> list[Item]:
         """The items to score.

@@ -97,7 +97,7 @@ class NemoGym(Adapter[VerifyBody]):
         return [
             Item(
                 prompt if body.question is None else body.question,
-                (_final_answer(body.response.output),),
+                (final_answer(body.response.output),),
                 reference=body.reference_answer or None,
                 rubric=rubric,
                 levels=levels,
@@ -135,8 +135,7 @@ class NemoGym(Adapter[VerifyBody]):
 
     def mount_of(self, raw: Mapping[str, JSON]) -> str | None:
         """The row's `judge_mount`."""
-        named = raw.get(MOUNT)
-        return named if isinstance(named, str) else None
+        return mount_of_row(raw)
 
     def refused(self, raw: Mapping[str, JSON], error: RequestError, answers: FailureAnswers) -> ProtocolReply:
         """A failed row, unless failures are told by HTTP.
@@ -151,6 +150,12 @@ class NemoGym(Adapter[VerifyBody]):
         return _failed_row(raw, cause, kind=kind, reason=error.message)
 
 
+def mount_of_row(raw: Mapping[str, JSON]) -> str | None:
+    """The judge that a row names."""
+    named = raw.get(MOUNT)
+    return named if isinstance(named, str) else None
+
+
 def _group_of(raw: Mapping[str, JSON]) -> str | None:
     """The id of a rollout's group: that of the caller or the number of its task, else the id of its prompt."""
     for name, attempt in _GROUPS:
@@ -159,7 +164,7 @@ def _group_of(raw: Mapping[str, JSON]) -> str | None:
     return id_of(raw.get("prompt_id"))
 
 
-def _final_answer(output: Sequence[Mapping[str, object]]) -> str:
+def final_answer(output: Sequence[Mapping[str, object]]) -> str:
     """The text of the last message; empty without one, or if it has no text (a refusal)."""
     turns = [turn_of_item(item) for item in output if item.get("type", "message") == "message"]
     own = [turn for turn in turns if turn.role == "assistant"]

@@ -72,6 +72,7 @@ async def _reply(
         raise RequestError(503, "draining", "the server is about to stop")
     body = validated(adapter.body, raw)
     try:
+        adapter.check_judge(service.mounts[mount].judge)
         items = adapter.items(body, raw)
     except ValueError as error:
         raise RequestError(422, "invalid", str(error)) from error

@@ -76,6 +76,15 @@ _SCHEMAS: Mapping[str, JSON] = {
         },
     },
     "Reward": _NUMBER,
+    "Compared": {
+        "type": "object",
+        "required": ["rewards", "comparison_results", "metrics"],
+        "properties": {
+            "rewards": _NUMBERS,
+            "comparison_results": {"type": "array", "items": {"type": "object"}},
+            "metrics": {"type": "object", "additionalProperties": _NUMBER},
+        },
+    },
     "Verified": {"type": "object", "required": ["reward"], "properties": {"reward": _NUMBER}},
 }
 _ANSWERS: Mapping[str, JSON] = {
@@ -83,6 +92,7 @@ _ANSWERS: Mapping[str, JSON] = {
     "/get_reward": {"$ref": "#/components/schemas/Rewards"},
     "/slime": {"$ref": "#/components/schemas/Reward"},
     "/verify": {"$ref": "#/components/schemas/Verified"},
+    "/compare": {"$ref": "#/components/schemas/Compared"},
 }
 _ANY_OBJECT: JSON = {"type": "object"}
 

@@ -76,3 +76,22 @@ async def test_a_judge_that_is_away_leaves_no_reward_in_the_rollouts(tmp_path: P
     assert ended.code == 0, ended.err
     assert lines(tmp_path / "rollouts.jsonl") == []
     assert [each["_ng_failure_class"] for each in lines(tmp_path / "rollouts_failures.jsonl")] == ["judge_failed"] * 2
+
+
+def best(request: Json, number: int) -> str:
+    """Chooses the response that says `good`."""
+    for letter in "ABCD":
+        if "good" in asked(request).partition(f"Start of Assistant {letter}")[2].partition("The End of")[0]:
+            return f"[[{letter}]]"
+    return "nobody"
+
+
+async def test_compare_as_the_client_of_its_genrm_server_reads_it() -> None:
+    async with running("--judge=choice", judge=best) as server:
+        parts = urlsplit(server.url)
+        texts = ["bad", "good", "", "worse"]
+        ended = await trainers.run("nemo_gym", "compare.py", str(parts.hostname), str(parts.port), texts)
+    assert ended.code == 0, ended.err
+    assert ended.result["rewards"] == ended.result["whole"]["rewards"] == [0.0, 1.0, 0.0, 0.0]
+    assert ended.result["metrics"]["judge_failed"] == 0.0
+    assert len(ended.result["whole"]["comparison_results"]) == 4

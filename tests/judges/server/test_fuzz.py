@@ -39,7 +39,7 @@ def test_the_server_is_as_its_document_says(server: str) -> None:
             case.call_and_validate(checks=CHECKS)
 
         conforms()
-    assert len(names) == 4 + 4 * 7
+    assert len(names) == 4 + 4 * 8
     assert "post /best/v1/score" in names
 
 
@@ -67,6 +67,11 @@ FIELDS = st.sampled_from(
         "input",
         "verify_responses",
         "judge_mount",
+        "conversation_history",
+        "response_objs",
+        "group",
+        "member",
+        "_ng_task_index",
         "label",
         "question",
     ]
@@ -75,7 +80,7 @@ PATHS = st.sampled_from(
     [
         f"{mount}{path}"
         for mount in ("", "/safety", "/arena", "/best")
-        for path in ("/v1/score", "/get_reward", "/slime", "/verify", "/aggregate_metrics", "/seed_session")
+        for path in ("/v1/score", "/get_reward", "/slime", "/verify", "/compare", "/aggregate_metrics", "/seed_session")
     ]
 )
 

@@ -1,0 +1,101 @@
+"""NeMo Gym's `POST /compare`: the rewards of several responses to one conversation, for judges that compare.
+
+The rewards are from 0 to 1. The answer has a number for each response and no other way to say that there is none:
+a response that the judge failed to score gets the mean of the other rewards, which leaves their advantages as they are;
+`metrics.judge_failed` counts such responses, and `comparison_results` says which they are and why. With
+`on_failure=http`, and where no response has a reward, the answer is HTTP 503.
+
+Source: NeMo Gym 0.5, its GenRM server and the client of it.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+
+from pydantic import Field
+
+from judges.core.turns import transcript, turn_of_item
+from judges.llm.wire import JSON
+from judges.server.answers import FailureAnswers, is_failed
+from judges.server.errors import RequestError
+from judges.server.items import Item, ResponseScore
+from judges.server.protocols.base import Adapter, ProtocolReply, RequestBody
+from judges.server.protocols.nemo_gym import JUDGE_FAILED, PolicyResponse, final_answer, mount_of_row
+
+COMPARING = ("listwise", "tournament", "choice", "arena_hard")
+"""The kinds of judges that compare responses."""
+
+
+class CompareBody(RequestBody):
+    """A conversation up to where the responses part, the responses, and what makes one good."""
+
+    conversation_history: list[dict[str, object]]
+    response_objs: list[PolicyResponse] = Field(max_length=256)
+    principle: str | None = None
+    judge_mount: str | None = None
+
+
+class NemoGymCompare(Adapter[CompareBody]):
+    """`POST /compare`."""
+
+    name = "nemo_gym_compare"
+    path = "/compare"
+    body = CompareBody
+
+    def check_judge(self, kind: str) -> None:
+        """Check that the judge compares."""
+        if kind not in COMPARING:
+            others = ", ".join(COMPARING)
+            raise ValueError(f"/compare: the judge {kind} sees each response by itself; expected one of {others}")
+
+    def items(self, body: CompareBody, raw: Mapping[str, JSON]) -> list[Item]:
+        """One item with all responses; the principle is the criteria."""
+        prompt = transcript([turn_of_item(turn) for turn in body.conversation_history])
+        responses = tuple(final_answer(response.output) for response in body.response_objs)
+        return [Item(prompt, responses, rubric=body.principle or None)] if responses else []
+
+    def reply(
+        self,
+        body: CompareBody,
+        raw: Mapping[str, JSON],
+        results: Sequence[Sequence[ResponseScore]],
+        answers: FailureAnswers,
+    ) -> ProtocolReply:
+        """Rewards in the order of the responses.
+
+        Raises:
+            RequestError: no response has a reward; or one has none, and that is to be told by HTTP.
+        """
+        of_all = results[0] if results else ()
+        known = [None if is_failed(result) else answers.number(result) for result in of_all]
+        others = [reward for reward in known if reward is not None]
+        failed = next((result for result in of_all if is_failed(result)), None)
+        if failed is not None and (answers.on_failure == "http" or not others):
+            raise RequestError(503, JUDGE_FAILED, f"{failed.status}: {failed.explanation}")
+        mean = statistics.fmean(others) if others else 0.0
+        rewards: list[JSON] = [mean if reward is None else reward for reward in known]
+        metrics: dict[str, JSON] = {
+            "mean_reward": mean,
+            "std_reward": statistics.pstdev(others) if others else 0.0,
+            "judge_failed": float(sum(map(is_failed, of_all))),
+            "judge_calls": float(sum(result.judge_calls for result in of_all)),
+        }
+        compared: list[JSON] = [
+            {
+                **result.components,
+                "response_i": place,
+                "status": result.status,
+                "judge_failed": is_failed(result),
+                "explanation": result.explanation,
+            }
+            for place, result in enumerate(of_all)
+        ]
+        return ProtocolReply(
+            {"rewards": rewards, "comparison_results": compared, "metrics": metrics},
+            failed=None if failed is None else failed.status,
+        )
+
+    def mount_of(self, raw: Mapping[str, JSON]) -> str | None:
+        """The body's `judge_mount`."""
+        return mount_of_row(raw)

@@ -1,0 +1,95 @@
+"""NeMo Gym's `/compare`: a reward for each response, a failure that is never a number without a flag."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.judges.server.bodies import DOWN, by_response
+from tests.judges.server.running import asked, running
+from tests.scripted import Json, Reply
+
+HISTORY = [{"role": "user", "content": "What is 2 + 2?"}]
+
+
+def body(*texts: str, **fields: Any) -> Json:
+    responses = [
+        {"output": [{"type": "message", "content": [{"type": "output_text", "text": text}]}]} for text in texts
+    ]
+    return {"conversation_history": HISTORY, "response_objs": responses, **fields}
+
+
+def best(request: Json, number: int) -> str:
+    """Chooses the response that says `good`."""
+    for letter in "ABCD":
+        if "good" in asked(request).partition(f"Start of Assistant {letter}")[2].partition("The End of")[0]:
+            return f"[[{letter}]]"
+    return "nobody"
+
+
+def battle(request: Json, number: int) -> str | Reply:
+    """The first of the two in the alphabet wins; whoever meets `c` gets no verdict."""
+    text = asked(request)
+    first = text.partition("<|The Start of Assistant A's Answer|>\n")[2][:1]
+    other = text.partition("<|The Start of Assistant B's Answer|>\n")[2][:1]
+    if "c" in (first, other):
+        return DOWN
+    return "[[A>B]]" if first < other else "[[B>A]]"
+
+
+async def test_rewards_are_in_the_order_of_the_responses() -> None:
+    async with running("--judge=choice", judge=best) as server:
+        answer = await server.post("/compare", body("bad", "good", "", principle="Be brief."))
+        (request,) = server.judge.bodies
+    assert (answer.status, answer.json["rewards"]) == (200, [0.0, 1.0, 0.0])
+    assert answer.json["metrics"]["judge_failed"] == 0.0
+    assert answer.json["metrics"]["mean_reward"] == pytest.approx(1 / 3)
+    assert [each["status"] for each in answer.json["comparison_results"]] == ["ok", "ok", "invalid_completion"]
+    assert "What is 2 + 2?" in asked(request)
+
+
+async def test_a_response_without_a_score_gets_the_mean_of_the_others_and_is_flagged() -> None:
+    async with running("--judge=arena_hard", "--invalid_completion_score=0.25", judge=battle) as server:
+        answer = await server.post("/compare", body("a", "b", "", ""))
+        failed = await server.post("/compare", body("a", "c", "b", ""))
+    assert answer.json["rewards"] == [1.0, 0.0, 0.25, 0.25]
+    # Arena-Hard's judge leaves both sides of a failed battle without a score: the mean is that of the empty one.
+    assert (failed.status, failed.json["rewards"]) == (200, [0.25] * 4)
+    assert failed.json["metrics"]["judge_failed"] == 3.0
+    assert [each["judge_failed"] for each in failed.json["comparison_results"]] == [True, True, True, False]
+    assert "out of order" in failed.json["comparison_results"][1]["explanation"]
+
+
+@pytest.mark.parametrize(("flags", "texts"), [((), ("a", "b")), (("--on_failure=http",), ("a", "b", ""))])
+async def test_a_failure_that_no_reward_can_stand_for_is_an_http_error(flags: tuple[str, ...], texts: Any) -> None:
+    async with running("--judge=choice", *flags, judge="nobody") as server:
+        answer = await server.post("/compare", body(*texts))
+    assert (answer.status, answer.json["error"]["type"]) == (503, "judge_failed")
+
+
+async def test_a_judge_that_sees_each_response_by_itself_is_refused_in_words() -> None:
+    mounts = json.dumps({"best": {"judge": "choice"}})
+    async with running(f"--mounts={mounts}", judge=by_response) as server:
+        refused = await server.post("/compare", body("a", "b"))
+        unknown = await server.post("/compare", body("a", "b", judge_mount="nobody"))
+        named = await server.post("/compare", body("a", "b", judge_mount="best"))
+    assert (refused.status, unknown.status, named.status) == (422, 422, 503)
+    assert "rubric sees each response by itself; expected one of listwise" in refused.json["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "fault", [{"conversation_history": "Q"}, {"response_objs": {}}, {"response_objs": [{}]}, {"principle": 5}]
+)
+async def test_a_body_of_another_shape_names_the_field(fault: Json) -> None:
+    async with running("--judge=choice", judge=best) as server:
+        answer = await server.post("/compare", {**body("a", "b"), **fault})
+    assert (answer.status, next(iter(fault)) in answer.json["error"]["message"]) == (422, True)
+    assert server.judge.requests == []
+
+
+async def test_fewer_than_two_responses_are_no_comparison() -> None:
+    async with running("--judge=choice", judge=best) as server:
+        one, none = [await server.post("/compare", body(*texts)) for texts in (("a",), ())]
+    assert (one.status, none.status, none.json["rewards"]) == (422, 200, [])
