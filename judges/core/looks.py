@@ -22,7 +22,7 @@ def looks_in_words(looks: Sequence[Look]) -> str:
         return ""
     if len(looks) <= _MOST_ONE_BY_ONE:
         return "; ".join(f"place {look.place} of {look.of}: {look.points:.3g}" for look in looks)
-    if all(look.of == 2 for look in looks):  # noqa: PLR2004  # a game has two sides
+    if all(look.of == 2 for look in looks):  # a game has two sides
         first = sum(look.place == 1 for look in looks)
         return f"{len(looks)} games, {first} shown first: {sum(look.points for look in looks):.4g} points"
     return f"{len(looks)} calls, mean {fmean(look.points for look in looks):.3g}"
