@@ -24,19 +24,24 @@ DEFAULT_CRITERIA = prompts.load("listwise_criteria")
 _LETTERS = "ghjkmnpqrtvwxz"
 """No vowels, so that no id is a word; and none of the digits of a tag."""
 _LENGTH = 5
+_DRAWS_OF_A_LENGTH = 8
+"""So many refused draws make the ids one letter longer: half a megabyte of text can hold every id of five letters."""
 _LOOKALIKES = Lookalikes(
     "[criteria", "[question", "[context", "[reference", "[start of answer", "[end of answer", "[your task"
 )
 
 
 def draw_ids(rng: Random, count: int, texts: Collection[str]) -> list[str]:
-    """Distinct random ids that occur in none of the texts."""
+    """Distinct random ids that occur in none of the texts; longer ones where a text holds very many short ones."""
     folded = [text.casefold() for text in texts]
     ids: list[str] = []
+    refused = 0
     while len(ids) < count:
-        drawn = "".join(rng.choices(_LETTERS, k=_LENGTH))
+        drawn = "".join(rng.choices(_LETTERS, k=_LENGTH + refused // _DRAWS_OF_A_LENGTH))
         if drawn not in ids and not any(drawn in text for text in folded):
             ids.append(drawn)
+        else:
+            refused += 1
     return ids
 
 
