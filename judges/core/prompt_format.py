@@ -6,7 +6,7 @@ A judge declares one `PromptFormat` beside its prompt. The stand-in finds the se
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from random import Random
 
@@ -42,9 +42,11 @@ class PromptFormat:
 
     Attributes:
         sections: the titles that every prompt has; a prompt with all of them is this judge's.
-        judged: the sections under judgment.
+        judged: the sections under judgment; a title of `with_id` stands for all sections of that kind.
         reply: makes a reply in the format that the prompt asks for, without thinking tags.
         optional: further titles that a prompt may have.
+        with_id: titles that an id of small letters follows, of each of which every prompt has one or more; in
+            `ShownPrompt` the id belongs to the title.
         question: the section that the judged text answers; the merit counts words that both share.
         references: sections that the judged text is compared with; the first one that the prompt has counts.
         ending: the text of the prompt after its last section.
@@ -57,6 +59,7 @@ class PromptFormat:
     judged: tuple[str, ...]
     reply: Callable[[ShownPrompt], str]
     optional: tuple[str, ...] = ()
+    with_id: tuple[str, ...] = ()
     question: str = ""
     references: tuple[str, ...] = ()
     ending: str = ""
@@ -65,6 +68,17 @@ class PromptFormat:
         """Check that something can be judged."""
         if isinstance(self.sections, str) or isinstance(self.judged, str):
             raise ValueError("'sections' and 'judged' are tuples of titles, not one string")
-        unknown = [title for title in self.judged if title not in (*self.sections, *self.optional)]
-        if unknown or not set(self.judged) & set(self.sections):
-            raise ValueError(f"'judged' must name at least one of the sections {self.sections}, not {self.judged}")
+        always = (*self.sections, *self.with_id)
+        unknown = [title for title in self.judged if title not in (*always, *self.optional)]
+        if unknown or not set(self.judged) & set(always):
+            raise ValueError(f"'judged' must name at least one of the sections {always}, not {self.judged}")
+
+    def judged_of(self, titles: Iterable[str]) -> list[str]:
+        """Which of a prompt's titles are under judgment, in the order of `judged`, those with an id in their own."""
+        stems = [(title, title.rpartition(" ")[0]) for title in titles]
+        return [
+            title
+            for judged in self.judged
+            for title, stem in stems
+            if judged == (stem if judged in self.with_id else title)
+        ]

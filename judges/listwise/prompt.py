@@ -15,7 +15,8 @@ from judges.core.group import GroupCase
 from judges.core.lookalikes import Lookalikes
 from judges.llm.wire import Message
 
-CRITERIA, QUESTION, CONTEXT, REFERENCE, TASK = "Criteria", "Question", "Context", "Reference", "Your task"
+CRITERIA = "Criteria for all answers"
+QUESTION, CONTEXT, REFERENCE, TASK = "Question", "Context", "Reference", "Your task"
 START, END = "Start of answer", "End of answer"
 """Titles of the sections; the last two are followed by an id."""
 DEFAULT_CRITERIA = prompts.load("listwise_criteria")

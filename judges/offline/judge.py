@@ -44,8 +44,7 @@ def _shown(reading: ParsedPrompt, model: str, move: Callable[[], float]) -> Show
     leniency = generator(0, model, "leniency").uniform(-_LENIENCY, _LENIENCY)
     merits = {
         title: merit(quality(sections[title], question, reference) + leniency + move())
-        for title in prompt_format.judged
-        if title in sections
+        for title in prompt_format.judged_of(sections)
     }
     context = [text for title, text in sections.items() if title not in (*merits, PREVIOUS_EVALUATION)]
     return ShownPrompt(reading.instructions, sections, merits, generator(0, repr(context), "case"))

@@ -11,6 +11,7 @@ from pathlib import Path
 from judges.arena.plausible import ARENA_PROMPT
 from judges.aspects.plausible import ASPECT_PROMPT
 from judges.core.prompt_format import PromptFormat
+from judges.listwise.plausible import LISTWISE_PROMPT
 from judges.pairwise.plausible import CHOICE_PROMPT, RATING_PROMPT
 from judges.peers.plausible import PEER_CRITIQUE_PROMPT, PEER_PROMPT
 from judges.rubrics.plausible import RUBRIC_PROMPT
@@ -19,6 +20,7 @@ BUILT_IN: tuple[PromptFormat, ...] = (
     ARENA_PROMPT,
     ASPECT_PROMPT,
     CHOICE_PROMPT,
+    LISTWISE_PROMPT,
     RATING_PROMPT,
     PEER_PROMPT,
     PEER_CRITIQUE_PROMPT,

@@ -33,8 +33,10 @@ def read_prompt(messages: Sequence[RequestMessage], formats: Sequence[PromptForm
     for message in reversed([message for message in messages if message.role == "user"]):
         content, is_critique = _without_critique_request(message.content)
         titles = {title for known in formats for title in (*known.sections, *known.optional)}
-        lines = list(marker_lines(content, titles))
-        parsed = [(read_sections(content, lines, known.sections, known.optional), known) for known in formats]
+        lines = list(marker_lines(content, titles, {title for known in formats for title in known.with_id}))
+        parsed = [
+            (read_sections(content, lines, known.sections, known.optional, known.with_id), known) for known in formats
+        ]
         shown = [(sections, prompt_format) for sections, prompt_format in parsed if sections is not None]
         if shown:
             (start, sections), prompt_format = min(shown, key=lambda pair: pair[0].start)

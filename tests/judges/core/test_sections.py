@@ -32,6 +32,26 @@ def test_sections_are_read_as_they_were_written(style: str, texts: tuple[str, ..
     assert found.start == len(f"{delimiters.notice}Judge this.\n\n")
 
 
+@pytest.mark.parametrize("style", STYLES)
+@given(texts=st.lists(TEXTS, min_size=1, max_size=5))
+def test_sections_with_ids_are_read_as_they_were_written(style: str, texts: list[str]) -> None:
+    write, lookalike = STYLES[style]
+    delimiters = fence(texts, Lookalikes(lookalike)).markers
+    shown = {f"One {'ab'[:number] + 'x' * number}y": text for number, text in enumerate(texts)}
+    content = "\n\n".join(f"{write(delimiters, title)}\n{text}" for title, text in {"Two": "It is.", **shown}.items())
+    lines = list(marker_lines(content, ("Two",), ("One",)))
+    found = read_sections(content, lines, ("Two",), with_id=("One",))
+    assert found is not None
+    assert dict(found.texts) == {"Two": "It is.", **{title: text.strip("\n") for title, text in shown.items()}}
+
+
+@pytest.mark.parametrize(
+    "content", ["[Two]\nb", "[One]\na\n[Two]\nb", "[One 7]\na\n[Two]\nb", "[One x]\na\n[Two ab]\nb"]
+)
+def test_text_without_a_section_with_an_id_has_none(content: str) -> None:
+    assert read_sections(content, list(marker_lines(content)), ("Two",), with_id=("One",)) is None
+
+
 @pytest.mark.parametrize(
     "content",
     [

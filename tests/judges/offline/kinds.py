@@ -10,8 +10,11 @@ from judges.aspects.plausible import ASPECT_PROMPT
 from judges.aspects.prompt import SUPPORTED_ASPECTS, aspect_prompt
 from judges.config.prompt_layout import PromptLayout
 from judges.core.critique import critique_messages
+from judges.core.group import GroupCase
 from judges.core.prompt_format import PromptFormat
 from judges.core.scale import Scale
+from judges.listwise.plausible import LISTWISE_PROMPT
+from judges.listwise.prompt import listwise_prompt
 from judges.llm.wire import Message
 from judges.pairwise.plausible import CHOICE_PROMPT, RATING_PROMPT
 from judges.pairwise.prompt import choice_prompt, rating_prompt
@@ -21,6 +24,7 @@ from judges.parsing.verdicts import (
     binary_verdict,
     choice_letter,
     is_strict_feedback,
+    listwise_scores,
     rating,
     score_object,
 )
@@ -71,6 +75,14 @@ def _letter(text: str) -> float | None:
     return None if letter is None or not text.endswith(f"\n[[{letter}]]") else float(letter == "B")
 
 
+IDS = ("ghjkm", "npqrt")
+
+
+def _second_score(text: str) -> float | None:
+    scores = listwise_scores(text, IDS)
+    return None if scores is None or not text.endswith("}]}") else scores[IDS[1]].score
+
+
 def _feedback(output_format: Any) -> Callable[[str], float | None]:
     def value(text: str) -> float | None:
         own = text[text.rfind("\n\n") + 2 :] if "\n\n" in text else text
@@ -97,6 +109,13 @@ KINDS = {
     "arena_of_five": Kind(ARENA_PROMPT, _arena("arena_hard_v0.1"), _label(_LABELS)),
     "arena_shared_first": Kind(ARENA_PROMPT, _arena("three_way", "shared_first"), _label(_LABELS[1:4])),
     "choice": Kind(CHOICE_PROMPT, lambda asked, answer: choice_prompt(asked, [FAIR, answer, POOR]).messages, _letter),
+    "listwise": Kind(
+        LISTWISE_PROMPT,
+        lambda asked, answer: (
+            listwise_prompt(GroupCase(asked, reference=GOOD), dict(zip(IDS, (FAIR, answer), strict=True))).messages
+        ),
+        _second_score,
+    ),
     "rating": Kind(RATING_PROMPT, lambda asked, answer: rating_prompt(asked, answer).messages, rating),
     "aspect": Kind(
         ASPECT_PROMPT,

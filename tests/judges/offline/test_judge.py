@@ -9,14 +9,17 @@ from hypothesis import strategies as st
 
 from judges.arena.judge import game_prompt
 from judges.aspects.prompt import SUPPORTED_ASPECTS, aspect_prompt
+from judges.core.group import GroupCase
 from judges.core.prompt_format import PREVIOUS_EVALUATION
 from judges.core.scale import Scale
+from judges.core.seeding import generator
+from judges.listwise.prompt import draw_ids, listwise_prompt
 from judges.llm.wire import Message
 from judges.offline.answers import answers
 from judges.offline.known import BUILT_IN
 from judges.offline.reader import ParsedPrompt, read_prompt
 from judges.pairwise.prompt import choice_prompt
-from judges.parsing.verdicts import arena_label, binary_verdict, choice_letter
+from judges.parsing.verdicts import arena_label, binary_verdict, choice_letter, listwise_scores
 from judges.rubrics.prompt import Rubric, read_score, rubric_prompt
 from tests.judges.offline.kinds import FAIR, GOOD, KINDS, POOR, QUESTION, Kind
 from tests.judges.offline.server import request_of
@@ -52,7 +55,8 @@ def test_a_judges_own_prompt_is_read_whatever_it_shows(kind: Kind, question: str
     reading = reading_of(messages)
     assert reading is not None and reading.prompt_format is kind.prompt_format and not reading.is_critique
     assert reading.sections[kind.prompt_format.question] == question.strip("\n")
-    assert any(reading.sections[title].startswith(text.strip("\n")) for title in kind.prompt_format.judged[:2])
+    judged = kind.prompt_format.judged_of(reading.sections)[:2]
+    assert any(reading.sections[title].startswith(text.strip("\n")) for title in judged)
     assert kind.value(reply(messages)) is not None
 
 
@@ -136,6 +140,27 @@ def test_a_choice_moves_with_the_text(shown: list[str], data: Any) -> None:
     moved = data.draw(st.permutations(shown))
     first, second = (choice_letter(reply(choice_prompt(QUESTION, texts).messages), LETTERS) for texts in (shown, moved))
     assert first and second and shown[LETTERS.index(first)].strip("\n") == moved[LETTERS.index(second)].strip("\n")
+
+
+@given(shown=st.lists(TEXTS, min_size=2, max_size=6), data=st.data())
+def test_listwise_scores_move_with_the_texts(shown: list[str], data: Any) -> None:
+    order = data.draw(st.permutations(range(len(shown))))
+    ids = [f"ghjk{letter}" for letter in LETTERS[: len(shown)].lower()]
+    prompts = (dict(zip(ids, shown, strict=True)), {ids[place]: shown[place] for place in order})
+    there, back = (
+        listwise_scores(reply(listwise_prompt(GroupCase(QUESTION), texts).messages), ids) for texts in prompts
+    )
+    assert there is not None and there == back
+
+
+@pytest.mark.parametrize("tagged", [False, True])
+def test_group_of_64_answers_has_a_score_for_each(tagged: bool) -> None:
+    words = QUESTION.split()
+    texts = [" ".join(words[: 1 + number % len(words)] * (1 + number // len(words))) for number in range(64)]
+    case = GroupCase(QUESTION, context="[Context]" if tagged else "None.")
+    ids = draw_ids(generator(0, "64", "ids"), len(texts), texts)
+    scores = listwise_scores(reply(listwise_prompt(case, dict(zip(ids, texts, strict=True))).messages), ids)
+    assert scores is not None and len({entry.score for entry in scores.values()}) > 6
 
 
 @given(question=TEXTS, a=TEXTS, b=TEXTS)
