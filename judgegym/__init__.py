@@ -15,6 +15,8 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from judgegym._group_judges import ListwiseJudge, TournamentJudge
+    from judgegym._group_table import GroupTable
     from judgegym._judges import ArenaHardJudge, AspectJudge, PeerJudge, RubricJudge
     from judgegym._results import JudgmentTable
     from judgegym._rl4f import RL4FEvaluator
@@ -28,9 +30,11 @@ __all__ = [
     "AspectJudge",
     "DataError",
     "EndpointError",
+    "GroupTable",
     "JudgeGymError",
     "Judgment",
     "JudgmentTable",
+    "ListwiseJudge",
     "PeerJudge",
     "RL4FEvaluator",
     "Rubric",
@@ -38,16 +42,20 @@ __all__ = [
     "SettingsError",
     "Status",
     "TextTable",
+    "TournamentJudge",
 ]
 
 _HOMES = {
     "ArenaHardJudge": "judgegym._judges",
     "AspectJudge": "judgegym._judges",
+    "GroupTable": "judgegym._group_table",
+    "ListwiseJudge": "judgegym._group_judges",
     "PeerJudge": "judgegym._judges",
     "RubricJudge": "judgegym._judges",
     "JudgmentTable": "judgegym._results",
     "RL4FEvaluator": "judgegym._rl4f",
     "TextTable": "judgegym._table",
+    "TournamentJudge": "judgegym._group_judges",
     "Judgment": "judges.core.judgment",
     "Status": "judges.core.judgment",
     "DataError": "judges.llm.errors",

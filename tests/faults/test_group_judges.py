@@ -1,0 +1,139 @@
+"""Groups whose completions are judged together, before endpoints that fail: what a fault may cost, and what not.
+
+For the cohorts of the reward server see `test_cohorts.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from judges.offline.misbehaviour import BROKEN_OFF
+from tests.conformance.subjects import SUBJECTS, Subject, Verb
+from tests.faults import kinds
+from tests.faults.bench import GROUP, Bench, Outcome
+from tests.faults.killing import Signal, same, taken_up, whole
+from tests.faults.test_endpoints import nothing_is_lost
+
+VERBS: tuple[Verb, ...] = ("serve", "process")
+WITHOUT = ("--env.judge_critique_rounds", "--env.strictness", "--env.samples_per_item")
+"""Settings of judges of single answers."""
+HOW = {
+    "listwise": ("--env.group_judge=listwise", "--env.listwise_orders=2"),
+    "tournament": ("--env.group_judge=tournament", "--env.schedule=all"),
+}
+TOGETHER = {"arena_hard", "aspect_critique-policy", "rubric_absolute-policy"}
+TIMED = ("timeout", "slow")
+ONE_OF_EACH = ("429", "500", "reset", "short_body", "malformed", "no_choices", "finish_error", "empty", "text_parts")
+
+
+def together(subject: Subject, judge: str) -> Subject:
+    """A subject whose groups are judged by a judge of groups."""
+    flags = tuple(flag for flag in subject.flags if not flag.startswith(WITHOUT))
+    return replace(subject, title=f"{subject.title}-{judge}", flags=(*flags, *HOW[judge]))
+
+
+GROUPED = {
+    (subject.title, judge): together(subject, judge)
+    for subject in SUBJECTS
+    if subject.title in TOGETHER
+    for judge in HOW
+}
+ARENA = [GROUPED["arena_hard", judge] for judge in HOW]
+
+
+def titles(subjects: Sequence[Subject]) -> Any:
+    return pytest.mark.parametrize("subject", subjects, ids=lambda subject: subject.title)
+
+
+each_verb = pytest.mark.parametrize("verb", VERBS)
+each_judge = titles(ARENA)
+
+
+@each_verb
+@titles(list(GROUPED.values()))
+def test_mixture_of_faults_leaves_no_trace_in_groups(bench: Bench, verb: Verb, undisturbed: Outcome) -> None:
+    told_apart = ("timeout", "no_finish", *kinds.CHANGES_THE_REQUESTS)
+    mixed = [kind for kind in (*kinds.TRANSIENT, *kinds.RIGHT) if kind not in told_apart]
+    settings = {"faults": dict.fromkeys(mixed, 0.4 / len(mixed)), "slow_ms": 10}
+    outcome = bench.run(verb, policy=settings, judge=settings)
+    assert sum(outcome.judge.faults.values()) > 0
+    nothing_is_lost(outcome, undisturbed)
+
+
+@pytest.mark.parametrize("verb", ["process"])
+@pytest.mark.parametrize("kind", ONE_OF_EACH)
+@each_judge
+def test_fault_of_the_judge_that_passes_leaves_no_trace(
+    bench: Bench, verb: Verb, kind: str, undisturbed: Outcome
+) -> None:
+    outcome = bench.run(verb, judge={"faults": {kind: 0.4}})
+    assert outcome.judge.faults[kind] > 0
+    nothing_is_lost(outcome, undisturbed)
+
+
+@each_verb
+@pytest.mark.parametrize("kind", ["500", "drop", "malformed", "finish_error", "401"])
+@each_judge
+def test_judge_of_groups_that_never_answers_makes_no_group(bench: Bench, verb: Verb, kind: str) -> None:
+    outcome = bench.run(verb, "--env.judge_max_retries=1", judge={"faults": {kind: 1}})
+    assert outcome.ended.code == 1, outcome.ended.said
+    assert outcome.result == []
+    assert BROKEN_OFF not in outcome.ended.said
+
+
+@pytest.mark.parametrize("kind", kinds.LAST_WORD)
+@each_judge
+def test_judge_of_groups_without_verdict_makes_no_group(bench: Bench, kind: str) -> None:
+    outcome = bench.run("process", judge={"faults": {kind: 1}})
+    assert outcome.ended.code == 1, outcome.ended.said
+    assert outcome.result == []
+
+
+@pytest.mark.parametrize("verb", ["process"])
+@pytest.mark.parametrize("kind", ["400", "garbage", "length"])
+@each_judge
+def test_judge_of_groups_that_fails_at_times_gives_no_score_of_its_failure(
+    bench: Bench, verb: Verb, kind: str, undisturbed: Outcome
+) -> None:
+    """Each score is one of the judge, or the mean of its group with no advantage; a group without is not written."""
+    outcome = bench.run(verb, judge={"faults": {kind: 0.3}})
+    assert outcome.judge.faults[kind] > 0
+    groups = [json.loads(line) for line in outcome.result]
+    before = {group["row"]["uid"]: group for group in map(json.loads, undisturbed.result)}
+    for group in groups:
+        judged = [turns[-1]["judgment"]["status"] == "ok" for turns in group["messages"]]
+        substituted = [each.get("set_advantage_to_zero", False) for each in group.get("overrides", [{}] * GROUP)]
+        assert substituted == [not ok for ok in judged]
+        scores = [score for score, ok in zip(group["scores"], judged, strict=True) if ok]
+        assert len(scores) >= 2
+        assert all(
+            score == pytest.approx(sum(scores) / len(scores))
+            for score, ok in zip(group["scores"], judged, strict=True)
+            if not ok
+        )
+        assert [turns[-1]["content"] for turns in group["messages"]] == [
+            turns[-1]["content"] for turns in before[group["row"]["uid"]]["messages"]
+        ]
+    if len(groups) < bench.rows:
+        assert "judge failed" in " ".join(outcome.ended.said.split())
+
+
+@each_judge
+def test_process_of_groups_that_is_killed_twice_pays_twice_for_what_was_in_flight(bench: Bench) -> None:
+    undisturbed = whole(bench, "process")
+    stops = [Signal(signal.SIGKILL, 0.4), Signal(signal.SIGTERM, 0.5)]
+    resumed = taken_up(bench, "process", undisturbed, stops, "run", "--env.judge_max_concurrency=2")
+    assert resumed.stopped == len(stops)
+    same("process", undisturbed, resumed)
+    assert resumed.twice <= resumed.said, "the number that it says is right"
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_bytes().splitlines()]

@@ -1,0 +1,99 @@
+"""The judges of groups of the public face: texts and conversations, empty answers, the table, what they refuse."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from judgegym import DataError, ListwiseJudge, SettingsError, TournamentJudge
+from tests.command import serving
+from tests.listwise import judging, shown_answers
+from tests.scripted import Json, in_turn
+
+ANSWERS = ["good", "poor", "fair"]
+QUALITY = {"good": 0.9, "fair": 0.5, "poor": 0.2, "base": 0.4}
+
+
+def by_quality(text: str, place: int) -> float:
+    return next((score for name, score in QUALITY.items() if name in text), 0.0)
+
+
+def shown(request: Json) -> str:
+    content: str = request["messages"][-1]["content"]
+    return content
+
+
+def test_scores_of_a_group_are_in_the_order_of_the_answers() -> None:
+    with serving(judging(by_quality)) as endpoint:
+        with ListwiseJudge("Be brief.", judge_base_url=endpoint.base_url, listwise_orders=2) as judge:
+            table = judge.judge_sync("Q?", ANSWERS, reference="The reference.", context="The context.")
+        assert asyncio.run(judge.judge("Q?", ANSWERS)).scores == table.scores == [0.9, 0.2, 0.5]
+        judge.close()
+    assert (table.orders.agreed, table.orders.pairs) == (3, 3)
+    assert all(text in shown(endpoint.bodies[0]) for text in ("Be brief.", "Q?", "The reference.", "The context."))
+    assert "the orders agree on 3 of 3 pairs" in str(table) and "of 3: 0.9" in str(table)
+
+
+def test_score_with_a_baseline_says_how_an_answer_compares_with_it() -> None:
+    with (
+        serving(judging(by_quality)) as endpoint,
+        ListwiseJudge(judge_base_url=endpoint.base_url) as judge,
+    ):
+        table = judge.judge_sync("Q?", "good", baseline="base")
+    assert table.scores == [0.75]
+    assert len(shown_answers(endpoint.bodies[0])) == 2
+
+
+def test_empty_answers_are_not_judged_and_say_so() -> None:
+    with (
+        serving(judging(by_quality)) as endpoint,
+        ListwiseJudge(judge_base_url=endpoint.base_url) as judge,
+    ):
+        table = judge.judge_sync("Q?", ["good", " \n", "poor", ""])
+        nothing = judge.judge_sync("Q?", ["", ""])
+    assert table.scores == [0.9, None, 0.2, None]
+    assert [judgment.status for judgment in table] == ["ok", "invalid_completion"] * 2
+    assert [len(shown_answers(body)) for body in endpoint.bodies] == [2]
+    assert nothing.scores == [None, None]
+
+
+def test_games_that_fail_cost_no_answer_and_the_table_counts_the_others() -> None:
+    def script(request: Json, number: int) -> str:
+        return "nothing" if number == 1 else "[[A>B]]"
+
+    with (
+        serving(script) as endpoint,
+        TournamentJudge(judge_base_url=endpoint.base_url, judge_reask=0, judge_max_concurrency=1) as judge,
+    ):
+        table = judge.judge_sync("Q?", ["one", "two", "three", "four"])
+    assert None not in table.scores
+    assert sum("6 games, 3 shown first" in line for line in str(table).splitlines()) == 2
+    assert (table.orders.agreed, table.orders.pairs) == (0, 5)
+
+
+def test_a_judge_without_scores_says_why() -> None:
+    with (
+        serving(in_turn("no", "no")) as endpoint,
+        ListwiseJudge(judge_base_url=endpoint.base_url) as judge,
+    ):
+        table = judge.judge_sync("Q?", ANSWERS)
+    assert table.scores == [None] * 3
+    assert "there is no JSON object" in table[0].explanation
+
+
+def test_a_wrong_conversation_is_an_error_that_names_the_answer() -> None:
+    judge = ListwiseJudge(offline=True)
+    with pytest.raises(DataError, match=r"answer 2: expected a text or a list of messages, 0\.role: .*required"):
+        judge.judge_sync("Q?", ["fine", [{"content": "no role"}]])
+    with pytest.raises(DataError, match="the question: expected a text or a list of messages"):
+        judge.judge_sync(5, ["fine", "well"])  # type: ignore[arg-type]
+
+
+def test_settings_that_a_judge_of_groups_does_not_have_are_refused() -> None:
+    with pytest.raises(SettingsError, match="schedule: unknown setting of a judge"):
+        ListwiseJudge(schedule="all")
+    with pytest.raises(SettingsError, match="schedule: input should be 'all', 'swiss', 'balanced' or 'circular'"):
+        TournamentJudge(schedule="foo")
+    with pytest.raises(SettingsError, match="judge_critique_rounds"):
+        ListwiseJudge(judge_critique_rounds=1, judge_base_url="http://localhost:1").judge_sync("Q?", ANSWERS)
