@@ -34,8 +34,10 @@ from environments.roles.verdicts import (
     record_votes,
 )
 from environments.settings import SAMPLES
+from environments.settings.group_judge import GroupJudgeSettings
 from environments.settings.verbs import EVALUATIONS, ROLLOUTS
 from environments.terminal.outcomes import Outcome
+from judges.aspects.criteria import criteria_of
 from judges.aspects.judge import AspectCase
 from judges.aspects.panel import PanelDetail, aspect_judge
 from judges.aspects.prompt import Aspect, aspect_prompt
@@ -43,6 +45,7 @@ from judges.aspects.settings import AspectJudgeSettings, effective_strictness
 from judges.aspects.votes import find_verdict
 from judges.config.fields import setting
 from judges.core.delimiters import Prompt
+from judges.core.group import GroupCase
 from judges.core.judgment import Judgment
 from judges.llm.errors import DataError
 from judges.llm.wire import Message
@@ -51,8 +54,12 @@ from judges.parsing.found import Place
 logger = logging.getLogger(__name__)
 
 
-class AspectCritiqueConfig(RoleConfig, AspectJudgeSettings):
+class AspectCritiqueConfig(RoleConfig, AspectJudgeSettings, GroupJudgeSettings):
     """Aspect critique's own settings."""
+
+    answer_judge = AspectJudgeSettings
+    for_criteria = ("aspects",)
+    vote_settings = ("strictness",)
 
     train_dataset: str = setting(
         "NousResearch/arena-hard-v1-prompts",
@@ -156,6 +163,12 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
             return replace(found, suspects=self._prompt(task, task.aspect).suspects)
         (completion,) = completions
         return await self.aspect_judge.judge(AspectCase(completion.answer, task.asked, task.context, task.reference))
+
+    def group_case(self, task: AspectTask) -> GroupCase:
+        """Compare answers to the question by all aspects, with the reference as one more."""
+        assert task.asked is not None  # tasks() left the others out
+        criteria = criteria_of(self.config.aspects)
+        return GroupCase(task.asked, criteria=criteria, context=task.context, anchor=task.reference)
 
     def record_metrics(self, metrics: MetricAggregator, task: AspectTask, sample: Sample[PanelDetail]) -> None:
         """Record rewards, and each aspect's pass rate, score before polarity, agreement and votes."""

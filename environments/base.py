@@ -3,7 +3,8 @@
 A new environment answers five questions: which rows there are (`tasks`), what the policy is asked (`conversations`),
 what the judge says of its completions (`judge`), which reward that is (`reward`), and which metrics are recorded
 (`record_metrics`). `environments.evaluate` runs the rows of an evaluation, `environments.rollouts` the groups of
-training.
+training. One whose groups may be judged together (`environments.settings.group_judge`) answers a sixth: what the
+completions of a row have in common for a judge that compares them (`group_case`).
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ from environments.data.rows import Split, TaskT
 from environments.metrics import MetricAggregator
 from environments.records import Sample
 from environments.settings import ConfigT, EnvConfig, EnvSettings
+from environments.settings.group_judge import GroupJudgeSettings, open_group_judge
 from environments.settings.verbs import Verb
 from environments.terminal.outcomes import Outcome
+from judges.core.group import GroupCase
 from judges.core.judgment import Judgment
 from judges.core.prompt_format import PromptFormat
 from judges.parsing.found import Place
@@ -55,6 +58,7 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
         clients: the chat clients of judge and policy.
         verb: the command that runs the environment.
         policy_is_judge: the policy judges, and no other judge is called.
+        group_judge: judges the completions of a group together; `None` if each is judged by itself.
         system_messages: the system prompt of a policy that answers; empty without one.
     """
 
@@ -80,6 +84,12 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
         if isinstance(detail_type, type):
             cls.detail_type = detail_type
         problem = None if inspect.isabstract(cls) else problem_of(cls, config_type, detail_type)
+        if (
+            problem is None
+            and cls.group_case is JudgedEnv.group_case
+            and issubclass(cls.config_type, GroupJudgeSettings)
+        ):
+            problem = "its settings have group_judge, so that it needs the method `group_case`"
         if problem is not None:
             raise TypeError(f"the environment {cls.__qualname__}: {problem}")
 
@@ -92,7 +102,7 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
             verb: the command; with `serve`, evaluations are of the policy in training.
 
         Raises:
-            SettingsError: the judge's API key is missing.
+            SettingsError: the judge's API key is missing, or groups cannot be judged as the settings ask for.
         """
         self.settings = settings
         self.config: ConfigT = settings.env
@@ -101,6 +111,7 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
         self.policy_is_judge = self.config.policy_is_judge
         self.system_messages = system_messages(self.config)
         self._warned: set[str] = set()
+        self.group_judge = open_group_judge(self.config, verb, lambda: clients.judge)
         if not self.policy_is_judge:
             self.open_judges()
 
@@ -138,6 +149,14 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
     ) -> Judgment[DetailT]:
         """In training, ask once more for what a judgment lacks: for all of it, where the judge failed."""
         return await self.judge(task, completions) if earlier.status.is_failure else earlier
+
+    def group_case(self, task: TaskT) -> GroupCase:
+        """Return what a judge of groups is shown of a row beside the completions, which it compares.
+
+        Needed by an environment whose settings are `GroupJudgeSettings`. `judge`, `reward`, `drop_reason` and
+        `record_metrics` are not called for a group that is judged so.
+        """
+        raise NotImplementedError(f"{type(self).__qualname__} has no group_case")
 
     def reward(self, judgment: Judgment[DetailT]) -> float:
         """Return the reward of a judgment with a score, a finite number; by default the score."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from environments.settings import EnvConfig
 from environments.settings.env import CompletionSettings
@@ -180,7 +180,7 @@ async def judge_completions(
     *,
     policy_is_judge: bool,
 ) -> Judgment[DetailT]:
-    """Judge completions, after a check of their format; no other code checks it.
+    """Judge completions, after a check of their format (`invalid_judgment`); no other code checks it.
 
     Malformed thinking, a refusal or an empty answer makes the completions invalid, and the judge is not asked. If the
     policy is the judge, no verdict is read in such a completion or in one that was cut off: `judge` gets it with an
@@ -190,6 +190,14 @@ async def judge_completions(
         shown = [replace(text, answer="") if text.unreadable else text for text in completions]
         return await judge(task, shown)
     for completion in completions:
-        if completion.unjudgeable is not None:
-            return Judgment(None, Status.INVALID_COMPLETION, explanation=completion.unjudgeable)
+        invalid: Judgment[DetailT] | None = invalid_judgment(completion)
+        if invalid is not None:
+            return invalid
     return await judge(task, completions)
+
+
+def invalid_judgment(completion: Completion) -> Judgment[Any] | None:
+    """Return the judgment of a completion about which no judge may be asked; `None` if one may be."""
+    if completion.unjudgeable is None:
+        return None
+    return Judgment(None, Status.INVALID_COMPLETION, explanation=completion.unjudgeable)

@@ -37,11 +37,13 @@ from environments.roles.scores import (
 )
 from environments.roles.settings import RoleConfig
 from environments.settings import SAMPLES
+from environments.settings.group_judge import GroupJudgeSettings
 from environments.settings.verbs import EVALUATE, EVALUATIONS, ROLLOUTS
 from environments.terminal.outcomes import Outcome
 from judges.config.fields import setting
 from judges.config.text import TextOrFile
 from judges.core.delimiters import Prompt
+from judges.core.group import GroupCase
 from judges.core.judgment import Judgment
 from judges.llm.errors import DataError, SettingsError
 from judges.llm.wire import Message
@@ -53,8 +55,12 @@ from judges.rubrics.settings import RubricJudgeSettings
 logger = logging.getLogger(__name__)
 
 
-class RubricAbsoluteConfig(RoleConfig, RubricJudgeSettings):
+class RubricAbsoluteConfig(RoleConfig, RubricJudgeSettings, GroupJudgeSettings):
     """Rubric-absolute's own settings."""
+
+    answer_judge = RubricJudgeSettings
+    for_criteria = ("scale_min", "scale_max")
+    vote_settings = ("samples_per_item",)
 
     score_responses: bool = setting(
         False,
@@ -181,6 +187,10 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
             return replace(found, suspects=self._prompt(task).suspects)
         (completion,) = completions
         return await self.rubric_judge.judge(RubricCase(task.question, completion.answer, task.rubric, task.reference))
+
+    def group_case(self, task: RubricTask) -> GroupCase:
+        """Compare responses to the instruction by the rubric, with the reference as one more."""
+        return GroupCase(task.question, criteria=task.rubric.explained, anchor=task.reference)
 
     def reward(self, judgment: Judgment[RubricDetail]) -> float:
         """Return (score − lowest) / (highest − lowest); with role=judge, the closeness to gold. From 0 to 1."""

@@ -8,22 +8,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Generic, Literal, Protocol
 
 from environments.base import DetailT, JudgedEnv
-from environments.completions import judge_completions
+from environments.completions import Conversation, judge_completions
 from environments.data.rows import TaskT
 from environments.metrics import MetricAggregator
 from environments.records import Sample
 from environments.rollouts.judged_group import GroupScores, JudgedGroup, longest, tokens
+from environments.rollouts.judged_together import judge_together, reward_of
 from environments.rollouts.rollout import NoTokens, Rollout, RolloutSource, first_equals
 from environments.rollouts.scored_group import RowOfGroup, packed, scored_group
+from environments.rollouts.together_metrics import record_compared
 from environments.runs.failure_guard import FailureGuard, why_unsampled, why_unscored
 from environments.settings import EnvConfig
-from judges.core.judgment import Judgment, Status
+from judges.core.group import GroupJudge, MemberDetail
+from judges.core.judgment import CallRun, Judgment, Status
 from judges.llm.errors import EndpointError
 from judges.llm.ledger import RowLedger, component, recorded_in
 from judges.llm.usage import Usage
@@ -39,7 +42,7 @@ GroupOutcome = Literal["sent", "dropped", "failed"]
 the judge failed."""
 
 RecordRollout = Callable[[MetricAggregator, int], None]
-"""Records the environment's own metrics of the rollout with a number."""
+"""Records the metrics of the rollout with a number: the environment's own, or those of groups judged together."""
 
 
 class Recorder(Protocol):
@@ -76,7 +79,7 @@ class ScoredGroup:
             include_messages=config.include_messages,
         )
         if row is not None and config.include_messages:
-            data["row"] = row.to_json()
+            data["row"] = row.to_json(self.group.together)
         return data
 
     async def packed(self, row: RowOfGroup | None = None) -> bytes:
@@ -134,6 +137,8 @@ class GroupPipeline(Generic[TaskT, DetailT]):
             return self._policy_failed(task, error)
         scores = group.scores
         self._record(task, group, scores)
+        if group.together is not None and group.together.is_alone:
+            return self._drop("nothing_to_compare", f"group {task.uid!r} is dropped: it has nothing to compare")
         if scores is None:
             what = f"group {task.uid!r} is dropped, its judge failed: {why_unscored(group.judgments)}"
             return self._drop("judge_failed", what, outcome="failed")
@@ -146,8 +151,10 @@ class GroupPipeline(Generic[TaskT, DetailT]):
         self._recorder.record_sent(len(group.rollouts))
         return "sent"
 
-    async def roll_out(self, task: TaskT) -> JudgedGroup[DetailT]:
+    async def roll_out(self, task: TaskT) -> JudgedGroup[Any]:
         """Sample `group_size` completions of the row's first conversation in one request, and judge them at once.
+
+        Each is judged by itself, or, with a judge of groups, all of them against each other.
 
         Raises:
             EndpointError: the policy never answered.
@@ -156,6 +163,8 @@ class GroupPipeline(Generic[TaskT, DetailT]):
         env = self.env
         conversation = env.conversations(task)[0]
         rollouts, policy_run = await self._source.sample(conversation, env.config.group_size)
+        if env.group_judge is not None:
+            return await self._compared(task, env.group_judge, conversation, rollouts, policy_run)
 
         async def judge(rollout: Rollout, earlier: Judgment[DetailT] | None) -> Judgment[DetailT]:
             ask = env.judge if earlier is None else partial(env.judge_again, earlier=earlier)
@@ -164,16 +173,38 @@ class GroupPipeline(Generic[TaskT, DetailT]):
         judgments = await judge_group(rollouts, judge)
         return JudgedGroup(conversation, tuple(rollouts), tuple(judgments), rewards_of(env, judgments), policy_run)
 
-    def drop_reason(self, group: JudgedGroup[DetailT], scores: GroupScores) -> str | None:
+    async def _compared(
+        self,
+        task: TaskT,
+        judge: GroupJudge,
+        conversation: Conversation,
+        rollouts: Sequence[Rollout],
+        policy_run: CallRun,
+    ) -> JudgedGroup[MemberDetail]:
+        """Judge all rollouts of a row against each other."""
+        config = self.env.config
+        case, completions = self.env.group_case(task), [rollout.completion for rollout in rollouts]
+        found = await judge_together(judge, config.group_judge, case, completions)
+        of_scored = (
+            reward_of(judgment.score, config.group_reward_range)
+            for judgment in found.judgments
+            if judgment.score is not None
+        )
+        rewards = _with_invalid(found.judgments, of_scored, config.invalid_thinking_reward)
+        return JudgedGroup(conversation, tuple(rollouts), found.judgments, rewards, policy_run, found.together)
+
+    def drop_reason(self, group: JudgedGroup[Any], scores: GroupScores) -> str | None:
         """Return why a group with scores must be dropped, or `None`."""
         if self.env.config.ensure_scores_are_not_same and scores.equal:
             return "no_signal"
-        if (reason := self.env.drop_reason(group.judgments)) is not None:
+        if group.together is None and (reason := self.env.drop_reason(group.judgments)) is not None:
             return reason
         return "too_long" if 0 < self.max_token_len <= longest(group) else None
 
-    def _record(self, task: TaskT, group: JudgedGroup[DetailT], scores: GroupScores | None) -> None:
+    def _record(self, task: TaskT, group: JudgedGroup[Any], scores: GroupScores | None) -> None:
         def record_rollout(metrics: MetricAggregator, number: int) -> None:
+            if group.together is not None:
+                return record_compared(metrics, group.together, group.judgments[number], task.category)
             completions, judgment = (group.rollouts[number].completion,), group.judgments[number]
             sample = Sample[DetailT](task.uid, task.category, task.question, completions)
             sample = sample.with_judgment(judgment, invalid_score=self.env.invalid_completion_score)
@@ -200,8 +231,15 @@ class GroupPipeline(Generic[TaskT, DetailT]):
 
 def rewards_of(env: JudgedEnv[Any, Any, DetailT], judgments: Sequence[Judgment[DetailT]]) -> tuple[float | None, ...]:
     """Return the reward of each judgment of a group; `None` where the judge failed."""
-    rewards = iter(env.rewards([judgment for judgment in judgments if judgment.status is Status.OK]))
-    invalid = env.config.invalid_thinking_reward
+    rewards = env.rewards([judgment for judgment in judgments if judgment.status is Status.OK])
+    return _with_invalid(judgments, rewards, env.config.invalid_thinking_reward)
+
+
+def _with_invalid(
+    judgments: Sequence[Judgment[Any]], of_scored: Iterable[float | None], invalid: float
+) -> tuple[float | None, ...]:
+    """Return the rewards of the judgments with a score, in order, among those of invalid completions and of none."""
+    rewards = iter(of_scored)
     return tuple(
         next(rewards)
         if judgment.status is Status.OK

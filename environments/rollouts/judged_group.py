@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from environments.completions import Conversation
+from environments.rollouts.judged_together import Together
 from environments.rollouts.rollout import Rollout, lengths
 from judges.core.judgment import CallRun, Judgment
 
@@ -43,6 +44,7 @@ class JudgedGroup(Generic[DetailT]):
         judgments: one for each rollout; of equal completions, the calls are in that of the first alone.
         rewards: the reward of each judgment; `None` where the judge failed.
         policy_run: latency and usage of the request to the policy.
+        together: how its completions were judged against each other; `None` if each was judged by itself.
     """
 
     conversation: Conversation
@@ -50,6 +52,7 @@ class JudgedGroup(Generic[DetailT]):
     judgments: tuple[Judgment[DetailT], ...]
     rewards: tuple[float | None, ...]
     policy_run: CallRun
+    together: Together | None = None
 
     @property
     def scores(self) -> GroupScores | None:

@@ -8,7 +8,9 @@ from typing import Any
 
 from environments.completions import Conversation
 from environments.rollouts.judged_group import GroupScores, JudgedGroup
+from environments.rollouts.judged_together import Together
 from environments.rollouts.rollout import Rollout
+from judges.core.group import MemberDetail
 from judges.core.judgment import Judgment
 from judges.llm import wire
 from judges.llm.wire import JSON
@@ -34,15 +36,25 @@ class RowOfGroup:
     question: str
     texts: Mapping[str, str]
 
-    def to_json(self) -> dict[str, JSON]:
-        """Return the fields as they are written."""
-        return {
+    def to_json(self, together: Together | None = None) -> dict[str, JSON]:
+        """Return the fields as they are written; with `together`, which judge compared the group, and how it went."""
+        row: dict[str, JSON] = {
             "uid": self.uid,
             "group": self.group,
             "category": self.category,
             "question": self.question,
             "texts": dict(self.texts),
         }
+        if together is not None:
+            row["together"] = {
+                "judge": together.judge,
+                "anchored": together.anchored,
+                "orders_agreed": together.orders.agreed,
+                "orders_pairs": together.orders.pairs,
+                "calls": together.calls,
+                "is_again": together.is_again,
+            }
+        return row
 
 
 def scored_group(
@@ -52,8 +64,8 @@ def scored_group(
 
     Keys: `tokens` and `masks` (G lists each, of equal lengths), `scores` (G finite numbers), `inference_logprobs` if
     the source has them, `overrides` (one object for each rollout) if a score is substituted, `messages` with each
-    judgment's explanation if they are asked for, `generation_params`. `group_overrides` is left out: Atropos calls
-    `.get` on it.
+    judgment's explanation (and, of a judge of groups, its `looks`) if they are asked for, `generation_params`.
+    `group_overrides` is left out: Atropos calls `.get` on it.
 
     Source:
         atroposlib 0.4.0, `api/server.py` (ScoredData) and `example_trainer/data.py`.
@@ -93,14 +105,12 @@ def _messages(
     turns: list[dict[str, JSON]] = [
         {"role": message["role"], "content": message["content"]} for message in conversation
     ]
-    answer: dict[str, JSON] = {
-        "role": "assistant",
-        "content": rollout.text,
-        "reward": score,
-        "judgment": {
-            "status": judgment.status.value,
-            "label": judgment.label,
-            "explanation": judgment.explanation,
-        },
+    judged: dict[str, JSON] = {
+        "status": judgment.status.value,
+        "label": judgment.label,
+        "explanation": judgment.explanation,
     }
+    if isinstance(judgment.detail, MemberDetail):
+        judged |= {"own": judgment.detail.own, "looks": [look._asdict() for look in judgment.detail.looks]}
+    answer: dict[str, JSON] = {"role": "assistant", "content": rollout.text, "reward": score, "judgment": judged}
     return [*turns, answer]

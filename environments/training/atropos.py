@@ -47,7 +47,9 @@ class AtroposEnv(BaseEnv):  # type: ignore[misc]  # atroposlib has no types
         self.name = env.name
         self.config.wandb_name = config.wandb_name or env.name
         self._env = env
-        self._metrics = TrainingMetrics(config={"thinking_mode": float(config.thinking_mode)})
+        self._metrics = TrainingMetrics(
+            config={"thinking_mode": float(config.thinking_mode)}, together=env.group_judge is not None
+        )
         source = open_source(settings, env.clients, Retokenizer(settings.tokenizer))
         self._pipeline = GroupPipeline(env, source, self._metrics)
         self._sampler: EpochSampler[Any] = EpochSampler(env.tasks("train"), config.seed)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,10 +12,10 @@ from environments.metrics import MetricAggregator, Metrics
 from environments.rollouts.groups import RecordRollout
 from environments.rollouts.judged_group import GroupScores, JudgedGroup
 from environments.rollouts.rollout import first_equals, lengths
+from environments.training.correlation import record_correlation
+from environments.training.group_judging import GroupJudging
 from judges.core.judgment import Status
 from judges.llm.usage import Usage
-
-_LEAST_FOR_CORRELATION = 3
 
 
 @dataclass(slots=True)
@@ -39,14 +38,16 @@ class _Window:
     judge_usage: Usage = Usage()
     policy_latencies: list[float] = field(default_factory=list)
     policy_usage: Usage = Usage()
+    group_judging: GroupJudging = field(default_factory=GroupJudging)
 
 
 class TrainingMetrics:
     """Records groups; `flush` returns the metrics since the last flush."""
 
-    def __init__(self, *, config: dict[str, float]) -> None:
-        """Start empty; add `config` to each flush, under `config/`."""
+    def __init__(self, *, config: dict[str, float], together: bool = False) -> None:
+        """Start empty; add `config` to each flush, under `config/`; `together`: groups are judged together."""
         self._config = config
+        self._together = together
         self._total_judgments = 0
         self.total_dropped: Counter[str] = Counter()
         """Groups that were not sent, by reason."""
@@ -75,12 +76,15 @@ class TrainingMetrics:
             record_rollout: records the environment's own metrics of the rollout with a number.
         """
         window = self._window
+        is_alone = group.together is not None and group.together.is_alone
         window.groups += 1
+        window.group_judging.record(group)
         window.policy_latencies.append(group.policy_run.latency_s)
         window.policy_usage += group.policy_run.usage
         self._total_judgments += sum(judgment.status is Status.OK for judgment in group.judgments)
         for number, judgment in enumerate(group.judgments):
-            window.statuses[judgment.status] += 1
+            if not (is_alone and judgment.status.is_failure):  # no judge was asked
+                window.statuses[judgment.status] += 1
             window.suspects += judgment.suspects
             window.refused += group.rollouts[number].completion.refused
             asked = [call.run for call in judgment.calls if not call.failed and not call.run.cached]
@@ -99,7 +103,7 @@ class TrainingMetrics:
             if reward is not None:
                 window.rewards.append(reward)
                 window.rewarded_lengths.append(length)
-        if scores is not None and scores.equal:
+        if is_alone or (scores is not None and scores.equal):
             window.no_signal += 1
 
     def record_unsampled(self, usage: Usage) -> None:
@@ -119,6 +123,10 @@ class TrainingMetrics:
         window, own = self._window, self._own
         self._window, self._own = _Window(), MetricAggregator("train", rounds=0)
         _diagnose(own, window, max_token_len)
+        if self._together:
+            window.group_judging.diagnose(own)
+        else:
+            own.number("judge_calls_saved", window.calls_saved)
         own.number("total_judgments", self._total_judgments)
         own.number(
             "judge_error_rate",
@@ -142,7 +150,6 @@ def _diagnose(metrics: MetricAggregator, window: _Window, max_token_len: int) ->
     metrics.number("judge_injection_suspects", window.suspects)
     metrics.number("refused_response_rate", _share(window.refused, len(window.lengths)))
     metrics.number("equal_completions_rate", _share(window.equal, len(window.lengths)))
-    metrics.number("judge_calls_saved", window.calls_saved)
     metrics.number("groups_without_signal_rate", _share(window.no_signal, window.groups))
     metrics.cost("judge_cost_usd", window.judge_usage.cost)
     metrics.cost("policy_cost_usd", window.policy_usage.cost)
@@ -164,20 +171,14 @@ def _diagnose(metrics: MetricAggregator, window: _Window, max_token_len: int) ->
         if max_token_len > 0:
             near = sum(length > 0.95 * max_token_len for length in window.lengths)
             metrics.number("completion_lengths_p95", near / len(window.lengths))
-    _correlate(metrics, window.rewards, window.rewarded_lengths)
-
-
-def _correlate(metrics: MetricAggregator, rewards: Sequence[float], completion_lengths: Sequence[int]) -> None:
-    """Record Pearson's correlation of reward and completion length; leave it out if it is undefined."""
-    import numpy as np  # late: only training needs it here
-
-    name = "reward_length_correlation"
-    if len(rewards) < _LEAST_FOR_CORRELATION:
-        metrics.leave_out(name, "too few rollouts")
-    elif np.std(rewards) == 0 or np.std(completion_lengths) == 0:
-        metrics.leave_out(name, "rewards or lengths are all the same")
-    else:
-        metrics.number(name, float(np.corrcoef(rewards, completion_lengths)[0, 1]))
+    record_correlation(
+        metrics,
+        "reward_length_correlation",
+        window.rewards,
+        window.rewarded_lengths,
+        of="rollouts",
+        other="lengths",
+    )
 
 
 def _share(part: int, whole: int) -> float:

@@ -89,7 +89,9 @@ class ProcessRun:
         self._wanted = config.total_steps
         self._without = {"judge"} if env.policy_is_judge else set[str]()
         self._workers = worker_slots(settings)
-        self._metrics = TrainingMetrics(config={"thinking_mode": float(config.thinking_mode)})
+        self._metrics = TrainingMetrics(
+            config={"thinking_mode": float(config.thinking_mode)}, together=env.group_judge is not None
+        )
         self._source, self._clients = source, env.clients
         self._pipeline = GroupPipeline(env, source, self._metrics)
         if "max_token_length" in config.model_fields_set:  # there is no trainer that sets a limit

@@ -63,7 +63,9 @@ class ServeRun:
         config = env.config
         self.env = env
         self.connection = connection
-        self.metrics = TrainingMetrics(config={"thinking_mode": float(config.thinking_mode)})
+        self.metrics = TrainingMetrics(
+            config={"thinking_mode": float(config.thinking_mode)}, together=env.group_judge is not None
+        )
         self._config = config
         retokenizer = Retokenizer(env.settings.tokenizer)
         if config.use_wandb:

@@ -13,6 +13,7 @@ from environments.data.rows import Split
 from environments.settings import SAMPLES
 from eval_environments.arena.rows import ArenaHardTask, load_tasks
 from eval_environments.arena.settings import ArenaHardConfig
+from judges.core.group import GroupCase
 from judges.llm.wire import Message
 
 logger = logging.getLogger(__name__)
@@ -41,6 +42,10 @@ class ArenaEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, DetailT], ABC, Generic[
     def conversations(self, task: ArenaHardTask) -> list[Conversation]:
         """Ask the prompt, after the system prompt."""
         return [[*self.system_messages, Message(role="user", content=task.question)]]
+
+    def group_case(self, task: ArenaHardTask) -> GroupCase:
+        """Compare answers to the prompt, with the baseline's as one more."""
+        return GroupCase(task.question, anchor=task.baseline)
 
     def texts(self, task: ArenaHardTask) -> Mapping[str, str]:
         """Return the baseline's answer."""

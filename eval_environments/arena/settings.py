@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from environments.settings import EnvConfig
+from environments.settings.group_judge import GroupJudgeSettings
 from environments.settings.verbs import EVALUATIONS, ROLLOUTS
 from judges.arena.settings import ArenaJudgeSettings
 from judges.config.fields import setting
 
 
-class ArenaHardConfig(EnvConfig, ArenaJudgeSettings):
+class ArenaHardConfig(GroupJudgeSettings):
     """Arena-Hard's own settings."""
+
+    answer_judge = ArenaJudgeSettings
+    always_anchored = True
 
     style_control: bool = setting(
         False, "Also report the win rate adjusted to equal length and markdown of both answers.", verbs=EVALUATIONS

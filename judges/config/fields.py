@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field
 
 _OPERATIONAL, _VERBS, _GROUP, _COMMON = "operational", "verbs", "group", "common"
 _GROUP_OF_CLASS = "help_group"
+_VERBS_OF_CLASS = "setting_verbs"
 OTHER_GROUP = "other"
 
 
@@ -58,9 +59,12 @@ def is_common(model: type[BaseModel], name: str) -> bool:
 
 
 def verbs_of(model: type[BaseModel], name: str) -> tuple[str, ...]:
-    """The commands that use a field; empty for all."""
-    verbs = _fact(model, name, _VERBS)
-    return tuple(verbs) if isinstance(verbs, list) else ()
+    """The commands that use a field: those that its model names in `setting_verbs`, or its own; empty for all.
+
+    A model that inherits the settings of a judge may use them in fewer commands than others do.
+    """
+    verbs = dict(getattr(model, _VERBS_OF_CLASS, {})).get(name) or _fact(model, name, _VERBS)
+    return tuple(verbs) if isinstance(verbs, list | tuple) else ()
 
 
 def group_of(model: type[BaseModel], name: str) -> str:

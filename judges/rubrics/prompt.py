@@ -63,6 +63,13 @@ class Rubric:
         lines = [f"Score {level}: {self.levels[level]}" for level in self.scale.levels if level in self.levels]
         return "\n".join([self.criteria, *lines])
 
+    @property
+    def explained(self) -> str:
+        """The rubric for a judge that gives no score of the scale: with the meaning of its descriptions' scores."""
+        if not self.levels:
+            return self.criteria
+        return f"{self.text}\nIn these descriptions {self.scale.low} is the worst score and {self.scale.high} the best."
+
 
 def read_score(text: str, output_format: RubricFormat, scale: Scale) -> int | None:
     """The score at the end of a judge's text, in this format; `None` if none can be read."""

@@ -1,0 +1,150 @@
+"""The settings of an environment whose groups may be judged together: each completion against the others of its group.
+
+Evaluations, also those beside training, judge single answers as ever. Guarantees: a combination of settings with which
+a group cannot be judged together, or of which the judge of groups would ignore a part that nothing else reads, is
+refused before the first call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, ClassVar, Literal
+
+from environments.settings.env import EnvConfig
+from environments.settings.verbs import ROLLOUTS, Verb
+from judges.config.fields import setting
+from judges.config.judge import JudgeSettings
+from judges.config.prompt_layout import PromptLayout
+from judges.core.group import GroupJudge
+from judges.listwise.settings import ListwiseJudgeSettings
+from judges.llm.client import ChatClient
+from judges.llm.errors import SettingsError
+from judges.tournament.settings import TournamentSettings
+
+GroupJudgeKind = Literal["listwise", "tournament"]
+RewardRange = Literal["unit", "signed"]
+
+
+class GroupJudgeSettings(EnvConfig, ListwiseJudgeSettings, TournamentSettings):
+    """Whether, and how, the completions of a group are judged against each other.
+
+    Class attributes:
+        answer_judge: the settings of the judge of single answers, which evaluations ask.
+        for_criteria: those of its settings that judges of groups use, too: they are in the criteria.
+        vote_settings: those by which one of its verdicts takes several calls.
+        always_anchored: each row has an anchor, so that a group may have one completion.
+        tournament_verbs: the verbs that play tournaments.
+    """
+
+    answer_judge: ClassVar[type[JudgeSettings]] = JudgeSettings
+    for_criteria: ClassVar[Collection[str]] = ()
+    vote_settings: ClassVar[Sequence[str]] = ()
+    always_anchored: ClassVar[bool] = False
+    tournament_verbs: ClassVar[tuple[Verb, ...]] = ROLLOUTS
+    setting_verbs: ClassVar[Mapping[str, Sequence[Verb]]] = {}
+
+    group_judge: Literal["none", GroupJudgeKind] = setting(
+        "none",
+        "Judge the completions of a group against each other, with the row's baseline or reference as one more of them "
+        "where there is one. none: each by itself, as evaluations do. listwise: all in one call for each order. "
+        "tournament: pair by pair.",
+        verbs=ROLLOUTS,
+        common=True,
+    )
+    group_reward_range: RewardRange = setting(
+        "unit",
+        "With group_judge: choose the range of rewards. unit: 0 to 1, where a malformed completion's default reward of "
+        "0.0 is the lowest. signed: -1 to 1; set invalid_thinking_reward=-1.0 with it.",
+        verbs=ROLLOUTS,
+    )
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        """Find which inherited settings are those of judges of groups alone."""
+        super().__pydantic_init_subclass__(**kwargs)
+        others = EnvConfig.model_fields.keys() | cls.answer_judge.model_fields.keys()
+        listwise, tournament = ListwiseJudgeSettings.model_fields, TournamentSettings.model_fields
+        verbs = {**dict.fromkeys(listwise, ROLLOUTS), **dict.fromkeys(tournament, cls.tournament_verbs)}
+        cls.setting_verbs = {name: of for name, of in verbs.items() if name not in others}
+
+    # Several judges' settings are inherited: what they say about a prompt is what evaluations use.
+
+    def built_in_prompt(self) -> str:
+        """Return the prompt of the judge of single answers."""
+        return self.answer_judge.built_in_prompt(self)
+
+    def vote_count(self) -> int:
+        """Return the number of votes of the judge of single answers."""
+        return self.answer_judge.vote_count(self)
+
+    def usual_layout(self) -> PromptLayout:
+        """Return the layout of tournaments, which is that of Arena-Hard's judge."""
+        return TournamentSettings.usual_layout(self)
+
+
+_SETTINGS: Mapping[GroupJudgeKind, type[JudgeSettings]] = {
+    "listwise": ListwiseJudgeSettings,
+    "tournament": TournamentSettings,
+}
+
+
+def open_group_judge(config: EnvConfig, verb: Verb, client: Callable[[], ChatClient]) -> GroupJudge | None:
+    """Return the judge of groups that the settings ask for; `None` if each completion is judged by itself.
+
+    Args:
+        config: the environment's settings.
+        verb: the command; `serve` may evaluate beside training.
+        client: gives the client of the judge model.
+
+    Raises:
+        SettingsError: a group cannot be judged with these settings, or a part of them would be ignored.
+    """
+    if not isinstance(config, GroupJudgeSettings) or config.group_judge == "none":
+        return None
+    kind = config.group_judge
+    problem = _problem(config, kind, evaluates=verb == "serve" and config.steps_per_eval > 0)
+    if problem is not None:
+        raise SettingsError(f"--env.group_judge: {kind} {problem}")
+    # Only what was given: what other judges set by themselves, such as a layout, is not for this one.
+    if kind == "listwise":
+        from judges.listwise.judge import listwise_judge  # late: only a group needs it
+
+        return listwise_judge(ListwiseJudgeSettings.model_construct(**_given(config, kind)), client())
+    from judges.tournament.judge import tournament_judge  # late: only a group needs it, and it brings numpy along
+
+    return tournament_judge(TournamentSettings.model_construct(**_given(config, kind)), client())
+
+
+def _given(config: GroupJudgeSettings, kind: GroupJudgeKind) -> dict[str, Any]:
+    """Return what the user set of a judge's settings; it is validated, and a prompt from a file is read."""
+    return {name: getattr(config, name) for name in _SETTINGS[kind].model_fields if name in config.model_fields_set}
+
+
+def _problem(config: GroupJudgeSettings, kind: GroupJudgeKind, *, evaluates: bool) -> str | None:
+    if config.policy_is_judge:
+        return "compares answers; with role=judge the policy gives verdicts, which are compared with gold labels"
+    if config.group_size < 2 and not config.always_anchored:
+        return f"needs two completions to compare; got group_size={config.group_size}"
+    if config.judge_critique_rounds:
+        return f"has no self-critique; got judge_critique_rounds={config.judge_critique_rounds}"
+    if config.vote_count() > 1:
+        names = " and ".join(config.vote_settings)
+        return f"takes no votes, and {names} would have {config.vote_count()} for each verdict; set 1"
+    same_prompt = issubclass(_SETTINGS[kind], config.answer_judge)
+    if evaluates and config.judge_system_prompt is not None and not same_prompt:
+        return (
+            "would get the judge_system_prompt of the judge that evaluates beside training; set steps_per_eval=-1, or "
+            "leave the prompt out"
+        )
+    unread = [] if evaluates else _unread(config, kind)
+    if unread:
+        return f"does not read {', '.join(unread)}, and this command asks no other judge; leave it out"
+    return None
+
+
+def _unread(config: GroupJudgeSettings, kind: GroupJudgeKind) -> list[str]:
+    """Return the settings of the judge of single answers that were changed and that the judge of groups ignores."""
+    read = _SETTINGS[kind].model_fields.keys() | set(config.for_criteria)
+    fields = config.answer_judge.model_fields
+    given = [name for name in fields if name in config.model_fields_set and name not in read]
+    return [f"{name}={getattr(config, name)}" for name in given if getattr(config, name) != fields[name].default]
