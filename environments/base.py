@@ -22,7 +22,7 @@ from environments.data.rows import Split, TaskT
 from environments.metrics import MetricAggregator
 from environments.records import Sample
 from environments.settings import ConfigT, EnvConfig, EnvSettings
-from environments.settings.group_judge import GroupJudgeSettings, open_group_judge
+from environments.settings.group_judge import open_group_judge
 from environments.settings.verbs import Verb
 from environments.terminal.outcomes import Outcome
 from judges.core.group import GroupCase
@@ -83,13 +83,8 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
             cls.config_type = config_type
         if isinstance(detail_type, type):
             cls.detail_type = detail_type
-        problem = None if inspect.isabstract(cls) else problem_of(cls, config_type, detail_type)
-        if (
-            problem is None
-            and cls.group_case is JudgedEnv.group_case
-            and issubclass(cls.config_type, GroupJudgeSettings)
-        ):
-            problem = "its settings have group_judge, so that it needs the method `group_case`"
+        has_case = cls.group_case is not JudgedEnv.group_case
+        problem = None if inspect.isabstract(cls) else problem_of(cls, config_type, detail_type, has_case=has_case)
         if problem is not None:
             raise TypeError(f"the environment {cls.__qualname__}: {problem}")
 

@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any, get_args, get_origin
 
 from environments.settings import EnvConfig
+from environments.settings.group_judge import GroupJudgeSettings
 
 
 def type_arguments(cls: type[Any], contract: type[Any]) -> tuple[Any, ...]:
@@ -20,8 +21,8 @@ def type_arguments(cls: type[Any], contract: type[Any]) -> tuple[Any, ...]:
     return arguments
 
 
-def problem_of(cls: type[Any], config_type: Any, detail_type: Any) -> str | None:
-    """Return what is wrong with an environment's class, or `None`."""
+def problem_of(cls: type[Any], config_type: Any, detail_type: Any, *, has_case: bool) -> str | None:
+    """Return what is wrong with an environment's class, or `None`; `has_case`: it has a `group_case` of its own."""
     if not (isinstance(config_type, type) and issubclass(config_type, EnvConfig)):
         return f"its first type parameter must be a subclass of EnvConfig, found {config_type!r}"
     if not (isinstance(detail_type, type) and dataclasses.is_dataclass(detail_type)):
@@ -31,4 +32,6 @@ def problem_of(cls: type[Any], config_type: Any, detail_type: Any) -> str | None
     headline = getattr(cls, "headline", None)
     if not (isinstance(headline, tuple) and len(headline) == 2 and all(isinstance(part, str) for part in headline)):
         return 'the class attribute `headline` is missing: headline = ("mean_reward", "reward")'
+    if issubclass(config_type, GroupJudgeSettings) and not has_case:
+        return "its settings have group_judge, so that it needs the method `group_case`"
     return None

@@ -128,6 +128,12 @@ def test_no_placeholder_is_left(output_format: RubricFormat, with_reference: boo
     assert prompt == prompt.strip()
 
 
+def test_a_rubric_explained_says_what_the_scores_of_its_descriptions_mean() -> None:
+    assert Rubric("Is it short?").explained == "Is it short?"
+    described = Rubric("Is it short?", {1: "An essay.", 5: "A word."})
+    assert described.explained == (f"{described.text}\nIn these descriptions 1 is the worst score and 5 the best.")
+
+
 def test_a_rubric_of_described_levels() -> None:
     levels = {3: "So so.", 1: "Bad.", 5: "Good.", 2: "Poor.", 4: "Fair."}
     rubric = Rubric("Is it short?", levels)

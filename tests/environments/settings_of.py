@@ -1,0 +1,18 @@
+"""The settings of an environment as a command line gives them, with a judge that is never asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from environments.base import JudgedEnv
+from environments.command_line.arguments import load_settings
+from environments.settings import EnvSettings
+from environments.settings.verbs import Verb
+
+NOWHERE = "http://127.0.0.1:9/v1"
+
+
+def settings_of(env_type: type[JudgedEnv[Any, Any, Any]], *flags: str, verb: Verb) -> EnvSettings[Any]:
+    """The settings of one verb."""
+    urls = [f"--env.judge_base_url={NOWHERE}", f"--openai.base_url={NOWHERE}"]
+    return load_settings(env_type, [*urls, *flags], verb=verb).settings

@@ -1,0 +1,159 @@
+"""The settings of groups that are judged together: which verbs have them, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from environments.aspect_critique_environment import AspectCritiqueEnv
+from environments.base import JudgedEnv
+from environments.clients import Clients
+from environments.rubric_absolute_environment import RubricAbsoluteEnv
+from environments.settings import EnvConfig
+from environments.settings.group_judge import GroupJudgeSettings, open_group_judge
+from environments.settings.verbs import ROLLOUTS, Verb, uses
+from eval_environments.arena_hard_environment import ArenaHardEnv
+from judges import prompts
+from judges.config.fields import verbs_of
+from judges.llm.client import ChatClient
+from judges.llm.errors import SettingsError
+from judges.llm.transport import open_session
+from tests.environments.settings_of import settings_of
+from tests.environments.test_base import HEADLINE
+from tests.environments.words import Said, Word, WordsEnv
+
+Env = type[JudgedEnv[Any, Any, Any]]
+ENVS: tuple[Env, ...] = (ArenaHardEnv, AspectCritiqueEnv, RubricAbsoluteEnv)
+KINDS = ("listwise", "tournament")
+NO_EVALUATION = "--env.steps_per_eval=-1"
+
+
+async def opened(env_type: Env, *flags: str, verb: Verb = "serve") -> Any:
+    """The judge of groups of an environment with these settings."""
+    settings = settings_of(env_type, *flags, verb=verb)
+    async with open_session() as session:
+        return open_group_judge(settings.env, verb, lambda: Clients(settings, session).judge)
+
+
+@pytest.mark.parametrize("env_type", ENVS)
+@pytest.mark.parametrize("verb", ["serve", "process"])
+@pytest.mark.parametrize("kind", KINDS)
+async def test_judge_of_groups_is_opened_with_the_defaults_of_each_environment(
+    env_type: Env, verb: Verb, kind: str
+) -> None:
+    assert await opened(env_type, verb=verb) is None
+    judge = await opened(env_type, f"--env.group_judge={kind}", verb=verb)
+    assert kind in type(judge).__module__
+    assert isinstance(judge.client, ChatClient)
+
+
+@pytest.mark.parametrize("env_type", ENVS)
+def test_evaluate_has_no_setting_of_groups(env_type: Env) -> None:
+    own = {"listwise_orders", "judge_max_input_tokens", "group_judge", "group_reward_range"}
+    if env_type is not ArenaHardEnv:
+        own |= {"judge_protocol", "judge_reask", "schedule", "schedule_rounds", "game_orders"}
+    for name in own:
+        assert verbs_of(env_type.config_type, name) == ROLLOUTS, name
+    with pytest.raises(SettingsError, match="group_judge .* not of evaluate"):
+        settings_of(env_type, "--env.group_judge=listwise", verb="evaluate")
+
+
+def test_verbs_of_what_evaluations_read_are_as_they_were() -> None:
+    for name in ("judge_protocol", "judge_reask", "judge_prompt_layout"):
+        assert uses("evaluate", ArenaHardEnv.config_type, name)
+    assert uses("evaluate", AspectCritiqueEnv.config_type, "judge_prompt_layout")
+
+
+def test_an_environment_says_which_verbs_play_tournaments() -> None:
+    class Config(ArenaHardEnv.config_type):  # type: ignore[name-defined, misc]  # a class attribute
+        tournament_verbs = ("evaluate", "serve", "process")
+
+    assert verbs_of(Config, "schedule") == ("evaluate", "serve", "process")
+    assert verbs_of(Config, "listwise_orders") == ROLLOUTS
+    assert verbs_of(ArenaHardEnv.config_type, "listwise_orders") == ROLLOUTS
+
+
+@pytest.mark.parametrize(
+    ("env_type", "prompt"), [(ArenaHardEnv, "arena_hard_three_way"), (AspectCritiqueEnv, "aspect")]
+)
+def test_prompt_and_layout_of_evaluations_are_those_of_the_judge_of_single_answers(env_type: Env, prompt: str) -> None:
+    config = settings_of(env_type, verb="serve").env
+    assert config.built_in_prompt() == prompts.load(prompt)
+    assert config.judge_prompt_layout == "published"
+    assert settings_of(AspectCritiqueEnv, "--env.aspects=correctness", verb="serve").env.judge_prompt_layout == (
+        "shared_first"
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("env_type", "flags", "words"),
+    [
+        (AspectCritiqueEnv, ["--env.role=judge"], "role=judge"),
+        (RubricAbsoluteEnv, ["--env.role=judge"], "role=judge"),
+        (AspectCritiqueEnv, ["--env.group_size=1"], "two completions .* group_size=1"),
+        (RubricAbsoluteEnv, ["--env.group_size=1"], "two completions .* group_size=1"),
+        (ArenaHardEnv, ["--env.judge_critique_rounds=1"], "self-critique; got judge_critique_rounds=1"),
+        (AspectCritiqueEnv, ["--env.strictness=2"], "no votes, and strictness would have 3"),
+        (
+            AspectCritiqueEnv,
+            ['--env.aspects=[{"name": "correctness", "strictness": 5}]'],
+            "no votes, and strictness would have 5",
+        ),
+        (RubricAbsoluteEnv, ["--env.samples_per_item=2"], "no votes, and samples_per_item would have 2"),
+        (RubricAbsoluteEnv, [NO_EVALUATION, "--env.output_format=result"], "does not read output_format=result"),
+        (RubricAbsoluteEnv, [NO_EVALUATION, "--env.weighting=logprobs"], "does not read weighting=logprobs"),
+        (AspectCritiqueEnv, [NO_EVALUATION, "--env.scoring=share"], "does not read scoring=share"),
+        (RubricAbsoluteEnv, ["--env.judge_system_prompt=Judge."], "judge_system_prompt of the judge that evaluates"),
+    ],
+)
+async def test_what_a_judge_of_groups_cannot_do_is_refused_in_one_line(
+    env_type: Env, flags: list[str], words: str, kind: str
+) -> None:
+    with pytest.raises(SettingsError, match=rf"--env.group_judge: {kind} .*{words}") as refused:
+        await opened(env_type, f"--env.group_judge={kind}", *flags)
+    assert "\n" not in str(refused.value)
+    await opened(env_type, *flags)  # each by itself, they may
+
+
+async def test_what_only_evaluations_read_may_be_set_where_there_are_some() -> None:
+    flags = "--env.group_judge=listwise", "--env.output_format=result"
+    assert await opened(RubricAbsoluteEnv, *flags) is not None
+    with pytest.raises(SettingsError, match="does not read output_format=result, and this command asks no other"):
+        await opened(RubricAbsoluteEnv, *flags, verb="process")
+
+
+async def test_arena_hards_protocol_is_that_of_its_tournaments_and_of_no_listwise_judge() -> None:
+    flags = "--env.judge_protocol=arena_hard_v0.1", "--env.judge_system_prompt=Compare."
+    judge = await opened(ArenaHardEnv, "--env.group_judge=tournament", *flags, verb="serve")
+    assert judge._settings.judge_protocol == "arena_hard_v0.1"
+    assert judge._settings.judge_system_prompt == "Compare."
+    with pytest.raises(SettingsError, match="does not read judge_protocol"):
+        await opened(ArenaHardEnv, "--env.group_judge=listwise", flags[0], verb="process")
+
+
+async def test_group_of_one_may_be_judged_where_each_row_has_an_anchor() -> None:
+    assert await opened(ArenaHardEnv, "--env.group_judge=listwise", "--env.group_size=1") is not None
+
+
+async def test_judge_gets_its_own_defaults_where_another_judge_has_others() -> None:
+    """A single aspect is judged in another layout than a game."""
+    judge = await opened(AspectCritiqueEnv, "--env.group_judge=tournament", "--env.aspects=correctness")
+    assert judge._settings.judge_prompt_layout == "published"
+    assert judge._settings.game_orders == "both"
+    judge = await opened(AspectCritiqueEnv, "--env.group_judge=tournament", "--env.game_orders=balanced")
+    assert judge._settings.game_orders == "balanced"
+
+
+def test_environment_with_such_settings_needs_a_case_of_its_groups() -> None:
+    answers = {name: getattr(WordsEnv, name) for name in ("tasks", "conversations", "judge", "record_metrics")}
+    base: Any = JudgedEnv[GroupJudgeSettings, Word, Said]
+
+    def made(**more: Any) -> Any:
+        namespace = {"name": "mine", "headline": HEADLINE, **answers, **more, "__orig_bases__": (base,)}
+        return type("Mine", (base.__origin__,), namespace)
+
+    with pytest.raises(TypeError, match="needs the method `group_case`"):
+        made()
+    assert issubclass(made(group_case=lambda self, task: None).config_type, EnvConfig)
