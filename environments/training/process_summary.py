@@ -11,7 +11,12 @@ from environments.terminal.quantities import duration
 from environments.terminal.summary import Line, Section, Summary
 from environments.training.process import ProcessResult
 
-_REWARDS = {"reward_mean": "mean", "reward_std": "deviation", "reward_length_correlation": "correlation with length"}
+_REWARDS = {
+    "reward_mean": "mean",
+    "reward_std": "deviation",
+    "reward_length_correlation": "correlation with length",
+    "reward_position_correlation": "with place",
+}
 _FAULTS = {
     "judge_error_rate": "judgments that failed",
     "refused_response_rate": "refused answers",
@@ -24,6 +29,8 @@ def process_summary(env: JudgedEnv[Any, Any, Any], processed: ProcessResult) -> 
     headline = env.training_headline or env.headline[0]
     values = metrics.values
     equal = f"{number(values.get('train/groups_without_signal_rate', 0.0), 'share')} with equal rewards"
+    if (calls := values.get("train/group_judge_calls")) is not None:
+        equal = f"{equal}, {calls:.1f} judge calls each"
     known = {words: values[f"train/{name}"] for name, words in _REWARDS.items() if f"train/{name}" in values}
     rewards = [f"{words} {value:.4f}" for words, value in known.items()]
     faults = [

@@ -55,7 +55,7 @@ def test_evaluate_has_no_setting_of_groups(env_type: Env) -> None:
         own |= {"judge_protocol", "judge_reask", "schedule", "schedule_rounds", "game_orders"}
     for name in own:
         assert verbs_of(env_type.config_type, name) == ROLLOUTS, name
-    with pytest.raises(SettingsError, match="group_judge .* not of evaluate"):
+    with pytest.raises(SettingsError, match=r"group_judge .* not of evaluate"):
         settings_of(env_type, "--env.group_judge=listwise", verb="evaluate")
 
 
