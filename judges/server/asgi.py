@@ -156,7 +156,7 @@ class _Opening:
             async with opened(read()) as service:
                 self._ready.set_result(responder(service))
                 await self._closing.wait()
-                service.draining = True
+                service.drain()
         except Exception as error:  # told to all that wait for it
             if self._ready.done():
                 raise

@@ -126,7 +126,7 @@ async def _serve(loaded: LoadedSettings[RewardServerSettings]) -> None:
             sys.stdout.write(f"judges.server listens at http://{f'[{host}]' if ':' in host else host}:{port}\n")
             sys.stdout.flush()
             await stopped.wait()
-            service.draining = True
+            service.drain()
             logger.info("stopping", extra={"fields": {"pending": service.core.pending}})
 
 

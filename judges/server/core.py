@@ -13,7 +13,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TypeAlias
@@ -24,39 +24,23 @@ from judges.llm.cache import JudgmentCache
 from judges.llm.client import ChatClient
 from judges.llm.errors import SettingsError
 from judges.llm.transport import open_session
+from judges.server.cohorts.contract import Cohorts
+from judges.server.cohorts.gathering import Gatherer
+from judges.server.cohorts.local import LocalCohorts
 from judges.server.errors import OverloadError
 from judges.server.items import Item, ResponseScore, failure, shared_score
 from judges.server.operation.health import JudgeHealth, watch
+from judges.server.operation.record import CohortListener, RecentJudgment, Record, ResultListener
 from judges.server.scorers.of_mount import scorer_of
-from judges.server.scorers.scorer import Parts, Scorer, parts_of
+from judges.server.scorers.scorer import GroupScorer, Parts, Scorer, parts_of
 from judges.server.settings import JudgeMount
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["Core", "RecentJudgment"]
-
-REMEMBERED = 100
-_SHOWN = 4000
-_LATE = "the judge did not answer within the server's deadline"
-
-
-@dataclass(frozen=True, slots=True)
-class RecentJudgment:
-    """A finished judgment for the page, with long texts cut."""
-
-    at: float
-    mount: str
-    prompt: str
-    response: str
-    result: ResponseScore
-    seconds: float
-
-
-ResultListener = Callable[[str, ResponseScore], None]
-"""Called with the judge's name and the result of each judged response, and of each that shares the judgment of one."""
-
 Case: TypeAlias = "tuple[str, Item]"
 """What one judgment is about: the judge's name and the item."""
+Connect: TypeAlias = Callable[[Cohorts], AbstractAsyncContextManager[Cohorts]]
+"""Opens the cohorts of all processes, given those of this one."""
 
 
 class Core:
@@ -69,7 +53,9 @@ class Core:
         deadline_s: float,
         max_pending: int,
         on_result: ResultListener = lambda mount, result: None,
+        on_cohort: CohortListener = lambda mount, event: None,
         judge_identity: str = "",
+        connect: Connect = nullcontext,
     ) -> None:
         """Prepare; the session and the caches are opened on entry.
 
@@ -78,22 +64,23 @@ class Core:
             deadline_s: seconds within which `score` returns.
             max_pending: most judgments in flight or waiting.
             on_result: called for each response.
+            on_cohort: called for each event of a cohort.
             judge_identity: name of the judges' endpoint in the cache's key; its URL by default.
+            connect: opens the cohorts of all processes, given those of this one; by default this one is alone.
         """
         self._settings = mounts
         self._deadline_s = deadline_s
         self._max_pending = max_pending
-        self._on_result = on_result
         self._identity = judge_identity
+        self._connect = connect
         self._stack = AsyncExitStack()
         self._scorers: dict[str, Scorer] = {}
         self._health: dict[str, JudgeHealth] = {}
+        self._record = Record(self._health, on_result, on_cohort)
         self._in_flight: dict[Case, asyncio.Task[list[ResponseScore]]] = {}
-        self.pending = 0
-        self.recent: deque[RecentJudgment] = deque(maxlen=REMEMBERED)
 
     async def __aenter__(self) -> Core:
-        """Open the session and the caches.
+        """Open the session, the caches and the cohorts.
 
         Raises:
             SettingsError: a judge's settings are wrong.
@@ -102,6 +89,9 @@ class Core:
         try:
             for name, mount in self._settings.items():
                 self._scorers[name] = self._open(name, mount, session)
+            self._own_cohorts = self._gathered()
+            self._stack.push_async_callback(self._own_cohorts.aclose)
+            self._cohorts = await self._stack.enter_async_context(self._connect(self._own_cohorts))
         except BaseException:  # any error: close the session, then raise it
             await self._stack.aclose()
             raise
@@ -118,7 +108,25 @@ class Core:
             self._health[name] = JudgeHealth(client)
             return scorer_of(mount, client)
         except SettingsError as error:
-            raise SettingsError(f"judge {name!r}: {error}" if name else str(error)) from error
+            raise SettingsError(f"{_prefix(name)}{error}") from error
+
+    def _gathered(self) -> LocalCohorts:
+        """The cohorts of the judges that gather single responses.
+
+        Raises:
+            SettingsError: a judge cannot.
+        """
+        gatherers: dict[str, Gatherer] = {}
+        for name, mount in self._settings.items():
+            plan, scorer = mount.cohorts(self._deadline_s, _prefix(name)), self._scorers[name]
+            if plan is not None and isinstance(scorer, GroupScorer):
+                gatherers[name] = Gatherer(scorer, plan.size, plan.wait_s)
+        return LocalCohorts(
+            gatherers,
+            deadline_s=self._deadline_s,
+            record=self._record,
+            is_full=lambda: self.full,
+        )
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -128,6 +136,20 @@ class Core:
             task.cancel()
         await asyncio.gather(*self._in_flight.values(), return_exceptions=True)
         await self._stack.aclose()
+
+    @property
+    def pending(self) -> int:
+        """Judgments in flight or waiting, and responses that wait for the others of their cohort."""
+        return len(self._in_flight) + self._own_cohorts.pending
+
+    @property
+    def recent(self) -> deque[RecentJudgment]:
+        """The last judgments."""
+        return self._record.recent
+
+    def stop_gathering(self) -> None:
+        """Judge the cohorts of this process that are open, since no more members come."""
+        self._own_cohorts.stop()
 
     @property
     def full(self) -> bool:
@@ -158,20 +180,57 @@ class Core:
             ItemError: an item lacks something that its judge needs; no judge was called.
             OverloadError: too many judgments are pending; no judge was called.
         """
+        arrived = time.monotonic() - spent_s
+        joins = [self._is_gathered(mount, item) for item in items]
+        whole = self._ask_whole(mount, [item for item, is_member in zip(items, joins, strict=True) if not is_member])
+        members = [item for item, is_member in zip(items, joins, strict=True) if is_member]
+        joined = iter(await self._joined(mount, members, spent_s) if members else ())
+        judged = iter(await self._answered(mount, whole, arrived + self._deadline_s))
+        return [[next(joined)] if is_member else next(judged) for is_member in joins]
+
+    def _ask_whole(self, mount: str, items: Sequence[Item]) -> list[_Whole]:
+        """Begin to judge items that are judged by themselves.
+
+        Raises:
+            ItemError: an item lacks something that its judge needs; no judge was called.
+            OverloadError: too many judgments are pending; no judge was called.
+        """
         scorer = self._scorers[mount]
         for item in items:
             if item.fault is None:
                 scorer.check(item)
         parts = [parts_of(scorer, item) for item in items]
         self._check_room([(mount, case) for part in parts for case in part.cases])
-        asked = [[self._ask((mount, case)) for case in part.cases] for part in parts]
-        tasks = [each.task for of_item in asked for each in of_item]
+        asked = ([self._ask((mount, case)) for case in part.cases] for part in parts)
+        return [_Whole(*each) for each in zip(items, parts, asked, strict=True)]
+
+    async def _answered(self, mount: str, whole: Sequence[_Whole], until: float) -> list[list[ResponseScore]]:
+        """The results of items, at a time on the monotonic clock at the latest."""
+        tasks = [asked.task for each in whole for asked in each.asked]
         if tasks:
-            _, late = await asyncio.wait(tasks, timeout=max(0.0, self._deadline_s - spent_s))
-            for of_item in asked if late else ():
-                if any(each.task in late for each in of_item):
-                    self._health[mount].late()
-        return [self._results(mount, *each) for each in zip(items, parts, asked, strict=True)]
+            _, late = await asyncio.wait(tasks, timeout=max(0.0, until - time.monotonic()))
+            for each in whole if late else ():
+                if any(asked.task in late for asked in each.asked):
+                    self._record.late(mount)
+        return [self._results(mount, each) for each in whole]
+
+    def _is_gathered(self, mount: str, item: Item) -> bool:
+        """Whether the response of an item is judged with those of other requests."""
+        gathers = self._settings[mount].group_size is not None and len(item.responses) == 1
+        return gathers and self._scorers[mount].compares(item)
+
+    async def _joined(self, mount: str, items: Sequence[Item], spent_s: float) -> list[ResponseScore]:
+        """The results of single responses from their cohorts.
+
+        Raises:
+            OverloadError: one of them finds no place; the others keep theirs.
+        """
+        joining = [asyncio.ensure_future(self._cohorts.join(mount, item, spent_s)) for item in items]
+        try:
+            return await asyncio.gather(*joining)
+        finally:
+            for task in joining:
+                task.cancel()
 
     def _check_room(self, cases: Sequence[Case]) -> None:
         """Check that the limit allows the judgments that are not in flight.
@@ -184,24 +243,21 @@ class Core:
             if fresh and self.pending + len(fresh) > self._max_pending:
                 raise OverloadError
 
-    def _results(self, mount: str, item: Item, parts: Parts, asked: Sequence[_Asked]) -> list[ResponseScore]:
+    def _results(self, mount: str, whole: _Whole) -> list[ResponseScore]:
         """The results of an item's responses; counts those that no judgment of their own has counted."""
         results: list[ResponseScore] = []
-        for response, known in zip(item.responses, parts.results, strict=True):
+        for response, known in zip(whole.item.responses, whole.parts.results, strict=True):
             if isinstance(known, ResponseScore):
-                self._remember(mount, item.prompt, response, known, 0.0)
+                self._record.known(mount, whole.item.prompt, response, known)
                 results.append(known)
                 continue
             number, place = known
-            results.append(asked[number].result(place, self._health[mount].waiting))
-            if place in asked[number].taken:
-                self._on_result(mount, shared_score(results[-1]))
-            asked[number].taken.add(place)
+            asked = whole.asked[number]
+            results.append(asked.result(place, self._record.overdue(mount)))
+            if place in asked.taken:
+                self._record.shared(mount, results[-1])
+            asked.taken.add(place)
         return results
-
-    def _remember(self, mount: str, prompt: str, response: str, result: ResponseScore, seconds: float) -> None:
-        self._on_result(mount, result)
-        self.recent.append(RecentJudgment(time.time(), mount, _cut(prompt), _cut(response), result, round(seconds, 3)))
 
     def _ask(self, case: Case) -> _Asked:
         """The judgment of a case: the one in flight, or a new one."""
@@ -209,13 +265,8 @@ class Core:
         if task is not None:
             return _Asked(task, taken=set(range(len(case[1].responses))))
         task = self._in_flight[case] = asyncio.create_task(self._judge(*case))
-        self.pending += 1
-        task.add_done_callback(lambda _: self._ended(case))
+        task.add_done_callback(lambda _: self._in_flight.pop(case))
         return _Asked(task, taken=set())
-
-    def _ended(self, case: Case) -> None:
-        del self._in_flight[case]
-        self.pending -= 1
 
     async def _judge(self, mount: str, item: Item) -> list[ResponseScore]:
         started = time.monotonic()
@@ -224,11 +275,7 @@ class Core:
         except Exception as error:  # boundary of a request: any error of a judge fails this request alone
             logger.exception("a judgment failed")
             results = [failure(f"{type(error).__name__}: {error}")] * len(item.responses)
-        seconds = time.monotonic() - started
-        for response, result in zip(item.responses, results, strict=True):
-            if not result.shared:
-                self._health[mount].note(result)
-            self._remember(mount, item.prompt, response, result, seconds)
+        self._record.judged(mount, item.prompt, item.responses, results, time.monotonic() - started)
         return results
 
 
@@ -239,13 +286,23 @@ class _Asked:
     task: asyncio.Task[list[ResponseScore]]
     taken: set[int]
 
-    def result(self, place: int, waiting: str | None) -> ResponseScore:
-        """The result of a response; a failure that says what the judgment waits for, if it is late."""
+    def result(self, place: int, late: str) -> ResponseScore:
+        """The result of a response; a failure in these words, if it is late."""
         if not self.task.done() or self.task.cancelled():
-            return failure(_LATE if waiting is None else f"{_LATE}: {waiting}")
+            return failure(late)
         result = self.task.result()[place]
         return shared_score(result) if place in self.taken else result
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({len(text)} characters, cut here)"
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """An item that is judged by itself, and the judgments of its parts."""
+
+    item: Item
+    parts: Parts
+    asked: Sequence[_Asked]
+
+
+def _prefix(name: str) -> str:
+    """What a message about the settings of a judge begins with."""
+    return f"judge {name!r}: " if name else ""

@@ -13,11 +13,12 @@ class Cohorts(Protocol):
     async def join(self, mount: str, item: Item, spent_s: float) -> ResponseScore:
         """The result of the response of an item among those of its cohort, before the caller's deadline.
 
-        A caller that is cancelled leaves its response in the cohort: it may ask again.
+        A caller that is cancelled leaves its response in the cohort: it may ask again. A response that cannot be judged
+        (an empty one) takes a place, so that nobody waits for it, and has its result at once.
 
         Args:
             mount: the judge's name.
-            item: a checked item with one response that is not empty.
+            item: an item with one response.
             spent_s: seconds of the deadline that have passed.
 
         Raises:

@@ -14,6 +14,7 @@ import orjson
 from judges.config.extras import MissingExtraError, require
 from judges.server.errors import RequestError
 from judges.server.items import ResponseScore
+from judges.server.operation.record import CohortEvent
 
 logger = logging.getLogger(__name__)
 
@@ -26,6 +27,9 @@ class Telemetry:
 
     def judged(self, judge: str, result: ResponseScore) -> None:
         """Count a response."""
+
+    def cohort(self, judge: str, event: CohortEvent) -> None:
+        """Count an event of a cohort."""
 
     def requested(self, judge: str, protocol: str, code: int, seconds: float) -> None:
         """Count a request."""
@@ -99,6 +103,18 @@ class PrometheusTelemetry(Telemetry):
             "cached_prompt_tokens", "Prompt tokens that judges' endpoints had in a prefix cache", "judge"
         )
         self._cost = counter("cost_usd", "US dollars that judges cost", "judge")
+        open_cohorts = Gauge(
+            "judgegym_cohorts_open",
+            "Cohorts that wait for members",
+            ("judge",),
+            registry=registry,
+            multiprocess_mode="livesum",
+        )
+        self._open_cohorts = _Children(open_cohorts)
+        self._closed_cohorts = counter(
+            "cohorts_closed", "Cohorts closed with all members (full), or without some (short)", "judge", "how"
+        )
+        self._late_members = counter("late_members", "Members that came after their cohort was closed", "judge")
         self._in_flight = Gauge(
             "judgegym_in_flight", "Judgments under way or waiting", registry=registry, multiprocess_mode="livesum"
         )
@@ -118,6 +134,16 @@ class PrometheusTelemetry(Telemetry):
             self._failures[judge,].inc()
         if result.cached:
             self._cached[judge,].inc()
+
+    def cohort(self, judge: str, event: CohortEvent) -> None:
+        """Count an event of a cohort."""
+        if event == "opened":
+            self._open_cohorts[judge,].inc()
+        elif event == "late":
+            self._late_members[judge,].inc()
+        else:
+            self._open_cohorts[judge,].dec()
+            self._closed_cohorts[judge, event].inc()
 
     def requested(self, judge: str, protocol: str, code: int, seconds: float) -> None:
         """Count a request and its latency."""

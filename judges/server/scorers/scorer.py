@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from judges.core.judgment import Judgment, Status
 from judges.server.items import Item, ResponseScore, failure, response_score
@@ -37,6 +37,30 @@ class Scorer(Protocol):
         """A result for each response of a checked item."""
 
 
+class ScoresInProgress(Protocol):
+    """The judgment of responses to one prompt that arrive one by one."""
+
+    def add(self, response: str) -> None:
+        """Take one more response; what can be judged already may be judged at once."""
+
+    async def close(self) -> list[ResponseScore]:
+        """A result for each response, in the order in which they came."""
+
+    def cancel(self) -> None:
+        """Give up: nobody waits for the results any more."""
+
+
+@runtime_checkable
+class GroupScorer(Scorer, Protocol):
+    """A judge that compares responses, which may arrive one by one."""
+
+    def fewest(self, item: Item) -> int:
+        """So many responses to an item, or more, can be judged."""
+
+    def start(self, item: Item, size: int) -> ScoresInProgress:
+        """Begin to judge responses to an item, of which at most `size` will come; those of the item do not count."""
+
+
 Place: TypeAlias = "tuple[int, int]"
 """Where the result of a response is: the number of its case, and its number among the responses of the case."""
 
@@ -53,6 +77,13 @@ class Parts:
 
     cases: tuple[Item, ...]
     results: tuple[ResponseScore | Place, ...]
+
+
+def result_without_judge(item: Item) -> ResponseScore | None:
+    """The result of the only response of an item if no judge is asked about it."""
+    if item.fault is not None:
+        return failure(item.fault)
+    return None if item.response.strip() else _EMPTY
 
 
 def parts_of(scorer: Scorer, item: Item) -> Parts:

@@ -27,6 +27,11 @@ class Service:
     access: Access
     draining: bool = False
 
+    def drain(self) -> None:
+        """Refuse new requests, and judge the cohorts that wait for members: none come."""
+        self.draining = True
+        self.core.stop_gathering()
+
 
 @asynccontextmanager
 async def opened(loaded: LoadedSettings[RewardServerSettings]) -> AsyncIterator[Service]:
@@ -43,6 +48,7 @@ async def opened(loaded: LoadedSettings[RewardServerSettings]) -> AsyncIterator[
             deadline_s=settings.deadline,
             max_pending=settings.max_pending,
             on_result=counted.judged,
+            on_cohort=counted.cohort,
             judge_identity=identity,
         )
         async with core:

@@ -1,0 +1,255 @@
+"""The cohorts of this process.
+
+Guarantees: no caller waits longer than its deadline; a cohort is judged when all its members are there, or when the
+time to wait is over, with those that came; the judge then has the rest of the deadline, `deadline - group_wait`, before
+the first caller must be answered. Who leaves keeps its place, and a judgment outlives its callers: a response that is
+sent again finds its result (`register.py` has the rules, and for how long). A judge that compares responses as they
+come begins with the second one. What is kept is bounded: open cohorts by the limit of pending judgments, in which each
+place counts, and judged ones by number and time, without the texts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+
+from judges.server.cohorts.gathering import Gatherer, Gathering, Work
+from judges.server.cohorts.key import cohort_key
+from judges.server.cohorts.register import Place, Register, Sign, sign_of
+from judges.server.errors import OverloadError
+from judges.server.items import Item, ResponseScore, failure, shared_score
+from judges.server.operation.record import Record
+from judges.server.scorers.scorer import result_without_judge
+
+logger = logging.getLogger(__name__)
+
+MOST_KEPT = 4096
+"""Cohorts of each judge whose results are kept, for as long as the deadline after they were judged."""
+
+
+class LocalCohorts:
+    """Gathers single responses to cohorts, and judges these.
+
+    Attributes:
+        pending: places in cohorts that are not judged.
+    """
+
+    def __init__(
+        self,
+        gatherers: Mapping[str, Gatherer],
+        *,
+        deadline_s: float,
+        record: Record,
+        is_full: Callable[[], bool],
+    ) -> None:
+        """Start without any.
+
+        Args:
+            gatherers: the judges that get single responses, by name.
+            deadline_s: seconds within which a caller must have its result.
+            record: is told of all results and events.
+            is_full: whether no further response can be taken.
+        """
+        self._gatherers = gatherers
+        self._deadline_s = deadline_s
+        self._record, self._is_full = record, is_full
+        self._registers = {
+            name: Register[Gathering](late_s=gatherer.wait_s, kept_s=deadline_s, most_kept=MOST_KEPT)
+            for name, gatherer in gatherers.items()
+        }
+        self._open: set[Gathering] = set()
+        self._judging: set[asyncio.Task[None]] = set()
+        self._is_stopping = False
+        self.pending = 0
+
+    async def join(self, mount: str, item: Item, spent_s: float) -> ResponseScore:
+        """See `Cohorts`."""
+        known = result_without_judge(item)
+        if known is not None:
+            self._record.known(mount, item.prompt, item.response, known)
+            if not self._is_full():
+                self._place(mount, item, spent_s, is_empty=True)
+            return known
+        place = self._place(mount, item, spent_s, is_empty=False)
+        if isinstance(place, ResponseScore):
+            return place
+        return await self._result(*place, max(0.0, self._deadline_s - spent_s))
+
+    def stop(self) -> None:
+        """Close all open cohorts, and judge those that are there: no more members come."""
+        self._is_stopping = True
+        for gathering in tuple(self._open):
+            self._close(gathering)
+
+    async def aclose(self) -> None:
+        """Give up all that is not judged."""
+        for gathering in tuple(self._open):
+            self._leave_open(gathering)
+            self._give_up(gathering)
+        for task in self._judging:
+            task.cancel()
+        await asyncio.gather(*self._judging, return_exceptions=True)
+
+    def _place(
+        self, mount: str, item: Item, spent_s: float, *, is_empty: bool
+    ) -> tuple[Gathering, Place] | ResponseScore:
+        """The place of a response, or what it is told instead of a result.
+
+        Raises:
+            OverloadError: there is no room for another one.
+        """
+        key, sign = cohort_key(mount, item), sign_of(item.member, item.response, is_empty=is_empty)
+        register, now = self._registers[mount], asyncio.get_running_loop().time()
+        register.expire(now)
+        found = register.repeated(key, sign)
+        if found is not None:
+            self._close_before(found[0], now - spent_s)
+            return found
+        missed = register.missed(key, sign, now)
+        if missed is not None:
+            return self._late(missed, item, sign)
+        if self._is_full():
+            raise OverloadError
+        gathering = register.joinable(key, sign) or self._opened(mount, item, key, now)
+        return gathering, self._seated(gathering, item, sign, now - spent_s)
+
+    def _late(self, missed: Gathering, item: Item, sign: Sign) -> ResponseScore:
+        wait_s = self._gatherers[missed.mount].wait_s
+        result = failure(
+            f"late: the cohort was closed with {len(missed.places)} of {missed.size} members "
+            f"{wait_s:g} s after the first one came (--group_wait)"
+        )
+        if sign in missed.late:
+            self._record.shared(missed.mount, result)
+            return shared_score(result)
+        missed.late.append(sign)
+        if not sign.is_empty:
+            self._record.cohort(missed.mount, "late")
+            self._record.known(missed.mount, item.prompt, item.response, result)
+        return result
+
+    def _opened(self, mount: str, item: Item, key: str, now: float) -> Gathering:
+        gatherer, loop = self._gatherers[mount], asyncio.get_running_loop()
+        scorer, size = gatherer.scorer, gatherer.size
+        gathering = Gathering(
+            key,
+            size,
+            mount=mount,
+            work=Work(item, scorer.fewest(item), scorer.start(item, size)),
+            results=loop.create_future(),
+            closes_at=now + gatherer.wait_s,
+        )
+        gathering.timer = loop.call_at(gathering.closes_at, self._close, gathering)
+        self._registers[mount].add(gathering)
+        self._open.add(gathering)
+        self._record.cohort(mount, "opened")
+        return gathering
+
+    def _seated(self, gathering: Gathering, item: Item, sign: Sign, began: float) -> Place:
+        """Give a response a place; the last one closes the cohort."""
+        place, work = Place(sign), gathering.work
+        if not sign.is_empty and work is not None:
+            place.number = len(work.responses)
+            work.responses.append(item.response)
+            work.scores.add(item.response)
+        gathering.places.append(place)
+        self.pending += 1
+        if gathering.is_full or self._is_stopping:
+            self._close(gathering)
+        else:
+            self._close_before(gathering, began)
+        return place
+
+    def _close_before(self, gathering: Gathering, began: float) -> None:
+        """Close a cohort early enough for a caller whose deadline began at this time."""
+        closes_at = began + self._gatherers[gathering.mount].wait_s
+        if gathering.timer is not None and closes_at < gathering.closes_at:
+            gathering.timer.cancel()
+            gathering.closes_at = closes_at
+            gathering.timer = asyncio.get_running_loop().call_at(closes_at, self._close, gathering)
+
+    def _leave_open(self, gathering: Gathering) -> None:
+        self._open.remove(gathering)
+        if gathering.timer is not None:
+            gathering.timer.cancel()
+            gathering.timer = None
+
+    def _close(self, gathering: Gathering) -> None:
+        """Take no more members, and judge those that are there."""
+        self._leave_open(gathering)
+        gathering.closed_at = asyncio.get_running_loop().time()
+        self._record.cohort(gathering.mount, "full" if gathering.is_full else "short")
+        task = asyncio.create_task(self._judge(gathering))
+        self._judging.add(task)
+        task.add_done_callback(self._judging.discard)
+
+    async def _judge(self, gathering: Gathering) -> None:
+        work, loop = gathering.work, asyncio.get_running_loop()
+        if work is None:
+            return
+        if len(work.responses) < work.fewest:
+            work.scores.cancel()
+            results = [failure(self._too_few(gathering, work))] * len(work.responses)
+            for response, result in zip(work.responses, results, strict=True):
+                self._record.known(gathering.mount, work.item.prompt, response, result)
+        else:
+            closed_at = loop.time()
+            try:
+                results = await work.scores.close()
+            except asyncio.CancelledError:
+                self._give_up(gathering)
+                raise
+            except Exception as error:  # boundary of a cohort: any error of a judge fails this cohort alone
+                logger.exception("a judgment failed")
+                results = [failure(f"{type(error).__name__}: {error}")] * len(work.responses)
+            seconds = loop.time() - closed_at
+            self._record.judged(gathering.mount, work.item.prompt, work.responses, results, seconds)
+        gathering.results.set_result(results)
+        self._finish(gathering)
+        register = self._registers[gathering.mount]
+        if any(not result.failed for result in results):
+            register.judged(gathering, loop.time())
+        else:
+            register.forget(gathering)
+
+    def _give_up(self, gathering: Gathering) -> None:
+        if gathering.work is not None:
+            gathering.work.scores.cancel()
+        gathering.results.cancel()
+        self._finish(gathering)
+        self._registers[gathering.mount].forget(gathering)
+
+    def _finish(self, gathering: Gathering) -> None:
+        """Count the places as pending no longer, and keep no texts."""
+        self.pending -= len(gathering.places)
+        gathering.work = None
+
+    def _too_few(self, gathering: Gathering, work: Work) -> str:
+        """Why there is nothing to judge."""
+        came, wait_s = len(gathering.places), self._gatherers[gathering.mount].wait_s
+        until = "before the server stopped" if self._is_stopping else f"within {wait_s:g} s"
+        empty = came - len(work.responses)
+        without = f", {empty} of them with nothing to judge" if empty else ""
+        return f"{came} of {gathering.size} members came {until}{without}: there is nothing to compare with"
+
+    async def _result(self, gathering: Gathering, place: Place, timeout_s: float) -> ResponseScore:
+        """The result at a place; a failure if it is not there in time."""
+        mount, results = gathering.mount, gathering.results
+        place.waiting += 1
+        try:
+            await asyncio.wait([results], timeout=timeout_s)
+        finally:
+            place.waiting -= 1
+        if not results.done() or results.cancelled():
+            if not gathering.was_overdue:
+                gathering.was_overdue = True
+                self._record.late(mount)
+            return failure(self._record.overdue(mount))
+        assert place.number is not None  # only responses that are judged wait
+        result = results.result()[place.number]
+        if not place.answered:
+            place.answered = True
+            return result
+        self._record.shared(mount, result)
+        return shared_score(result)

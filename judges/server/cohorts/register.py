@@ -1,0 +1,181 @@
+"""Which place in which cohort a response takes, by the ids and the texts of those that came before it.
+
+The rules, for responses with one key (`cohort_key`):
+
+* A repeated response has the place that it had, whether its cohort is open, being judged or judged: it has the same id
+  and the same text. Without an id it has the same text, and everyone who asked for that place has left, or the cohort
+  is judged; otherwise it is another member that says the same. (An empty one without an id is always another member.)
+* A response is late if a cohort was closed short, less than `late_s` ago, and this may be one of those that it lacks:
+  it has an id that nobody in the cohort has, or none; and there are not yet as many late ones as members missing.
+* Otherwise it joins the oldest cohort that is open, and in which nobody has its id. An id that is taken by another text
+  is the next epoch's: its response is in another cohort.
+* Otherwise a new cohort is opened for it.
+
+Judged cohorts are kept for `kept_s` seconds, at most `most_kept` of them. One in which nobody has a score is not kept:
+those who ask again make a new one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Generic, NamedTuple, TypeVar
+
+
+class Sign(NamedTuple):
+    """How a response is known again.
+
+    Attributes:
+        member: its id in its group, if it has one.
+        text: a digest of its text.
+        is_empty: whether there is nothing to judge.
+    """
+
+    member: str | None
+    text: bytes
+    is_empty: bool = False
+
+
+def sign_of(member: str | None, text: str, *, is_empty: bool = False) -> Sign:
+    """The sign of a response."""
+    return Sign(member, hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest(), is_empty)
+
+
+@dataclass(eq=False, slots=True)
+class Place:
+    """A place in a cohort.
+
+    Attributes:
+        sign: of the response that took it.
+        number: among the responses that are judged, from 0; `None` for one that is not.
+        waiting: how many callers wait for its result.
+        answered: whether a caller has had the judgment.
+    """
+
+    sign: Sign
+    number: int | None = None
+    waiting: int = 0
+    answered: bool = False
+
+
+@dataclass(eq=False)
+class Cohort:
+    """The places of a cohort.
+
+    Attributes:
+        key: what its members have in common.
+        size: how many there should be.
+        places: of the members that came.
+        late: the signs of those that came too late.
+        closed_at: when it was closed; `None` while it is open.
+        judged_at: when its results were known; `None` before.
+    """
+
+    key: str
+    size: int
+    places: list[Place] = field(default_factory=list)
+    late: list[Sign] = field(default_factory=list)
+    closed_at: float | None = None
+    judged_at: float | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether members can join."""
+        return self.closed_at is None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether all members are there."""
+        return len(self.places) >= self.size
+
+    def has(self, member: str | None) -> bool:
+        """Whether somebody in the cohort, or too late for it, has this id."""
+        signs = (*(place.sign for place in self.places), *self.late)
+        return member is not None and any(sign.member == member for sign in signs)
+
+    def place_of(self, sign: Sign) -> Place | None:
+        """The place that the response had when it came before."""
+        places = (place for place in self.places if place.sign == sign)
+        if sign.member is not None:
+            return next(places, None)
+        if sign.is_empty:
+            return None
+        return next((place for place in places if self.judged_at is not None or place.waiting == 0), None)
+
+    def lacks(self, sign: Sign, since: float) -> bool:
+        """Whether it was closed short, after `since`, and the response may be one of those that it lacks."""
+        if self.closed_at is None or self.closed_at < since or len(self.places) + len(self.late) >= self.size:
+            return False
+        return not self.has(sign.member)
+
+
+CohortT = TypeVar("CohortT", bound=Cohort)
+
+
+class Register(Generic[CohortT]):
+    """All cohorts of a judge: those that are open, being judged, and judged not long ago."""
+
+    def __init__(self, *, late_s: float, kept_s: float, most_kept: int) -> None:
+        """Start without any.
+
+        Args:
+            late_s: seconds after its end in which a short cohort is missed by late members.
+            kept_s: seconds for which the results of a cohort are kept.
+            most_kept: most cohorts whose results are kept.
+        """
+        self._late_s, self._kept_s, self._most_kept = late_s, kept_s, most_kept
+        self._by_key: dict[str, list[CohortT]] = {}
+        self._judged: deque[CohortT] = deque()
+
+    def __len__(self) -> int:
+        """How many cohorts are known."""
+        return sum(len(cohorts) for cohorts in self._by_key.values())
+
+    def repeated(self, key: str, sign: Sign) -> tuple[CohortT, Place] | None:
+        """The place that a response had when it came before, if it did."""
+        for cohort in reversed(self._of(key)):
+            place = cohort.place_of(sign)
+            if place is not None:
+                return cohort, place
+        return None
+
+    def missed(self, key: str, sign: Sign, now: float) -> CohortT | None:
+        """The cohort for which a response is late, if it is; if it came before, its sign is in `late`."""
+        for cohort in reversed(self._of(key)):
+            if sign in cohort.late or cohort.lacks(sign, now - self._late_s):
+                return cohort
+        return None
+
+    def joinable(self, key: str, sign: Sign) -> CohortT | None:
+        """The open cohort that a response joins, if there is one."""
+        return next((cohort for cohort in self._of(key) if cohort.is_open and not cohort.has(sign.member)), None)
+
+    def add(self, cohort: CohortT) -> None:
+        """A cohort was opened."""
+        self._by_key.setdefault(cohort.key, []).append(cohort)
+
+    def judged(self, cohort: CohortT, now: float) -> None:
+        """A cohort was judged: keep its results."""
+        cohort.judged_at = now
+        self._judged.append(cohort)
+        self.expire(now)
+
+    def expire(self, now: float) -> None:
+        """Forget the cohorts whose time is over, and the oldest of too many."""
+        while self._judged and (len(self._judged) > self._most_kept or self._is_over(self._judged[0], now)):
+            self.forget(self._judged.popleft())
+
+    def forget(self, cohort: CohortT) -> None:
+        """Forget a cohort that is not kept."""
+        cohorts = self._by_key[cohort.key]
+        cohorts.remove(cohort)
+        if not cohorts:
+            del self._by_key[cohort.key]
+
+    def _is_over(self, cohort: CohortT, now: float) -> bool:
+        return cohort.judged_at is not None and cohort.judged_at + self._kept_s < now
+
+    def _of(self, key: str) -> list[CohortT]:
+        """The cohorts of a key, the oldest first."""
+        return self._by_key.get(key, [])
