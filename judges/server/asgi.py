@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, MutableMapping
 from contextlib import asynccontextmanager
 from typing import Any, TypeAlias
 from urllib.parse import quote
@@ -28,7 +28,7 @@ from judges.server.errors import RequestError
 from judges.server.operation.telemetry import JsonLines
 from judges.server.presets import with_preset
 from judges.server.service.access import without_token
-from judges.server.service.messages import ServerRequest
+from judges.server.service.messages import ServerRequest, ServerResponse
 from judges.server.service.opened import opened
 from judges.server.service.respond import Respond, failed_response, request_id, responder
 from judges.server.settings import RewardServerSettings
@@ -105,11 +105,12 @@ class RewardServer:
         # The first of several headers of one name counts.
         headers = {_text(name): _text(value) for name, value in reversed(scope["headers"])}
         address = (scope.get("server") or (None,))[0]
-        request = ServerRequest(scope["method"], _path(scope), headers, _parts(receive), address)
+        arriving = _Arriving(receive)
+        request = ServerRequest(scope["method"], _path(scope), headers, arriving.parts(), address)
         scope["path"] = without_token(scope["path"])  # the server's access log shows it
         try:
             respond = await self._opened().respond()
-            response = await respond(request)
+            response = await arriving.while_there(respond(request))
         except ConnectionResetError:
             return
         except SettingsError as error:
@@ -163,15 +164,46 @@ class _Opening:
             self._ready.set_exception(error)
 
 
-async def _parts(receive: Receive) -> AsyncIterator[bytes]:
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
+class _Arriving:
+    """The body of a request, and whether its caller is still there."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._is_read = asyncio.Event()
+
+    async def parts(self) -> AsyncIterator[bytes]:
+        """The body's parts as they arrive."""
+        while True:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise ConnectionResetError("the caller has left")
+            if message.get("body"):
+                yield message["body"]
+            if not message.get("more_body"):
+                self._is_read.set()
+                return
+
+    async def while_there(self, responding: Coroutine[None, None, ServerResponse]) -> ServerResponse:
+        """The response; it is cancelled if the caller leaves after the body.
+
+        Raises:
+            ConnectionResetError: the caller has left.
+        """
+        answering, leaving = asyncio.ensure_future(responding), asyncio.ensure_future(self._left())
+        try:
+            await asyncio.wait([answering, leaving], return_when=asyncio.FIRST_COMPLETED)
+            if answering.done():
+                return answering.result()
             raise ConnectionResetError("the caller has left")
-        if message.get("body"):
-            yield message["body"]
-        if not message.get("more_body"):
-            return
+        finally:
+            for task in (answering, leaving):
+                task.cancel()
+            await asyncio.wait([answering, leaving])
+
+    async def _left(self) -> None:
+        await self._is_read.wait()
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
 
 
 def _path(scope: Message) -> str:

@@ -29,7 +29,10 @@ def server_of(service: Service) -> web.Server:
             response.force_close()
         return response
 
-    return web.Server(handle, access_log=None, auto_decompress=False, keepalive_timeout=_IDLE_S)
+    # Who leaves is told apart from who waits: a response that is sent again takes the place that it had in its cohort.
+    return web.Server(
+        handle, access_log=None, auto_decompress=False, keepalive_timeout=_IDLE_S, handler_cancellation=True
+    )
 
 
 async def _parts(request: web.BaseRequest) -> AsyncIterator[bytes]:

@@ -1,86 +1,80 @@
-"""Arena-Hard's judge: the win rate in both orders, against a baseline or of several responses against each other."""
+"""Arena-Hard's judge: the win rate in both orders against a baseline, or a tournament of the responses."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from itertools import combinations
-
-from judges.arena.judge import ArenaCase, ArenaDetail, arena_judge
-from judges.core.judgment import Judgment, Status
+from judges.arena.judge import ArenaCase, arena_judge
+from judges.core.group import GroupCase, GroupJudge
 from judges.llm.client import ChatClient
-from judges.server.items import Item, ResponseScore, response_score
+from judges.llm.errors import SettingsError
+from judges.server.items import Item, ResponseScore
+from judges.server.scorers.groups import GroupScores, check_most, group_scores
 from judges.server.scorers.scorer import ItemError, unit_score
-from judges.server.settings import JudgeMount
-
-MOST_COMPARED = 64
-"""The most responses of one request that are compared with each other: 2,016 battles of two games."""
-
-_TIE: Judgment[ArenaDetail] = Judgment(0.0, Status.OK, "tie", "An equal response: a tie, without a call.")
+from judges.server.settings import MOST_TOGETHER, JudgeMount
+from judges.tournament.judge import tournament_judge
 
 
 class ArenaScorer:
-    """The win rate over both orders: against a baseline, or of several responses against each other."""
+    """The win rate over both orders against a baseline; without one, a tournament of the responses.
+
+    A response is alone with a baseline, as in the benchmark; `tournament` is the judge that has it as one more player.
+    """
 
     def __init__(self, client: ChatClient, mount: JudgeMount) -> None:
-        """Judge as the mount says."""
+        """Judge as the mount says.
+
+        Raises:
+            SettingsError: the mount gathers responses, and its settings allow no tournament.
+        """
         self._judge = arena_judge(mount, client)
+        self._tournament: GroupJudge | str
+        try:
+            self._tournament = tournament_judge(mount, client)
+        except SettingsError as error:
+            if mount.group_size is not None:
+                raise
+            self._tournament = str(error)
 
     def check(self, item: Item) -> None:
-        """Check that there is a baseline or other responses to compare with, and not too many of them."""
+        """Check that there is a baseline, or other responses to compare with, and not too many of them."""
         if _baseline(item) is not None:
             return
-        if len(item.responses) < 2:
-            raise ItemError("baseline: expected a baseline, or several responses to compare with each other")
-        if len(item.responses) > MOST_COMPARED:
-            count = len(item.responses)
-            raise ItemError(f"responses: at most {MOST_COMPARED} against each other, found {count}; give a baseline")
+        if len(item.responses) < self.fewest(item):
+            raise ItemError(
+                "baseline: expected a baseline, or several responses to compare with each other; a server with "
+                "--group_size gathers single ones"
+            )
+        check_most(item, MOST_TOGETHER["arena_hard"])
+        self._games()
 
     def compares(self, item: Item) -> bool:
         """Without a baseline, responses are compared with each other."""
         return _baseline(item) is None
 
-    async def score(self, item: Item) -> list[ResponseScore]:
-        """Against the baseline, or the mean of a response's battles with each other response.
+    def fewest(self, item: Item) -> int:
+        """Two."""
+        return 2
 
-        Each pair of distinct responses has one battle, in both orders; equal responses tie without one.
-        """
+    async def score(self, item: Item) -> list[ResponseScore]:
+        """Against the baseline, or against each other."""
         baseline = _baseline(item)
         if baseline is not None:
             judgment = await self._judge.judge(ArenaCase(item.prompt, item.response, baseline))
             return [unit_score(judgment, _win_rate)]
-        numbers = {text: number for number, text in enumerate(dict.fromkeys(item.responses))}
-        texts, pairs = list(numbers), list(combinations(range(len(numbers)), 2))
-        cases = [ArenaCase(item.prompt, texts[one], texts[other]) for one, other in pairs]
-        judgments = await asyncio.gather(*(self._judge.judge(case) for case in cases))
-        battles = dict(zip(pairs, judgments, strict=True))
-        everyone = [numbers[text] for text in item.responses]
-        return [_of_battles(everyone, place, battles) for place in range(len(everyone))]
+        return group_scores(item.responses, await self._games().judge(GroupCase(item.prompt, item.responses)))
 
+    def start(self, item: Item, size: int) -> GroupScores:
+        """Begin a tournament, which plays as responses arrive."""
+        return GroupScores(self._games().start(GroupCase(item.prompt), size))
 
-def _of_battles(
-    everyone: Sequence[int], place: int, battles: Mapping[tuple[int, int], Judgment[ArenaDetail]]
-) -> ResponseScore:
-    """A response's mean over its battles; a battle that failed leaves both sides without a score.
+    def _games(self) -> GroupJudge:
+        """The judge of a tournament.
 
-    Args:
-        everyone: for each response the number of its text.
-        place: of the response.
-        battles: the judgment of each pair of texts; its calls count for the first of the two.
-    """
-    own, is_equal = everyone[place], everyone[place] in everyone[:place]
-    rates: list[float] = []
-    judgments: list[Judgment[ArenaDetail]] = []
-    for number in (*everyone[:place], *everyone[place + 1 :]):
-        battle = _TIE if number == own else battles[min(own, number), max(own, number)]
-        judgments.append(battle)
-        if battle.score is not None:
-            rates.append(_win_rate(battle.score) if own <= number else 1.0 - _win_rate(battle.score))
-    mean = sum(rates) / len(rates) if len(rates) == len(judgments) else None
-    paid = [] if is_equal else [battle for (one, _), battle in battles.items() if one == own]
-    result = response_score(judgments, mean, {"battles": float(len(judgments))}, paid=paid)
-    return replace(result, shared=is_equal)
+        Raises:
+            ItemError: the settings allow none.
+        """
+        if isinstance(self._tournament, str):
+            raise ItemError(f"responses: without a baseline they play a tournament: {self._tournament}")
+        return self._tournament
 
 
 def _baseline(item: Item) -> str | None:

@@ -27,11 +27,22 @@ class ChoiceScorer:
     def check(self, item: Item) -> None:
         """Check that there are 2 to 26 responses."""
         if not FEWEST_CHOICES <= len(item.responses) <= MOST_CHOICES:
-            raise ItemError(f"responses: expected {FEWEST_CHOICES} to {MOST_CHOICES}, found {len(item.responses)}")
+            raise ItemError(
+                f"responses: expected {FEWEST_CHOICES} to {MOST_CHOICES}, found {len(item.responses)}; a server with "
+                "--group_size gathers single ones"
+            )
 
     def compares(self, item: Item) -> bool:
         """All responses are compared."""
         return True
+
+    def fewest(self, item: Item) -> int:
+        """Two."""
+        return FEWEST_CHOICES
+
+    def start(self, item: Item, size: int) -> _Collected:
+        """Collect responses, since one call chooses among all."""
+        return _Collected(self, item)
 
     async def score(self, item: Item) -> list[ResponseScore]:
         """Judge the distinct responses, in an order that depends on the seed and the item only.
@@ -48,6 +59,24 @@ class ChoiceScorer:
         generator(self._seed, replace(item, responses=texts).key("choice"), "order").shuffle(order)
         judgment = await self._judge.judge(ChoiceCase(item.prompt, tuple(texts[number] for number in order)))
         return [_of_choice(judgment, item, everyone, order, place) for place in range(len(everyone))]
+
+
+class _Collected:
+    """Responses that are judged when all are there."""
+
+    def __init__(self, scorer: ChoiceScorer, item: Item) -> None:
+        self._scorer, self._item, self._responses = scorer, item, list[str]()
+
+    def add(self, response: str) -> None:
+        """Take one more response."""
+        self._responses.append(response)
+
+    async def close(self) -> list[ResponseScore]:
+        """The results of those that came."""
+        return await self._scorer.score(replace(self._item, responses=tuple(self._responses)))
+
+    def cancel(self) -> None:
+        """Nothing is in progress."""
 
 
 def _of_choice(

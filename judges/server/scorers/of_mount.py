@@ -8,6 +8,7 @@ from judges.llm.client import ChatClient
 from judges.server.scorers.alone import AspectScorer, PeerScorer, RubricScorer
 from judges.server.scorers.arena import ArenaScorer
 from judges.server.scorers.choice import ChoiceScorer
+from judges.server.scorers.groups import ListwiseScorer, TournamentScorer
 from judges.server.scorers.scorer import Scorer
 from judges.server.settings import JudgeKind, JudgeMount
 
@@ -17,6 +18,8 @@ _SCORERS: Mapping[JudgeKind, Callable[[ChatClient, JudgeMount], Scorer]] = {
     "peer": PeerScorer,
     "arena_hard": ArenaScorer,
     "choice": ChoiceScorer,
+    "listwise": ListwiseScorer,
+    "tournament": TournamentScorer,
 }
 
 

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 
 from judges.llm.errors import let_go
 from judges.llm.urls import is_loopback
@@ -22,7 +22,7 @@ from judges.server.service.routes import Place, Routes
 
 logger = logging.getLogger(__name__)
 
-Respond = Callable[[ServerRequest], Awaitable[ServerResponse]]
+Respond = Callable[[ServerRequest], Coroutine[None, None, ServerResponse]]
 
 REQUEST_ID = "X-Request-Id"
 _LONGEST_REQUEST_ID = 64

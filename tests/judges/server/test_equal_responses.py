@@ -174,16 +174,20 @@ def longer(request: Json, number: int) -> str:
     return "[[A>B]]" if len(first) > len(second) else "[[B>A]]"
 
 
-async def test_equal_responses_tie_and_each_pair_of_others_has_one_battle() -> None:
+async def test_equal_responses_are_one_player_and_each_pair_of_others_has_two_games() -> None:
     async with running("--judge=arena_hard", judge=longer) as server:
         results = await scored(server, "aa", "aaa", "aa", "a", "")
         made = len(server.judge.requests)
         alone = await scored(server, "same", "same")
         assert len(server.judge.requests) == made, "equal responses are not compared by a judge"
     assert made == 3 * 2
-    assert [each["score"] for each in results] == [0.5, 1.0, 0.5, 0.0, None]
-    assert [each["components"].get("battles") for each in results] == [3.0] * 4 + [None]
-    assert calls(results) == [4, 2, 0, 0, 0]
+    middle, best, same, worst, empty = [each["score"] for each in results]
+    assert middle == same == pytest.approx(0.5)
+    assert best > 0.75
+    assert worst == pytest.approx(1 - best)
+    assert empty is None
+    assert [each["components"].get("looks") for each in results] == [4.0] * 4 + [None]
+    assert calls(results) == [made, 0, 0, 0, 0]
     assert [each["shared"] for each in results] == [False, False, True, False, False]
     assert [each["score"] for each in alone] == [0.5, 0.5]
     assert calls(alone) == [0, 0]

@@ -1,0 +1,133 @@
+"""The judges of groups: listwise and tournament, of the responses of one request or of a cohort.
+
+`own` among the components is the score before it was compared with the baseline, `looks` how many calls have a verdict
+on the response, `position` the mean place at which they saw it, from 1, and `orders_agree` the share of the group's
+pairs in which both orders say the same, if both were asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from judges.core.group import GroupCase, GroupInProgress, GroupJudge, GroupJudgment
+from judges.listwise.judge import listwise_judge
+from judges.llm.client import ChatClient
+from judges.server.items import Item, ResponseScore, response_score
+from judges.server.scorers.scorer import ItemError
+from judges.server.settings import MOST_TOGETHER, JudgeMount
+from judges.tournament.judge import tournament_judge
+
+
+class GroupJudgeScorer:
+    """The score that a response has among the others, with the baseline as an anchor if there is one."""
+
+    def __init__(self, judge: GroupJudge, mount: JudgeMount) -> None:
+        """Judge through `judge`."""
+        self._judge, self._rubric, self._most = judge, mount.rubric or "", MOST_TOGETHER[mount.judge]
+
+    def check(self, item: Item) -> None:
+        """Check that there is something to compare with, and not too much."""
+        if len(item.responses) < self.fewest(item):
+            raise ItemError(
+                "responses: expected several to compare with each other, or a baseline; a server with --group_size "
+                "gathers single ones"
+            )
+        check_most(item, self._most)
+
+    def compares(self, item: Item) -> bool:
+        """All responses are compared."""
+        return True
+
+    def fewest(self, item: Item) -> int:
+        """Two, the baseline included."""
+        return 2 if item.baseline is None else 1
+
+    async def score(self, item: Item) -> list[ResponseScore]:
+        """The results of all responses of a request."""
+        judgment = await self._judge.judge(replace(self.case(item), answers=item.responses))
+        return group_scores(item.responses, judgment)
+
+    def start(self, item: Item, size: int) -> GroupScores:
+        """Begin a group; a tournament plays as responses arrive."""
+        return GroupScores(self._judge.start(self.case(item), size))
+
+    def case(self, item: Item) -> GroupCase:
+        """What the judge is asked about, without answers."""
+        levels = (f"Score {level}: {description}" for level, description in item.levels)
+        return GroupCase(
+            item.prompt,
+            criteria="\n".join([item.rubric or self._rubric, *levels]).strip(),
+            reference=item.reference,
+            context=item.context,
+            anchor=item.baseline,
+        )
+
+
+class GroupScores:
+    """The judgment of a group in progress, as results of the server."""
+
+    def __init__(self, group: GroupInProgress) -> None:
+        """Add responses to `group`."""
+        self._group, self._responses = group, list[str]()
+
+    def add(self, response: str) -> None:
+        """Take one more response."""
+        self._group.add(response)
+        self._responses.append(response)
+
+    async def close(self) -> list[ResponseScore]:
+        """The results of those that came."""
+        return group_scores(self._responses, await self._group.close())
+
+    def cancel(self) -> None:
+        """Give up."""
+        self._group.cancel()
+
+
+def check_most(item: Item, most: int) -> None:
+    """Check that the responses are not more than a judge takes.
+
+    Raises:
+        ItemError: there are more.
+    """
+    if len(item.responses) > most:
+        raise ItemError(
+            f"responses: at most {most} against each other, found {len(item.responses)}; send them in smaller groups"
+        )
+
+
+def group_scores(responses: Sequence[str], judgment: GroupJudgment) -> list[ResponseScore]:
+    """The results of a group; all calls count for the first response."""
+    calls, orders = [call for member in judgment.members for call in member.calls], judgment.orders
+    cached = bool(calls) and all(call.run.cached for call in calls)
+    results: list[ResponseScore] = []
+    for number, member in enumerate(judgment.members):
+        components: dict[str, float] = {}
+        if member.detail is not None and member.detail.own is not None:
+            looks = member.detail.looks
+            components = {"own": member.detail.own, "looks": float(len(looks))}
+            if looks:
+                components["position"] = sum(look.place for look in looks) / len(looks)
+            if orders.pairs:
+                components["orders_agree"] = orders.agreed / orders.pairs
+        result = response_score([member], member.score, components)
+        is_equal = responses[number] in responses[:number]
+        results.append(replace(result, cached=cached, shared=is_equal))
+    return results
+
+
+class ListwiseScorer(GroupJudgeScorer):
+    """A score for each response, in one call for each order."""
+
+    def __init__(self, client: ChatClient, mount: JudgeMount) -> None:
+        """Judge as the mount says."""
+        super().__init__(listwise_judge(mount, client), mount)
+
+
+class TournamentScorer(GroupJudgeScorer):
+    """The probability to win against the group's mean, or against the baseline."""
+
+    def __init__(self, client: ChatClient, mount: JudgeMount) -> None:
+        """Judge as the mount says."""
+        super().__init__(tournament_judge(mount, client), mount)
