@@ -78,7 +78,7 @@ def _categories(figures: RunFigures, words: Words, overall: Mean | None, seed: i
     best_first = sorted(means.items(), key=lambda pair: -pair[1].value)
     bars = [] if overall is None else [("all", overall)]
     bars += [(name_of(name), mean) for name, mean in best_first]  # two names may be cut to one label
-    return _bars(
+    return bars_of(
         bars,
         f"{what.capitalize()} by category",
         what,
@@ -101,10 +101,10 @@ def _orders(figures: RunFigures, seed: int) -> Chart | None:
             f" The orders disagree for {figures.disagreeing} of {figures.in_both_orders} rows ({share:.1%}). "
             "Without position bias the bars are equal."
         )
-    return _bars(bars, "Points by the order of the answers", "mean points", note=note)
+    return bars_of(bars, "Points by the order of the answers", "mean points", note=note)
 
 
-def _bars(
+def bars_of(
     bars: Sequence[tuple[str, Mean]],
     title: str,
     unit: str,

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from judges.core.group import Look
 from judges.statistics.bootstrap import Interval, ratio_interval
 
 NONE = math.nan
@@ -35,6 +36,7 @@ class RowFigures:
         judge_seconds: of each judge call that an endpoint answered.
         policy_seconds: of each call to the policy that an endpoint answered.
         orders: points of the evaluated side (0 to 1) by the order of the answers.
+        looks: where a judge of groups saw it, and what it gave it.
     """
 
     category: str | None
@@ -48,6 +50,7 @@ class RowFigures:
     judge_seconds: Sequence[float] = ()
     policy_seconds: Sequence[float] = ()
     orders: Mapping[str, float] = field(default_factory=dict)
+    looks: Sequence[Look] = ()
 
     @property
     def value(self) -> float | None:
@@ -92,6 +95,7 @@ class RunFigures:
         orders: points by the order of the answers, of the rows that have some.
         disagreeing: rows whose orders led to different verdicts.
         in_both_orders: rows with more than one order.
+        looks: for each look of a judge of groups the place, among how many, the points, and the answer's score.
         has_values: whether rows say what they contribute to the headline metric.
     """
 
@@ -107,6 +111,9 @@ class RunFigures:
     judge_seconds: array[float] = field(default_factory=_doubles)
     policy_seconds: array[float] = field(default_factory=_doubles)
     orders: dict[str, array[float]] = field(default_factory=dict)
+    looks: tuple[array[float], array[float], array[float], array[float]] = field(
+        default_factory=lambda: (_doubles(), _doubles(), _doubles(), _doubles())
+    )
     disagreeing: int = 0
     in_both_orders: int = 0
     has_values: bool = False
@@ -131,6 +138,9 @@ class RunFigures:
         self.policy_seconds.extend(row.policy_seconds)
         for order, points in row.orders.items():
             self.orders.setdefault(order, _doubles()).append(points)
+        for look in row.looks:
+            for column, number in zip(self.looks, (*look, _number(row.score)), strict=True):
+                column.append(number)
         disagree = orders_disagree(row.orders)
         self.in_both_orders += disagree is not None
         self.disagreeing += disagree is True

@@ -3,113 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from statistics import fmean
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-
-from environments.records import explained
 from environments.report.run_page.calls import call_views
 from environments.report.run_page.figures import RowFigures
 from environments.report.run_page.items import CompletionView, ItemDetail, ItemSummary, NamedText
-from environments.runs.lines import whole_lines
+from environments.report.run_page.saved_group import SavedGroup
 from environments.runs.recorded_calls import RecordedCall
 from judges.core.judgment import Status
+from judges.core.looks import looks_in_words, orders_in_words
 from judges.llm import wire
 
 _START = 140
-_ROLLOUT = "rollout_"
-
-
-class _Line(BaseModel):
-    model_config = ConfigDict(strict=True, allow_inf_nan=False)
-
-
-class SavedJudgment(_Line):
-    """A rollout's judgment."""
-
-    status: str = ""
-    label: str | None = None
-    explanation: str = ""
-
-
-class SavedTurn(_Line):
-    """A message of a rollout; the last one is the completion, with its judgment."""
-
-    role: str
-    content: str
-    judgment: SavedJudgment = SavedJudgment()
-
-
-class SavedOverride(_Line):
-    """What a trainer must know of a rollout."""
-
-    set_advantage_to_zero: bool = False
-
-
-class SavedRow(_Line):
-    """The row of a group."""
-
-    uid: str
-    group: int
-    category: str | None
-    question: str
-    texts: dict[str, str]
-
-
-class SavedGroup(_Line):
-    """A line of a file of groups, but for its tokens."""
-
-    scores: list[float]
-    messages: list[list[SavedTurn]] | None = None
-    overrides: list[SavedOverride] | None = None
-    row: SavedRow | None = None
-
-    @property
-    def substituted(self) -> list[bool]:
-        """For each rollout, whether its score stands in for that of a judge that failed."""
-        marked = [override.set_advantage_to_zero for override in self.overrides or ()]
-        return marked or [False] * len(self.scores)
-
-    @property
-    def prompt(self) -> list[SavedTurn]:
-        """The messages that the policy was asked; none where the file has no messages."""
-        return self.messages[0][:-1] if self.messages else []
-
-    @property
-    def question(self) -> str:
-        """What the policy was asked, as a person reads it."""
-        if self.row is not None:
-            return self.row.question
-        return self.prompt[-1].content if self.prompt else ""
-
-    @property
-    def rollouts(self) -> list[SavedTurn | None]:
-        """The completion of each rollout; `None` where the file has no messages."""
-        found: list[SavedTurn | None] = [turns[-1] for turns in self.messages or () if turns]
-        return found + [None] * (len(self.scores) - len(found))
-
-    @property
-    def reward(self) -> float:
-        """The mean of its scores."""
-        return fmean(self.scores) if self.scores else 0.0
-
-
-def read_groups(path: Path) -> Iterator[SavedGroup]:
-    """Read a file of groups, one by one.
-
-    Raises:
-        RunDirectoryError: the file cannot be read, or a line is no group.
-    """
-    for line in whole_lines(path):
-        try:
-            yield SavedGroup.model_validate_json(line.data)
-        except ValidationError as error:
-            raise line.error(f"not a group of rollouts: {explained(error)}") from error
+_ROLLOUT, _GROUP = "rollout_", "group"
 
 
 def figures_of(group: SavedGroup) -> Iterator[RowFigures]:
-    """The numbers of each rollout; a score that stands in for another is none."""
+    """The numbers of each rollout; a score that stands in for another is none, and equal ones were shown once."""
+    shown = set[str]()
     for score, rollout, is_substituted in zip(group.scores, group.rollouts, group.substituted, strict=True):
         yield RowFigures(
             category=None if group.row is None else group.row.category,
@@ -120,7 +31,10 @@ def figures_of(group: SavedGroup) -> Iterator[RowFigures]:
             length=0 if rollout is None else len(rollout.content),
             seconds=0.0,
             judge_cost=None,
+            looks=() if rollout is None or rollout.content in shown else rollout.judgment.seen,
         )
+        if rollout is not None:
+            shown.add(rollout.content)
 
 
 def group_summary(number: int, group: SavedGroup, calls: Sequence[RecordedCall]) -> ItemSummary:
@@ -154,19 +68,20 @@ def group_detail(number: int, group: SavedGroup, calls: Sequence[RecordedCall]) 
         conversation=[NamedText(turn.role, turn.content) for turn in group.prompt],
         texts=[NamedText(title, text) for title, text in (group.row.texts if group.row is not None else {}).items()],
         completions=list(_completions(group, _by_rollout(calls))),
-        calls=call_views(call for call in calls if not is_judges(call)),
+        calls=call_views(call for call in calls if not call.component.startswith(_ROLLOUT)),
+        comparison=_comparison(group),
     )
 
 
 def is_judges(call: RecordedCall) -> bool:
-    """Whether a call of a group was made to judge one of its rollouts."""
-    return call.component.startswith(_ROLLOUT)
+    """Whether a call of a group was made to judge one of its rollouts, or all of them together."""
+    return call.component.startswith((_ROLLOUT, _GROUP))
 
 
 def _by_rollout(calls: Iterable[RecordedCall]) -> Mapping[str, list[RecordedCall]]:
     found: dict[str, list[RecordedCall]] = {}
     for call in calls:
-        if is_judges(call):
+        if call.component.startswith(_ROLLOUT):
             found.setdefault(call.component.partition("/")[0], []).append(call)
     return found
 
@@ -194,8 +109,24 @@ def _completions(group: SavedGroup, calls: Mapping[str, list[RecordedCall]]) -> 
             status=judgment.status or None,
             label=_label(judgment.label, score),
             explanation=judgment.explanation,
+            seen=looks_in_words(judgment.seen),
             calls=call_views(its_calls),
         )
+
+
+def _comparison(group: SavedGroup) -> str:
+    """How the rollouts were compared with each other, in words; empty if each was judged by itself."""
+    together = group.together
+    if together is None:
+        return ""
+    anchor = next((title for title in ("baseline", "reference") if group.row and title in group.row.texts), "anchor")
+    parts = [
+        f"compared with each other by the {together.judge} judge in {together.calls} call{'s'[: together.calls != 1]}",
+        "judged a second time, since a verdict was missing" if together.is_again else "",
+        f"the {anchor} is one more of them, as good as the middle of the rewards' range" if together.anchored else "",
+        orders_in_words(together.orders),
+    ]
+    return "; ".join(filter(None, parts))
 
 
 def _label(label: str | None, score: float) -> str | None:

@@ -76,6 +76,7 @@ class CompletionView:
         status: how its judgment ended, of a rollout.
         label: the judgment in the judge's terms, of a rollout.
         explanation: the judge's reasons, of a rollout.
+        seen: where it stood in each call that compared it with others, and what it was given, in words.
         calls: the calls that were made for it alone, of a rollout.
     """
 
@@ -87,6 +88,7 @@ class CompletionView:
     status: str | None = None
     label: str | None = None
     explanation: str = ""
+    seen: str = ""
     calls: Sequence[CallView] = ()
 
 
@@ -136,6 +138,7 @@ class ItemDetail:
         calls: the calls of the row, in the order of their answers, but for those of single completions.
         judgment: the judgment's detail as it was saved.
         critique: the history of self-critique as it was saved.
+        comparison: how the rollouts of a group were compared with each other, in words; empty if they were not.
     """
 
     id: str
@@ -146,6 +149,7 @@ class ItemDetail:
     calls: Sequence[CallView]
     judgment: JSON = None
     critique: JSON = None
+    comparison: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,11 @@ from environments.report.run_page.charts import Words, charts
 from environments.report.run_page.choice import Choice, Rank, choose
 from environments.report.run_page.contents import Contents, ReportOptions
 from environments.report.run_page.figures import RunFigures
-from environments.report.run_page.groups import figures_of, group_detail, group_summary, is_judges, read_groups
+from environments.report.run_page.groups import figures_of, group_detail, group_summary, is_judges
 from environments.report.run_page.head import usable_seed
 from environments.report.run_page.items import Fact, ItemDetail, ItemSummary, PageHead
+from environments.report.run_page.places import by_place
+from environments.report.run_page.saved_group import read_groups
 from environments.runs.directory import CONFIG, run_directory_of
 from environments.runs.recorded_calls import read_calls
 from environments.settings.values import STAND_IN_JUDGE, STAND_IN_POLICY
@@ -61,7 +63,7 @@ def group_contents(path: Path, options: ReportOptions) -> Contents:
         headline=_headline(totals, weights, usable_seed(seed)),
         facts=_facts(config, len(ranks), figures),
         notices=[*_notices(config, figures, has_messages=has_messages), *filter(None, [choice.notice])],
-        charts=charts(figures, _WORDS, overall=None),
+        charts=[*charts(figures, _WORDS, overall=None), *filter(None, [by_place(figures)])],
         total=len(ranks),
     )
     calls = CallsOfRows.read(run_path, {uid for place in choice.places if (uid := uids[place]) is not None})

@@ -19,7 +19,7 @@ function detailParts(item, detail, position) {
       others.map((text) => foldedText(text.title, text.text)),
     ),
     isGroup
-      ? section("Rollouts", rolloutsOf(detail, beside))
+      ? section("Rollouts", rolloutsOf(detail, beside), detail.comparison === "" ? null : detail.comparison)
       : section(answersTitle(detail, beside), [answersOf(detail, beside)]),
     section(
       "Calls",
@@ -93,6 +93,7 @@ function rolloutView(completion, isOpen) {
       completion.status === null || completion.status === "ok"
         ? null
         : make("p", { class: "notice" }, "Status of the judgment: ", inline(completion.status)),
+      completion.seen === "" ? null : make("p", { class: "note" }, `Seen by the judge: ${completion.seen}`),
       ...completionParts(completion),
       completion.explanation === "" ? null : textBox("explanation of the judge", completion.explanation),
       ...completion.calls.map((call) => callView(call)),
