@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from judges import prompts
 from judges.config.fields import setting
@@ -14,10 +14,12 @@ class ListwiseJudgeSettings(ReaskSettings):
 
     help_group: ClassVar[str] = "judge"
 
-    listwise_orders: Literal[1, 2] = setting(
+    listwise_orders: int = setting(
         1,
         "Show the answers of a group in this many orders, one call each. 2: also in the reverse order; the scores are "
         "averaged, so that a preference for early or late answers cancels out.",
+        ge=1,
+        le=2,
     )
     judge_max_input_tokens: int | None = setting(
         None,
