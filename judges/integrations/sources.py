@@ -23,8 +23,9 @@ _OF_GROUPS = frozenset({"listwise", "tournament"})
 
 def is_of_groups(judge: JudgeMount | Mapping[str, object]) -> bool:
     """Whether the settings are those of a judge that needs the responses to a prompt together."""
-    values = judge if isinstance(judge, Mapping) else {"judge": judge.judge}
-    return values.get("judge") in _OF_GROUPS or values.get("group_size") is not None
+    if isinstance(judge, Mapping):
+        return judge.get("judge") in _OF_GROUPS or judge.get("group_size") is not None
+    return judge.judge in _OF_GROUPS or judge.group_size is not None
 
 
 def refuse_unknown(names: Iterable[str], known: Sequence[str], *, within: str) -> None:

@@ -13,6 +13,7 @@ from judges.llm.wire import JSON
 from judges.server.answers import FailureAnswers
 from judges.server.errors import RequestError
 from judges.server.items import Item, ResponseScore
+from judges.server.settings import JudgeKind
 
 
 def id_of(value: object) -> str | None:
@@ -47,7 +48,7 @@ class Adapter(ABC, Generic[BodyT]):
     path: str
     body: type[BodyT]
 
-    def check_judge(self, kind: str) -> None:
+    def check_judge(self, kind: JudgeKind) -> None:
         """Check that a judge of this kind can answer; any can, unless the protocol needs one that compares.
 
         Raises:

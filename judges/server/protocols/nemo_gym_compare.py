@@ -22,9 +22,7 @@ from judges.server.errors import RequestError
 from judges.server.items import Item, ResponseScore
 from judges.server.protocols.base import Adapter, ProtocolReply, RequestBody
 from judges.server.protocols.nemo_gym import JUDGE_FAILED, PolicyResponse, final_answer, mount_of_row
-
-COMPARING = ("listwise", "tournament", "choice", "arena_hard")
-"""The kinds of judges that compare responses."""
+from judges.server.settings import MOST_TOGETHER, JudgeKind
 
 
 class CompareBody(RequestBody):
@@ -43,10 +41,10 @@ class NemoGymCompare(Adapter[CompareBody]):
     path = "/compare"
     body = CompareBody
 
-    def check_judge(self, kind: str) -> None:
+    def check_judge(self, kind: JudgeKind) -> None:
         """Check that the judge compares."""
-        if kind not in COMPARING:
-            others = ", ".join(COMPARING)
+        if kind not in MOST_TOGETHER:
+            others = ", ".join(MOST_TOGETHER)
             raise ValueError(f"/compare: the judge {kind} sees each response by itself; expected one of {others}")
 
     def items(self, body: CompareBody, raw: Mapping[str, JSON]) -> list[Item]:

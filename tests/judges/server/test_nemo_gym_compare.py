@@ -50,16 +50,20 @@ async def test_rewards_are_in_the_order_of_the_responses() -> None:
     assert "What is 2 + 2?" in asked(request)
 
 
-async def test_a_response_without_a_score_gets_the_mean_of_the_others_and_is_flagged() -> None:
-    async with running("--judge=arena_hard", "--invalid_completion_score=0.25", judge=battle) as server:
-        answer = await server.post("/compare", body("a", "b", "", ""))
-        failed = await server.post("/compare", body("a", "c", "b", ""))
-    assert answer.json["rewards"] == [1.0, 0.0, 0.25, 0.25]
-    # Arena-Hard's judge leaves both sides of a failed battle without a score: the mean is that of the empty one.
-    assert (failed.status, failed.json["rewards"]) == (200, [0.25] * 4)
-    assert failed.json["metrics"]["judge_failed"] == 3.0
-    assert [each["judge_failed"] for each in failed.json["comparison_results"]] == [True, True, True, False]
-    assert "out of order" in failed.json["comparison_results"][1]["explanation"]
+@pytest.mark.parametrize("kind", ["arena_hard", "tournament"])
+async def test_a_response_without_a_score_gets_the_mean_of_the_others_and_is_flagged(kind: str) -> None:
+    async with running(f"--judge={kind}", "--invalid_completion_score=0.25", judge=battle) as server:
+        answer = await server.post("/compare", body("a", "c", "b", ""))
+    a, c, b, empty = answer.json["rewards"]
+    assert (answer.status, empty) == (200, 0.25)
+    assert a > 0.5 > b
+    assert c == pytest.approx((a + b + empty) / 3)
+    assert answer.json["metrics"]["judge_failed"] == 1.0
+    assert answer.json["metrics"]["mean_reward"] == c
+    compared = answer.json["comparison_results"]
+    assert [each["judge_failed"] for each in compared] == [False, True, False, False]
+    assert "out of order" in compared[1]["explanation"]
+    assert compared[0]["looks"] == 2.0  # the games against c cost games, and no answers
 
 
 @pytest.mark.parametrize(("flags", "texts"), [((), ("a", "b")), (("--on_failure=http",), ("a", "b", ""))])
