@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 if __name__ == "__main__":  # run as a script from any folder: the packages are next to this one
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -17,12 +18,15 @@ if __name__ == "__main__":  # run as a script from any folder: the packages are 
     )  # until the command handles it, Ctrl-C ends the process without a traceback
 
 
+from environments.base import JudgedEnv
 from environments.completions import Completion
 from environments.metrics import MetricAggregator, slug
 from environments.records import Sample
+from environments.settings import EnvSettings
 from environments.terminal.outcomes import Outcome
 from eval_environments.arena.environment import ArenaEnv
 from eval_environments.arena.rows import ArenaHardTask
+from eval_environments.arena.settings import ArenaHardConfig
 from judges.arena.judge import ArenaCase, ArenaDetail, arena_judge, row_result
 from judges.arena.style import style_controlled_win_rate, style_difference, style_of
 from judges.core.judgment import Judgment
@@ -41,6 +45,15 @@ class ArenaHardEnv(ArenaEnv[ArenaDetail]):
         "loss_rate": "share of rows lost in both orders",
     }
     invalid_completion_score = -1.0
+
+    @classmethod
+    def kind_for(cls, settings: EnvSettings[ArenaHardConfig]) -> type[JudgedEnv[ArenaHardConfig, Any, Any]]:
+        """Return the environment of several candidates, if there are any."""
+        if settings.env.candidates_play is None:
+            return cls
+        from eval_environments.arena.candidates_environment import ArenaCandidatesEnv  # late: few evaluations need it
+
+        return ArenaCandidatesEnv
 
     def open_judges(self) -> None:
         """Make the judge of both games."""

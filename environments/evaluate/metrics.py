@@ -18,7 +18,14 @@ from judges.llm.wire import CUT_OFF, REFUSALS
 POLICY_FAILED = "policy_failed"
 MISSING_CELLS = "missing_cell_rate"
 """Of environments with several judges and candidates: scores that are not there, over those that should be."""
-
+GAME_ERRORS, ANSWER_ERRORS = "game_error_rate", "answer_error_rate"
+"""Of environments whose candidates play: games without a verdict over those that were to be judged, and answers that
+are not there over those that should be."""
+_PARTS_OF_ROWS = {
+    MISSING_CELLS: "of the cells (a judge's score of a candidate) are missing",
+    GAME_ERRORS: "of the games (a judge's comparison of two answers) have no verdict",
+    ANSWER_ERRORS: "of the candidates' answers are missing",
+}
 
 _USAGE = ("calls", "requests", "cached_calls", "prompt_tokens", "cached_prompt_tokens", "completion_tokens", "cost_usd")
 _LATENCIES = ("latency_mean_s", "latency_p95_s")
@@ -188,7 +195,8 @@ def too_many_failures(metrics: Metrics, outcomes: Outcomes, highest: float) -> s
         rate = metrics.values[name]
         if rate > highest:
             return f"{rate:.1%} of the rows have no {what}; {allowed}"
-    missing = metrics.values.get(f"eval/{MISSING_CELLS}", 0)
-    if missing > highest:
-        return f"{missing:.1%} of the cells (a judge's score of a candidate) are missing; {allowed}"
+    for name, what in _PARTS_OF_ROWS.items():
+        rate = metrics.values.get(f"eval/{name}", 0)
+        if rate > highest:
+            return f"{rate:.1%} {what}; {allowed}"
     return None

@@ -2,10 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, model_validator
+from typing_extensions import Self
+
+from environments.settings.env import AskedEndpoints
 from environments.settings.group_judge import GroupJudgeSettings
-from environments.settings.verbs import EVALUATIONS, ROLLOUTS
+from environments.settings.verbs import EVALUATE, EVALUATIONS, ROLLOUTS, Verb
+from eval_environments.models.endpoints import Models, ModelSettings, names_of, urls_of, with_url
 from judges.arena.settings import ArenaJudgeSettings
 from judges.config.fields import setting
+from judges.core.naming import slug
+
+CandidatesPlay = Literal["tournament", "baseline"]
+
+BASELINE = "baseline"
+"""The name of the baseline among the candidates."""
+
+_VERSUS = "_vs_"
+_SCHEDULE = frozenset(("schedule", "schedule_rounds", "game_orders"))
+
+
+def _check_candidates(models: list[ModelSettings]) -> list[ModelSettings]:
+    if len(models) == 1:
+        raise ValueError(
+            f"one candidate, {models[0].name!r}, has nobody to be compared with; evaluate it without candidates, with "
+            "the openai settings or env.model_answers"
+        )
+    for model in models:
+        if slug(model.name) == BASELINE or _VERSUS in slug(model.name):
+            raise ValueError(f"{model.name!r} cannot be a candidate's name, since metrics use it; choose another")
+    return models
 
 
 class ArenaHardConfig(GroupJudgeSettings):
@@ -13,7 +42,22 @@ class ArenaHardConfig(GroupJudgeSettings):
 
     answer_judge = ArenaJudgeSettings
     always_anchored = True
+    tournament_verbs = (*ROLLOUTS, *EVALUATE)
 
+    candidates: Annotated[Models, AfterValidator(_check_candidates)] = setting(
+        [],
+        'Compare these models instead of evaluating one, a YAML or JSON list: [{"name": "a", "model_name": "…", '
+        '"base_url": "…", "api_key_env": "…"}, {"name": "b", "answers": "b.jsonl"}, {"name": "c", "answers": "RUN"}].',
+        verbs=EVALUATE,
+        common=True,
+    )
+    candidates_play: CandidatesPlay | None = setting(
+        None,
+        "Let the candidates of each row, with the baseline as one more, play a tournament (schedule, game_orders), or "
+        "each two games against the baseline. If unset, a tournament.",
+        verbs=EVALUATE,
+        common=True,
+    )
     style_control: bool = setting(
         False, "Also report the win rate adjusted to equal length and markdown of both answers.", verbs=EVALUATIONS
     )
@@ -46,3 +90,31 @@ class ArenaHardConfig(GroupJudgeSettings):
     )
     train_split: str = setting("train", "Train on this split of hub datasets.", verbs=ROLLOUTS, group="data")
     eval_split: str = setting("train", "Evaluate on this split of hub datasets.", verbs=EVALUATIONS, group="data")
+
+    @model_validator(mode="after")
+    def _candidates_play_something(self) -> Self:
+        if self.candidates and self.candidates_play is None:
+            self.candidates_play = "tournament"
+            self.model_fields_set.discard("candidates_play")
+        return self
+
+    @property
+    def without_effect(self) -> Collection[str]:
+        """Without candidates their settings, and without a tournament those of the schedule."""
+        plays_tournament = "tournament" in (self.candidates_play, self.group_judge)
+        schedule = frozenset[str]() if plays_tournament else _SCHEDULE
+        return schedule if self.candidates_play is not None else schedule | {"candidates"}
+
+    def endpoints_asked(self, verb: Verb, policy: tuple[str, ...]) -> AskedEndpoints:
+        """The base URLs of the judge and of the policy, or of the candidates."""
+        asked = super().endpoints_asked(verb, policy)
+        return AskedEndpoints(judge=asked.judge, policy=urls_of(self.candidates)) if self.candidates else asked
+
+    def with_stand_ins(self, url: str, *, judge: str | None, policy: str | None) -> Self:
+        """A copy in which the URLs of the stand-ins take the place of `url`, also in candidates."""
+        standing_in = super().with_stand_ins(url, judge=judge, policy=policy)
+        return standing_in.model_copy(update={"candidates": with_url(self.candidates, url, policy)})
+
+    def run_name(self, policy: str) -> str:
+        """The names of the first two candidates and the number of the others; the policy if there are no candidates."""
+        return names_of(self.candidates) or policy

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -129,6 +130,23 @@ class ModelSettings(BaseModel):
             prices=self.prices,
             title=f"the model {self.name!r}",
             section="env.",
+        )
+
+    def policy_settings(self, config: EnvConfig, *, timeout_s: float) -> ChatSettings:
+        """The settings of the chat client of a model that only answers.
+
+        Args:
+            config: the environment's settings.
+            timeout_s: how long one attempt of a call may take.
+
+        Raises:
+            SettingsError: a key is needed and there is none.
+        """
+        return replace(
+            self.chat_settings(config),
+            timeout_s=timeout_s,
+            deadline_s=config.policy_deadline,
+            max_retries=config.max_retries,
         )
 
 

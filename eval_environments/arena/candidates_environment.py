@@ -1,0 +1,162 @@
+"""Arena-Hard with several candidates: a tournament of them and the baseline, or each against the baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import combinations
+
+from environments.completions import Completion, Policy
+from environments.metrics import MetricAggregator
+from environments.records import Sample
+from environments.terminal.outcomes import Outcome
+from eval_environments.arena.candidate_metrics import add_metrics, record_positions, winrate_name
+from eval_environments.arena.candidates_runner import ArenaCandidatesRunner
+from eval_environments.arena.environment import ArenaEnv
+from eval_environments.arena.games import CandidateAnswer, GamesOfRow, Tally, games_of
+from eval_environments.arena.matches import AgainstBaseline, Match, Player, Tournament
+from eval_environments.arena.rows import ArenaHardTask
+from eval_environments.arena.settings import BASELINE
+from eval_environments.arena.standings import Standings
+from eval_environments.models.candidate import Candidate, CandidateReply
+from eval_environments.models.endpoints import ModelSettings, offline_models
+from judges.arena.judge import arena_judge
+from judges.config.extras import require
+from judges.core.calls import failed_judgment
+from judges.core.judgment import Judgment, Status
+from judges.llm.errors import SettingsError
+from judges.tournament.game import ArenaPairJudge
+
+
+class ArenaCandidatesEnv(ArenaEnv[GamesOfRow]):
+    """Several candidates' answers, compared with each other and with the baseline's.
+
+    The headline is the share of points that the candidates take from the baseline: every row has a share of it, and it
+    tells how the field as a whole compares. What tells candidates apart are their ratings, and the win rates of pairs.
+    """
+
+    headline = ("overall_winrate", "candidates' win rate")
+    metric_notes = {
+        "overall_winrate": "of all candidates together against the baseline; their ratings tell them apart",
+    }
+
+    def open_judges(self) -> None:
+        """Make the judge of the games.
+
+        Raises:
+            SettingsError: there are no candidates, or a setting is given that games between candidates do not have.
+        """
+        config = self.config
+        if not self.models:
+            raise SettingsError(
+                "--env.candidates_play: who plays? Name models with --env.candidates (YAML or a JSON list)"
+            )
+        if config.cluster_winrates:
+            raise SettingsError("--env.cluster_winrates: win rates of clusters are of one model; leave out candidates")
+        if config.candidates_play == "tournament" and config.judge_critique_rounds:
+            raise SettingsError(
+                f"--env.judge_critique_rounds: games of a tournament have no self-critique; expected 0, found "
+                f"{config.judge_critique_rounds}. --env.candidates_play=baseline has it"
+            )
+        require("statistics")
+        self.match: Match
+        if config.candidates_play == "tournament":
+            self.match = Tournament(ArenaPairJudge(self.clients.judge, config), config)
+        else:
+            self.match = AgainstBaseline(arena_judge(config, self.clients.judge), config.judge_protocol)
+
+    @cached_property
+    def models(self) -> Sequence[ModelSettings]:
+        """Return the settings of the candidates; with --offline and without candidates, three stand-ins."""
+        if self.config.candidates or "policy" not in self.settings.stand_ins:
+            return self.config.candidates
+        return offline_models(self.settings.openai.base_url)
+
+    @cached_property
+    def candidates(self) -> Sequence[Candidate]:
+        """Return the models that answer.
+
+        Raises:
+            SettingsError: an API key is missing.
+        """
+        return [Candidate(model.name, self._policy(model), self.config, answers=model.answers) for model in self.models]
+
+    def _policy(self, model: ModelSettings) -> Policy | None:
+        if model.base_url is None:
+            return None
+        chat_settings = model.policy_settings(self.config, timeout_s=self.settings.openai.timeout)
+        return Policy(self.clients.open_policy(chat_settings), self.config)
+
+    def row_runner(self) -> ArenaCandidatesRunner:
+        """Evaluate a row to the games of the candidates that have answered."""
+        return ArenaCandidatesRunner(self)
+
+    async def judge(self, task: ArenaHardTask, completions: Sequence[Completion]) -> Judgment[GamesOfRow]:
+        """Let completions play, one of each candidate."""
+        said = zip(self.candidates, completions, strict=True)
+        answers = tuple(CandidateAnswer.of(candidate.name, CandidateReply(text)) for candidate, text in said)
+        return await self.judge_answers(task, answers)
+
+    async def judge_answers(self, task: ArenaHardTask, answers: tuple[CandidateAnswer, ...]) -> Judgment[GamesOfRow]:
+        """Let those answers play that are there; the score is the mean share of points of the candidates, 0 to 1."""
+        players = [
+            Player(answer.candidate, answer.answer, answer.is_wrong) for answer in answers if answer.answer is not None
+        ]
+        played = await self.match.play(task, players)
+        row = GamesOfRow(answers, played.games)
+        tallies = {player.name: Tally.of(player.name, row.decided) for player in players}
+        shares = {name: tally.points / tally.weight for name, tally in tallies.items() if tally.weight}
+        errors = "; ".join(f"{game.first} and {game.second}: {game.error}" for game in row.games if game.error)
+        if not shares:
+            return failed_judgment(played.calls, explanation=errors, detail=row)
+        return Judgment(
+            sum(shares.values()) / len(shares),
+            Status.OK,
+            explanation="\n".join([*(f"{name}: {share:.3f} of the points" for name, share in shares.items()), errors]),
+            calls=played.calls,
+            detail=row,
+            suspects=played.suspects,
+        )
+
+    def outcomes(self) -> Sequence[Outcome]:
+        """Show the agreement of both orders, wrong answers, and what is missing."""
+        return (
+            Outcome.of("both orders agree", "position_agreement_rate"),
+            Outcome.of("wrong answers", "wrong_answers", unit="count", is_fault=True),
+            Outcome.of("missing answers", "missing_answers", unit="count", is_fault=True),
+            Outcome.of("games without verdict", "games_failed", unit="count", is_fault=True),
+            Outcome.of("without a baseline", "prompts_without_baseline", unit="count", is_fault=True),
+        )
+
+    def expect_metrics(self, metrics: MetricAggregator, tasks: Sequence[ArenaHardTask]) -> None:
+        """Begin without a row, and name the metrics of players, pairs and positions."""
+        candidates = {model.name: model.base_url is not None for model in self.models}
+        self.standings = Standings(candidates, seed=self.config.seed, style=self.config.style_control)
+        metrics.expect("no candidate has met the baseline", "overall_winrate")
+        for one, other in combinations(self.standings.players, 2):
+            metrics.expect("they have not met", winrate_name(one, other))
+        metrics.expect("no game was judged", "first_position_advantage")
+        metrics.expect("no pair was judged in both orders", "position_agreement_rate")
+
+    def record_metrics(self, metrics: MetricAggregator, task: ArenaHardTask, sample: Sample[GamesOfRow]) -> None:
+        """Record the points that candidates take from the baseline and from each other, and what position does."""
+        games = games_of(sample.judgment)
+        lost = Tally.of(BASELINE, games)
+        if lost.weight:
+            metrics.ratio(self.headline[0], lost.weight - lost.points, lost.weight, interval=True)
+        for one, other in combinations([*(model.name for model in self.models), BASELINE], 2):
+            tally = Tally.of(one, [game for game in games if {game.first, game.second} == {one, other}])
+            if tally.weight:
+                metrics.ratio(winrate_name(one, other), tally.points, tally.weight, interval=True)
+        record_positions(metrics, [game for game in games if game.decided == "judge"])
+
+    def record_failure(self, metrics: MetricAggregator, task: ArenaHardTask, sample: Sample[GamesOfRow]) -> None:
+        """Count what the row cost, and what is missing in it."""
+        self.standings.add_failure(sample)
+
+    def summarise(self, metrics: MetricAggregator, rows: Sequence[tuple[ArenaHardTask, Sample[GamesOfRow]]]) -> None:
+        """Record ratings, numbers of games and answers, and costs by candidate."""
+        metrics.number("prompts_without_baseline", self.prompts_without_baseline)
+        for task, sample in rows:
+            self.standings.add(sample, task.baseline)
+        add_metrics(metrics, self.standings)

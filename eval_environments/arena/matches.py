@@ -1,0 +1,196 @@
+"""The games of one row: a tournament of the candidates and the baseline, or each candidate against the baseline.
+
+Guarantees: an answer in the wrong format loses to every other one, and ties with one of its kind, without a call; a
+game without a verdict costs that game alone. Who meets in which order is a function of the seed, the row and the names,
+so that a resumed run plays the same games.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from eval_environments.arena.games import RowGame
+from eval_environments.arena.rows import ArenaHardTask
+from eval_environments.arena.settings import BASELINE
+from judges.arena.judge import ArenaCase, ArenaDetail
+from judges.arena.settings import STRONG_WEIGHT, ArenaProtocol
+from judges.core.group import GroupCase
+from judges.core.judge import Judge
+from judges.core.judgment import JudgeCall, Judgment
+from judges.core.seeding import derive
+from judges.llm.ledger import component
+from judges.statistics.bradley_terry import Game, fit
+from judges.tournament.game import PairJudge
+from judges.tournament.schedule import Meeting, Pair, in_order, pair, planned, swiss_round, usual_rounds
+from judges.tournament.settings import TournamentSettings
+
+_BOTH_WRONG = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Player:
+    """A player of a row: its name, its answer, and whether that is in a format that counts as wrong."""
+
+    name: str
+    answer: str
+    is_wrong: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """Games, the calls that were made for them, and the suspects in the texts that they show."""
+
+    games: tuple[RowGame, ...] = ()
+    calls: tuple[JudgeCall[object], ...] = ()
+    suspects: int = 0
+
+
+class Match(ABC):
+    """Plays the games of a row."""
+
+    @abstractmethod
+    async def play(self, task: ArenaHardTask, players: Sequence[Player]) -> Played:
+        """Play the games of those candidates that have an answer, with the baseline.
+
+        Args:
+            task: the row.
+            players: the candidates.
+        """
+
+    @abstractmethod
+    def games_of_row(self, candidates: int) -> int:
+        """Return how many games a row of so many candidates has at most."""
+
+
+class AgainstBaseline(Match):
+    """Each candidate plays both games against the baseline, as in an evaluation of it alone."""
+
+    def __init__(self, judge: Judge[ArenaCase, ArenaDetail], protocol: ArenaProtocol) -> None:
+        """Let `judge` decide."""
+        self._judge = judge
+        self._strong = float(STRONG_WEIGHT[protocol])
+
+    def games_of_row(self, candidates: int) -> int:
+        """Return two for each candidate."""
+        return 2 * candidates
+
+    async def play(self, task: ArenaHardTask, players: Sequence[Player]) -> Played:
+        """Play all games at once."""
+        return _together(await asyncio.gather(*(self._both_games(task, player) for player in players)))
+
+    async def _both_games(self, task: ArenaHardTask, player: Player) -> Played:
+        if player.is_wrong:
+            baseline = Player(BASELINE, task.baseline)
+            return Played((_without_a_call(player, baseline), _without_a_call(baseline, player)))
+        with component(_name(player.name, BASELINE)):
+            judgment = await self._judge.judge(ArenaCase(task.question, player.answer, task.baseline))
+        return Played(self._games(player, judgment), _renamed(judgment.calls, player.name, BASELINE), judgment.suspects)
+
+    def _games(self, player: Player, judgment: Judgment[ArenaDetail]) -> tuple[RowGame, ...]:
+        assert judgment.detail is not None  # also without a verdict
+        found = []
+        for game in judgment.detail.games:
+            is_first = game.order == "model_is_a"
+            points = None if game.points is None else game.points if is_first else 1.0 - game.points
+            found.append(
+                RowGame(
+                    *((player.name, BASELINE) if is_first else (BASELINE, player.name)),
+                    points,
+                    weight=self._strong if game.is_strong else 1.0,
+                    text=game.text,
+                    error=game.error,
+                )
+            )
+        return tuple(found)
+
+
+class Tournament(Match):
+    """The candidates and the baseline play each other, as the settings of tournaments say."""
+
+    def __init__(self, judge: PairJudge, settings: TournamentSettings) -> None:
+        """Let `judge` decide."""
+        self._judge = judge
+        self._settings = settings
+
+    def games_of_row(self, candidates: int) -> int:
+        """Return the number of games of the schedule."""
+        settings, players = self._settings, candidates + 1
+        pairs = len(planned(settings.schedule, players, settings.schedule_rounds))
+        if settings.schedule == "swiss" and players > 2:
+            pairs = (settings.schedule_rounds or usual_rounds(players)) * (players // 2)
+        return pairs * (2 if settings.game_orders == "both" else 1)
+
+    async def play(self, task: ArenaHardTask, players: Sequence[Player]) -> Played:
+        """Play the games of each round at once."""
+        settings, seed = self._settings, self._settings.seed
+        everyone = [*players, Player(BASELINE, task.baseline)]
+        places = sorted(everyone, key=lambda player: derive(seed, task.uid, f"place of {player.name}"))
+        flip, firsts = bool(derive(seed, task.uid, "who is first") % 2), Counter[int]()
+        meetings = list[Meeting]()
+        rounds = list[Played]()
+
+        async def play_round(pairs: Iterable[Pair]) -> None:
+            new = in_order(pairs, settings.game_orders, firsts=firsts, flip=flip)
+            meetings.extend(new)
+            rounds.extend(await asyncio.gather(*(self._game(task, places[one], places[other]) for one, other in new)))
+
+        await play_round(planned(settings.schedule, len(places), settings.schedule_rounds))
+        if settings.schedule == "swiss" and len(places) > 2:
+            for _ in range(1, settings.schedule_rounds or usual_rounds(len(places))):
+                results = zip(meetings, rounds, strict=True)
+                standing = await asyncio.to_thread(_standing, len(places), list(results))
+                await play_round(swiss_round(standing, Counter(pair(*meeting) for meeting in meetings)))
+        played = _together(rounds)
+        asked = {name for game in played.games if game.decided == "judge" for name in (game.first, game.second)}
+        case = GroupCase(task.question)
+        suspects = sum(self._judge.suspects(case, player.answer) for player in everyone if player.name in asked)
+        return dataclasses.replace(played, suspects=suspects)
+
+    async def _game(self, task: ArenaHardTask, first: Player, second: Player) -> Played:
+        if first.is_wrong or second.is_wrong:
+            return Played((_without_a_call(first, second),))
+        with component(_name(first.name, second.name)):
+            result = await self._judge.play(GroupCase(task.question), first.answer, second.answer, name="game")
+        text = next((call.text for call in reversed(result.calls) if call.text), "")
+        game = RowGame(first.name, second.name, result.points, result.weight, text=text, error=result.error)
+        return Played((game,), _renamed(result.calls, first.name, second.name))
+
+
+def _standing(players: int, played: Sequence[tuple[Meeting, Played]]) -> list[int]:
+    """Return the players of a row, best first."""
+    results = [
+        Game(first, second, game.points, game.weight)
+        for (first, second), each in played
+        for game in each.games
+        if game.points is not None
+    ]
+    strengths = fit(players, results).values
+    return sorted(range(players), key=lambda player: (-strengths[player], player))
+
+
+def _without_a_call(first: Player, second: Player) -> RowGame:
+    """Return a game in which an answer is wrong."""
+    points = _BOTH_WRONG if first.is_wrong and second.is_wrong else float(second.is_wrong)
+    return RowGame(first.name, second.name, points, decided="format")
+
+
+def _together(parts: Iterable[Played]) -> Played:
+    parts = list(parts)
+    return Played(
+        tuple(game for part in parts for game in part.games),
+        tuple(call for part in parts for call in part.calls),
+        sum(part.suspects for part in parts),
+    )
+
+
+def _renamed(calls: Iterable[JudgeCall[object]], first: str, second: str) -> tuple[JudgeCall[object], ...]:
+    return tuple(dataclasses.replace(call, name=f"{_name(first, second)}_{call.name}") for call in calls)
+
+
+def _name(first: str, second: str) -> str:
+    return f"{first}_vs_{second}"

@@ -1,0 +1,114 @@
+"""Ratings on Arena's scale: 400 points for odds of 10 to 1, with the baseline at 1000.
+
+The strengths are those of a Bradley–Terry fit with ties and an advantage of the first position, over the games of all
+rows. Intervals resample rows, since the games about one prompt are not independent, and fit each resample anew. With
+differences in style as covariates the strengths are those at equal style.
+
+Guarantees: a player that games do not connect with the anchor has no rating, and the reason; a single row gives no
+interval. Numbers are finite for a player who has won every game, too; what they are is then up to the fit's ridge.
+
+Source: Chiang et al., Chatbot Arena: An Open Platform for Evaluating LLMs by Human Preference (2024); LMSYS ORG, Does
+Style Matter? (2024).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from judges.statistics.bootstrap import Interval
+from judges.statistics.bradley_terry import Game, Strengths, fit, fit_resampled
+from judges.tournament.schedule import components, pair
+
+ANCHOR = 1000.0
+"""The rating of the baseline."""
+SCALE = 400.0 / math.log(10.0)
+"""Rating points for a unit of the logarithm of the odds."""
+ROUNDS, STYLE_ROUNDS = 1000, 200
+"""Resamples; fewer with covariates, since games with different covariates cannot be added up before a fit."""
+LEVEL = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Rating:
+    """A rating with its 95 % interval; with one row, and of the baseline, there is none."""
+
+    value: float
+    interval: Interval | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ratings:
+    """The ratings of all players.
+
+    Attributes:
+        players: for each player its rating, or why there is none.
+        position: how many rating points being shown first is worth.
+    """
+
+    players: tuple[Rating | str, ...]
+    position: float
+
+
+def rate(players: int, rows: Sequence[Sequence[Game]], *, anchor: int, seed: int) -> Ratings:
+    """Rate players by the games of all rows.
+
+    Args:
+        players: how many there are.
+        rows: the games of each row; covariates are scaled here.
+        anchor: the player whose rating is 1000.
+        seed: seed of the resampling.
+    """
+    rows = _scaled(rows)
+    games = list(chain.from_iterable(rows))
+    found = fit(players, games)
+    values = _ratings(found, anchor)
+    groups = components(range(players), (pair(game.first, game.second) for game in games))
+    (connected,) = (group for group in groups if anchor in group)
+    intervals = _intervals(players, rows, anchor=anchor, seed=seed) if len(rows) > 1 else {}
+
+    def rating(player: int) -> Rating | str:
+        if player not in connected:
+            return "no game connects it with the baseline"
+        return Rating(values[player], intervals.get(player))
+
+    return Ratings(tuple(map(rating, range(players))), SCALE * found.position)
+
+
+def _ratings(strengths: Strengths, anchor: int) -> list[float]:
+    return [ANCHOR + SCALE * (value - strengths.values[anchor]) for value in strengths.values]
+
+
+def _intervals(players: int, rows: Sequence[Sequence[Game]], *, anchor: int, seed: int) -> dict[int, Interval]:
+    """The intervals of all players but the anchor, whose rating is given."""
+    import numpy as np
+    from threadpoolctl import threadpool_limits  # late, as everything that statistics need
+
+    has_covariates = any(game.covariates for games in rows for game in games)
+    rounds = STYLE_ROUNDS if has_covariates else ROUNDS
+    with threadpool_limits(1):  # matrices this small take several times as long on several threads
+        resampled = [_ratings(each, anchor) for each in fit_resampled(players, rows, rounds=rounds, seed=seed)]
+    low, high = np.quantile(np.asarray(resampled), [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
+    return {player: Interval(float(low[player]), float(high[player])) for player in range(players) if player != anchor}
+
+
+def _scaled(rows: Sequence[Sequence[Game]]) -> Sequence[Sequence[Game]]:
+    """Divide covariates by their deviation, so that the ridge is as weak on each; 0 stays equal style."""
+    import numpy as np
+
+    columns = np.asarray([game.covariates for games in rows for game in games], dtype=float)
+    if not columns.size:
+        return rows
+    deviation = columns.std(axis=0)
+    factors = np.where(deviation > 0, 1.0 / np.where(deviation > 0, deviation, 1.0), 0.0).tolist()
+    return [
+        [
+            game._replace(
+                covariates=tuple(value * factor for value, factor in zip(game.covariates, factors, strict=True))
+            )
+            for game in games
+        ]
+        for games in rows
+    ]

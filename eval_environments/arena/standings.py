@@ -1,0 +1,153 @@
+"""How candidates and the baseline stand after all rows: ratings, win rates of pairs, numbers of games.
+
+Rows are added one by one; of a game its result stays, and no text.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from environments.records import Sample
+from eval_environments.arena.games import GamesOfRow, RowGame, Tally
+from eval_environments.arena.ratings import Rating, Ratings, rate
+from eval_environments.arena.settings import BASELINE
+from judges.arena.style import TextStyle, style_difference, style_of
+from judges.llm.usage import Usage
+from judges.statistics.bradley_terry import Game
+
+
+class Standings:
+    """The results of all rows.
+
+    Attributes:
+        players: the names of the candidates, in the order of the settings, and of the baseline.
+        games: how many games of each player have a result.
+        missing: how many rows lack an answer of each candidate.
+        wrong: how many answers of each candidate count as wrong.
+        usage: what the calls to each candidate's endpoint used, those of failed rows included.
+        rows: how many rows there are, failed ones included.
+        judged: games with a verdict.
+        without_a_call: games that the format of an answer decides.
+        failed: games without a verdict.
+    """
+
+    def __init__(self, candidates: Mapping[str, bool], *, seed: int, style: bool) -> None:
+        """Begin without a row.
+
+        Args:
+            candidates: the names of the candidates, and whether each has an endpoint.
+            seed: seed of the intervals.
+            style: also rate at equal style.
+        """
+        self.players = (*candidates, BASELINE)
+        self.games = Counter[str]()
+        self.missing = Counter[str]()
+        self.wrong = Counter[str]()
+        self.usage: dict[str, Usage] = {}
+        self.rows = self.judged = self.without_a_call = self.failed = 0
+        self._seed, self._style = seed, style
+        self._asked = [name for name, has_endpoint in candidates.items() if has_endpoint]
+        self._number = {name: number for number, name in enumerate(self.players)}
+        self._rows: list[list[Game]] = []
+        self._styled: list[list[Game]] = []
+        self._pairs: dict[tuple[str, str], Tally] = {}
+
+    def add_failure(self, sample: Sample[GamesOfRow]) -> None:
+        """Count what a row without a result lacks, and what it cost."""
+        self._count(sample)
+
+    def add(self, sample: Sample[GamesOfRow], baseline: str) -> None:
+        """Add a row with a result, and the baseline's answer to it."""
+        row = self._count(sample)
+        assert row is not None  # of a row with a result
+        games = row.decided
+        self._rows.append([self._result(game) for game in games])
+        for game in games:
+            for player, other in ((game.first, game.second), (game.second, game.first)):
+                self.games[player] += 1
+                self._pairs[player, other] = self._pairs.get((player, other), Tally()) + Tally.of(player, [game])
+        if self._style:
+            texts = {answer.candidate: answer.answer or "" for answer in row.answers}
+            styles = {name: style_of(text) for name, text in {**texts, BASELINE: baseline}.items()}
+            self._styled.append([self._result(game, styles) for game in games])
+
+    def _count(self, sample: Sample[GamesOfRow]) -> GamesOfRow | None:
+        self.rows += 1
+        for name, run in zip(self._asked, sample.run.policy_calls, strict=True):
+            self.usage[name] = self.usage.get(name, Usage()) + run.usage
+        row = None if sample.judgment is None else sample.judgment.detail
+        if row is None:
+            self.missing.update(self.players[:-1])
+            return None
+        for answer in row.answers:
+            self.missing[answer.candidate] += answer.answer is None
+            self.wrong[answer.candidate] += answer.is_wrong
+        for game in row.games:
+            self.failed += game.points is None
+            self.without_a_call += game.decided == "format"
+            self.judged += game.points is not None and game.decided == "judge"
+        return row
+
+    def _result(self, game: RowGame, styles: Mapping[str, TextStyle] | None = None) -> Game:
+        assert game.points is not None
+        difference = () if styles is None else tuple(style_difference(styles[game.first], styles[game.second]))
+        return Game(self._number[game.first], self._number[game.second], game.points, game.weight, difference)
+
+    @cached_property
+    def ratings(self) -> Ratings:
+        """Return the ratings."""
+        return rate(len(self.players), self._rows, anchor=self._number[BASELINE], seed=self._seed)
+
+    @cached_property
+    def style_ratings(self) -> Ratings | None:
+        """Return the ratings at equal style, if they were asked for."""
+        if not self._style:
+            return None
+        return rate(len(self.players), self._styled, anchor=self._number[BASELINE], seed=self._seed)
+
+    def win_rate(self, player: str, other: str | None = None) -> float | None:
+        """Return the share of points of a player in its games against another one, or in all; `None` without one."""
+        found = (tally for (one, met), tally in self._pairs.items() if one == player and other in (None, met))
+        total = sum(found, Tally())
+        return total.points / total.weight if total.weight else None
+
+    @cached_property
+    def ranking(self) -> Sequence[Standing]:
+        """Return the players, best first; those without a rating last."""
+        styled: Sequence[Rating | str | None] = (
+            [None] * len(self.players) if self.style_ratings is None else self.style_ratings.players
+        )
+        standings = [
+            Standing(name, rating, at_equal_style, self.win_rate(name), self.games[name])
+            for name, rating, at_equal_style in zip(self.players, self.ratings.players, styled, strict=True)
+        ]
+        return sorted(
+            standings, key=lambda each: -each.rating.value if isinstance(each.rating, Rating) else float("inf")
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A player among the others.
+
+    Attributes:
+        name: its name.
+        rating: its rating, or why there is none.
+        at_equal_style: the same at equal style; `None` if that was not asked for.
+        win_rate: its share of the points of all its games; `None` without a game.
+        games: its games with a result.
+    """
+
+    name: str
+    rating: Rating | str
+    at_equal_style: Rating | str | None
+    win_rate: float | None
+    games: int
+
+    @property
+    def value(self) -> float:
+        """Return the rating; the lowest number without one."""
+        return self.rating.value if isinstance(self.rating, Rating) else float("-inf")
