@@ -8,7 +8,7 @@ from statistics import fmean
 from environments.report.run_page.calls import call_views
 from environments.report.run_page.figures import RowFigures
 from environments.report.run_page.items import CompletionView, ItemDetail, ItemSummary, NamedText
-from environments.report.run_page.saved_group import SavedGroup
+from environments.report.run_page.saved_group import SavedGroup, SavedJudgment
 from environments.runs.recorded_calls import RecordedCall
 from judges.core.judgment import Status
 from judges.core.looks import looks_in_words, orders_in_words
@@ -16,6 +16,8 @@ from judges.llm import wire
 
 _START = 140
 _ROLLOUT, _GROUP = "rollout_", "group"
+_ANCHORS = ("baseline", "reference")
+_JUDGES = {"listwise": "by a listwise judge", "tournament": "by a tournament"}
 
 
 def figures_of(group: SavedGroup) -> Iterator[RowFigures]:
@@ -107,7 +109,7 @@ def _completions(group: SavedGroup, calls: Mapping[str, list[RecordedCall]]) -> 
             notes=notes,
             score=score,
             status=judgment.status or None,
-            label=_label(judgment.label, score),
+            label=_label(judgment.label, score) if group.together is None else _compared_label(judgment),
             explanation=judgment.explanation,
             seen=looks_in_words(judgment.seen),
             calls=call_views(its_calls),
@@ -119,14 +121,16 @@ def _comparison(group: SavedGroup) -> str:
     together = group.together
     if together is None:
         return ""
-    anchor = next((title for title in ("baseline", "reference") if group.row and title in group.row.texts), "anchor")
+    texts = group.row.texts if group.row is not None else {}
+    anchor = next((f"the {title} (the anchor)" for title in _ANCHORS if title in texts), "the anchor")
     parts = [
-        f"compared with each other by the {together.judge} judge in {together.calls} call{'s'[: together.calls != 1]}",
+        f"Compared with each other {_JUDGES.get(together.judge, together.judge)}, "
+        f"in {together.calls} {'call' if together.calls == 1 else 'calls'}",
         "judged a second time, since a verdict was missing" if together.is_again else "",
-        f"the {anchor} is one more of them, as good as the middle of the rewards' range" if together.anchored else "",
+        f"{anchor} is one more of them, as good as the middle of the rewards' range" if together.anchored else "",
         orders_in_words(together.orders),
     ]
-    return "; ".join(filter(None, parts))
+    return "; ".join(filter(None, parts)) + "."
 
 
 def _label(label: str | None, score: float) -> str | None:
@@ -134,6 +138,12 @@ def _label(label: str | None, score: float) -> str | None:
     if label == "tie" and score:
         return f"{'better' if score > 0 else 'worse'} than a tie"
     return label
+
+
+def _compared_label(judgment: SavedJudgment) -> str | None:
+    """The label; a listwise judge's is its score, before that is compared with the anchor's."""
+    is_score = judgment.own is not None and judgment.label == f"{judgment.own:.3g}"
+    return f"scored {judgment.label}" if is_score else judgment.label
 
 
 def _longest(calls: Sequence[RecordedCall]) -> float:

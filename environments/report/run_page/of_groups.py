@@ -22,6 +22,7 @@ from environments.runs.directory import CONFIG, run_directory_of
 from environments.runs.recorded_calls import read_calls
 from environments.settings.values import STAND_IN_JUDGE, STAND_IN_POLICY
 from judges.config.yaml_text import load_yaml
+from judges.core.group import Agreement
 from judges.llm import wire
 from judges.llm.errors import RunDirectoryError
 from judges.llm.wire import JSON
@@ -38,7 +39,7 @@ def group_contents(path: Path, options: ReportOptions) -> Contents:
     """
     run_path = run_directory_of(path)
     config = _config(run_path / CONFIG)
-    figures, ranks, has_messages = RunFigures(), list[Rank](), True
+    figures, ranks, has_messages, orders = RunFigures(), list[Rank](), True, Agreement()
     uids: list[str | None] = []
     totals, weights = array("d"), array("d")
     for group in read_groups(path):
@@ -51,6 +52,8 @@ def group_contents(path: Path, options: ReportOptions) -> Contents:
             weights.append(len(scores))
         ranks.append(Rank(any(group.substituted), group.reward))
         has_messages = has_messages and group.messages is not None
+        if group.together is not None:
+            orders = Agreement(orders.agreed + group.together.orders_agreed, orders.pairs + group.together.orders_pairs)
         uids.append(None if group.row is None else group.row.uid)
     for call in read_calls(run_path):
         if call.answer.latency_s and not call.answer.cached:
@@ -61,7 +64,7 @@ def group_contents(path: Path, options: ReportOptions) -> Contents:
         kind="groups",
         title=f"{path.stem}: groups of {wire.lookup(config, 'openai.model_name') or 'rollouts'}",
         headline=_headline(totals, weights, usable_seed(seed)),
-        facts=_facts(config, len(ranks), figures),
+        facts=_facts(config, len(ranks), figures, orders),
         notices=[*_notices(config, figures, has_messages=has_messages), *filter(None, [choice.notice])],
         charts=[*charts(figures, _WORDS, overall=None), *filter(None, [by_place(figures)])],
         total=len(ranks),
@@ -93,23 +96,30 @@ def _headline(totals: array[float], weights: array[float], seed: int) -> str:
     return f"{said} (95 %: {bounds.low:.4f} to {bounds.high:.4f})"
 
 
-def _facts(config: Mapping[str, JSON], groups: int, figures: RunFigures) -> list[Fact]:
+def _facts(config: Mapping[str, JSON], groups: int, figures: RunFigures, orders: Agreement) -> list[Fact]:
     def said(name: str, setting: str, *, is_first: bool = False) -> Fact:
         value = wire.lookup(config, setting)
         return Fact(name, "" if value is None else str(value), is_first)
 
+    is_together = wire.lookup(config, "env.group_judge") not in (None, "none")
     env = wire.lookup(config, "env")
     data = env if isinstance(env, Mapping) else {}
     found = [
         said("policy", "openai.model_name", is_first=True),
         said("judge", "env.judge_model_name", is_first=True),
         Fact("groups", f"{groups}, with {len(figures)} rollouts", is_first=True),
+        said("judged together", "env.group_judge") if is_together else Fact("judged together", ""),
+        Fact("orders", _agreement(orders), is_first=True),
         said("group size", "env.group_size"),
         said("temperature", "env.rollout_temperature"),
         said("seed", "env.seed"),
         *(Fact("data", f"{name}: {value}") for name, value in data.items() if name.endswith("dataset") and value),
     ]
     return [fact for fact in found if fact.value]
+
+
+def _agreement(orders: Agreement) -> str:
+    return f"agree on {orders.agreed / orders.pairs:.1%} of {orders.pairs:,} pairs" if orders.pairs else ""
 
 
 def _notices(config: Mapping[str, JSON], figures: RunFigures, *, has_messages: bool) -> list[str]:

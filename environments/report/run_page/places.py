@@ -28,7 +28,11 @@ def by_place(figures: RunFigures) -> Chart | None:
     there = ~np.isnan(scores)
     at, rewards = (places[there] - 1) / np.maximum(of[there] - 1, 1), scores[there]
     varies = len(rewards) > 2 and np.std(at) > 0 and np.std(rewards) > 0
-    correlation = f" The correlation of reward and place is {np.corrcoef(at, rewards)[0, 1]:.2f}." if varies else ""
+    correlation = (
+        f" The correlation of reward and place is {round(np.corrcoef(at, rewards)[0, 1], 2) + 0.0:.2f}."
+        if varies
+        else ""
+    )
     return bars_of(
         bars,
         "Points by place",

@@ -161,7 +161,7 @@ def test_a_group_shows_its_rollouts_with_rewards(browser: Any, path: Path) -> No
             status,
             "better",
             "well argued",
-            [call(f"judge_{number}")],
+            calls=[call(f"judge_{number}")],
         )
         for number, (reward, status) in enumerate([(0.5, "ok"), (-1.0, "ok"), (None, "judge_failed")])
     ]
@@ -181,6 +181,19 @@ def test_a_group_shows_its_rollouts_with_rewards(browser: Any, path: Path) -> No
         seen.page.wait_for_selector(".row-link")
         assert " ".join(seen.page.inner_text(".row-score").split()) == "0.5 -1 –"
         assert seen.page.inner_text("#count") == "1 group"
+        seen.assert_clean()
+
+
+def test_a_group_that_was_compared_shows_how_and_what_was_seen_of_each_rollout(browser: Any, path: Path) -> None:
+    hostile = "place 1 of 2: <img src=x onerror='window.ran = true'>"
+    rollouts = [CompletionView("rollout 1", "a text", "", [], 0.7, "ok", "scored 0.9", "well argued", hostile)]
+    compared = "Compared with each other by a listwise judge, in 2 calls."
+    item = (summary("7"), detail("7", completions=rollouts, texts=[], comparison=compared))
+    with opened(browser, path, item, kind="groups") as seen:
+        seen.page.wait_for_selector(".rollout")
+        assert compared in seen.page.inner_text("section[aria-label='Rollouts'] > .note")
+        unfold(seen)
+        assert f"Seen by the judge: {hostile}" in seen.page.inner_text(".rollout")
         seen.assert_clean()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -95,3 +96,57 @@ def test_a_line_that_is_no_group_is_named(tmp_path: Path, line: str) -> None:
     with pytest.raises(RunDirectoryError, match=r"groups\.jsonl, line 2: not a group of rollouts"):
         write_report(tmp_path / "groups.jsonl")
     assert not (tmp_path / "groups.html").exists()
+
+
+def compared(text: str, *looks: tuple[int, int, float], own: float | None, label: str) -> list[dict[str, Any]]:
+    asked, answer = rollout(text, label)
+    seen = [{"place": place, "of": of, "points": points} for place, of, points in looks]
+    return [asked, {**answer, "judgment": {**answer["judgment"], "own": own, "looks": seen}}]
+
+
+def row_of(uid: str, judge: str, agreed: int, pairs: int, **more: Any) -> dict[str, Any]:
+    together = {"judge": judge, "anchored": True, "orders_agreed": agreed, "orders_pairs": pairs, "is_again": False}
+    row = {"uid": uid, "group": 0, "category": None, "question": "why?", "texts": {"baseline": "because"}}
+    return {**row, "together": {**together, "calls": 2, **more}}
+
+
+def test_rollouts_that_were_compared_show_what_each_call_saw_of_them(tmp_path: Path) -> None:
+    messages = [
+        compared("a", (1, 3, 0.9), (3, 3, 0.8), own=0.85, label="0.85"),
+        compared("b", (2, 3, 0.3), (2, 3, 0.1), own=0.2, label="0.2"),
+        compared("b", (2, 3, 0.3), (2, 3, 0.1), own=0.2, label="0.2"),
+    ]
+    group = {"scores": [0.7, 0.3, 0.3], "messages": messages, "row": row_of("u", "listwise", 2, 3, is_again=True)}
+    written = page(tmp_path, group)
+    shown = written.details["1"]
+    assert shown["comparison"] == (
+        "Compared with each other by a listwise judge, in 2 calls; judged a second time, since a verdict was missing; "
+        "the baseline (the anchor) is one more of them, as good as the middle of the rewards' range; "
+        "the orders agree on 2 of 3 pairs."
+    )
+    assert shown["completions"][0]["seen"] == "place 1 of 3: 0.9; place 3 of 3: 0.8"
+    assert [each["label"] for each in shown["completions"]] == ["scored 0.85", "scored 0.2", "scored 0.2"]
+    assert "agree on 66.7% of 3 pairs" in written.head
+    assert "place 1: 0.900 of 1; place 2: 0.200 of 2; place 3: 0.800 of 1" in written.head, "once each"
+
+
+def test_games_of_a_tournament_are_summed_up_and_their_calls_belong_to_the_group(tmp_path: Path) -> None:
+    file = tmp_path / "groups.jsonl"
+    flags = f"--env.data_path_to_save_groups={file}", "--env.total_steps=3", "--env.group_size=3"
+    together = "--env.group_judge=tournament", "--env.game_orders=both", "--env.write_report=True"
+    ended = in_process("process", "--offline", *flags, *together)
+    assert ended.code == 0, ended.said
+    written = Written.read(tmp_path / "groups.html")
+    for shown in written.details.values():
+        assert "by a tournament, in 12 calls" in shown["comparison"]
+        assert all("6 games, 3 shown first: " in each["seen"] for each in shown["completions"])
+        assert {call["name"] for call in shown["calls"]} >= {"policy, 1 of 3", "game_0_1", "game_1_0", "game_2_3"}
+        assert len(shown["calls"]) == 3 + 12
+    assert re.search(r"shown first: \S+ of 27; shown second: \S+ of 27\.", written.head)
+    assert "judged together tournament" in written.head
+
+
+def test_groups_of_which_each_rollout_was_judged_by_itself_have_no_comparison(tmp_path: Path) -> None:
+    written = page(tmp_path, {"scores": [1.0, 0.0], "messages": [rollout("a"), rollout("b")]})
+    assert written.details["1"]["comparison"] == ""
+    assert "Points by place" not in written.head and "orders" not in written.head
