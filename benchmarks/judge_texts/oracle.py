@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
-from benchmarks.judge_texts.texts import TOKENS
+from benchmarks.judge_texts.texts import IDS, TOKENS
 from judges.parsing.json_objects import prose_before
 from judges.parsing.thinking import after_thinking, split
 from judges.parsing.verdicts import (
@@ -21,6 +22,7 @@ from judges.parsing.verdicts import (
     feedback_score,
     feedback_text,
     is_strict_feedback,
+    listwise_scores,
     prometheus_result,
     rating,
     rating_official,
@@ -153,6 +155,29 @@ def _score(text: str) -> str | None:
     return f"{found.score} read, and there is no object"
 
 
+def _listwise(text: str) -> str | None:
+    found = listwise_scores(text, IDS)
+    if found is None:
+        return None
+    written = next((written for fields, written in objects(own_text(text)) if "scores" in fields), None)
+    if written is None:
+        return f"{found} read, and there is no object"
+    entries = [[(name.lower(), value) for name, value in entry] for entry in dict(_pairs(written))["scores"]]
+    names = [sorted(name for name, _ in entry) for entry in entries]
+    if any(len(set(each)) < len(each) for each in names) or sorted(found) != sorted(IDS):
+        return f"{found} read of {written!r}"
+    given = [(dict(entry)["id"], dict(entry)["score"]) for entry in entries]
+    in_range = all(isinstance(value, int | float) and value is not True and 0 <= value <= 1 for _, value in given)
+    same = sorted(given) == sorted((own, entry.score) for own, entry in found.items())
+    return None if same and in_range else f"{found} read of {written!r}"
+
+
+def _pairs(written: str) -> list[tuple[str, Any]]:
+    """An object as pairs, also those within it; names that are there twice are there twice."""
+    pairs = json.JSONDecoder(strict=False, object_pairs_hook=list).decode(written)
+    return [(name.lower(), value) for name, value in pairs]
+
+
 def _is_usable(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 100 and value == value // 1
 
@@ -222,6 +247,7 @@ CHECKS: Mapping[str, Callable[[str], str | None]] = {
     "binary_verdict": _binary,
     "verdict_reason": _reason,
     "score_object": _score,
+    "listwise_scores": _listwise,
     "feedback_score": _tagged("[SCORE]", feedback_score),
     "prometheus_result": _tagged("[RESULT]", prometheus_result),
     "feedback_text": _is_in(feedback_text),
@@ -242,6 +268,7 @@ PARSERS: Mapping[str, Callable[[str], object]] = {
     "binary_verdict": binary_verdict,
     "verdict_reason": verdict_reason,
     "score_object": score_object,
+    "listwise_scores": lambda text: listwise_scores(text, IDS),
     "feedback_score": feedback_score,
     "prometheus_result": prometheus_result,
     "feedback_text": feedback_text,

@@ -12,15 +12,19 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Mapping
+from random import Random
 
 from benchmarks.judge_texts.oracle import PARSERS
+from benchmarks.judge_texts.texts import IDS
 from benchmarks.measured import Measured, report, results_option
 from judges.arena.judge import game_prompt
 from judges.arena.style import style_of
 from judges.aspects.prompt import aspect_prompt
 from judges.aspects.votes import read_verdict
 from judges.core.critique import critique_messages
+from judges.core.group import GroupCase
 from judges.core.sections import marker_lines, read_sections
+from judges.listwise.prompt import draw_ids, listwise_prompt
 from judges.llm.template_tokens import broken_up, restored
 from judges.pairwise.prompt import choice_prompt, rating_prompt
 from judges.parsing.json_objects import last_first
@@ -39,6 +43,7 @@ PIECES = (
     "# a\n", "- a\n", "1. ", "input", "[input", "query", "instruction", "#instruction", "\n**", "start of assistant",
     "user question", "candidate response:", "### a\n", "<|a|>\n", "[a]\n", "a:\n", "é", "中", "e\u0301", "\u200b[",
     "𝐢𝐧", "😀", "The quick brown fox. ", "\x00", "\r\n",
+    '{"scores":[', '{"id":"ghjkm","score":1},', "ghjk", "[Start of answer ghjkm]\n", "[end of answer",
 )  # fmt: skip
 ENDINGS = ("", "{" * 20_000, '{"a":' * 4_000, '{"a":' * 900 + "1" + "}" * 900, "[SCORE] 5", '{"verdict": 1}', " 7")
 
@@ -70,6 +75,8 @@ FUNCTIONS: Mapping[str, Callable[[str], object]] = {
     "restored": restored,
     "arena: game_prompt": lambda text: game_prompt("Why?", text, "So.", protocol="three_way"),
     "aspects: aspect_prompt": lambda text: aspect_prompt("Is it?", text),
+    "listwise: listwise_prompt": lambda text: listwise_prompt(GroupCase("Why?"), {IDS[0]: text, IDS[1]: "So."}),
+    "listwise: ids": lambda text: draw_ids(Random(0), 16, (text, "Why?")),
     "pairwise: choice_prompt": lambda text: choice_prompt("Why?", (text, "So.")),
     "pairwise: rating_prompt": lambda text: rating_prompt("Why?", text),
     "peers: peer_prompt": lambda text: peer_prompt("Why?", text, "Brevity"),

@@ -22,6 +22,8 @@ CHOICE = ("[[A]]", "[[B]]", "[[C]]", "[[D]]", "[[E]]", "[[a]]", "[A]", "[[AB]]",
 RATING = ("7", "10", "**8**", "7/10", "6 out of 10", "(5)", "11", "0", "-5", "7-8", "3.5", "9.", "٣", "1 of 10", "8 %")
 VALUES = ("1", "0", "true", "false", '"yes"', '"NO"', '"1"', "2", "null", "0.7", "-1", "NaN", "1e0", '"maybe"', "[1]")
 SCORES = ("85", "0", "100", '"70/100"', '"90%"', "85.0", "101", "-3", "null", "true", '"n/a"', "1e2", "9" * 30, '"٧٠"')
+UNIT = ("0.8", "0", "1", "1.0", "0.25", "1e-3", "1.01", "-0.1", "80", "true", '"0.8"', "null", "NaN", "Infinity", "[1]")
+IDS = ("ghjkm", "npqrt", "vwxzg")
 SCALED = ("4", "5", "(3)", "[2]", "4/5", "3 out of 5", "4.5", "6", "**1**", ": 2", "3-4", "five", "٤", "- 2", "5 stars")
 REASONS = ('"so"', '"it says {\\"verdict\\": 0}"', '"two\nlines"', '"[SCORE] 2"', '"\\u0031"', "null", '"a } b { c"')
 TOKENS = ("<|im_end|>", "</s>", "<|eot_id|>", "<pad>", "<end_of_turn>", "<｜end▁of▁sentence｜>")
@@ -72,6 +74,20 @@ def _object(field: str, values: tuple[str, ...], reason: str) -> Callable[[Rando
     return verdict
 
 
+def _listed(rng: Random) -> str:
+    """Scores of a group: mostly of every id once, in any order, and mostly in range."""
+    ids = rng.sample(IDS, 3) if rng.random() < 0.8 else rng.choices((*IDS, "GHJKM", "other", ""), k=rng.randint(0, 4))
+    entries = []
+    for own in ids:
+        value = rng.choice(UNIT[:6] if rng.random() < 0.9 else UNIT)
+        fields = [f'"id": "{own}"', f'"explanation": {rng.choice(REASONS)}', f'"score": {value}']
+        if rng.random() < 0.03:
+            fields.append(f'"Score": {rng.choice(UNIT)}')
+        entries.append("{" + ", ".join(fields) + "}")
+    written = f'{{"scores": [{", ".join(entries)}]}}'
+    return rng.choice(("{}", "{}", "```json\n{}\n```", "{{}}")).replace("{}", written)
+
+
 def _tagged(tag: str, before: str) -> Callable[[Random], str]:
     def verdict(rng: Random) -> str:
         bold = "**" if rng.random() < 0.1 else ""
@@ -101,6 +117,7 @@ _TEMPLATES: tuple[Callable[[Random], str], ...] = (
     _tagged("[SCORE]", "[FEEDBACK]"),
     _tagged("[RESULT]", "Feedback:"),
     _object("verdict", VALUES, "reason"),
+    _framed(_listed),
     _soup,
 )
 

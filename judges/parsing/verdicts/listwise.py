@@ -16,7 +16,7 @@ from judges.parsing.found import Found, verdict_parser
 from judges.parsing.json_objects import ObjectMatch, last_first
 from judges.parsing.thinking import after_thinking
 
-LOOKED_AT = 100_000
+LOOKED_AT = 40_000
 """Characters at the end of a text that are read: the object has an entry with an explanation for each answer."""
 
 _MOST_NAMED = 5

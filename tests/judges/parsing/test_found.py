@@ -1,5 +1,6 @@
 """The place of a verdict: what is marked in a judge's text is what the parser has read, and nothing else is needed."""
 
+import json
 from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from benchmarks.judge_texts.texts import generated
+from benchmarks.judge_texts.texts import IDS, generated
 from judges.aspects.votes import find_verdict
 from judges.parsing.found import Found, Place, verdict_parser
 from judges.parsing.json_objects import LOOKED_AT
@@ -17,6 +18,7 @@ from judges.parsing.verdicts import (
     binary_verdict,
     choice_letter,
     feedback_score,
+    listwise_scores,
     prometheus_result,
     rating,
     score_object,
@@ -30,15 +32,18 @@ FINDERS: Mapping[str, Find] = {
     "binary": binary_verdict.find,
     "choice": choice_letter.given("ABCD").find,
     "feedback_score": feedback_score.find,
+    "listwise": listwise_scores.given(IDS).find,
     "peer": score_object.find,
     "prometheus_result": prometheus_result.find,
     "rating": rating.find,
 }
+LISTED = json.dumps({"scores": [{"id": own, "score": 0.5} for own in IDS]})
 PIECES = st.sampled_from(
     [
         *("[[A>B]]", "[B>>A]", "[[a=b]]", "[[B<A]]", "[[A]]", "[[D]]", "[", "]", "A>B", "[[A>B]"),
         *('{"verdict": 1}', '{"reason": "R", "verdict": "no"}', '{"x": {"verdict": 0}}', '"verdict": 1', "{", "}", '"'),
         *('{"score": 85}', '{"reasoning": "{}", "score": "7/100"}', '{"score": 5, "score": 6}', "\\"),
+        *(LISTED, LISTED.replace("0.5", "1"), LISTED.replace("ghjkm", "vwxzg")),
         *("[SCORE] 4", "**[SCORE]** (3/5).", "[score]\t2 \n", "[RESULT] 5", "[RESULT]: [ 1 ]\r\n", "[FEEDBACK]"),
         *("7", "8/10", "**9**", "10 out of 10.", "(6 / 10)", "7-8", "\u00a0", "\u2003", "\n", " ", "."),
         *("<think>", "</think>", "</THINK>", "<|im_end|>", "</s>", "\u202e", "é", "😀", "e\u0301", "İ", "\ud800"),

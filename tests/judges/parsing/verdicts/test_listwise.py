@@ -1,0 +1,166 @@
+"""The scores in a listwise judge's text: all of them, each by its id, or none."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judges.parsing.found import Found
+from judges.parsing.verdicts import ScoredAnswer, listwise_fault, listwise_scores
+from judges.parsing.verdicts.listwise import LOOKED_AT
+
+IDS = ("ghjkm", "npqrt")
+FIRST, SECOND = ({"id": own, "explanation": "So.", "score": score} for own, score in zip(IDS, (0.25, 1), strict=True))
+SCORES = {"ghjkm": ScoredAnswer(0.25, "So."), "npqrt": ScoredAnswer(1.0, "So.")}
+
+
+def said(*entries: object, **more: object) -> str:
+    return json.dumps({"scores": entries, **more})
+
+
+SOUND = said(FIRST, SECOND)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        SOUND,
+        said(SECOND, FIRST),
+        f"I compared them.\n```json\n{SOUND}\n```\n",
+        f"<think>{said(FIRST, {**SECOND, 'score': 0})}</think>{SOUND}<|im_end|>",
+        f"{said(FIRST)} No, I forgot one: {SOUND} That is all.",
+        f"{said({**FIRST, 'score': 1}, SECOND)}\n{SOUND}",
+        SOUND.replace('"scores"', '"Scores"').replace('"id"', '"ID"'),
+        said({**FIRST, "rank": 2}, SECOND, best="npqrt"),
+        f'{SOUND} {{"note": "the second one is the best"}}',
+    ],
+)
+def test_scores_of_every_id_are_read_in_any_order(text: str) -> None:
+    assert listwise_scores(text, IDS) == SCORES
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("They are fine.", 'there is no JSON object with the field "scores"'),
+        ("", 'there is no JSON object with the field "scores"'),
+        (json.dumps([FIRST, SECOND]), 'there is no JSON object with the field "scores"'),
+        (json.dumps({"result": {"scores": [FIRST, SECOND]}}), 'there is no JSON object with the field "scores"'),
+        (f"<think>{SOUND}", 'there is no JSON object with the field "scores"'),
+        (f"{SOUND}{'x' * LOOKED_AT}", 'there is no JSON object with the field "scores"'),
+        (f"{SOUND} <think> {said(SECOND, {**FIRST, 'score': 1})}", "there is a verdict before `<think>`"),
+        (said(FIRST), "these ids are missing: npqrt"),
+        (said(), "these ids are missing: ghjkm, npqrt"),
+        (f"{SOUND} {said(FIRST)}", "these ids are missing: npqrt"),
+        (said(FIRST, FIRST), "these ids are missing: npqrt; these ids occur more than once: ghjkm"),
+        (said(FIRST, SECOND, FIRST), "these ids occur more than once: ghjkm"),
+        (said(FIRST, SECOND, {**FIRST, "score": 0.9}), "these ids occur more than once: ghjkm"),
+        (said(FIRST, SECOND, {**FIRST, "id": "other"}), 'these are not ids of answers: "other"'),
+        (said(FIRST, {**SECOND, "id": "NPQRT"}), 'these ids are missing: npqrt; these are not ids of answers: "NPQRT"'),
+        (said(FIRST, {**SECOND, "id": " npqrt"}), 'these are not ids of answers: " npqrt"'),
+        (said(FIRST, {**SECOND, "id": "x" * 99}), f'these are not ids of answers: "{"x" * 30}…"'),
+        (said(FIRST, {**SECOND, "id": 2}), 'an entry of "scores" is not a JSON object with the "id"'),
+        (said(FIRST, "npqrt"), 'an entry of "scores" is not a JSON object with the "id"'),
+        (json.dumps({"scores": {"ghjkm": 0.1, "npqrt": 0.2}}), '"scores" is not a list'),
+        (SOUND.replace('"score": 1', '"score": 1, "score": 0'), 'a JSON object has the field "score" twice'),
+        (SOUND.replace('"score": 1', '"score": 1, "Score": 0'), 'a JSON object has the field "Score" twice'),
+        (SOUND.replace('"npqrt"', '"npqrt", "id": "ghjkm"'), 'a JSON object has the field "id" twice'),
+        (SOUND[:-1] + ', "scores": []}', 'a JSON object has the field "scores" twice'),
+        (f'{SOUND} or "scores": [', 'a "score" or a closing brace follows'),
+        (f'{SOUND} and {{"id": "npqrt", "score": 0', 'a "score" or a closing brace follows'),
+        (f"{SOUND} }}", 'a "score" or a closing brace follows'),
+    ],
+)
+def test_text_without_every_id_once_has_no_scores_and_a_reason(text: str, fault: str) -> None:
+    assert listwise_scores(text, IDS) is None
+    assert fault in listwise_fault(text, IDS)
+
+
+@pytest.mark.parametrize(
+    "score",
+    [
+        "1.01",
+        "-0.01",
+        "80",
+        "1e999",
+        "-1e999",
+        "NaN",
+        "Infinity",
+        "true",
+        "false",
+        "null",
+        '"0.8"',
+        "[1]",
+        "{}",
+        "9" * 400,
+    ],
+)
+def test_score_that_is_no_number_from_0_to_1_is_none(score: str) -> None:
+    text = SOUND.replace('"score": 1', f'"score": {score}')
+    assert listwise_scores(text, IDS) is None
+    assert listwise_fault(text, IDS) == "the scores of these ids are not numbers from 0 to 1: npqrt"
+
+
+def test_missing_score_is_none() -> None:
+    assert listwise_scores(said(FIRST, {"id": "npqrt"}), IDS) is None
+
+
+@pytest.mark.parametrize(("score", "value"), [("0", 0.0), ("1.0", 1.0), ("1e-3", 0.001), ("-0.0", 0.0), ("0.7", 0.7)])
+def test_score_in_range_is_read_as_it_is(score: str, value: float) -> None:
+    found = listwise_scores(SOUND.replace('"score": 1', f'"score": {score}'), IDS)
+    assert found is not None and found["npqrt"].score == value and type(found["npqrt"].score) is float
+
+
+@pytest.mark.parametrize(("explanation", "read"), [(None, ""), (7, ""), (" It\nis. ", "It\nis."), ("\ud800", "�")])
+def test_explanation_is_text_or_empty(explanation: object, read: str) -> None:
+    found = listwise_scores(said({**FIRST, "explanation": explanation}, SECOND), IDS)
+    assert found is not None and found["ghjkm"].explanation == read
+
+
+def test_fault_names_a_few_of_many_ids() -> None:
+    ids = [f"id{number}" for number in range(9)]
+    assert listwise_fault(said(), ids) == "these ids are missing: id0, id1, id2, id3, id4 and 4 more"
+
+
+def test_place_is_that_of_the_object() -> None:
+    text = f"<think>{SOUND}</think> {SOUND} So it is."
+    assert listwise_scores.find(text, IDS) == Found(SCORES, (text.rindex('{"scores'), text.index(" So it is.")))
+
+
+NUMBERS = st.floats(0, 1) | st.sampled_from([0, 1, 0.5, -1, 2, True, None, "1", float("nan"), float("inf")])
+ENTRIES = st.fixed_dictionaries(
+    {"id": st.sampled_from([*IDS, "NPQRT", "", "x", 1, None]), "score": NUMBERS}, optional={"explanation": st.text()}
+)
+PIECES = st.one_of(
+    st.lists(ENTRIES, max_size=4).map(lambda entries: said(*entries)),
+    st.sampled_from(
+        [SOUND, "<think>", "</think>", "{", "}", '"', '"scores": [', "[[A>B]]", "\\", "<|im_end|>", "ghjkm"]
+    ),
+    st.text(max_size=8),
+)
+
+
+@given(pieces=st.lists(PIECES, max_size=6))
+def test_any_text_has_scores_of_every_id_or_a_fault(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    found = listwise_scores(text, IDS)
+    if found is None:
+        assert listwise_fault(text, IDS)
+    else:
+        assert {*found} == {*IDS} and all(0 <= entry.score <= 1 for entry in found.values())
+        assert all(own in text for own in IDS)
+
+
+@given(entries=st.lists(ENTRIES, max_size=4))
+def test_scores_are_those_that_were_written_with_the_id(entries: list[dict[str, Any]]) -> None:
+    found = listwise_scores(said(*entries), IDS)
+    sound = sorted(str(entry["id"]) for entry in entries) == sorted(IDS) and all(
+        type(entry["score"]) in (int, float) and 0 <= entry["score"] <= 1 for entry in entries
+    )
+    assert (found is not None) is sound
+    if found is not None:
+        assert {own: entry.score for own, entry in found.items()} == {each["id"]: each["score"] for each in entries}
