@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from tests.scripted import Json
 
-_ANSWER = re.compile(r"^\[Start of answer ([a-z]+)( [0-9a-f]+)?\]\n(.*?)\n\[End of answer \1(?(2)\2)\]$", re.M | re.S)
+_TAG = re.compile(r"\AEach section below stands between markers that carry the tag ([0-9a-f]+)\.")
 
 
 class Shown(NamedTuple):
@@ -20,9 +20,14 @@ class Shown(NamedTuple):
 
 
 def shown_answers(request: Json) -> list[Shown]:
-    """The answers of the prompt that a request ends or begins with, in their order."""
+    """The answers of the prompt with which a request begins, in their order.
+
+    Read as a trusting judge does: whatever looks like a marker is one, if it has the tag that the prompt begins with.
+    """
     content = next(message["content"] for message in request["messages"] if message["role"] == "user")
-    return [Shown(match[1], match[3]) for match in _ANSWER.finditer(content)]
+    tag = f" {found[1]}" if (found := _TAG.match(content)) else ""
+    answers = rf"^\[Start of answer ([a-z]+){tag}\]\n(.*?)\n\[End of answer [a-z]+{tag}\]$"
+    return [Shown(match[1], match[2]) for match in re.finditer(answers, content, re.MULTILINE | re.DOTALL)]
 
 
 def verdict(scores: Mapping[str, float] | Sequence[tuple[str, object]], **more: object) -> str:
