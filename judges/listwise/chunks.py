@@ -1,7 +1,8 @@
 """Which answers are shown together: all of them, or, where a prompt has a limit, chunks that share one answer.
 
-Token counts are approximate (`judges.llm.tokens`; other tokenizers count differently): they are rounded up by a tenth,
-and the first prompt of every call stays below the limit by this count. A repair adds the judge's own answer to it.
+Token counts are approximate, since the judge's tokenizer is not known: the larger of `judges.llm.tokens` and an estimate
+by characters, and a tenth more. By this count the first prompt of every call stays below the limit. A repair adds the
+judge's own answer to it.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from judges.listwise.prompt import answer_section, listwise_prompt
 from judges.listwise.settings import ListwiseJudgeSettings
 from judges.llm.tokens import count_tokens
 
-_BYTES_PER_TOKEN = 4
+_ASCII_PER_TOKEN = 4
 _ROUNDED_UP = 1.1
+_IDS = 24
+"""Tokens that the ids and tags of an answer's markers have beyond those of words of their length."""
 _NOTICE = 150
 """Tokens for the notice of a prompt with suspects, and for the template of a conversation."""
 
@@ -53,7 +56,7 @@ def divide(case: GroupCase, texts: Sequence[str], settings: ListwiseJudgeSetting
         return Chunks((_shuffled(texts, settings.seed, key, 1),))
     empty = listwise_prompt(case, {}, system_prompt=settings.judge_system_prompt)
     room = limit - _NOTICE - sum(_tokens(message["content"]) for message in empty.messages)
-    costs = {text: _tokens(answer_section(text)) for text in texts}
+    costs = {text: _IDS + _tokens(answer_section(text)) for text in texts}
     if sum(costs.values()) <= room:
         return Chunks((_shuffled(texts, settings.seed, key, 1),))
     link = _link(costs, room) if case.anchor is None else case.anchor
@@ -102,5 +105,6 @@ def _shuffled(texts: Sequence[str], seed: int, key: str, number: int) -> tuple[s
 
 
 def _tokens(text: str) -> int:
-    by_bytes = len(text.encode("utf-8", "replace")) / _BYTES_PER_TOKEN
-    return int(_ROUNDED_UP * max(count_tokens(text), by_bytes)) + 1
+    ascii_only = len(text.encode("ascii", "ignore"))
+    estimate = ascii_only / _ASCII_PER_TOKEN + (len(text) - ascii_only)
+    return int(_ROUNDED_UP * max(count_tokens(text), estimate)) + 1
