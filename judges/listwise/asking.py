@@ -1,8 +1,9 @@
 """One order of some answers: a call, and the repair of an answer that has no usable scores.
 
 Guarantees: scores are assigned by the ids of the call, never by the order in which the judge names them; a repair is
-the same conversation with what was wrong, and its scores are those of all answers. A failed call is not repaired, since
-the client has retried it.
+the same conversation with what was wrong, and its scores are those of all answers. Where the judge's answer would make
+the conversation longer than `judge_max_input_tokens`, the repair leaves that answer out. A failed call is not repaired,
+since the client has retried it.
 """
 
 from __future__ import annotations
@@ -15,12 +16,15 @@ from judges.core.delimiters import without_tokens
 from judges.core.group import GroupCase
 from judges.core.judgment import JudgeCall
 from judges.core.seeding import generator
+from judges.listwise.chunks import about_tokens
 from judges.listwise.prompt import draw_ids, listwise_prompt, repair_request, shared_texts
 from judges.listwise.settings import ListwiseJudgeSettings
 from judges.llm.client import ChatClient
 from judges.llm.wire import Choice, Message
 from judges.parsing.found import Found
 from judges.parsing.verdicts import ListwiseScores, ScoredAnswer, listwise_fault, listwise_scores
+
+_LEFT_OUT = "…"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +69,21 @@ async def ask_order(
     calls = [call]
     # After an empty text there is no conversation to continue.
     while call.value is None and call.text.strip() and len(calls) <= settings.judge_reask:
-        messages = [
-            *messages,
-            Message(role="assistant", content=without_tokens(call.text)),
-            Message(role="user", content=repair_request(ids, without_tokens(call.error or ""))),
-        ]
+        messages = _repaired(messages, call, ids, settings.judge_max_input_tokens)
         call = await ask_choice(client, messages, read, name=f"{name}_reask_{len(calls)}")
         calls.append(call)
     value = call.value
     scores = None if value is None else {text: value[own] for own, text in zip(ids, shown, strict=True)}
     return ScoredOrder(tuple(shown), tuple(ids), scores, tuple(calls))
+
+
+def _repaired(
+    messages: Sequence[Message], call: JudgeCall[ListwiseScores], ids: Sequence[str], limit: int | None
+) -> list[Message]:
+    """The conversation with the judge's answer, and with the request to repair it."""
+    said = without_tokens(call.text)
+    request = repair_request(ids, without_tokens(call.error or ""))
+    if limit is not None:
+        before = sum(about_tokens(message["content"]) for message in messages)
+        said = said if before + about_tokens(said) + about_tokens(request) <= limit else _LEFT_OUT
+    return [*messages, Message(role="assistant", content=said), Message(role="user", content=request)]

@@ -1,8 +1,7 @@
 """Which answers are shown together: all of them, or, where a prompt has a limit, chunks that share one answer.
 
-Token counts are approximate, since the judge's tokenizer is not known: the larger of `judges.llm.tokens` and an estimate
-by characters, and a tenth more. By this count the first prompt of every call stays below the limit. A repair adds the
-judge's own answer to it.
+Token counts are approximate, since the judge's tokenizer is not known: the larger of `judges.llm.tokens` and an
+estimate by characters, and a tenth more. By this count the first prompt of every call stays below the limit.
 """
 
 from __future__ import annotations
@@ -55,8 +54,8 @@ def divide(case: GroupCase, texts: Sequence[str], settings: ListwiseJudgeSetting
     if limit is None:
         return Chunks((_shuffled(texts, settings.seed, key, 1),))
     empty = listwise_prompt(case, {}, system_prompt=settings.judge_system_prompt)
-    room = limit - _NOTICE - sum(_tokens(message["content"]) for message in empty.messages)
-    costs = {text: _IDS + _tokens(answer_section(text)) for text in texts}
+    room = limit - _NOTICE - sum(about_tokens(message["content"]) for message in empty.messages)
+    costs = {text: _IDS + about_tokens(answer_section(text)) for text in texts}
     if sum(costs.values()) <= room:
         return Chunks((_shuffled(texts, settings.seed, key, 1),))
     link = _link(costs, room) if case.anchor is None else case.anchor
@@ -104,7 +103,8 @@ def _shuffled(texts: Sequence[str], seed: int, key: str, number: int) -> tuple[s
     return tuple(generator(seed, key, f"order of chunk {number}").sample(texts, len(texts)))
 
 
-def _tokens(text: str) -> int:
+def about_tokens(text: str) -> int:
+    """How many tokens a judge may count in a text; approximate, and rather too many than too few."""
     ascii_only = len(text.encode("ascii", "ignore"))
     estimate = ascii_only / _ASCII_PER_TOKEN + (len(text) - ascii_only)
     return int(_ROUNDED_UP * max(count_tokens(text), estimate)) + 1

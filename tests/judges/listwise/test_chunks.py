@@ -158,6 +158,15 @@ async def test_long_answer_meets_a_short_one_where_it_fits_beside_no_other(conne
     assert scores_of(judgment) == pytest.approx([quality(text) for text in answers])
 
 
+@pytest.mark.parametrize(("words", "is_shown"), [(20, True), (2000, False)])
+async def test_repair_leaves_out_what_would_make_it_too_long(connect: Connect, words: int, is_shown: bool) -> None:
+    said = "I cannot say. " * words
+    judgment, (_, repair) = await judged(connect, said, ANSWERS[:2])
+    assert scores_of(judgment) == [None, None]
+    assert repair["messages"][2] == {"role": "assistant", "content": said if is_shown else "…"}
+    assert tokens(repair) <= LIMIT
+
+
 @given(
     words=st.lists(st.integers(0, 900), min_size=2, max_size=20), limit=st.integers(256, 4000), has_anchor=st.booleans()
 )
