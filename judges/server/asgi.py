@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, MutableMapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
@@ -24,14 +24,16 @@ from judges.config.sources import LoadedSettings, load
 from judges.llm import wire
 from judges.llm.errors import SettingsError
 from judges.llm.wire import JSON
+from judges.server.cohorts.contract import Connect
+from judges.server.cohorts.one_process import check_one_process
 from judges.server.errors import RequestError
 from judges.server.operation.telemetry import JsonLines
 from judges.server.presets import with_preset
 from judges.server.service.access import without_token
 from judges.server.service.messages import ServerRequest, ServerResponse
-from judges.server.service.opened import opened
+from judges.server.service.opened import Service, opened
 from judges.server.service.respond import Respond, failed_response, request_id, responder
-from judges.server.settings import RewardServerSettings
+from judges.server.settings import RewardServerSettings, gathering
 
 logger = logging.getLogger(__name__)
 
@@ -84,9 +86,26 @@ class RewardServer:
         else:
             await send({"type": "websocket.close", "code": 1000})
 
+    def connecting(self, settings: RewardServerSettings) -> Connect:
+        """What opens the cohorts of all processes: this one is alone.
+
+        Raises:
+            SettingsError: it is not, and judges gather single responses.
+        """
+        check_one_process(gathering(settings.judges()))
+        return nullcontext
+
+    async def service(self) -> Service:
+        """The service, once it is open.
+
+        Raises:
+            SettingsError: a setting is wrong.
+        """
+        return await self._opened().service()
+
     def _opened(self) -> _Opening:
         if self._opening is None or not self._opening.is_usable:
-            self._opening = _Opening(self.load)
+            self._opening = _Opening(self.load, self.connecting)
         return self._opening
 
     async def _live(self, receive: Receive, send: Send) -> None:
@@ -128,11 +147,15 @@ class RewardServer:
 class _Opening:
     """A service in one event loop, held open by a task of its own: contexts are entered and left by the same task."""
 
-    def __init__(self, read: Callable[[], LoadedSettings[RewardServerSettings]]) -> None:
+    def __init__(
+        self,
+        read: Callable[[], LoadedSettings[RewardServerSettings]],
+        connecting: Callable[[RewardServerSettings], Connect],
+    ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._ready: asyncio.Future[Respond] = self._loop.create_future()
+        self._ready: asyncio.Future[tuple[Service, Respond]] = self._loop.create_future()
         self._closing = asyncio.Event()
-        self._holding = self._loop.create_task(self._hold(read))
+        self._holding = self._loop.create_task(self._hold(read, connecting))
 
     @property
     def is_usable(self) -> bool:
@@ -145,17 +168,30 @@ class _Opening:
         Raises:
             SettingsError: a setting is wrong.
         """
-        return await asyncio.shield(self._ready)
+        return (await asyncio.shield(self._ready))[1]
+
+    async def service(self) -> Service:
+        """The service, when it is open.
+
+        Raises:
+            SettingsError: a setting is wrong.
+        """
+        return (await asyncio.shield(self._ready))[0]
 
     async def close(self) -> None:
         """Close the service."""
         self._closing.set()
         await asyncio.wait([self._holding])
 
-    async def _hold(self, read: Callable[[], LoadedSettings[RewardServerSettings]]) -> None:
+    async def _hold(
+        self,
+        read: Callable[[], LoadedSettings[RewardServerSettings]],
+        connecting: Callable[[RewardServerSettings], Connect],
+    ) -> None:
         try:
-            async with opened(read()) as service:
-                self._ready.set_result(responder(service))
+            loaded = read()
+            async with opened(loaded, connect=connecting(loaded.settings)) as service:
+                self._ready.set_result((service, responder(service)))
                 await self._closing.wait()
                 service.drain()
         except Exception as error:  # told to all that wait for it

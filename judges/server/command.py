@@ -14,7 +14,8 @@ import logging
 import resource
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 
 from judges.config import profile
 from judges.config.broken_pipe import quiet_at_broken_pipe
@@ -24,11 +25,13 @@ from judges.config.sources import LoadedSettings, load
 from judges.core import event_loop
 from judges.llm.errors import SettingsError, UserError
 from judges.server import workers
+from judges.server.cohorts.contract import Connect
+from judges.server.cohorts.sockets import connecting
 from judges.server.http.listening import listening
 from judges.server.operation.telemetry import JsonLines
 from judges.server.presets import with_preset
 from judges.server.service.opened import opened
-from judges.server.settings import RewardServerSettings
+from judges.server.settings import RewardServerSettings, gathering
 
 logger = logging.getLogger(__name__)
 
@@ -96,8 +99,13 @@ def _run(arguments: list[str], prog: str) -> int:
 
 
 def _allow_descriptors(settings: RewardServerSettings) -> None:
-    """Raise this process's limit of open files, as far as the system allows, to what all connections may need."""
+    """Raise this process's limit of open files, as far as the system allows, to what all connections may need.
+
+    Where judges gather single responses, each of a connection may be on its way from one worker to another.
+    """
     wanted = settings.max_connections + settings.judge_max_concurrency + _OTHER_FILES
+    if settings.workers > 1 and gathering(settings.judges()):
+        wanted += settings.workers * settings.max_connections
     allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
     if allowed != resource.RLIM_INFINITY and allowed < wanted:
@@ -107,8 +115,8 @@ def _allow_descriptors(settings: RewardServerSettings) -> None:
 async def _serve(loaded: LoadedSettings[RewardServerSettings]) -> None:
     """Listen until a signal comes; then refuse new requests and answer those in flight."""
     settings, place = loaded.settings, workers.worker_place()
-    async with opened(loaded) as service:
-        stopped = asyncio.Event()
+    stopped = asyncio.Event()
+    async with opened(loaded, connect=_connecting(settings, place, stopped.is_set)) as service:
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, stopped.set)
         async with listening(
@@ -128,6 +136,17 @@ async def _serve(loaded: LoadedSettings[RewardServerSettings]) -> None:
             await stopped.wait()
             service.drain()
             logger.info("stopping", extra={"fields": {"pending": service.core.pending}})
+
+
+def _connecting(
+    settings: RewardServerSettings, place: workers.WorkerPlace | None, is_stopping: Callable[[], bool]
+) -> Connect:
+    """What opens the cohorts of all workers; there are no others where no judge gathers single responses."""
+    if place is None or not gathering(settings.judges()):
+        return nullcontext
+    return connecting(
+        place, deadline_s=settings.deadline, drain_timeout_s=settings.drain_timeout, is_stopping=is_stopping
+    )
 
 
 def _log() -> None:

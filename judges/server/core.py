@@ -12,8 +12,8 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack, nullcontext
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TypeAlias
@@ -24,7 +24,7 @@ from judges.llm.cache import JudgmentCache
 from judges.llm.client import ChatClient
 from judges.llm.errors import SettingsError
 from judges.llm.transport import open_session
-from judges.server.cohorts.contract import Cohorts
+from judges.server.cohorts.contract import Connect
 from judges.server.cohorts.gathering import Gatherer
 from judges.server.cohorts.local import LocalCohorts
 from judges.server.errors import OverloadError
@@ -39,8 +39,6 @@ logger = logging.getLogger(__name__)
 
 Case: TypeAlias = "tuple[str, Item]"
 """What one judgment is about: the judge's name and the item."""
-Connect: TypeAlias = Callable[[Cohorts], AbstractAsyncContextManager[Cohorts]]
-"""Opens the cohorts of all processes, given those of this one."""
 
 
 class Core:

@@ -4,18 +4,29 @@
     serve run judges.server.ray_app:app config=reward_server_rubric
 
 Each replica has its own core: equal judgments in flight are shared within a replica, finished ones
-through the judgment cache.
+through the judgment cache. If judges gather single responses (`group_size`), one more replica keeps the cohorts of all,
+and the others bring it their responses.
 """
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
 from judges.server.asgi import RewardServer
+from judges.server.cohorts.contract import Cohorts, Connect
+from judges.server.cohorts.messages import Member
+from judges.server.cohorts.shared import OwnerAwayError, SharedCohorts
+from judges.server.errors import OverloadError
+from judges.server.items import ResponseScore
+from judges.server.settings import RewardServerSettings, gathering
 
 _TARGET_ONGOING = 256
 """Requests in flight in a replica before Ray starts another: they wait for judges, not for the processor."""
 _MOST_REPLICAS = 8
+_KEEPER = "RewardServerCohorts"
 
 
 def app(arguments: dict[str, str]) -> Any:
@@ -29,14 +40,92 @@ def app(arguments: dict[str, str]) -> Any:
     """
     from ray import serve  # late: the extra `ray`
 
-    settings = dict(arguments)
-    most = int(settings.pop("max_replicas", _MOST_REPLICAS))
-    reward_server = RewardServer(**settings)
-    reward_server.load().settings.judges()  # report errors before any replica starts
+    named = dict(arguments)
+    most = int(named.pop("max_replicas", _MOST_REPLICAS))
+    reward_server = _OnRay(**named)
+    settings = reward_server.load().settings
+    mounts = settings.judges()  # reports errors before any replica starts
     deployed = serve.deployment(
-        serve.ingress(reward_server)(),
+        serve.ingress(reward_server)(_Ingress),
         name="RewardServer",
         max_ongoing_requests=4 * _TARGET_ONGOING,
         autoscaling_config={"min_replicas": 1, "max_replicas": most, "target_ongoing_requests": _TARGET_ONGOING},
     )
-    return deployed.bind()
+    if not gathering(mounts):
+        return deployed.bind()
+    # All its members wait in it at the same time: one that Ray held back would be missed by its cohort.
+    keeper = serve.deployment(_Keeper, name=_KEEPER, num_replicas=1, max_ongoing_requests=2 * settings.max_pending)
+    return deployed.bind(keeper.bind(named))
+
+
+class _OnRay(RewardServer):
+    """The application in a replica: cohorts are in the replica that keeps them."""
+
+    def connecting(self, settings: RewardServerSettings) -> Connect:
+        """See `RewardServer`."""
+        if not gathering(settings.judges()):
+            return nullcontext
+
+        @asynccontextmanager
+        async def connected(own: Cohorts) -> AsyncIterator[Cohorts]:
+            yield SharedCohorts(_KeeperOwner(), 1, deadline_s=settings.deadline)
+
+        return connected
+
+
+class _Ingress:
+    """A replica; what it depends on is named so that Ray starts it."""
+
+    def __init__(self, *needed: object) -> None:
+        """Nothing else is needed."""
+
+
+class _Keeper:
+    """The replica in which the cohorts of all replicas are."""
+
+    def __init__(self, named: dict[str, str]) -> None:
+        """Prepare; the judges are opened by the first response."""
+        self._server = RewardServer(**named)
+
+    async def join(self, member: Member) -> ResponseScore:
+        """The result of a member.
+
+        Raises:
+            OverloadError: too many judgments are pending.
+        """
+        core = (await self._server.service()).core
+        ((result,),) = await core.score(member.mount, [member.item], spent_s=member.spent_s)
+        return result
+
+
+class _KeeperOwner:
+    """The replica that keeps the cohorts, as the others see it."""
+
+    def __init__(self) -> None:
+        from ray import serve
+
+        self._handle = serve.get_deployment_handle(_KEEPER, serve.get_replica_context().app_name)
+
+    async def ask(self, owner: int, member: Member) -> ResponseScore:
+        """The result of a member.
+
+        Raises:
+            OwnerAwayError: the replica has died before it answered, or there is none.
+            OverloadError: too many judgments are pending there.
+        """
+        from ray.exceptions import RayActorError
+        from ray.serve.exceptions import RayServeException
+
+        asked = self._handle.join.remote(member)
+        try:
+            result: ResponseScore = await asked
+        except asyncio.CancelledError:
+            asked.cancel()  # who leaves a replica leaves the cohort
+            raise
+        except OverloadError as error:  # Ray's own error, which is one of these, too
+            raise OverloadError from error
+        except RayActorError as error:
+            raise OwnerAwayError(taken=True) from error
+        except RayServeException as error:
+            raise OwnerAwayError(taken=False) from error
+        return result

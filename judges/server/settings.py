@@ -290,6 +290,11 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, JudgeMount):
         return mounted
 
 
+def gathering(mounts: Mapping[str, JudgeMount]) -> list[str]:
+    """The names of the judges that gather single responses."""
+    return [name for name, mount in mounts.items() if mount.group_size is not None]
+
+
 def _inherited(own: Mapping[str, object], values: Mapping[str, object]) -> Mapping[str, object]:
     """What of the first judge's settings holds for a mount; one that sees each response alone gathers none."""
     if values.get("judge", own.get("judge")) in MOST_TOGETHER:

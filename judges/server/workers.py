@@ -28,6 +28,7 @@ _WORKER = "JUDGES_SERVER_WORKER"
 _COUNT = "JUDGES_SERVER_WORKERS"
 _DIRECTORY = "JUDGES_SERVER_DIRECTORY"
 _POLL_S = 0.2
+_LONGEST = 70
 _AGAIN_S = 1.0
 """Between two starts of one worker, so that one which dies at once does not keep a core busy with starting."""
 
@@ -78,7 +79,7 @@ def supervise(settings: RewardServerSettings, arguments: Sequence[str]) -> int:
     """
     with (
         tempfile.TemporaryDirectory() as counters,
-        tempfile.TemporaryDirectory(prefix="judges-") as directory,
+        tempfile.TemporaryDirectory(prefix="judges-", dir=_short_directory()) as directory,
         _reserved(settings) as port,
     ):
         command = [sys.executable, "-m", "judges.server", *arguments, f"--port={port}"]
@@ -131,6 +132,12 @@ class _Worker:
 def _started(directory: Path, number: int) -> Path:
     """The file that exists once a worker has started."""
     return directory / f"{number}.started"
+
+
+def _short_directory() -> str:
+    """Where the workers' directory is made: the path of a socket has no more than some hundred bytes."""
+    usual = tempfile.gettempdir()
+    return usual if len(os.fsencode(usual)) <= _LONGEST else "/tmp"
 
 
 @contextmanager

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol, TypeAlias
 
 from judges.server.items import Item, ResponseScore
 
@@ -24,3 +26,7 @@ class Cohorts(Protocol):
         Raises:
             OverloadError: too many judgments are pending; the response has no place in a cohort.
         """
+
+
+Connect: TypeAlias = Callable[[Cohorts], AbstractAsyncContextManager[Cohorts]]
+"""Opens the cohorts of all processes, given those of this one."""

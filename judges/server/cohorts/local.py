@@ -104,7 +104,7 @@ class LocalCohorts:
         register.expire(now)
         found = register.repeated(key, sign)
         if found is not None:
-            self._close_before(found[0], now - spent_s)
+            self._close_for(found[0], now, spent_s)
             return found
         missed = register.missed(key, sign, now)
         if missed is not None:
@@ -112,7 +112,9 @@ class LocalCohorts:
         if self._is_full():
             raise OverloadError
         gathering = register.joinable(key, sign) or self._opened(mount, item, key, now)
-        return gathering, self._seated(gathering, item, sign, now - spent_s)
+        place = self._seated(gathering, item, sign)
+        self._close_for(gathering, now, spent_s)
+        return gathering, place
 
     def _late(self, missed: Gathering, item: Item, sign: Sign) -> ResponseScore:
         wait_s = self._gatherers[missed.mount].wait_s
@@ -146,7 +148,7 @@ class LocalCohorts:
         self._record.cohort(mount, "opened")
         return gathering
 
-    def _seated(self, gathering: Gathering, item: Item, sign: Sign, began: float) -> Place:
+    def _seated(self, gathering: Gathering, item: Item, sign: Sign) -> Place:
         """Give a response a place; the last one closes the cohort."""
         place, work = Place(sign), gathering.work
         if not sign.is_empty and work is not None:
@@ -157,13 +159,15 @@ class LocalCohorts:
         self.pending += 1
         if gathering.is_full or self._is_stopping:
             self._close(gathering)
-        else:
-            self._close_before(gathering, began)
         return place
 
-    def _close_before(self, gathering: Gathering, began: float) -> None:
-        """Close a cohort early enough for a caller whose deadline began at this time."""
-        closes_at = began + self._gatherers[gathering.mount].wait_s
+    def _close_for(self, gathering: Gathering, now: float, spent_s: float) -> None:
+        """Close a cohort early enough for a caller, so that the judge has its share of the time that the caller has.
+
+        A caller with little time may be one whose cohort was lost with another worker, and comes with its fellows.
+        """
+        share = self._gatherers[gathering.mount].wait_s / self._deadline_s
+        closes_at = now + share * max(0.0, self._deadline_s - spent_s)
         if gathering.timer is not None and closes_at < gathering.closes_at:
             gathering.timer.cancel()
             gathering.closes_at = closes_at

@@ -45,7 +45,6 @@ class Owners(Protocol):
         Raises:
             OwnerAwayError: the owner cannot be reached, or has died before it answered.
             OverloadError: too many judgments are pending there.
-            ItemError: the item cannot be judged.
         """
 
 
@@ -89,7 +88,6 @@ class SharedCohorts:
 
         Raises:
             OverloadError: too many judgments are pending at the owner.
-            ItemError: the item cannot be judged.
         """
         owner = owner_of(cohort_key(mount, item), self._count)
         if self._own is not None and self._own[0] == owner:

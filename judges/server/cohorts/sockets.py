@@ -7,26 +7,24 @@ route of the server leads to them. A connection is one response on its way, so t
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiohttp
 from aiohttp import web
 
-from judges.server.cohorts.contract import Cohorts
+from judges.server.cohorts.contract import Cohorts, Connect
 from judges.server.cohorts.messages import Member, member_bytes, member_of, result_bytes, result_of
-from judges.server.cohorts.shared import OwnerAwayError
+from judges.server.cohorts.shared import OwnerAwayError, SharedCohorts
 from judges.server.errors import OverloadError
 from judges.server.items import ResponseScore
-from judges.server.scorers.scorer import ItemError
+from judges.server.workers import WorkerPlace
 
 logger = logging.getLogger(__name__)
 
-LONGEST_PATH = 100
-"""A path of a socket has at most 107 bytes on Linux, 103 on macOS."""
 _JOIN = "/join"
-_OVERLOADED, _UNUSABLE = 503, 422
+_OVERLOADED = 503
 _IDLE_S = 60.0
 _OWNERS_IDLE_S = 10 * _IDLE_S  # the asking side closes idle connections: one that it takes up is open
 _NO_LIMIT = 0
@@ -37,6 +35,31 @@ _AT_ONCE_S = 0.01
 def socket_path(directory: Path, worker: int) -> Path:
     """Where a worker listens."""
     return directory / f"{worker}.sock"
+
+
+def connecting(
+    place: WorkerPlace, *, deadline_s: float, drain_timeout_s: float, is_stopping: Callable[[], bool]
+) -> Connect:
+    """What opens the cohorts of all workers.
+
+    Args:
+        place: of this worker.
+        deadline_s: seconds within which a caller must have its result.
+        drain_timeout_s: seconds for which the members of others are waited for at the end.
+        is_stopping: whether this worker stops.
+    """
+
+    @asynccontextmanager
+    async def connected(own: Cohorts) -> AsyncIterator[Cohorts]:
+        path = socket_path(place.directory, place.number)
+        async with (
+            SocketOwners(place.directory) as owners,
+            kept_for_others(own, path, shutdown_timeout=drain_timeout_s),
+        ):
+            mine = (place.number, own)
+            yield SharedCohorts(owners, place.count, deadline_s=deadline_s, own=mine, is_stopping=is_stopping)
+
+    return connected
 
 
 @asynccontextmanager
@@ -53,8 +76,6 @@ async def kept_for_others(cohorts: Cohorts, path: Path, *, shutdown_timeout: flo
             result = await cohorts.join(member.mount, member.item, member.spent_s)
         except OverloadError:
             return web.Response(status=_OVERLOADED)
-        except ItemError as error:
-            return web.Response(status=_UNUSABLE, body=str(error).encode("utf-8", "surrogatepass"))
         return web.Response(body=result_bytes(result))
 
     application = web.Application(client_max_size=_NO_LIMIT)  # the worker that sends has checked the size
@@ -97,7 +118,6 @@ class SocketOwners:
         Raises:
             OwnerAwayError: the worker cannot be reached, or has died before it answered.
             OverloadError: too many judgments are pending there.
-            ItemError: the item cannot be judged.
         """
         try:
             async with self._session(owner).post(f"http://worker{_JOIN}", data=member_bytes(member)) as response:
@@ -108,8 +128,6 @@ class SocketOwners:
             raise OwnerAwayError(taken=True) from error
         if status == _OVERLOADED:
             raise OverloadError
-        if status == _UNUSABLE:
-            raise ItemError(body.decode("utf-8", "surrogatepass"))
         if status != 200:
             raise RuntimeError(f"worker {owner} failed to judge a cohort; its log says why")
         return result_of(body)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 
 from judges.config.sources import LoadedSettings
 from judges.llm.errors import SettingsError
 from judges.offline import StandIn
+from judges.server.cohorts.contract import Connect
 from judges.server.core import Core
 from judges.server.operation.telemetry import Telemetry, telemetry
 from judges.server.service.access import Access
@@ -34,8 +35,14 @@ class Service:
 
 
 @asynccontextmanager
-async def opened(loaded: LoadedSettings[RewardServerSettings]) -> AsyncIterator[Service]:
+async def opened(
+    loaded: LoadedSettings[RewardServerSettings], *, connect: Connect = nullcontext
+) -> AsyncIterator[Service]:
     """The service for these settings, with the stand-in if they ask for it; open while the context lasts.
+
+    Args:
+        loaded: the settings.
+        connect: opens the cohorts of all processes, given those of this one; by default this one is alone.
 
     Raises:
         SettingsError: a judge's settings are wrong.
@@ -50,6 +57,7 @@ async def opened(loaded: LoadedSettings[RewardServerSettings]) -> AsyncIterator[
             on_result=counted.judged,
             on_cohort=counted.cohort,
             judge_identity=identity,
+            connect=connect,
         )
         async with core:
             watching = asyncio.create_task(core.watch())

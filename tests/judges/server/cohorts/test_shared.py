@@ -16,7 +16,6 @@ from judges.server.cohorts.shared import SharedCohorts, owner_of
 from judges.server.cohorts.sockets import SocketOwners, kept_for_others, socket_path
 from judges.server.errors import OverloadError
 from judges.server.items import Item, ResponseScore
-from judges.server.scorers.scorer import ItemError
 from tests.trainer import until
 
 DEADLINE_S = 30.0
@@ -127,15 +126,10 @@ async def test_owner_that_does_not_answer_in_time_is_a_flagged_failure(tmp_path:
     assert "deadline" in result.explanation
 
 
-@pytest.mark.parametrize("error", [OverloadError(), ItemError("no rubric \ud83d")])
-async def test_refusal_of_the_owner_is_one_here(tmp_path: Path, error: Exception) -> None:
-    async with (
-        owning(tmp_path, refusing(error)),
-        asking(tmp_path) as shared,
-    ):
-        with pytest.raises(type(error)) as refused:
+async def test_refusal_of_the_owner_is_one_here(tmp_path: Path) -> None:
+    async with owning(tmp_path, refusing(OverloadError())), asking(tmp_path) as shared:
+        with pytest.raises(OverloadError):
             await shared.join("m", ITEM, 0.0)
-    assert str(refused.value) == str(error)
 
 
 async def test_fault_of_the_owner_is_one_here(tmp_path: Path) -> None:
