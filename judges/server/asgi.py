@@ -7,8 +7,10 @@
     api.mount("/rewards", reward_server)
 
 The service is opened by the server's lifespan, or by the first request where a parent forwards none; it is closed at
-the end of the lifespan, or else with the event loop. Connections are the server's: their number, the time for a head
-and the end of requests in flight are uvicorn's settings. Everything else is as with `python -m judges.server`.
+the end of the lifespan, or else with the event loop. Several processes of an ASGI server cannot find each other: with
+judges that gather single responses (`group_size`) run one, or `python -m judges.server --workers`. Connections are the
+server's: their number, the time for a head and the end of requests in flight are uvicorn's settings. Everything else is
+as with `python -m judges.server`.
 """
 
 from __future__ import annotations

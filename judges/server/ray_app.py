@@ -33,7 +33,7 @@ def app(arguments: dict[str, str]) -> Any:
     """The Ray Serve application.
 
     Args:
-        arguments: settings of `python -m judges.server` by name, such as `config`; and `max_replicas`.
+        arguments: settings of `python -m judges.server` by name, such as `config`; and `min_replicas`, `max_replicas`.
 
     Raises:
         SettingsError: a setting is wrong.
@@ -41,7 +41,8 @@ def app(arguments: dict[str, str]) -> Any:
     from ray import serve  # late: the extra `ray`
 
     named = dict(arguments)
-    most = int(named.pop("max_replicas", _MOST_REPLICAS))
+    fewest = int(named.pop("min_replicas", 1))
+    most = int(named.pop("max_replicas", max(fewest, _MOST_REPLICAS)))
     reward_server = _OnRay(**named)
     settings = reward_server.load().settings
     mounts = settings.judges()  # reports errors before any replica starts
@@ -49,7 +50,7 @@ def app(arguments: dict[str, str]) -> Any:
         serve.ingress(reward_server)(_Ingress),
         name="RewardServer",
         max_ongoing_requests=4 * _TARGET_ONGOING,
-        autoscaling_config={"min_replicas": 1, "max_replicas": most, "target_ongoing_requests": _TARGET_ONGOING},
+        autoscaling_config={"min_replicas": fewest, "max_replicas": most, "target_ongoing_requests": _TARGET_ONGOING},
     )
     if not gathering(mounts):
         return deployed.bind()

@@ -12,7 +12,7 @@ from ray import serve
 from judges.server.ray_app import app
 
 port, settings = int(sys.argv[1]), json.loads(sys.argv[2])
-ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False)
+ray.init(num_cpus=3, include_dashboard=False, log_to_driver=False)
 serve.start(http_options={"host": "127.0.0.1", "port": port})
 serve.run(app(settings), route_prefix="/rewards")
 print(f"http://127.0.0.1:{port}/rewards", flush=True)

@@ -138,9 +138,9 @@ async def test_without_tokens_only_this_machine_is_answered(settings: Any, addre
 class Uvicorn:
     """`uvicorn judges.server.asgi:app` as a process, with all that it has said."""
 
-    def __init__(self, **environment: str) -> None:
+    def __init__(self, *flags: str, **environment: str) -> None:
         pytest.importorskip("uvicorn")
-        words = [sys.executable, "-m", "uvicorn", "judges.server.asgi:app", "--port=0"]
+        words = [sys.executable, "-m", "uvicorn", "judges.server.asgi:app", "--port=0", *flags]
         env = {**clean_environment(), **environment}
         self.process = subprocess.Popen(words, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         self.said = ""
@@ -187,4 +187,23 @@ def test_uvicorn_does_not_start_with_wrong_settings_and_says_why() -> None:
         server.process.communicate()
     assert code != 0
     assert "scale_max" in server.said
+    assert "Traceback" not in server.said
+
+
+@pytest.mark.parametrize(
+    ("flags", "environment"), [(("--workers", "2"), {}), (("--workers=2",), {}), ((), {"WEB_CONCURRENCY": "2"})]
+)
+def test_several_uvicorn_workers_do_not_gather_responses_and_say_why(
+    flags: tuple[str, ...], environment: dict[str, str]
+) -> None:
+    """They cannot find each other: cohorts whose members reach several would never be full."""
+    grouping = {"JUDGEGYM_JUDGE": "listwise", "JUDGEGYM_GROUP_SIZE": "4"}
+    server = Uvicorn(*flags, JUDGEGYM_OFFLINE="true", **grouping, **environment)
+    try:
+        server.ended()
+    finally:
+        server.process.kill()
+        server.process.communicate()
+    assert "one process, and this server has 2" in server.said
+    assert "judge-server --workers" in server.said
     assert "Traceback" not in server.said
