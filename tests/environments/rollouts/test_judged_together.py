@@ -1,0 +1,264 @@
+"""Completions of a group that are judged against each other: who is shown to the judge, and what a failure costs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+from atroposlib.api.server import ScoredData
+
+from environments.base import JudgedEnv
+from environments.completions import Completion
+from environments.metrics import MetricAggregator
+from environments.records import Sample
+from environments.rollouts.groups import GroupPipeline, ScoredGroup
+from environments.rollouts.judged_together import TogetherJudged, judge_together, reward_of
+from environments.rollouts.scored_group import RowOfGroup
+from environments.settings.group_judge import GroupJudgeSettings
+from judges.core.group import Agreement, GroupCase, GroupInProgress, GroupJudgment, Look, MemberDetail
+from judges.core.judgment import CallRun, JudgeCall, Judgment, Status
+from tests.environments.rollouts.test_groups import Fixed, Records
+from tests.environments.rollouts_of import rollout
+from tests.environments.words import Said, Word, WordsEnv, opened, speaking
+
+CASE = GroupCase("Which one?")
+UNJUDGEABLE = {"malformed": Completion("…", thinking_fault="no_close_tag"), "empty": Completion(" ")}
+UNJUDGEABLE["refused"] = Completion("No.", finish_reason="content_filter")
+
+
+def call(name: str, *, rejected: bool = False) -> JudgeCall[Any]:
+    return JudgeCall(name, "text", None, None, None, CallRun(), failed=rejected, rejected=rejected)
+
+
+@dataclass
+class Planted:
+    """A judge of groups that gives the scores that it is told, one list for each time that it is asked."""
+
+    scores: list[dict[str, float | None]]
+    cases: list[GroupCase] = field(default_factory=list)
+    client: Any = None
+    waits: bool = False
+
+    async def judge(self, case: GroupCase) -> GroupJudgment:
+        self.cases.append(case)
+        if self.waits:
+            await asyncio.Event().wait()
+        scores = self.scores[len(self.cases) - 1]
+        members = [self._member(scores[answer], place) for place, answer in enumerate(case.answers, start=1)]
+        members[0] = replace(members[0], calls=(call(f"order_{len(self.cases)}"),))
+        return GroupJudgment(tuple(members), Agreement(1, 2))
+
+    def _member(self, score: float | None, place: int) -> Judgment[MemberDetail]:
+        if score is None:
+            return Judgment(None, Status.UNPARSABLE, explanation="no number")
+        return Judgment(score, Status.OK, "label", "why", detail=MemberDetail((Look(place, 9, score),), score))
+
+    def start(self, case: GroupCase, size: int) -> GroupInProgress:
+        raise AssertionError("all answers are there")
+
+
+async def judged(judge: Planted, *completions: Completion | str, anchor: str | None = None) -> TogetherJudged:
+    wanted = [Completion(each) if isinstance(each, str) else each for each in completions]
+    return await judge_together(judge, "listwise", replace(CASE, anchor=anchor), wanted)
+
+
+def scores(found: TogetherJudged) -> list[float | None]:
+    return [judgment.score for judgment in found.judgments]
+
+
+async def test_each_completion_has_its_own_judgment_and_the_calls_are_in_the_first() -> None:
+    judge = Planted([{"a": 0.1, "b": 0.2, "c": 0.3}])
+    found = await judged(judge, "a", "b", "c", anchor="base")
+    assert scores(found) == [0.1, 0.2, 0.3]
+    assert judge.cases == [replace(CASE, answers=("a", "b", "c"), anchor="base")]
+    assert [len(judgment.calls) for judgment in found.judgments] == [1, 0, 0]
+    together = found.together
+    assert (together.anchored, together.orders, together.calls) == (True, Agreement(1, 2), 1)
+    assert not together.is_again and not together.is_alone
+
+
+@pytest.mark.parametrize("fault", UNJUDGEABLE)
+async def test_completion_in_the_wrong_format_never_reaches_the_judge(fault: str) -> None:
+    judge = Planted([{"a": 0.1, "b": 0.2}])
+    found = await judged(judge, UNJUDGEABLE[fault], "a", UNJUDGEABLE[fault], "b")
+    assert judge.cases[0].answers == ("a", "b")
+    assert scores(found) == [None, 0.1, None, 0.2]
+    assert [judgment.status for judgment in found.judgments][::2] == [Status.INVALID_COMPLETION] * 2
+    assert [len(judgment.calls) for judgment in found.judgments] == [0, 1, 0, 0]
+
+
+async def test_judge_is_not_asked_about_nothing() -> None:
+    judge = Planted([])
+    found = await judged(judge, *UNJUDGEABLE.values(), anchor="base")
+    assert {judgment.status for judgment in found.judgments} == {Status.INVALID_COMPLETION}
+    assert not found.together.is_alone and not judge.cases
+
+
+@pytest.mark.parametrize("anchor", [None, "", " \n"])
+async def test_only_valid_completion_without_an_anchor_has_nothing_to_be_compared_with(anchor: str | None) -> None:
+    judge = Planted([])
+    found = await judged(judge, "a", UNJUDGEABLE["empty"], anchor=anchor)
+    assert found.together.is_alone and not found.together.anchored
+    assert scores(found) == [None, None] and not judge.cases
+    assert "no other answer" in found.judgments[0].explanation
+
+
+async def test_only_valid_completion_is_compared_with_the_anchor() -> None:
+    found = await judged(Planted([{"a": 0.7}]), "a", UNJUDGEABLE["empty"], anchor="base")
+    assert scores(found) == [0.7, None] and not found.together.is_alone
+
+
+@pytest.mark.parametrize(
+    ("second", "expected"),
+    [
+        ({"a": 0.5, "b": 0.6, "c": 0.7}, [0.5, 0.6, 0.7]),
+        ({"a": 0.5, "b": 0.6, "c": None}, [0.1, 0.2, None]),
+        ({"a": None, "b": None, "c": None}, [0.1, 0.2, None]),
+    ],
+)
+async def test_whole_group_is_judged_once_more_where_a_verdict_is_missing_and_the_better_judgment_counts(
+    second: dict[str, float | None], expected: list[float | None]
+) -> None:
+    """Scores of two judgments are never mixed: they compare within one of them."""
+    judge = Planted([{"a": 0.1, "b": 0.2, "c": None}, second])
+    found = await judged(judge, UNJUDGEABLE["empty"], "a", "b", "c")
+    assert scores(found) == [None, *expected]
+    assert [[call.name for call in judgment.calls] for judgment in found.judgments] == [
+        [],
+        ["order_1", "order_2"],
+        [],
+        [],
+    ]
+    assert found.together.is_again and found.together.calls == 2
+
+
+def test_range_of_rewards() -> None:
+    assert [reward_of(score, "unit") for score in (0.0, 0.5, 1.0)] == [0.0, 0.5, 1.0]
+    assert [reward_of(score, "signed") for score in (0.0, 0.5, 1.0)] == [-1.0, 0.0, 1.0]
+
+
+class GroupedWords(JudgedEnv[GroupJudgeSettings, Word, Said]):
+    """What none of these methods may be asked for a group that is judged together raises."""
+
+    name = "grouped"
+    headline = ("mean_reward", "reward")
+    tasks = WordsEnv.tasks  # type: ignore[assignment]  # of another environment
+    conversations = WordsEnv.conversations  # type: ignore[assignment]
+
+    def group_case(self, task: Word) -> GroupCase:
+        return CASE
+
+    async def judge(self, task: Word, completions: Sequence[Completion]) -> Judgment[Said]:
+        raise AssertionError("by itself")
+
+    def record_metrics(self, metrics: MetricAggregator, task: Word, sample: Sample[Said]) -> None:
+        raise AssertionError("a foreign detail")
+
+    def reward(self, judgment: Judgment[Said]) -> float:
+        raise AssertionError("a foreign judgment")
+
+    def drop_reason(self, judgments: Sequence[Judgment[Said]]) -> str | None:
+        raise AssertionError("a foreign judgment")
+
+
+async def piped(
+    judge: Planted, *completions: Completion | str, flags: Sequence[str] = (), category: str | None = None
+) -> tuple[str, Records, list[ScoredGroup]]:
+    """What becomes of a row whose policy says these, its records, and the groups that were sent."""
+    wanted = [Completion(each) if isinstance(each, str) else each for each in completions]
+    source, records, sent = Fixed(), Records(), list[ScoredGroup]()
+    source.rollouts = [replace(rollout(text=each.answer), completion=each) for each in wanted]
+
+    async def keep(group: ScoredGroup) -> None:
+        sent.append(group)
+
+    async with opened(speaking, *flags, "--env.group_judge=listwise", verb="serve", env_type=GroupedWords) as (env, _):
+        env.group_judge = judge
+        outcome = await GroupPipeline(env, source, records).run(Word("w", category), keep)
+    return outcome, records, sent
+
+
+ALL = "--env.ensure_scores_are_not_same=false"
+INVALID = "--env.invalid_thinking_reward=-2"
+SIGNED = "--env.group_reward_range=signed"
+
+
+async def test_rewards_are_the_scores_and_a_malformed_completion_has_that_of_the_settings() -> None:
+    planted = {"a": 0.25, "b": 0.75}
+    _, _, (group,) = await piped(Planted([planted]), "a", UNJUDGEABLE["malformed"], "b", flags=[INVALID])
+    assert group.scores.values == (0.25, -2.0, 0.75)
+    _, _, (group,) = await piped(Planted([planted]), "a", UNJUDGEABLE["malformed"], "b", flags=[INVALID, SIGNED])
+    assert group.scores.values == (-0.5, -2.0, 0.5)
+
+
+async def test_completion_without_a_verdict_has_the_mean_of_the_others_and_no_advantage() -> None:
+    planted: dict[str, float | None] = {"a": 0.2, "b": None, "c": 0.8}
+    _, records, (group,) = await piped(Planted([planted, planted]), "a", "b", "c")
+    assert group.scores.values == (0.2, 0.5, 0.8)
+    assert group.data()["overrides"] == [{}, {"set_advantage_to_zero": True}, {}]
+    assert records.dropped == []
+
+
+@pytest.mark.parametrize(
+    ("planted", "completions", "flags", "outcome", "reason"),
+    [
+        ({"a": 0.2, "b": None}, ("a", "b"), [ALL], "failed", "judge_failed"),
+        ({"a": 0.5, "b": 0.5}, ("a", "b"), [], "dropped", "no_signal"),
+        ({"a": 0.5, "b": 0.5}, ("a", "b"), [ALL], "sent", None),
+        ({}, ("a", UNJUDGEABLE["empty"], UNJUDGEABLE["empty"]), [ALL], "dropped", "nothing_to_compare"),
+        ({}, (UNJUDGEABLE["empty"], UNJUDGEABLE["empty"]), [], "dropped", "no_signal"),
+        ({}, (UNJUDGEABLE["empty"], UNJUDGEABLE["empty"]), [ALL], "sent", None),
+    ],
+)
+async def test_group_is_sent_or_dropped_with_a_reason(
+    planted: dict[str, float | None],
+    completions: tuple[Completion | str, ...],
+    flags: list[str],
+    outcome: str,
+    reason: str | None,
+) -> None:
+    found, records, _ = await piped(Planted([planted, planted]), *completions, flags=flags)
+    assert (found, records.dropped) == (outcome, [] if reason is None else [reason])
+    assert records.judged == 1
+
+
+async def test_metrics_of_a_rollout_are_those_of_groups() -> None:
+    _, records, _ = await piped(
+        Planted([{"a": 0.2, "b": 0.7}]), "a", "b", UNJUDGEABLE["empty"], flags=[SIGNED], category="Hard Ones"
+    )
+    found = records.metrics.result()
+    assert found.values == pytest.approx({"train/mean_reward": 0.3, "train/mean_reward_hard_ones": 0.3})
+    assert found.observations["train/mean_reward"] == 3
+
+
+async def test_group_in_the_file_has_the_looks_of_each_completion_and_how_it_was_judged() -> None:
+    flag = "--env.include_messages=true"
+    _, _, (group,) = await piped(Planted([{"a": 0.2, "b": 0.7}]), "a", UNJUDGEABLE["empty"], "b", flags=[flag])
+    data: Any = group.data(RowOfGroup("w", 0, None, "Which one?", {}))
+    judgments = [turns[-1]["judgment"] for turns in data["messages"]]
+    assert judgments[0]["looks"] == [{"place": 1, "of": 9, "points": 0.2}]
+    assert judgments[0]["own"] == 0.2
+    assert judgments[1].keys() == {"status", "label", "explanation"}
+    assert judgments[2]["looks"] == [{"place": 2, "of": 9, "points": 0.7}]
+    assert data["row"]["together"] == {
+        "judge": "listwise",
+        "anchored": False,
+        "orders_agreed": 1,
+        "orders_pairs": 2,
+        "calls": 1,
+        "is_again": False,
+    }
+    sent = group.data()
+    assert "row" not in sent
+    read = ScoredData(**sent).model_dump(exclude_none=True)  # type: ignore[arg-type]  # as the rollout API does
+    assert read == sent
+
+
+async def test_group_that_takes_too_long_is_dropped_and_its_judge_stops() -> None:
+    judge = Planted([], waits=True)
+    outcome, records, _ = await piped(judge, "a", "b", flags=["--env.worker_timeout=0.05"])
+    assert (outcome, records.dropped, len(judge.cases)) == ("dropped", ["timed_out"], 1)
+    assert len(asyncio.all_tasks()) == 1
