@@ -15,7 +15,7 @@ _REWARDS = {
     "reward_mean": "mean",
     "reward_std": "deviation",
     "reward_length_correlation": "correlation with length",
-    "reward_position_correlation": "with place",
+    "reward_position_correlation": "correlation with place",
 }
 _FAULTS = {
     "judge_error_rate": "judgments that failed",

@@ -13,7 +13,7 @@ import pytest
 from judges.offline import StandIn
 from tests.command import PATIENCE_S
 from tests.conformance.lab import Lab, Undisturbed, opened
-from tests.conformance.subjects import SUBJECTS, Subject
+from tests.conformance.subjects import SUBJECTS, TOGETHER, Subject
 
 
 @pytest.fixture(scope="session")
@@ -36,6 +36,13 @@ def stand_in_url() -> Iterator[str]:
 @pytest.fixture(params=SUBJECTS, ids=lambda subject: subject.title)
 def subject(request: pytest.FixtureRequest) -> Subject:
     """Each environment in each of its roles."""
+    found: Subject = request.param
+    return found
+
+
+@pytest.fixture(params=[*SUBJECTS, *TOGETHER], ids=lambda subject: subject.title)
+def trained(request: pytest.FixtureRequest) -> Subject:
+    """The same, and those that judge groups together, for what training promises."""
     found: Subject = request.param
     return found
 

@@ -17,7 +17,7 @@ import yaml
 from environments.settings.verbs import uses
 from tests.command import Ended, RunFiles, Started, in_process, serving
 from tests.conformance.subjects import KEYS, Subject, Verb
-from tests.scripted import Json, Reply, ScriptedEndpoint
+from tests.scripted import Json, Reply, ScriptedEndpoint, completion
 
 HANG = Reply(hang=True)
 DOWN = Reply(status=400, body={"error": {"message": "out of order"}})
@@ -60,10 +60,11 @@ def row_of_sample(sample: Mapping[str, Any]) -> str:
 
 @dataclass
 class Disturbed:
-    """A script that passes requests on to the stand-in, but for those that `instead` answers."""
+    """A script that passes requests on to the stand-in, or to `planted`, but for those that `instead` answers."""
 
     stand_in_url: str
     instead: Disturbance = lambda uid: None
+    planted: Callable[[Json, int], str] | None = None
     answered: Counter[str] = field(default_factory=Counter)
     texts: dict[str, list[str]] = field(default_factory=dict)
 
@@ -72,7 +73,10 @@ class Disturbed:
         reply = self.instead(row_of(request))
         if reply is not None:
             return reply
-        body = await self._said(request)
+        if self.planted is None:
+            body = await self._said(request)
+        else:
+            body = json.dumps(completion(self.planted(request, number))).encode()
         uid = row_of(request)
         self.answered[uid] += 1
         self.texts.setdefault(uid, []).extend(choice["message"]["content"] for choice in json.loads(body)["choices"])
@@ -99,6 +103,10 @@ class Side:
     def disturb(self, instead: Disturbance) -> None:
         """Answer otherwise from now on."""
         self.script.instead = instead
+
+    def plant(self, script: Callable[[Json, int], str]) -> None:
+        """Let this answer in place of the stand-in."""
+        self.script.planted = script
 
     def restore(self) -> None:
         """Answer everything from now on, and count anew."""

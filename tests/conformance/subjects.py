@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from environments.aspect_critique_environment import AspectCritiqueEnv
 from environments.base import JudgedEnv
 from environments.rubric_absolute_environment import RubricAbsoluteEnv
+from environments.settings.group_judge import GroupJudgeSettings
 from eval_environments.arena_hard_environment import ArenaHardEnv
 from eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
 from eval_environments.self_critique_environment import SelfCritiqueEnv
@@ -233,6 +234,24 @@ SUBJECTS: Sequence[Subject] = (
     ),
 )
 
+
+def _together(subject: Subject, judge: str) -> Subject:
+    """A subject in training whose groups are judged together: without the votes and the self-critique of a judge."""
+    return replace(
+        subject,
+        title=f"{subject.title}-{judge}",
+        role=(*subject.role, f"--env.group_judge={judge}"),
+        flags=tuple(flag for flag in subject.flags if flag.startswith("--env.aspects=")),
+    )
+
+
+TOGETHER: Sequence[Subject] = [
+    _together(subject, judge)
+    for subject in SUBJECTS
+    if issubclass(subject.env_type.config_type, GroupJudgeSettings) and subject.has_judge
+    for judge in ("listwise", "tournament")
+]
+"""For `serve` and `process`: `evaluate` judges no group."""
 JUDGED_BY_MORE_THAN_THE_QUESTION = [subject for subject in SUBJECTS if subject.judged_anew]
 OF_THE_HUB = [subject for subject in SUBJECTS if subject.env_type is not ConstitutionEnv]
 """The example takes the split `train`, whatever the dataset is."""

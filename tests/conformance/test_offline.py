@@ -52,11 +52,11 @@ def evaluated_offline(subject: Subject, path: Path, *flags: str) -> Ended:
     return ended
 
 
-def test_process_offline_writes_groups(subject: Subject, tmp_path: Path) -> None:
+def test_process_offline_writes_groups(trained: Subject, tmp_path: Path) -> None:
     ended = in_process(
-        *("process", "--offline", *subject.role, f"--env.group_size={GROUP}", "--env.total_steps=3"),
+        *("process", "--offline", *trained.role, f"--env.group_size={GROUP}", "--env.total_steps=3"),
         *(f"--env.data_path_to_save_groups={tmp_path / 'groups.jsonl'}", "--env.write_report=True"),
-        env_type=subject.env_type,
+        env_type=trained.env_type,
     )
     assert ended.code == 0, ended.said
     groups = [json.loads(line) for line in (tmp_path / "groups.jsonl").read_bytes().splitlines()]
@@ -67,12 +67,12 @@ def test_process_offline_writes_groups(subject: Subject, tmp_path: Path) -> None
     assert "groups.html" in ended.out and "no benchmark result" in ended.out
 
 
-async def test_serve_offline_trains(subject: Subject, tmp_path: Path) -> None:
+async def test_serve_offline_trains(trained: Subject, tmp_path: Path) -> None:
     """Into the real rollout API, until the trainer has had its steps."""
-    batches, ended = await served_offline(subject, tmp_path)
+    batches, ended = await served_offline(trained, tmp_path)
     assert ended.code == 0, ended.said
     assert "Traceback" not in ended.said
-    headline = subject.env_type.training_headline or subject.env_type.headline[0]
+    headline = trained.env_type.training_headline or trained.env_type.headline[0]
     assert re.search(rf"step \d+: {headline} -?\d.*reward_mean", ended.err), "each environment shows its own number"
     assert [sum(len(group["tokens"]) for group in batch) for batch in batches] == [4 * GROUP] * STEPS
     for group in (group for batch in batches for group in batch):
