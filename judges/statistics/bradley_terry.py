@@ -26,6 +26,7 @@ RIDGE = 0.3
 
 _TOLERANCE = 1e-10  # of the largest component of the gradient
 _MOST_STEPS = 1000
+_DIGITS = 9  # of a strength; the last ones of a float differ between processes
 
 
 class Game(NamedTuple):
@@ -186,8 +187,17 @@ def _solved(kinds: _Kinds, results: NDArray[np.float64], ridge: float) -> Streng
         model.fit(features, outcomes, sample_weight=results.T.reshape(-1))
     found: NDArray[np.float64] = model.coef_[0]
     # The ridge makes the mean 0, up to the tolerance of the solver.
-    values = found[:players] - found[:players].mean()
+    values, found = (_rounded(part) for part in (found[:players] - found[:players].mean(), found))
     return Strengths(tuple(values.tolist()), float(found[players]), tuple(found[players + 1 :].tolist()))
+
+
+def _rounded(found: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The numbers as far as they are certain: the last digits of a fit may differ between two processes, and 0 be -0.
+
+    The next games of a tournament and the bytes of a file depend on them, so that they must not.
+    """
+    rounded: NDArray[np.float64] = found.round(_DIGITS) + 0.0
+    return rounded
 
 
 def _check(game: Game, players: int) -> None:
