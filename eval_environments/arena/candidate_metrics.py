@@ -16,6 +16,11 @@ def winrate_name(one: str, other: str) -> str:
     return f"winrate_{slug(one)}_vs_{slug(other)}"
 
 
+def with_bounds(name: str) -> tuple[str, str, str]:
+    """Return a metric's name, and those of the ends of its interval."""
+    return name, f"{name}_ci_low", f"{name}_ci_high"
+
+
 def record_positions(metrics: MetricAggregator, games: Sequence[RowGame]) -> None:
     """Record the advantage of being shown first (0 without position bias), and whether the orders of pairs agree.
 
@@ -43,7 +48,7 @@ def add_metrics(metrics: MetricAggregator, standings: Standings) -> None:
         metrics.number(f"missing_answers_{slug(name)}", standings.missing[name])
         metrics.number(f"wrong_answers_{slug(name)}", standings.wrong[name])
         if name in standings.usage:
-            metrics.cost(f"policy_cost_usd_{slug(name)}", standings.usage[name].cost)
+            metrics.cost(f"answers_cost_usd_{slug(name)}", standings.usage[name].cost)
     metrics.number("games_played", standings.judged + standings.without_a_call)
     metrics.number("games_without_a_call", standings.without_a_call)
     metrics.number("games_failed", standings.failed)
@@ -56,16 +61,15 @@ def add_metrics(metrics: MetricAggregator, standings: Standings) -> None:
 
 def _add_ratings(metrics: MetricAggregator, name: str, candidates: Sequence[str], ratings: Ratings) -> None:
     for candidate, rating in zip(candidates, ratings.players, strict=False):  # the baseline's is last, and given
-        full = f"{name}_{slug(candidate)}"
-        bounds = (f"{full}_ci_low", f"{full}_ci_high")
+        full, low, high = with_bounds(f"{name}_{slug(candidate)}")
         if not isinstance(rating, Rating):
-            for each in (full, *bounds):
+            for each in (full, low, high):
                 metrics.leave_out(each, rating)
             continue
         metrics.number(full, rating.value)
         if rating.interval is None:
-            for each in bounds:
+            for each in (low, high):
                 metrics.leave_out(each, "one row says nothing about how much rows vary")
         else:
-            metrics.number(bounds[0], rating.interval.low)
-            metrics.number(bounds[1], rating.interval.high)
+            metrics.number(low, rating.interval.low)
+            metrics.number(high, rating.interval.high)

@@ -10,7 +10,7 @@ from environments.completions import Completion, Policy
 from environments.metrics import MetricAggregator
 from environments.records import Sample
 from environments.terminal.outcomes import Outcome
-from eval_environments.arena.candidate_metrics import add_metrics, record_positions, winrate_name
+from eval_environments.arena.candidate_metrics import add_metrics, record_positions, winrate_name, with_bounds
 from eval_environments.arena.candidates_runner import ArenaCandidatesRunner
 from eval_environments.arena.environment import ArenaEnv
 from eval_environments.arena.games import CandidateAnswer, GamesOfRow, Tally, games_of
@@ -35,7 +35,6 @@ class ArenaCandidatesEnv(ArenaEnv[GamesOfRow]):
     tells how the field as a whole compares. What tells candidates apart are their ratings, and the win rates of pairs.
     """
 
-    headline = ("overall_winrate", "candidates' win rate")
     metric_notes = {
         "overall_winrate": "of all candidates together against the baseline; their ratings tell them apart",
     }
@@ -99,8 +98,11 @@ class ArenaCandidatesEnv(ArenaEnv[GamesOfRow]):
 
     async def judge_answers(self, task: ArenaHardTask, answers: tuple[CandidateAnswer, ...]) -> Judgment[GamesOfRow]:
         """Let those answers play that are there; the score is the mean share of points of the candidates, 0 to 1."""
+        asked = {candidate.name for candidate in self.candidates if candidate.asks_endpoint}
         players = [
-            Player(answer.candidate, answer.answer, answer.is_wrong) for answer in answers if answer.answer is not None
+            Player(answer.candidate, answer.answer, answer.is_wrong)
+            for answer in answers
+            if answer.answer is not None or answer.candidate in asked
         ]
         played = await self.match.play(task, players)
         row = GamesOfRow(answers, played.games)
@@ -132,9 +134,9 @@ class ArenaCandidatesEnv(ArenaEnv[GamesOfRow]):
         """Begin without a row, and name the metrics of players, pairs and positions."""
         candidates = {model.name: model.base_url is not None for model in self.models}
         self.standings = Standings(candidates, seed=self.config.seed, style=self.config.style_control)
-        metrics.expect("no candidate has met the baseline", "overall_winrate")
+        metrics.expect("no candidate has met the baseline", *with_bounds(self.headline[0]))
         for one, other in combinations(self.standings.players, 2):
-            metrics.expect("they have not met", winrate_name(one, other))
+            metrics.expect("they have not met", *with_bounds(winrate_name(one, other)))
         metrics.expect("no game was judged", "first_position_advantage")
         metrics.expect("no pair was judged in both orders", "position_agreement_rate")
 

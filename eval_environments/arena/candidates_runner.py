@@ -76,8 +76,7 @@ class ArenaCandidatesRunner(CandidatesRunner[ArenaHardTask, GamesOfRow]):
             task_digest=self.digest(task),
         )
         if all(answer.answer is None for answer in answers):
-            reasons = "; ".join(f"{answer.candidate}: {answer.error}" for answer in answers)
-            return replace(sample, policy_error=reasons)
+            return replace(sample, policy_error=_reasons(answers))
         judgment = await env.judge_answers(task, answers)
         judge_calls = {call.name: call.run for call in judgment.calls}
         run = SampleRun(time.monotonic() - started, policy_calls, judge_calls or None)
@@ -100,3 +99,11 @@ class ArenaCandidatesRunner(CandidatesRunner[ArenaHardTask, GamesOfRow]):
         write_atomic(path / "ratings.csv", report.ratings_csv(standings))
         write_atomic(path / "win_rates.csv", report.win_rates_csv(standings))
         return [report.ratings_table(standings), report.win_rates_table(standings)]
+
+
+def _reasons(answers: Sequence[CandidateAnswer]) -> str:
+    """Why no candidate has answered: one reason that all have, or each one's own."""
+    errors = {str(answer.error) for answer in answers}
+    if len(errors) == 1:
+        return errors.pop()
+    return "; ".join(f"{answer.candidate}: {answer.error}" for answer in answers)

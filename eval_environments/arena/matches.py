@@ -2,7 +2,8 @@
 
 Guarantees: an answer in the wrong format loses to every other one, and ties with one of its kind, without a call; a
 game without a verdict costs that game alone. Who meets in which order is a function of the seed, the row and the names,
-so that a resumed run plays the same games.
+also where an answer is still missing, so that a resumed run plays what is missing and nothing else. So the rounds of a
+Swiss tournament wait for all results of those before: a row that lacks one has them when the run is resumed.
 """
 
 from __future__ import annotations
@@ -34,10 +35,16 @@ _BOTH_WRONG = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Player:
-    """A player of a row: its name, its answer, and whether that is in a format that counts as wrong."""
+    """A player of a row.
+
+    Attributes:
+        name: its name.
+        answer: its answer; `None` if its endpoint has failed, and may yet give one.
+        is_wrong: whether the answer is in a format that counts as wrong.
+    """
 
     name: str
-    answer: str
+    answer: str | None
     is_wrong: bool = False
 
 
@@ -49,13 +56,18 @@ class Played:
     calls: tuple[JudgeCall[object], ...] = ()
     suspects: int = 0
 
+    @property
+    def has_result(self) -> bool:
+        """Return whether there are games, all with a result."""
+        return bool(self.games) and all(game.points is not None for game in self.games)
+
 
 class Match(ABC):
     """Plays the games of a row."""
 
     @abstractmethod
     async def play(self, task: ArenaHardTask, players: Sequence[Player]) -> Played:
-        """Play the games of those candidates that have an answer, with the baseline.
+        """Play the games of the candidates, with the baseline; those of a player without an answer are left out.
 
         Args:
             task: the row.
@@ -84,6 +96,8 @@ class AgainstBaseline(Match):
         return _together(await asyncio.gather(*(self._both_games(task, player) for player in players)))
 
     async def _both_games(self, task: ArenaHardTask, player: Player) -> Played:
+        if player.answer is None:
+            return Played()
         if player.is_wrong:
             baseline = Player(BASELINE, task.baseline)
             return Played((_without_a_call(player, baseline), _without_a_call(baseline, player)))
@@ -132,26 +146,34 @@ class Tournament(Match):
         places = sorted(everyone, key=lambda player: derive(seed, task.uid, f"place of {player.name}"))
         flip, firsts = bool(derive(seed, task.uid, "who is first") % 2), Counter[int]()
         meetings = list[Meeting]()
-        rounds = list[Played]()
+        played = list[Played]()
 
         async def play_round(pairs: Iterable[Pair]) -> None:
             new = in_order(pairs, settings.game_orders, firsts=firsts, flip=flip)
+            games = await asyncio.gather(*(self._game(task, places[one], places[other]) for one, other in new))
             meetings.extend(new)
-            rounds.extend(await asyncio.gather(*(self._game(task, places[one], places[other]) for one, other in new)))
+            played.extend(games)
 
         await play_round(planned(settings.schedule, len(places), settings.schedule_rounds))
         if settings.schedule == "swiss" and len(places) > 2:
             for _ in range(1, settings.schedule_rounds or usual_rounds(len(places))):
-                results = zip(meetings, rounds, strict=True)
-                standing = await asyncio.to_thread(_standing, len(places), list(results))
+                if not all(each.has_result for each in played):
+                    break
+                results = list(zip(meetings, played, strict=True))
+                standing = await asyncio.to_thread(_standing, len(places), results)
                 await play_round(swiss_round(standing, Counter(pair(*meeting) for meeting in meetings)))
-        played = _together(rounds)
-        asked = {name for game in played.games if game.decided == "judge" for name in (game.first, game.second)}
+        return self._with_suspects(_together(played), task, everyone)
+
+    def _with_suspects(self, played: Played, task: ArenaHardTask, players: Sequence[Player]) -> Played:
+        """Count the suspects of each text that the judge was shown once."""
+        shown = {name for game in played.games if game.decided == "judge" for name in (game.first, game.second)}
+        texts = (player.answer for player in players if player.name in shown and player.answer is not None)
         case = GroupCase(task.question)
-        suspects = sum(self._judge.suspects(case, player.answer) for player in everyone if player.name in asked)
-        return dataclasses.replace(played, suspects=suspects)
+        return dataclasses.replace(played, suspects=sum(self._judge.suspects(case, text) for text in texts))
 
     async def _game(self, task: ArenaHardTask, first: Player, second: Player) -> Played:
+        if first.answer is None or second.answer is None:
+            return Played()
         if first.is_wrong or second.is_wrong:
             return Played((_without_a_call(first, second),))
         with component(_name(first.name, second.name)):

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 
+from pydantic import TypeAdapter, ValidationError
+
 from environments.completions import Completion
+from environments.records import explained
 from environments.report.results.answers import AnswersReader
 from environments.report.results.sample import SavedSample
+from judges.llm import wire
+from judges.llm.wire import JSON
+
+_KEPT = tuple(field.name for field in dataclasses.fields(Completion))
+_COMPLETION = TypeAdapter(Completion)
 
 
 class CandidatesAnswers(AnswersReader):
@@ -29,11 +38,25 @@ class CandidatesAnswers(AnswersReader):
         if self._name not in by_name:
             names = ", ".join(map(repr, by_name))
             raise ValueError(f"the run has no candidate {self._name!r}; its candidates are {names}")
-        answer, error = (by_name[self._name].get(field) for field in ("answer", "error"))
-        if isinstance(answer, str):
-            return (Completion(answer),), None
+        found = by_name[self._name]
+        if isinstance(found.get("answer"), str):
+            return (_completion(found),), None
+        error = found.get("error")
         return (), error if isinstance(error, str) else "the candidate never answered"
 
     def number_of(self, component: str) -> int | None:
         """Return which conversation of its row a call was; a candidate has one."""
         return 0 if component == f"candidate_{self._name}/policy" else super().number_of(component)
+
+
+def _completion(answer: Mapping[str, JSON]) -> Completion:
+    """The completion of an answer, as far as its run has kept it.
+
+    Raises:
+        ValueError: a field is not of its type.
+    """
+    kept = {name: answer[name] for name in _KEPT if name in answer}
+    try:
+        return _COMPLETION.validate_json(wire.dumps(kept), strict=True)
+    except ValidationError as error:
+        raise ValueError(explained(error)) from error

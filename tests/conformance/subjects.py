@@ -46,6 +46,7 @@ class Subject:
         role: the flag that gives it its role, if it has several.
         flags: settings for the rows of `row`; some lead to more calls than the defaults do.
         has_judge: there is a judge beside the policy.
+        compares: in evaluations several candidates answer each row.
     """
 
     title: str
@@ -57,6 +58,7 @@ class Subject:
     role: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
     has_judge: bool = True
+    compares: bool = False
 
     def data(self, path: Path, *, changed: Collection[str] = ()) -> list[str]:
         """Write the rows into a directory, some of them judged anew, and give the flags that name them."""
@@ -68,24 +70,29 @@ class Subject:
 
     def endpoints(self, verb: Verb, policy_url: str, judge_url: str) -> list[str]:
         """The flags that name the endpoints."""
-        if self.env_type is SelfCritiqueEnv and verb == "evaluate":
-            names = [f"{POLICY}-{number}" for number in (1, 2, 3)]
-            candidates = [{"name": name, "base_url": policy_url, "api_key_env": POLICY_KEY} for name in names]
+        names = [f"{POLICY}-{number}" for number in (1, 2, 3)]
+        candidates = [{"name": name, "base_url": policy_url, "api_key_env": POLICY_KEY} for name in names]
+        if self.judge_each_other and verb == "evaluate":
             judges = [{"name": name, "base_url": judge_url, "api_key_env": JUDGE_KEY} for name in names]
             return [f"--env.candidates={json.dumps(candidates)}", f"--env.judges={json.dumps(judges)}"]
         policy = {"base_url": policy_url, "model_name": POLICY, "api_key_env": POLICY_KEY}
         judge = {"base_url": judge_url, "model_name": JUDGE, "api_key_env": JUDGE_KEY} if self.has_judge else {}
-        return [
-            *(f"--openai.{name}={value}" for name, value in policy.items()),
-            *(f"--env.judge_{name}={value}" for name, value in judge.items()),
-        ]
+        judging = [f"--env.judge_{name}={value}" for name, value in judge.items()]
+        if self.compares and verb == "evaluate":
+            return [f"--env.candidates={json.dumps(candidates)}", *judging]
+        return [*(f"--openai.{name}={value}" for name, value in policy.items()), *judging]
+
+    @property
+    def judge_each_other(self) -> bool:
+        """Whether candidates judge candidates."""
+        return self.env_type is SelfCritiqueEnv
 
     def limits(self, count: int) -> list[str]:
         """The flags that let so many requests be under way at once; of several models, so many rows."""
         return [
             f"--openai.num_requests_for_eval={count}",
             f"--env.judge_max_concurrency={count}",
-            *([f"--env.rows_at_once={count}"] if self.env_type is SelfCritiqueEnv else []),
+            *([f"--env.rows_at_once={count}"] if self.judge_each_other else []),
         ]
 
 
@@ -168,6 +175,16 @@ SUBJECTS: Sequence[Subject] = (
         flags=("--env.judge_critique_rounds=1",),
     ),
     Subject(
+        "arena_hard-candidates",
+        ArenaHardEnv,
+        _PROMPTS / "arena_hard_environment.py",
+        _arena,
+        {"train_prompt_dataset": _same, "train_baseline_dataset": _same},
+        {"answer": "By an example, of course: a child likes to see how things are, and then to explain them."},
+        flags=("--env.schedule=swiss",),
+        compares=True,
+    ),
+    Subject(
         "pairwise_judgement",
         PairwiseJudgementEnv,
         _PROMPTS / "pairwise_judgement_environment.py",
@@ -223,6 +240,7 @@ SUBJECTS: Sequence[Subject] = (
         _query,
         {"dataset": _same},
         {"rubric": "An example (100 points)"},
+        compares=True,
     ),
     Subject(
         "example-constitution",

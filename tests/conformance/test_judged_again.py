@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from eval_environments.self_critique_environment import SelfCritiqueEnv
 from tests.command import Ended, RunFiles
 from tests.conformance.lab import DOWN, Lab, row_of_sample
 from tests.conformance.subjects import POLICY, uids
@@ -17,7 +16,7 @@ from tests.conformance.subjects import POLICY, uids
 def again(lab: Lab, *flags: str, of: Path, run: str = "again") -> Ended:
     """Evaluate the completions of a run, by the same judge; of several candidates, those of each."""
     argv = lab.argv(*flags, run=run)
-    if lab.subject.env_type is not SelfCritiqueEnv:
+    if not lab.subject.compares:
         return lab.command(*argv, f"--env.model_answers={of}")
     candidates = [{"name": f"{POLICY}-{number}", "answers": str(of)} for number in (1, 2, 3)]
     others = [word for word in argv if not word.startswith("--env.candidates=")]
@@ -32,7 +31,7 @@ def completions(files: RunFiles) -> dict[str, bytes]:
             sample = json.loads(line)
             _, _, behind = line.partition(b'"task_digest":')
             detail = sample.get("detail") or {}
-            several = json.dumps(detail["answers"]).encode() if "cells" in detail else b""
+            several = json.dumps(detail["answers"]).encode() if "answers" in detail else b""
             found[sample["uid"]] = behind.partition(b",")[2].partition(b',"score":')[0] + several
     return found
 
@@ -72,7 +71,7 @@ def test_new_run_names_the_run_whose_completions_it_judges(lab: Lab) -> None:
     ended = again(lab, of=first.path)
     general, former = lab.files("again").report["config_general"], first.report["config_general"]
     named = general["answers_of"]
-    if lab.subject.env_type is SelfCritiqueEnv:
+    if lab.subject.compares:
         assert set(named) == {f"{POLICY}-{number}" for number in (1, 2, 3)}
         named = named[f"{POLICY}-1"]
     assert named["path"] == str(first.path)

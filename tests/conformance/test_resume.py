@@ -11,7 +11,6 @@ from operator import itemgetter
 import pytest
 
 from environments.runs.recorded_calls import read_calls
-from eval_environments.self_critique_environment import SelfCritiqueEnv
 from tests.command import Ended, RunFiles
 from tests.conformance.lab import DOWN, HANG, Disturbance, Lab, Undisturbed, row_of_sample
 from tests.conformance.subjects import JUDGED_BY_MORE_THAN_THE_QUESTION, uids
@@ -124,7 +123,7 @@ def test_failed_rows_are_asked_again_and_no_others(lab: Lab, undisturbed: Undist
     again = lab.evaluate("--resume")
     assert again.code == 0, again.said
     # Of several models, a failed call is a cell's and stays in the count.
-    undisturbed.same_results(lab.files(), ignoring=["policy_"] if lab.subject.env_type is SelfCritiqueEnv else [])
+    undisturbed.same_results(lab.files(), ignoring=["policy_"] if lab.subject.compares else [])
     assert answered + lab.policy.answered == undisturbed.policy
     assert judged + lab.judge.answered == undisturbed.judge
     assert lab.judge.asked == (failed if lab.subject.has_judge else set())

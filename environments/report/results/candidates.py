@@ -17,8 +17,8 @@ class CandidateOfRow:
     Attributes:
         name: the candidate's name.
         answer: its answer; `None` if it never answered.
-        error: why not.
-        score: the mean of the scores that judges gave it; `None` without one.
+        error: why not, or why its answer counts as wrong.
+        score: the mean of the scores that judges gave it, or its share of the points of its games; `None` without one.
     """
 
     name: str
@@ -30,14 +30,19 @@ class CandidateOfRow:
 def candidates_of(sample: SavedSample) -> list[CandidateOfRow]:
     """Return the candidates of a row, in their order; none where one policy answers.
 
-    They are read from a detail of the form of peer evaluation: `answers` with `candidate`, `answer` and `error`, and
-    `cells` with `candidate` and `score`.
+    They are read from `answers` with `candidate`, `answer` and `error`, and from `cells` with `candidate` and `score`
+    (peer evaluation) or `games` with `first`, `second`, `points` and `weight` (candidates that play).
     """
     scores: dict[str, list[float]] = {}
     for cell in _objects(sample.detail, "cells"):
         score = cell.get("score")
         if isinstance(score, int | float):
             scores.setdefault(str(cell.get("candidate")), []).append(score)
+    for game in _objects(sample.detail, "games"):
+        points, weight = game.get("points"), game.get("weight")
+        if isinstance(points, int | float) and isinstance(weight, int | float):
+            scores.setdefault(str(game.get("first")), []).extend([points] * round(weight))
+            scores.setdefault(str(game.get("second")), []).extend([1.0 - points] * round(weight))
     found = []
     for each in _objects(sample.detail, "answers"):
         name, answer, error = each.get("candidate"), each.get("answer"), each.get("error")

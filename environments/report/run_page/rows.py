@@ -81,7 +81,7 @@ def _completions(sample: SavedSample) -> list[CompletionView]:
 
 def _candidate_view(candidate: CandidateOfRow) -> CompletionView:
     title = candidate.name if candidate.score is None else f"{candidate.name}, scored {candidate.score:.4g}"
-    notes = [] if candidate.answer is not None else [f"no answer: {candidate.error}"]
+    notes = [f"no answer: {candidate.error}"] if candidate.answer is None else [*filter(None, [candidate.error])]
     return CompletionView(title, candidate.answer or "", "", notes, score=candidate.score)
 
 
