@@ -1,10 +1,11 @@
 """Collects rollouts with NeMo Gym's `SimpleAgent` and `RolloutCollectionHelper`, its policy scripted.
 
 Arguments: the reward server's host and port, a directory, the rows as JSON, the number of rollouts of each. The policy
-answers with the `says` of the row's metadata: text, or a list of output items.
+answers with the `says` of the row's metadata: text, in which `{n}` is the answer's number, or a list of output items.
 """
 
 import asyncio
+import itertools
 import json
 import socket
 import sys
@@ -20,6 +21,7 @@ from responses_api_agents.simple_agent.app import SimpleAgent, SimpleAgentConfig
 
 host, port, directory, rows, repeats = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]), sys.argv[4], int(sys.argv[5])
 policy = FastAPI()
+numbers = itertools.count()
 
 
 def message(text):
@@ -31,7 +33,7 @@ def message(text):
 async def answer(request: Request):
     body = await request.json()
     says = json.loads(body["metadata"]["says"])
-    output = [message(says)] if isinstance(says, str) else says
+    output = [message(says.replace("{n}", str(next(numbers))))] if isinstance(says, str) else says
     if any(item.get("type") == "function_call_output" for item in body["input"]):
         output = [message("good")]
     return {

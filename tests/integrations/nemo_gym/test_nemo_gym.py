@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from tests.integrations import trainers
 from tests.judges.server.running import asked, running
+from tests.listwise import judging, shown_answers
 from tests.scripted import Json
 
 REASONING = {"id": "s1", "type": "reasoning", "summary": [{"type": "summary_text", "text": "I think."}]}
@@ -95,3 +96,54 @@ async def test_compare_as_the_client_of_its_genrm_server_reads_it() -> None:
     assert ended.result["rewards"] == ended.result["whole"]["rewards"] == [0.0, 1.0, 0.0, 0.0]
     assert ended.result["metrics"]["judge_failed"] == 0.0
     assert len(ended.result["whole"]["comparison_results"]) == 4
+
+
+def of_number(request: Json, number: int) -> str:
+    """Scores an answer by the number in it; gives no verdict on a group in which one is to fail."""
+    if any("FAIL" in answer.text for answer in shown_answers(request)):
+        return "I cannot say."
+    return judging(lambda text, place: number_in(text) / 100)(request, number)
+
+
+def number_in(text: str) -> float:
+    return float(text.rpartition(" ")[2])
+
+
+def said(each: Json) -> str:
+    return str(each["response"]["output"][-1]["content"][0]["text"])
+
+
+async def test_each_rollout_of_a_group_is_rewarded_by_its_own_answer(tmp_path: Path) -> None:
+    rows = [row("one {n}"), row("FAIL {n}"), row("other {n}"), row("third {n}")]  # one prompt, several tasks
+    async with running("--judge=listwise", "--group_size=8", "--group_wait=60", judge=of_number) as server:
+        ended = await collect(server.url, tmp_path, rows, repeats=8)
+        groups = [[answer.text for answer in shown_answers(request)] for request in server.judge.bodies]
+        metrics = (await server.get("/metrics")).text
+    assert ended.code == 0, ended.err
+    kept, failed = lines(tmp_path / "rollouts.jsonl"), lines(tmp_path / "rollouts_failures.jsonl")
+    assert [each["reward"] for each in kept] == [number_in(said(each)) / 100 for each in kept]
+    assert sorted((each["_ng_task_index"], each["_ng_rollout_index"]) for each in kept) == [
+        (task, rollout) for task in (0, 2, 3) for rollout in range(8)
+    ]
+    assert all(each["own"] == each["reward"] and 1 <= each["position"] <= 8 for each in kept)
+    # The judge saw the eight of a task, and nothing else, in one call.
+    assert {frozenset(text.partition(" ")[0] for text in group) for group in groups} == {
+        frozenset({word}) for word in ("one", "FAIL", "other", "third")
+    }
+    assert all(len(group) == 8 for group in groups)
+    assert len([group for group in groups if not group[0].startswith("FAIL")]) == 3
+    # Without a verdict there are eight failed rows, and the collection goes on.
+    assert [each["_ng_failure_class"] for each in failed] == ["judge_failed"] * 8
+    assert {(each["_ng_task_index"], each["mask_sample"]) for each in failed} == {(1, True)}
+    assert 'judgegym_cohorts_closed_total{how="full",judge=""} 4.0' in metrics
+
+
+async def test_a_rollout_that_is_left_alone_is_a_failed_row_and_not_a_scored_one(tmp_path: Path) -> None:
+    async with running("--judge=listwise", "--group_size=8", "--group_wait=1", judge=of_number) as server:
+        ended = await collect(server.url, tmp_path, [row("one {n}")], repeats=1)
+        asked_for = len(server.judge.requests)
+    assert ended.code == 0, ended.err
+    (failed,) = lines(tmp_path / "rollouts_failures.jsonl")
+    assert (asked_for, lines(tmp_path / "rollouts.jsonl")) == (0, [])
+    assert (failed["_ng_failure_class"], failed["mask_sample"], failed["reward"]) == ("judge_failed", True, 0.0)
+    assert "nothing to compare with" in failed["failure_reason"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.integrations import trainers
 from tests.judges.server.running import asked, running
+from tests.listwise import judging, shown_answers
 from tests.scripted import Json
 
 CHAT = "<|im_start|>user\nWhy?<|im_end|>\n<|im_start|>assistant\n"
@@ -59,3 +60,28 @@ async def test_several_addresses_are_asked_in_turn() -> None:
     assert ended.code == 0, ended.err
     assert [each["reward"] for each in ended.result] == [[1.0]] * 4
     assert min(asked_of) >= 1
+
+
+async def test_samples_of_one_prompt_and_label_are_compared() -> None:
+    """The executor sends one sample a request, without ids: prompt and label tell the groups apart."""
+    points = {"good": 0.9, "fair": 0.5, "poor": 0.25}
+    samples = [
+        {"prompt": CHAT, "label": label, "response": response} for response in points for label in ("one", "other")
+    ]
+    async with running("--judge=listwise", "--group_size=3", judge=judging(lambda text, _: points[text])) as server:
+        ended = await trainers.run("openrlhf", "program.py", f"{server.url}/get_reward", samples)
+        groups = [{answer.text for answer in shown_answers(request)} for request in server.judge.bodies]
+    assert ended.code == 0, ended.err
+    assert [each["reward"] for each in ended.result] == [[points[sample["response"]]] for sample in samples]
+    assert groups == [set(points)] * 2
+
+
+async def test_a_sample_without_its_group_gets_the_flagged_fallback() -> None:
+    flags = ("--judge=listwise", "--group_size=3", "--group_wait=0.2", "--fallback_score=0.5")
+    async with running(*flags, judge="unused") as server:
+        samples = [{"prompt": CHAT, "label": None, "response": "good"}]
+        ended = await trainers.run("openrlhf", "program.py", f"{server.url}/get_reward", samples)
+    assert ended.code == 0, ended.err
+    (sample,) = ended.result
+    assert (sample["reward"], sample["extra_logs"]["judge_failed"]) == ([0.5], [1.0])
+    assert server.judge.requests == []

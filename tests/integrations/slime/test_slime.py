@@ -9,6 +9,7 @@ import pytest
 
 from tests.integrations import trainers
 from tests.judges.server.running import asked, running
+from tests.listwise import judging
 from tests.scripted import Json
 
 FUNCTION = "judges.integrations.slime.reward"
@@ -72,3 +73,34 @@ async def test_single_samples_by_the_same_function() -> None:
     assert [reward["judge"] for reward in result["rewards"]] == [1.0, 0.0, 0.0]
     assert [reward["judge_failed"] for reward in result["rewards"]] == [0.0, 1.0, 0.0]
     assert result["removed"] == [False, True, False]
+
+
+POINTS = {"good": 0.9, "fair": 0.5, "poor": 0.25}
+GROUP = [{"prompt": "Why?", "response": text, "label": None} for text in POINTS]
+
+
+@pytest.mark.parametrize(
+    ("route", "given"),
+    [
+        ("/slime", {"alone": True}),  # `remote_rm`: prompt and label tell groups apart
+        ("", {"alone": True, "custom_rm_path": FUNCTION}),
+        ("", {"custom_rm_path": FUNCTION}),
+    ],
+)
+async def test_samples_of_one_prompt_are_compared_however_they_are_sent(route: str, given: Json) -> None:
+    async with running("--judge=listwise", "--group_size=3", judge=judging(lambda text, _: POINTS[text])) as server:
+        result = await rewards_of(server.url + route, GROUP, **given)
+        asked_for = len(server.judge.requests)
+    assert (result["rewards"], asked_for) == (list(POINTS.values()), 1)
+    assert result["removed"] == [False] * 3
+
+
+@pytest.mark.parametrize(("route", "given"), [("/slime", {}), ("", {"custom_rm_path": FUNCTION})])
+async def test_a_sample_without_its_group_gets_the_fallback(route: str, given: Json) -> None:
+    flags = ("--judge=listwise", "--group_size=3", "--group_wait=0.2", "--fallback_score=0.5")
+    async with running(*flags, judge="unused") as server:
+        given = {**given, "judgegym": {"fallback_score": 0.5}}
+        result = await rewards_of(server.url + route, GROUP[:1], alone=True, **given)
+    assert result["rewards"] == [0.5]
+    assert result["removed"] == [bool(given.get("custom_rm_path"))]  # slime's own `remote_rm` cannot remove a sample
+    assert server.judge.requests == []

@@ -11,6 +11,7 @@ import pytest
 
 from tests.integrations import trainers
 from tests.judges.server.running import asked, running
+from tests.listwise import judging
 from tests.scripted import Json
 
 TWINS = [{"prompt": "Q", "baseline": "one"}, {"prompt": "Q", "baseline": "two"}]
@@ -28,6 +29,8 @@ def judge(request: Json, number: int) -> str:
     text = asked(request)
     if "Start of Assistant A" in text:
         return "[[A]]"
+    if "[Start of answer" in text:
+        return judging(lambda answer, _: 0.75 if answer in ("one", "two") else 0.25)(request, number)
     if "submission" in text.lower() and "verdict" in text:
         return '{"reason": "since", "verdict": 1}'
     return "I cannot say." if "FAIL" in text else "[FEEDBACK] Seen. [SCORE] 5"
@@ -39,11 +42,20 @@ def mean(entry: Json, name: str = "judge") -> float:
 
 @pytest.mark.timeout(150)
 async def test_one_process(tmp_path: Path) -> None:
-    mounts = '--mounts={"best": {"judge": "choice"}, "asked": {"judge": "aspect", "aspects": ["coherence"]}}'
+    mounts = (
+        '--mounts={"best": {"judge": "choice"}, "group": {"judge": "listwise"}, '
+        '"asked": {"judge": "aspect", "aspects": ["coherence"]}}'
+    )
     async with running(mounts, judge=judge) as server:
         best = {"url": server.url, "mount": "best", "group_size": 4}
         runs = {
             "twins": {"reward": {"judge": best}, "rows": TWINS, "per_device": 8, "generations": 4},
+            "listwise": {
+                "reward": {"judge": {"url": server.url, "mount": "group", "group_size": 4}},
+                "rows": TWINS,
+                "per_device": 8,
+                "generations": 4,
+            },
             "aspects": {
                 "reward": {"judge": {"url": server.url, "mount": "asked"}},
                 "rows": [{"prompt": "Q", "aspects": ["harmfulness"]}],
@@ -61,6 +73,8 @@ async def test_one_process(tmp_path: Path) -> None:
         bodies = [asked(request) for request in server.judge.bodies]
     assert ended.code == 0, ended.err
     assert mean(ended.result["twins"]) == 0.25  # formerly 0.125: one group of eight
+    assert mean(ended.result["listwise"]) == 0.25  # 0.5 + (0.25 - 0.75) / 2: the baselines are anchors
+    assert sum("[Start of answer" in body for body in bodies) == 2
     assert mean(ended.result["aspects"]) == 0.0  # formerly the server's own aspect was asked
     assert mean(ended.result["cells"]) == 1.0  # formerly a ValueError; the failed half is left out
     assert float(ended.result["cells"]["judge_failed"]) == 0.5

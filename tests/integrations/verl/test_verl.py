@@ -8,6 +8,7 @@ import pytest
 
 from tests.integrations import trainers
 from tests.judges.server.running import asked, running
+from tests.listwise import judging, shown_answers
 from tests.scripted import Json
 
 PATH = str(trainers.ROOT / "judges/integrations/verl.py")
@@ -56,6 +57,26 @@ async def test_all_managers_give_the_scores_and_the_same_keys() -> None:
     assert "Unclosed" not in ended.err
 
 
+async def test_samples_of_one_row_are_compared_by_its_index() -> None:
+    """Its managers pass no `uid` to a reward function; two rows with one question are told apart by `index`.
+
+    `rate_limited` is left out: unless told otherwise, it asks for one sample at a time, so that no group is ever whole.
+    """
+    managers = [manager for manager in MANAGERS if manager != "rate_limited"]
+    points = {"good": 0.9, "fair": 0.5, "poor": 0.25, "bad": 0.0}
+    rows = [
+        {"response": response, "truth": "x", "extra_info": {"question": "Why?", "index": number % 2}}
+        for number, response in enumerate(points)
+    ]
+    async with running("--judge=listwise", "--group_size=2", judge=judging(lambda text, _: points[text])) as server:
+        ended = await trainers.run("verl", "program.py", [case(manager, rows, url=server.url) for manager in managers])
+        groups = {frozenset(answer.text for answer in shown_answers(request)) for request in server.judge.bodies}
+    assert ended.code == 0, ended.err
+    scored = [{"score": score, "judge_failed": 0.0, "invalid_completion": 0.0} for score in points.values()]
+    assert ended.result == [scored] * len(managers)
+    assert groups == {frozenset({"good", "poor"}), frozenset({"fair", "bad"})}
+
+
 async def test_settings_that_cannot_work_end_the_run() -> None:
     async with running('--tokens={"trainer": "right"}', judge=judge) as server:
         url, token = server.url, "right"
@@ -64,12 +85,14 @@ async def test_settings_that_cannot_work_end_the_run() -> None:
             case("dapo", url=url, token=token, mount="nobody"),
             case("gdpo", ulr=url),
             case("naive", url=url, token=token, rows=[{"response": "good", "truth": "x", "extra_info": {}}]),
+            case("naive", judge={"judge": "listwise", "judge_base_url": url}),
             case("rate_limited", url=url, token="wrong"),
         ]
         ended = await trainers.run("verl", "program.py", cases)
     assert ended.code == 0, ended.err
     *raised, limited = ended.result
-    for said, result in zip(("HTTP 401", "HTTP 404", "did you mean url", "expected the question"), raised, strict=True):
+    told = ("HTTP 401", "HTTP 404", "did you mean url", "expected the question", "cannot run in verl's reward workers")
+    for said, result in zip(told, raised, strict=True):
         assert result.startswith("SettingsError: ")
         assert said in result
     assert [each["score"] for each in limited] == [0.0] * 3  # verl's own: this manager catches every error
