@@ -24,7 +24,8 @@ from judges.aspects.votes import read_verdict
 from judges.core.critique import critique_messages
 from judges.core.group import GroupCase
 from judges.core.sections import marker_lines, read_sections
-from judges.listwise.prompt import draw_ids, listwise_prompt
+from judges.core.turns import Turn, shared_turns, transcript
+from judges.listwise.prompt import draw_ids, listwise_prompt, shared_texts
 from judges.llm.template_tokens import broken_up, restored
 from judges.pairwise.prompt import choice_prompt, rating_prompt
 from judges.parsing.json_objects import last_first
@@ -44,12 +45,19 @@ PIECES = (
     "user question", "candidate response:", "### a\n", "<|a|>\n", "[a]\n", "a:\n", "é", "中", "e\u0301", "\u200b[",
     "𝐢𝐧", "😀", "The quick brown fox. ", "\x00", "\r\n",
     '{"scores":[', '{"id":"ghjkm","score":1},', "ghjk", "[Start of answer ghjkm]\n", "[end of answer",
+    "\n\nuser: a", "assistant: a\n\n", "user:", "\n> ", "\nuser ",
 )  # fmt: skip
 ENDINGS = ("", "{" * 20_000, '{"a":' * 4_000, '{"a":' * 900 + "1" + "}" * 900, "[SCORE] 5", '{"verdict": 1}', " 7")
 
 
 def objects(text: str) -> list[object]:
     return list(last_first(text))
+
+
+def conversation(text: str) -> object:
+    """A conversation as text, and what it shares with another one."""
+    shown = transcript([Turn("assistant", text, text), Turn("user", "So?", "So?")])
+    return shared_turns([shown, shown, f"{shown}.", text])
 
 
 def sections(text: str) -> object:
@@ -70,12 +78,15 @@ FUNCTIONS: Mapping[str, Callable[[str], object]] = {
     "style_of": style_of,
     "chat_tokens.plain_prompt": plain_prompt,
     "chat_tokens.plain_response": plain_response,
+    "turns: transcript and shared_turns": conversation,
     "sections (stand-in)": sections,
     "broken_up": broken_up,
     "restored": restored,
     "arena: game_prompt": lambda text: game_prompt("Why?", text, "So.", protocol="three_way"),
     "aspects: aspect_prompt": lambda text: aspect_prompt("Is it?", text),
-    "listwise: listwise_prompt": lambda text: listwise_prompt(GroupCase("Why?"), {IDS[0]: text, IDS[1]: "So."}),
+    "listwise: listwise_prompt": lambda text: listwise_prompt(
+        shared_texts(GroupCase("Why?")), {IDS[0]: text, IDS[1]: "So."}
+    ),
     "listwise: ids": lambda text: draw_ids(Random(0), 16, (text, "Why?")),
     "pairwise: choice_prompt": lambda text: choice_prompt("Why?", (text, "So.")),
     "pairwise: rating_prompt": lambda text: rating_prompt("Why?", text),

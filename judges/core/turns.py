@@ -2,21 +2,34 @@
 
 Guarantees: nothing of a conversation is left out without a word. Tool calls and tool outputs are written out, a part
 that is not text (an image) and reasoning are named in brackets. What a judge is asked to score is the policy's own
-text only: a completion without any (tool calls alone, a refusal alone) is empty.
+text only: a completion without any (tool calls alone, a refusal alone) is empty. No message can pass for several
+turns: where turns have headings (`user: …`), a line of a message that looks like one is broken up (`user¦: …`).
 """
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from pydantic import BaseModel, ConfigDict
 
+from judges.core.group import GroupCase
 from judges.llm import wire
+from judges.llm.template_tokens import BREAK
 
 _NOT_OF_THE_POLICY = frozenset({"system", "developer", "user", "tool", "function"})
 _ASKED = frozenset({"system", "developer", "user"})
+_ROLES = "assistant|user|tool|function|system|developer"
+_HEADING = re.compile(rf"(?:{_ROLES}): ")
+_LATER_HEADING = re.compile(rf"\n\n(?=(?:{_ROLES}): )")
+_LINE = r"(?:\A|(?<=[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]))"
+_SAID_TO_BE = (*_ROLES.split("|"), "human")
+_LIKE_HEADING = re.compile(
+    rf"({_LINE}[ \t>*_#`~\[(-]*(?:{'|'.join(_SAID_TO_BE)})[ \t*_`~\])]*)(?=[:：])", re.IGNORECASE
+)
 _SILENT_PARTS = frozenset({"refusal", "reasoning", "thinking", "redacted_thinking", "summary_text"})
 
 
@@ -58,15 +71,62 @@ def answer_of(conversation: TextOrMessages) -> str:
     return transcript(turns) if own else ""
 
 
+def conversation_case(
+    prompt: TextOrMessages,
+    completions: Sequence[TextOrMessages],
+    *,
+    criteria: str = "",
+    reference: str | None = None,
+    context: str | None = None,
+    anchor: str | None = None,
+) -> GroupCase:
+    """The case of a group whose prompt and completions are conversations; empty completions stay, as empty answers."""
+    answers = tuple(answer_of(completion) for completion in completions)
+    return GroupCase(text_of(prompt), answers, criteria, reference, context, anchor)
+
+
 def transcript(turns: Sequence[Turn]) -> str:
-    """Turns as one text: the only user turn, or the only turn at all, without its role; several with their roles."""
+    """Turns as one text: the only user turn, or the only turn at all, without its role; several with their roles.
+
+    A single turn that begins like the heading of a turn has its role, too, so that it is no conversation.
+    """
     filled = [turn for turn in turns if turn.shown.strip()]
     asked = [turn for turn in filled if turn.role == "user"]
     if len(asked) == 1 and all(turn.role in _ASKED for turn in filled):
         return asked[0].shown
-    if len(filled) == 1:
+    if len(filled) == 1 and not _HEADING.match(filled[0].shown):
         return filled[0].shown
-    return "\n\n".join(f"{turn.role}: {turn.shown}" for turn in filled)
+    return "\n\n".join(f"{turn.role}: {_without_headings(turn.shown)}" for turn in filled)
+
+
+def _without_headings(text: str) -> str:
+    folded = text.casefold()
+    if not any(role in folded for role in _SAID_TO_BE):
+        return text
+    return _LIKE_HEADING.sub(lambda heading: f"{heading[1]}{BREAK}", text)
+
+
+def shared_turns(texts: Sequence[str]) -> str:
+    """The turns with which all of several conversations begin, as `transcript` writes them; empty if there are none.
+
+    It ends where a turn ends, with an empty line, and each text has at least one more turn. Texts that are no
+    conversations, such as answers of one turn, share none, however alike they begin.
+    """
+    if len(texts) < 2 or not all(map(_HEADING.match, texts)):
+        return ""
+    first = texts[0]
+    ends = [match.end() for match in _LATER_HEADING.finditer(first)]
+    shared = bisect_left(ends, True, key=lambda end: not all(text.startswith(first[:end]) for text in texts))
+    until = next((end for end in reversed(ends[:shared]) if all(_HEADING.match(text, end) for text in texts)), 0)
+    return first[:until]
+
+
+def continuation(text: str, beginning: str) -> str:
+    """What a conversation has after the turns that it shares with others: without its role if it is one answer."""
+    rest = text[len(beginning) :]
+    if not beginning or _LATER_HEADING.search(rest):
+        return rest
+    return rest.removeprefix("assistant: ")
 
 
 def turn_of_item(item: Mapping[str, object]) -> Turn:

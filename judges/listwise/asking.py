@@ -13,11 +13,10 @@ from dataclasses import dataclass
 
 from judges.core.calls import NoVerdict, ask_choice
 from judges.core.delimiters import without_tokens
-from judges.core.group import GroupCase
 from judges.core.judgment import JudgeCall
 from judges.core.seeding import generator
 from judges.listwise.chunks import about_tokens
-from judges.listwise.prompt import draw_ids, listwise_prompt, repair_request, shared_texts
+from judges.listwise.prompt import draw_ids, listwise_prompt, repair_request
 from judges.listwise.settings import ListwiseJudgeSettings
 from judges.llm.client import ChatClient
 from judges.llm.wire import Choice, Message
@@ -45,25 +44,31 @@ class ScoredOrder:
 
 
 async def ask_order(
-    client: ChatClient, settings: ListwiseJudgeSettings, case: GroupCase, shown: Sequence[str], *, key: str, name: str
+    client: ChatClient,
+    settings: ListwiseJudgeSettings,
+    shared: Mapping[str, str],
+    shown: Sequence[str],
+    *,
+    key: str,
+    name: str,
 ) -> ScoredOrder:
     """Ask for the scores of the texts in this order.
 
     Args:
         client: the client of the judge model.
         settings: the seed of the ids, the system prompt, and how many repairs.
-        case: the question and what belongs to it.
+        shared: what the texts share, by the titles of the prompt.
         shown: distinct texts.
         key: identifies the texts, to seed the ids.
         name: the name of the call, unique in the judgment of the group.
     """
     rng = generator(settings.seed, key, f"ids of {name}")
-    ids = draw_ids(rng, len(shown), [*shown, *shared_texts(case).values()])
+    ids = draw_ids(rng, len(shown), [*shown, *shared.values()])
 
     def read(choice: Choice) -> Found[ListwiseScores] | NoVerdict:
         return listwise_scores.find(choice.text, ids) or NoVerdict(listwise_fault(choice.text, ids))
 
-    prompt = listwise_prompt(case, dict(zip(ids, shown, strict=True)), system_prompt=settings.judge_system_prompt)
+    prompt = listwise_prompt(shared, dict(zip(ids, shown, strict=True)), system_prompt=settings.judge_system_prompt)
     messages = prompt.messages
     call = await ask_choice(client, messages, read, name=name)
     calls = [call]

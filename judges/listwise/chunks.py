@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from judges.core.group import GroupCase
 from judges.core.seeding import generator
 from judges.listwise.prompt import answer_section, listwise_prompt
 from judges.listwise.settings import ListwiseJudgeSettings
@@ -38,27 +37,30 @@ class Chunks:
     left_out: Mapping[str, str] = field(default_factory=dict)
 
 
-def divide(case: GroupCase, texts: Sequence[str], settings: ListwiseJudgeSettings, key: str) -> Chunks:
+def divide(
+    shared: Mapping[str, str], texts: Sequence[str], settings: ListwiseJudgeSettings, key: str, anchor: str | None
+) -> Chunks:
     """Divide the distinct texts of a group into as few chunks as possible, of about equal length.
 
     The text that chunks share is the anchor, otherwise one of middle length, or a shorter one if a long answer would
     not fit beside that. A text that does not fit beside it is left out.
 
     Args:
-        case: the question and what belongs to it, and the anchor, if one of the texts is the anchor.
+        shared: what the texts share, by the titles of the prompt.
         texts: the distinct texts, in an order that does not depend on the caller's.
         settings: the limit and the seed.
         key: identifies the texts, to seed the order.
+        anchor: the one of the texts that is the anchor.
     """
     limit = settings.judge_max_input_tokens
     if limit is None:
         return Chunks((_shuffled(texts, settings.seed, key, 1),))
-    empty = listwise_prompt(case, {}, system_prompt=settings.judge_system_prompt)
+    empty = listwise_prompt(shared, {}, system_prompt=settings.judge_system_prompt)
     room = limit - _NOTICE - sum(about_tokens(message["content"]) for message in empty.messages)
     costs = {text: _IDS + about_tokens(answer_section(text)) for text in texts}
     if sum(costs.values()) <= room:
         return Chunks((_shuffled(texts, settings.seed, key, 1),))
-    link = _link(costs, room) if case.anchor is None else case.anchor
+    link = _link(costs, room) if anchor is None else anchor
     beside = room - costs[link]
     fitting = {text: cost for text, cost in costs.items() if text != link and cost <= beside}
     chunks = tuple(
@@ -66,7 +68,7 @@ def divide(case: GroupCase, texts: Sequence[str], settings: ListwiseJudgeSetting
         for number, chunk in enumerate(_packed(fitting, beside), start=1)
     )
     compared = {link, *fitting} if fitting else set[str]()
-    other = "another answer" if case.anchor is None else "the anchor"
+    other = "another answer" if anchor is None else "the anchor"
     left_out = {
         text: f"too long: this answer has about {cost} tokens, {other} {costs[link]}, and what all prompts share "
         f"{limit - room}; judge_max_input_tokens is {limit}"

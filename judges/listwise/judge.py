@@ -2,7 +2,7 @@
 
 Guarantees: an answer's score depends on the answers, not on the order in which the caller has them; ids that say
 nothing tell the judge's scores apart; equal answers, also one that is equal to the anchor, are shown once and have one
-score. An answer without a verdict has no score, whatever it costs:
+score. Of conversations, the turns with which all begin are shown once. An answer without a verdict has no score:
 
 * Where two orders are asked for and one of them has no verdict after its repairs, its answers have no score: those of
   the other order alone would have the preference for a place that the second order is to remove.
@@ -18,14 +18,16 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 
 from judges.core.group import GroupCase, GroupInProgress, GroupJudge, GroupJudgment, MemberDetail
 from judges.core.judgment import Judgment, Status
+from judges.core.turns import continuation, shared_turns
 from judges.listwise.asking import ask_order
-from judges.listwise.chunks import Chunks, divide
+from judges.listwise.chunks import divide
 from judges.listwise.prompt import shared_texts
 from judges.listwise.results import ChunkResult, agreement, judgments
 from judges.listwise.settings import ListwiseJudgeSettings
@@ -64,32 +66,35 @@ class ListwiseGroupJudge:
         if len(texts) == 1:
             equal = Judgment(_EQUAL, Status.OK, "equal", _ALL_EQUAL, detail=MemberDetail((), _EQUAL))
             return _without_call(case, equal)
-        key = _digest([*chain.from_iterable(shared_texts(case).items()), *texts])
-        chunks = await self._divide(case, texts, key)
-        results = await asyncio.gather(
-            *(self._chunk(case, shown, key, f"chunk_{number}_" if len(chunks.shown) > 1 else "")
-              for number, shown in enumerate(chunks.shown, start=1))
-        )  # fmt: skip
-        members = judgments(case, chunks, results)
-        calls = tuple(call for result in results for order in result.orders for call in order.calls)
-        if members:
-            members[0] = replace(members[0], calls=calls)
-        return GroupJudgment(tuple(members), agreement(results))
+        beginning = shared_turns(texts)
+        return await self._judged(_continued(case, beginning), shared_texts(case, beginning))
 
     def start(self, case: GroupCase, size: int) -> GroupInProgress:
         """Begin a group; its answers are judged together when it is closed."""
         return _Collected(self, case)
 
-    async def _divide(self, case: GroupCase, texts: Sequence[str], key: str) -> Chunks:
-        if self.settings.judge_max_input_tokens is None:
-            return divide(case, texts, self.settings, key)
-        # In a thread: the table of the tokenizer may be downloaded first, and long answers take a while.
-        return await asyncio.to_thread(divide, case, texts, self.settings, key)
+    async def _judged(self, case: GroupCase, shared: Mapping[str, str]) -> GroupJudgment:
+        """The judgments of answers of which at least two differ, the anchor included."""
+        texts = sorted({*case.answers, *(() if case.anchor is None else (case.anchor,))})
+        key = _digest([*chain.from_iterable(shared.items()), *texts])
+        divided = partial(divide, shared, texts, self.settings, key, case.anchor)
+        # With a limit in a thread: the tokenizer's table may be downloaded first, and long answers take a while.
+        has_limit = self.settings.judge_max_input_tokens is not None
+        chunks = await asyncio.to_thread(divided) if has_limit else divided()
+        prefixes = [f"chunk_{number}_" if len(chunks.shown) > 1 else "" for number, _ in enumerate(chunks.shown, 1)]
+        results = await asyncio.gather(
+            *(self._chunk(shared, shown, key, prefix) for shown, prefix in zip(chunks.shown, prefixes, strict=True))
+        )
+        members = judgments(case, shared, chunks, results)
+        if members:
+            calls = tuple(call for result in results for order in result.orders for call in order.calls)
+            members[0] = replace(members[0], calls=calls)
+        return GroupJudgment(tuple(members), agreement(results))
 
-    async def _chunk(self, case: GroupCase, shown: Sequence[str], key: str, prefix: str) -> ChunkResult:
+    async def _chunk(self, shared: Mapping[str, str], shown: Sequence[str], key: str, prefix: str) -> ChunkResult:
         orders = (shown, shown[::-1])[: self.settings.listwise_orders]
         asked = (
-            ask_order(self.client, self.settings, case, order, key=key, name=f"{prefix}order_{number}")
+            ask_order(self.client, self.settings, shared, order, key=key, name=f"{prefix}order_{number}")
             for number, order in enumerate(orders, start=1)
         )
         return ChunkResult(tuple(await asyncio.gather(*asked)))
@@ -123,6 +128,12 @@ def listwise_judge(settings: ListwiseJudgeSettings, client: ChatClient) -> Group
     if settings.judge_critique_rounds:
         raise SettingsError("judge_critique_rounds: a listwise judge does not critique itself; expected 0")
     return ListwiseGroupJudge(client, settings)
+
+
+def _continued(case: GroupCase, beginning: str) -> GroupCase:
+    """The case with what its answers have after the turns that all of them share."""
+    anchor = None if case.anchor is None else continuation(case.anchor, beginning)
+    return replace(case, answers=tuple(continuation(text, beginning) for text in case.answers), anchor=anchor)
 
 
 def _without_call(case: GroupCase, judgment: Judgment[MemberDetail]) -> GroupJudgment:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from judges.core.prompt_format import PromptFormat, ShownPrompt
-from judges.listwise.prompt import CONTEXT, CRITERIA, END, QUESTION, REFERENCE, START, TASK
+from judges.listwise.prompt import BEGINNING, CONTEXT, CRITERIA, END, QUESTION, REFERENCE, START, TASK
 
 
 def _reply(shown: ShownPrompt) -> str:
@@ -22,7 +22,7 @@ def _reply(shown: ShownPrompt) -> str:
 
 LISTWISE_PROMPT = PromptFormat(
     sections=(CRITERIA, QUESTION, TASK),
-    optional=(CONTEXT, REFERENCE),
+    optional=(CONTEXT, REFERENCE, BEGINNING),
     with_id=(START, END),
     judged=(START,),
     question=QUESTION,

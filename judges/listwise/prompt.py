@@ -17,6 +17,7 @@ from judges.llm.wire import Message
 
 CRITERIA = "Criteria for all answers"
 QUESTION, CONTEXT, REFERENCE, TASK = "Question", "Context", "Reference", "Your task"
+BEGINNING = "Beginning of all answers"
 START, END = "Start of answer", "End of answer"
 """Titles of the sections; the last two are followed by an id."""
 DEFAULT_CRITERIA = prompts.load("listwise_criteria")
@@ -28,7 +29,8 @@ _LENGTH = 5
 _DRAWS_OF_A_LENGTH = 8
 """So many refused draws make the ids one letter longer: half a megabyte of text can hold every id of five letters."""
 _LOOKALIKES = Lookalikes(
-    "[criteria", "[question", "[context", "[reference", "[start of answer", "[end of answer", "[your task"
+    *("[criteria", "[question", "[context", "[reference", "[beginning of all answers"),
+    *("[start of answer", "[end of answer", "[your task"),
 )
 
 
@@ -46,26 +48,33 @@ def draw_ids(rng: Random, count: int, texts: Collection[str]) -> list[str]:
     return ids
 
 
-def shared_texts(case: GroupCase) -> Mapping[str, str]:
-    """What all answers of a case share, by the title of its section, in the order of the prompt."""
+def shared_texts(case: GroupCase, beginning: str = "") -> dict[str, str]:
+    """What all answers of a case share, by the title of its section, in the order of the prompt.
+
+    Args:
+        case: the question and what belongs to it; its answers and anchor are not looked at.
+        beginning: the turns with which all answers begin, which are then not shown in each.
+    """
     given = {
         CRITERIA: case.criteria or DEFAULT_CRITERIA,
         QUESTION: case.question,
         CONTEXT: case.context,
         REFERENCE: case.reference,
+        BEGINNING: beginning.strip() or None,
     }
     return {title: text for title, text in given.items() if text is not None}
 
 
-def listwise_prompt(case: GroupCase, answers: Mapping[str, str], *, system_prompt: str | None = None) -> Prompt:
+def listwise_prompt(
+    shared: Mapping[str, str], answers: Mapping[str, str], *, system_prompt: str | None = None
+) -> Prompt:
     """The prompt that asks for the scores of some answers.
 
     Args:
-        case: the question and what belongs to it; its answers and anchor are not shown.
+        shared: what the answers share (`shared_texts`).
         answers: the answers by their ids (`draw_ids`), in the order in which they are shown.
         system_prompt: replaces the built-in instructions; what is asked for is said at the end, too.
     """
-    shared = shared_texts(case)
     fenced = fence((*shared.values(), *answers.values()), _LOOKALIKES, shared=len(shared))
     markers, texts = fenced.markers, fenced.texts
     sections = [f"{markers.bracket(title)}\n{text}" for title, text in zip(shared, texts, strict=False)]
@@ -87,9 +96,9 @@ def repair_request(ids: Sequence[str], fault: str) -> str:
     return _filled("listwise_reask", ids, fault=fault)
 
 
-def suspects_of(case: GroupCase, answer: str) -> int:
+def suspects_of(shared: Mapping[str, str], answer: str) -> int:
     """How many suspects there are in what an answer's score is based on: the shared texts and the answer itself."""
-    return fence((*shared_texts(case).values(), answer), _LOOKALIKES).suspects
+    return fence((*shared.values(), answer), _LOOKALIKES).suspects
 
 
 def answer_section(text: str) -> str:

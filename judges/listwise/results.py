@@ -40,13 +40,16 @@ class _Given(NamedTuple):
     explanation: str
 
 
-def judgments(case: GroupCase, chunks: Chunks, results: Sequence[ChunkResult]) -> list[Judgment[MemberDetail]]:
+def judgments(
+    case: GroupCase, shared: Mapping[str, str], chunks: Chunks, results: Sequence[ChunkResult]
+) -> list[Judgment[MemberDetail]]:
     """A judgment for each answer of the case, without calls.
 
     An explanation has the number of an answer, from 1, where the judge wrote an id of the call.
 
     Args:
-        case: the answers, and the anchor.
+        case: the answers, and the anchor, as the judge was shown them.
+        shared: what they share.
         chunks: which texts were shown together, and why others were not.
         results: of each chunk.
     """
@@ -67,7 +70,7 @@ def judgments(case: GroupCase, chunks: Chunks, results: Sequence[ChunkResult]) -
             judgment = Judgment(None, Status.JUDGE_FAILED, explanation=chunks.left_out[text])
         else:
             judgment = _failed([order for order in shown if order.scores is None], given)
-        by_text[text] = replace(judgment, suspects=suspects_of(case, text))
+        by_text[text] = replace(judgment, suspects=suspects_of(shared, text))
     return [by_text[text] for text in case.answers]
 
 

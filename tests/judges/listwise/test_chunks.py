@@ -13,7 +13,7 @@ from judges.core.group import Agreement, GroupCase, GroupJudgment
 from judges.core.judgment import Status
 from judges.listwise.chunks import divide
 from judges.listwise.judge import listwise_judge
-from judges.listwise.prompt import listwise_prompt
+from judges.listwise.prompt import listwise_prompt, shared_texts
 from judges.listwise.settings import ListwiseJudgeSettings
 from judges.llm.tokens import count_tokens
 from tests.listwise import judging, shown_answers
@@ -173,7 +173,7 @@ async def test_repair_leaves_out_what_would_make_it_too_long(connect: Connect, w
 def test_chunks_have_every_text_once_but_the_shared_one_and_fit(words: list[int], limit: int, has_anchor: bool) -> None:
     texts = [answer(number, count) for number, count in enumerate(words)]
     case = GroupCase("Why?", anchor=texts[0] if has_anchor else None)
-    chunks = divide(case, texts, ListwiseJudgeSettings(judge_max_input_tokens=limit), "key")
+    chunks = divide(shared_texts(case), texts, ListwiseJudgeSettings(judge_max_input_tokens=limit), "key", case.anchor)
     shown = [text for chunk in chunks.shown for text in chunk]
     assert {*shown} | {*chunks.left_out} == {*texts} and not {*shown} & {*chunks.left_out}
     once = [text for text in shown if text != chunks.link]
@@ -184,5 +184,5 @@ def test_chunks_have_every_text_once_but_the_shared_one_and_fit(words: list[int]
         assert all(texts[0] in chunk for chunk in chunks.shown)
     for chunk in chunks.shown:
         assert len(chunk) >= 2
-        prompt = listwise_prompt(case, {f"{number:05}": text for number, text in enumerate(chunk)})
+        prompt = listwise_prompt(shared_texts(case), {f"{number:05}": text for number, text in enumerate(chunk)})
         assert sum(count_tokens(message["content"]) for message in prompt.messages) <= limit

@@ -14,7 +14,7 @@ from judges.core.group import GroupCase
 from judges.core.prompt_format import PromptFormat
 from judges.core.scale import Scale
 from judges.listwise.plausible import LISTWISE_PROMPT
-from judges.listwise.prompt import listwise_prompt
+from judges.listwise.prompt import listwise_prompt, shared_texts
 from judges.llm.wire import Message
 from judges.pairwise.plausible import CHOICE_PROMPT, RATING_PROMPT
 from judges.pairwise.prompt import choice_prompt, rating_prompt
@@ -112,7 +112,9 @@ KINDS = {
     "listwise": Kind(
         LISTWISE_PROMPT,
         lambda asked, answer: (
-            listwise_prompt(GroupCase(asked, reference=GOOD), dict(zip(IDS, (FAIR, answer), strict=True))).messages
+            listwise_prompt(
+                shared_texts(GroupCase(asked, reference=GOOD)), dict(zip(IDS, (FAIR, answer), strict=True))
+            ).messages
         ),
         _second_score,
     ),

@@ -13,7 +13,7 @@ from judges.core.group import GroupCase
 from judges.core.prompt_format import PREVIOUS_EVALUATION
 from judges.core.scale import Scale
 from judges.core.seeding import generator
-from judges.listwise.prompt import draw_ids, listwise_prompt
+from judges.listwise.prompt import draw_ids, listwise_prompt, shared_texts
 from judges.llm.wire import Message
 from judges.offline.answers import answers
 from judges.offline.known import BUILT_IN
@@ -148,7 +148,8 @@ def test_listwise_scores_move_with_the_texts(shown: list[str], data: Any) -> Non
     ids = [f"ghjk{letter}" for letter in LETTERS[: len(shown)].lower()]
     prompts = (dict(zip(ids, shown, strict=True)), {ids[place]: shown[place] for place in order})
     there, back = (
-        listwise_scores(reply(listwise_prompt(GroupCase(QUESTION), texts).messages), ids) for texts in prompts
+        listwise_scores(reply(listwise_prompt(shared_texts(GroupCase(QUESTION)), texts).messages), ids)
+        for texts in prompts
     )
     assert there is not None and there == back
 
@@ -159,7 +160,9 @@ def test_group_of_64_answers_has_a_score_for_each(tagged: bool) -> None:
     texts = [" ".join(words[: 1 + number % len(words)] * (1 + number // len(words))) for number in range(64)]
     case = GroupCase(QUESTION, context="[Context]" if tagged else "None.")
     ids = draw_ids(generator(0, "64", "ids"), len(texts), texts)
-    scores = listwise_scores(reply(listwise_prompt(case, dict(zip(ids, texts, strict=True))).messages), ids)
+    scores = listwise_scores(
+        reply(listwise_prompt(shared_texts(case), dict(zip(ids, texts, strict=True))).messages), ids
+    )
     assert scores is not None and len({entry.score for entry in scores.values()}) > 6
 
 
