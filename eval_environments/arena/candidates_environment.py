@@ -25,7 +25,7 @@ from judges.config.extras import require
 from judges.core.calls import failed_judgment
 from judges.core.judgment import Judgment, Status
 from judges.llm.errors import SettingsError
-from judges.tournament.game import ArenaPairJudge
+from judges.tournament.game import pair_judge
 
 
 class ArenaCandidatesEnv(ArenaEnv[GamesOfRow]):
@@ -60,7 +60,7 @@ class ArenaCandidatesEnv(ArenaEnv[GamesOfRow]):
         require("statistics")
         self.match: Match
         if config.candidates_play == "tournament":
-            self.match = Tournament(ArenaPairJudge(self.clients.judge, config), config)
+            self.match = Tournament(pair_judge(config, self.clients.judge), config)
         else:
             self.match = AgainstBaseline(arena_judge(config, self.clients.judge), config.judge_protocol)
 

@@ -27,7 +27,7 @@ from judges.core.seeding import derive
 from judges.llm.ledger import component
 from judges.statistics.bradley_terry import Game, fit
 from judges.tournament.game import PairJudge
-from judges.tournament.schedule import Meeting, Pair, in_order, pair, planned, swiss_round, usual_rounds
+from judges.tournament.schedule import Meeting, Pair, in_order, pair, planned, swiss_round
 from judges.tournament.settings import TournamentSettings
 
 _BOTH_WRONG = 0.5
@@ -134,9 +134,9 @@ class Tournament(Match):
     def games_of_row(self, candidates: int) -> int:
         """Return the number of games of the schedule."""
         settings, players = self._settings, candidates + 1
-        pairs = len(planned(settings.schedule, players, settings.schedule_rounds))
+        pairs = len(planned(settings.schedule, players, settings.rounds_of(players)))
         if settings.schedule == "swiss" and players > 2:
-            pairs = (settings.schedule_rounds or usual_rounds(players)) * (players // 2)
+            pairs = settings.rounds_of(players) * (players // 2)
         return pairs * (2 if settings.game_orders == "both" else 1)
 
     async def play(self, task: ArenaHardTask, players: Sequence[Player]) -> Played:
@@ -154,9 +154,9 @@ class Tournament(Match):
             meetings.extend(new)
             played.extend(games)
 
-        await play_round(planned(settings.schedule, len(places), settings.schedule_rounds))
+        await play_round(planned(settings.schedule, len(places), settings.rounds_of(len(places))))
         if settings.schedule == "swiss" and len(places) > 2:
-            for _ in range(1, settings.schedule_rounds or usual_rounds(len(places))):
+            for _ in range(1, settings.rounds_of(len(places))):
                 if not all(each.has_result for each in played):
                     break
                 results = list(zip(meetings, played, strict=True))

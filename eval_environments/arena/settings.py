@@ -22,7 +22,7 @@ BASELINE = "baseline"
 """The name of the baseline among the candidates."""
 
 _VERSUS = "_vs_"
-_SCHEDULE = frozenset(("schedule", "schedule_rounds", "game_orders"))
+_SCHEDULE = frozenset(("tournament_game", "schedule", "schedule_rounds", "game_orders"))
 
 
 def _check_candidates(models: list[ModelSettings]) -> list[ModelSettings]:

@@ -26,6 +26,7 @@ from judges.core.judge import Judge
 from judges.core.judgment import JudgeCall, Judgment, Status
 from judges.core.lookalikes import Lookalikes
 from judges.core.self_critique import with_self_critique
+from judges.core.shared_texts import NOTHING_SHARED, SharedTexts
 from judges.llm.client import ChatClient
 from judges.llm.wire import Choice, Message
 from judges.parsing.found import Found
@@ -53,11 +54,12 @@ _OUTCOMES: Mapping[float, RowOutcome] = {1.0: "win", 0.5: "tie", 0.0: "loss"}
 
 @dataclass(frozen=True, slots=True)
 class ArenaCase:
-    """A user's prompt, the model's answer without its thinking, and the answer to compare it with."""
+    """A user's prompt, the model's answer without its thinking, the answer to compare it with, and what both share."""
 
     question: str
     answer: str
     baseline: str
+    shared: SharedTexts = NOTHING_SHARED
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +198,7 @@ class ArenaCaseJudge:
             judged="A" if is_a else "B",
             layout=self.settings.judge_prompt_layout,
             system_prompt=self._system_prompt,
+            shared=case.shared,
         )
 
     def _critique_request(self, case: ArenaCase, game: Game) -> CritiqueRequest[ArenaLabel]:
@@ -292,6 +295,7 @@ def game_prompt(
     judged: Literal["A", "B"] = "A",
     layout: PromptLayout = "published",
     system_prompt: str | None = None,
+    shared: SharedTexts = NOTHING_SHARED,
 ) -> Prompt:
     """The prompt of one game: the system prompt, then question and answers between markers that no text can imitate.
 
@@ -303,13 +307,19 @@ def game_prompt(
         judged: whose answer is the model's; the other one is the baseline, which all answers of a group meet.
         layout: the order of the answers; published is A's first, `shared_first` is the baseline first.
         system_prompt: replaces the built-in system prompt.
+        shared: further sections behind the question; without any the prompt is the published one.
     """
     answers = {"A": answer_a, "B": answer_b}
     baseline = "B" if judged == "A" else "A"
-    fenced = fence((question, answers[baseline], answers[judged]), _LOOKALIKES, shared=2)
-    markers, (shown_question, *shown_answers) = fenced.markers, fenced.texts
-    sections = [f"{markers.marker('User Prompt')}\n{shown_question}"]
-    named = zip((baseline, judged), shown_answers, strict=True)
+    beside = [*shared.by_title.values()]
+    texts = (question, *beside, answers[baseline], answers[judged])
+    fenced = fence(texts, _LOOKALIKES, shared=len(texts) - 1)
+    markers, (shown_question, *others) = fenced.markers, fenced.texts
+    sections = [
+        f"{markers.marker('User Prompt')}\n{shown_question}",
+        *shared.sections(markers.marker, others[: len(beside)]),
+    ]
+    named = zip((baseline, judged), others[len(beside) :], strict=True)
     for name, answer in named if layout == "shared_first" else sorted(named):
         start = markers.marker(f"The Start of Assistant {name}'s Answer")
         end = markers.marker(f"The End of Assistant {name}'s Answer")
@@ -317,7 +327,7 @@ def game_prompt(
     system = prompts.load(PROMPTS[protocol]) if system_prompt is None else system_prompt
     messages = [
         Message(role="system", content=system),
-        Message(role="user", content=markers.notice + "\n\n".join(sections)),
+        Message(role="user", content=markers.notice + shared.instructions + "\n\n".join(sections)),
     ]
     return Prompt(messages, fenced.suspects)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from judges.core.prompt_format import PromptFormat, ShownPrompt
+from judges.core.shared_texts import REFERENCE, TITLES
 
 _A, _B = "The Start of Assistant A's Answer", "The Start of Assistant B's Answer"
 _ENDS = ("The End of Assistant A's Answer", "The End of Assistant B's Answer")
@@ -19,5 +20,10 @@ def _reply(shown: ShownPrompt) -> str:
 
 
 ARENA_PROMPT = PromptFormat(
-    sections=("User Prompt", _A, _B, *_ENDS), judged=(_A, _B), question="User Prompt", reply=_reply
+    sections=("User Prompt", _A, _B, *_ENDS),
+    optional=TITLES,
+    judged=(_A, _B),
+    question="User Prompt",
+    references=(REFERENCE,),
+    reply=_reply,
 )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from string import ascii_uppercase
 
 from judges.core.prompt_format import PromptFormat, ShownPrompt
+from judges.core.shared_texts import REFERENCE, TITLES
+from judges.pairwise.prompt import shared_title
 
 _STARTS = {f"The Start of Assistant {letter}'s Answer": letter for letter in ascii_uppercase}
 _ENDS = [f"The End of Assistant {letter}'s Answer" for letter in ascii_uppercase]
@@ -27,9 +29,10 @@ def _rate(shown: ShownPrompt) -> str:
 
 CHOICE_PROMPT = PromptFormat(
     sections=("User Question", *_TITLES[:2], *_ENDS[:2]),
-    optional=(*_TITLES[2:], *_ENDS[2:]),
+    optional=(*_TITLES[2:], *_ENDS[2:], *map(shared_title, TITLES)),
     judged=_TITLES,
     question="User Question",
+    references=(shared_title(REFERENCE),),
     reply=_choose,
 )
 RATING_PROMPT = PromptFormat(

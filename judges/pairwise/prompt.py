@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from judges import prompts
 from judges.core.delimiters import Prompt, fence
 from judges.core.lookalikes import Lookalikes
+from judges.core.shared_texts import NOTHING_SHARED, SharedTexts
 from judges.llm.wire import Message
 
 LETTERS = string.ascii_uppercase
@@ -26,7 +27,12 @@ _RATING_LOOKALIKES = Lookalikes("[query", "[response", "[your judgement")
 
 
 def choice_prompt(
-    question: str, answers: Sequence[str], *, system: str = "", system_prompt: str | None = None
+    question: str,
+    answers: Sequence[str],
+    *,
+    system: str = "",
+    system_prompt: str | None = None,
+    shared: SharedTexts = NOTHING_SHARED,
 ) -> Prompt:
     """The prompt that asks for the best of N answers.
 
@@ -35,16 +41,21 @@ def choice_prompt(
         answers: 2 to 26 of them, in the order of their letters.
         system: text before the system prompt.
         system_prompt: replaces the built-in system prompt.
+        shared: further sections behind the question.
 
     Raises:
         ValueError: there are fewer than 2 or more than 26 answers.
     """
     if not FEWEST_CHOICES <= len(answers) <= MOST_CHOICES:
         raise ValueError(f"a choice is between {FEWEST_CHOICES} and {MOST_CHOICES} answers, not {len(answers)}")
-    fenced = fence((question, *answers), _CHOICE_LOOKALIKES, shared=1)
-    markers, (shown_question, *shown_answers) = fenced.markers, fenced.texts
-    sections = [f"{markers.bracket('User Question')}\n{shown_question}"]
-    for letter, answer in zip(LETTERS, shown_answers, strict=False):
+    beside = [*shared.by_title.values()]
+    fenced = fence((question, *beside, *answers), _CHOICE_LOOKALIKES, shared=1 + len(beside))
+    markers, (shown_question, *others) = fenced.markers, fenced.texts
+    sections = [
+        f"{markers.bracket('User Question')}\n{shown_question}",
+        *shared.sections(lambda title: markers.bracket(shared_title(title)), others[: len(beside)]),
+    ]
+    for letter, answer in zip(LETTERS, others[len(beside) :], strict=False):
         start = markers.bracket(f"The Start of Assistant {letter}'s Answer")
         end = markers.bracket(f"The End of Assistant {letter}'s Answer")
         sections.append(f"{start}\n{answer}\n{end}")
@@ -52,9 +63,14 @@ def choice_prompt(
     instructions = "\n\n".join(part for part in (system, task) if part)
     messages = [
         Message(role="system", content=instructions),
-        Message(role="user", content=markers.notice + "\n\n".join(sections)),
+        Message(role="user", content=markers.notice + shared.instructions + "\n\n".join(sections)),
     ]
     return Prompt(messages, fenced.suspects)
+
+
+def shared_title(title: str) -> str:
+    """The title of a section that all answers share, which is a lookalike in a text of another prompt, too."""
+    return f"User Question: {title}"
 
 
 def choice_instructions(count: int) -> str:

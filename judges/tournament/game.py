@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from judges.arena.judge import ArenaCase, ArenaCaseJudge
 from judges.arena.settings import STRONG_WEIGHT
+from judges.core.calls import ask
+from judges.core.delimiters import Prompt
 from judges.core.group import GroupCase
 from judges.core.judgment import JudgeCall
+from judges.core.shared_texts import SharedTexts
 from judges.llm.client import ChatClient
-from judges.tournament.settings import TournamentSettings
+from judges.pairwise.prompt import choice_prompt
+from judges.parsing.verdicts import choice_letter
+from judges.tournament.settings import GameKind, TournamentSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,5 +81,46 @@ class ArenaPairJudge:
         return self._judge.prompt(_arena_case(case, "", answer), "model_is_b").suspects
 
 
+class ChoicePairJudge:
+    """The choice of the better one of two answers, by its letter: a game without ties."""
+
+    def __init__(self, client: ChatClient, settings: TournamentSettings) -> None:
+        """Judge as the settings say."""
+        self._client = client
+        self._system_prompt = settings.judge_system_prompt
+        self._letter = choice_letter.given("AB")
+
+    @property
+    def client(self) -> ChatClient:
+        """The client of the judge model."""
+        return self._client
+
+    async def play(self, case: GroupCase, first: str, second: str, *, name: str) -> GameResult:
+        """Ask for the letter of the better answer."""
+        call = await ask(self._client, self._prompt(case, first, second).messages, self._letter, name=name)
+        points = None if call.value is None else float(call.value == "A")
+        return GameResult(points, error=call.error, calls=(call,))
+
+    def suspects(self, case: GroupCase, answer: str) -> int:
+        """Count in the prompt of a game with an empty other answer."""
+        return self._prompt(case, answer, "").suspects
+
+    def _prompt(self, case: GroupCase, first: str, second: str) -> Prompt:
+        return choice_prompt(case.question, (first, second), system_prompt=self._system_prompt, shared=_shared(case))
+
+
+def pair_judge(settings: TournamentSettings, client: ChatClient) -> PairJudge:
+    """The judge of games that the settings name."""
+    kinds: Mapping[GameKind, type[ArenaPairJudge] | type[ChoicePairJudge]] = {
+        "arena_hard": ArenaPairJudge,
+        "choice": ChoicePairJudge,
+    }
+    return kinds[settings.tournament_game](client, settings)
+
+
 def _arena_case(case: GroupCase, first: str, second: str) -> ArenaCase:
-    return ArenaCase(case.question, answer=second, baseline=first)
+    return ArenaCase(case.question, answer=second, baseline=first, shared=_shared(case))
+
+
+def _shared(case: GroupCase) -> SharedTexts:
+    return SharedTexts(case.criteria, case.reference, case.context)

@@ -11,7 +11,7 @@ from judges.config.extras import require
 from judges.core.group import GroupCase, GroupInProgress, GroupJudge, GroupJudgment
 from judges.llm.client import ChatClient
 from judges.llm.errors import SettingsError
-from judges.tournament.game import ArenaPairJudge, PairJudge
+from judges.tournament.game import PairJudge, pair_judge
 from judges.tournament.progress import TournamentInProgress
 from judges.tournament.settings import TournamentSettings
 
@@ -57,4 +57,4 @@ def tournament_judge(settings: TournamentSettings, client: ChatClient) -> GroupJ
     Raises:
         SettingsError: the settings ask for self-critique, or the extra `statistics` is not installed.
     """
-    return TournamentJudge(ArenaPairJudge(client, settings), settings)
+    return TournamentJudge(pair_judge(settings, client), settings)

@@ -24,7 +24,6 @@ from judges.tournament.schedule import (
     pair,
     planned,
     swiss_round,
-    usual_rounds,
 )
 from judges.tournament.settings import TournamentSettings
 
@@ -60,7 +59,7 @@ class TournamentInProgress:
         key = f"{len(case.question)}\x1f{case.question}\x1f{size}"
         self._free = generator(settings.seed, key, "places").sample(range(places), places)
         self._flip = bool(derive(settings.seed, key, "first") % 2)
-        plan = planned(settings.schedule, places, settings.schedule_rounds)
+        plan = planned(settings.schedule, places, settings.rounds_of(places))
         self._firsts = Counter[int]()
         self._plan = self._ordered(plan)
         self._players: dict[str, _Player] = {}
@@ -96,7 +95,7 @@ class TournamentInProgress:
 
     async def _judged(self) -> GroupJudgment:
         present, settings = sorted(self._taken), self._settings
-        missing = completed(settings.schedule, present, self._met, settings.schedule_rounds)
+        missing = completed(settings.schedule, present, self._met, settings.rounds_of(len(present)))
         self._begin(self._ordered(missing))
         field = self._field()
         if settings.schedule == "swiss" and len(present) > 2:
@@ -108,7 +107,7 @@ class TournamentInProgress:
 
     async def _swiss_rounds(self, field: Field) -> None:
         """The rounds after the first one: each waits for the results of those before it."""
-        for _ in range(1, self._settings.schedule_rounds or usual_rounds(len(field.names))):
+        for _ in range(1, self._settings.rounds_of(len(field.names))):
             strengths = await asyncio.to_thread(strengths_of, list(field.names), await self._played())
             standing = sorted(strengths, key=lambda place: (-strengths[place], place))
             self._begin(self._ordered(swiss_round(standing, self._met)))

@@ -12,29 +12,21 @@ need, so that each schedule keeps its form:
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import combinations
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
-from judges.tournament.settings import Schedule
+from judges.tournament.settings import GameOrders, Schedule
 
 Pair: TypeAlias = tuple[int, int]
 """Two players who meet, the lower number first."""
 Meeting: TypeAlias = tuple[int, int]
 """A game of two players, in the order in which they are shown."""
 
-GameOrders: TypeAlias = Literal["both", "balanced"]
 
-
-def usual_rounds(players: int) -> int:
-    """How many rounds there are if the user chose no number."""
-    return max(1, math.ceil(math.log2(players))) if players > 1 else 0
-
-
-def planned(schedule: Schedule, places: int, rounds: int | None = None) -> list[Pair]:
-    """The pairs of places that meet as soon as both players are there."""
+def planned(schedule: Schedule, places: int, rounds: int) -> list[Pair]:
+    """The pairs of places that meet as soon as both players are there; `rounds` are those of `balanced`."""
     everyone = list(range(places))
     if schedule == "all" or places < 3:
         return list(combinations(everyone, 2))
@@ -42,10 +34,10 @@ def planned(schedule: Schedule, places: int, rounds: int | None = None) -> list[
         return circle(everyone)
     if schedule == "swiss":
         return [(place, place + 1) for place in range(0, places - 1, 2)]
-    return _round_robin(places, min(rounds or usual_rounds(places), places - 1))
+    return _round_robin(places, min(rounds, places - 1))
 
 
-def completed(schedule: Schedule, present: Sequence[int], met: Collection[Pair], rounds: int | None) -> list[Pair]:
+def completed(schedule: Schedule, present: Sequence[int], met: Collection[Pair], rounds: int) -> list[Pair]:
     """The pairs that are still to meet when no more players come.
 
     Args:
@@ -61,7 +53,7 @@ def completed(schedule: Schedule, present: Sequence[int], met: Collection[Pair],
     elif schedule == "circular":
         wanted = circle(present)
     else:
-        each = 1 if schedule == "swiss" else min(rounds or usual_rounds(len(present)), len(present) - 1)
+        each = 1 if schedule == "swiss" else min(rounds, len(present) - 1)
         return _filled_up(present, met, each)
     return [pair for pair in wanted if pair not in met]
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar, Literal
 
+from judges import prompts
 from judges.arena.settings import ArenaJudgeSettings
 from judges.config.fields import setting
 
 Schedule = Literal["all", "swiss", "balanced", "circular"]
+GameOrders = Literal["both", "balanced"]
+GameKind = Literal["arena_hard", "choice"]
 
 
 class TournamentSettings(ArenaJudgeSettings):
@@ -15,6 +19,11 @@ class TournamentSettings(ArenaJudgeSettings):
 
     help_group: ClassVar[str] = "judge"
 
+    tournament_game: GameKind = setting(
+        "arena_hard",
+        "Decide each game by this judge. arena_hard: labels with ties, and strong ones in arena_hard_v0.1. choice: the "
+        "letter of the better answer, without ties.",
+    )
     schedule: Schedule = setting(
         "all",
         "Let these answers of a group meet. all: each pair. swiss: in each round those that stand next to each other. "
@@ -23,11 +32,21 @@ class TournamentSettings(ArenaJudgeSettings):
     schedule_rounds: int | None = setting(
         None,
         "Play this many rounds of swiss and balanced, in each of which every answer meets one other. If unset, the "
-        "logarithm of the group's size to base 2, rounded up.",
+        "logarithm of the group's size to base 2, rounded up, and twice as many if each pair has one game.",
         ge=1,
     )
-    game_orders: Literal["both", "balanced"] = setting(
+    game_orders: GameOrders = setting(
         "both",
         "Play each pair in both orders (both), or in one order, so that each answer is shown first as often as second "
         "(balanced).",
     )
+
+    def rounds_of(self, players: int) -> int:
+        """The rounds of swiss and balanced; without a given number as many games in either of `game_orders`."""
+        if self.schedule_rounds is not None:
+            return self.schedule_rounds
+        return math.ceil(math.log2(max(players, 2))) * (1 if self.game_orders == "both" else 2)
+
+    def built_in_prompt(self) -> str:
+        """The system prompt of the judge of games."""
+        return prompts.load("choice") if self.tournament_game == "choice" else super().built_in_prompt()

@@ -52,7 +52,7 @@ async def test_judge_of_groups_is_opened_with_the_defaults_of_each_environment(
 def test_evaluate_has_no_setting_of_groups(env_type: Env) -> None:
     own = {"listwise_orders", "judge_max_input_tokens", "group_judge", "group_reward_range"}
     if env_type is not ArenaHardEnv:
-        own |= {"judge_protocol", "judge_reask", "schedule", "schedule_rounds", "game_orders"}
+        own |= {"judge_protocol", "judge_reask", "tournament_game", "schedule", "schedule_rounds", "game_orders"}
     for name in own:
         assert verbs_of(env_type.config_type, name) == ROLLOUTS, name
     with pytest.raises(SettingsError, match=r"group_judge .* not of evaluate"):
