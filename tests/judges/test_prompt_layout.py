@@ -15,6 +15,9 @@ from judges.aspects.judge import AspectCase
 from judges.aspects.panel import aspect_judge
 from judges.aspects.settings import AspectJudgeSettings
 from judges.config.prompt_layout import PromptLayoutSettings
+from judges.core.group import GroupCase
+from judges.listwise.judge import listwise_judge
+from judges.listwise.settings import ListwiseJudgeSettings
 from judges.peers.judge import PeerCase, peer_judge
 from judges.peers.settings import PeerJudgeSettings
 from judges.rubrics.judge import RubricCase, rubric_judge
@@ -187,3 +190,22 @@ async def test_several_aspects_of_one_completion_share_the_completion(connect: C
     shown = [body["messages"][1]["content"] for body in endpoint.bodies]
     common = _common(shown)
     assert len(shown) == 5 and COMPLETIONS[0] in common and all(text in common for text in SHARED[:2])
+
+
+@pytest.mark.parametrize("suspect", ["", SUSPECT], ids=["", "with suspects in the shared texts"])
+async def test_prompts_of_one_question_to_a_listwise_judge_differ_in_the_answers_and_the_ids_alone(
+    connect: Connect, suspect: str
+) -> None:
+    question, reference, criteria = (f"{text} {suspect}" for text in SHARED)
+    groups = [(*COMPLETIONS, "Red."), ("Rouge.", "Rot.")]
+    async with ScriptedEndpoint("Well.") as endpoint:
+        judge = listwise_judge(ListwiseJudgeSettings(listwise_orders=2, judge_reask=0), connect(endpoint))
+        for answers in groups:
+            await judge.judge(GroupCase(question, answers, criteria, reference))
+    shown = ["\n\n".join(message["content"] for message in body["messages"]) for body in endpoint.bodies]
+    common = _common(shown)
+    assert len(shown) == 4 and common.endswith("\n\n[Start of answer ")
+    assert all(text.split("?")[0] in common for text in SHARED)
+    for prompt in shown:
+        *answers, task = prompt[len(common) :].rsplit("[End of answer ", 1)
+        assert not any(text in task for group in groups for text in group) and len(answers) == 1
