@@ -5,8 +5,8 @@
 
 The score of a failed judge, and of a row that cannot be judged, is `None`: TRL leaves the completion out of its group's
 mean and deviation. An empty completion is a wrong answer (`invalid_completion_score`), about which no judge is asked. A
-judge that compares completions (`choice`, `arena_hard` without a baseline) needs `group_size`, which is the trainer's
-`num_generations`.
+judge that compares completions (`listwise`, `tournament`, `choice`, `arena_hard` without a baseline) needs
+`group_size`, which is the trainer's `num_generations`.
 
 Source: TRL 1.16, the calling convention of its reward functions.
 """
@@ -20,7 +20,8 @@ from judges.integrations.cells import CellError, Field, fields_of
 from judges.integrations.conversations import Conversation, conversation_json
 from judges.integrations.groups import GroupedBatch, Row, check_group_size
 from judges.integrations.scoring import RefusedError, Request, Scored, Scoring
-from judges.integrations.sources import scoring_of
+from judges.integrations.sources import is_of_groups, scoring_of
+from judges.llm.errors import SettingsError
 
 if TYPE_CHECKING:
     from judges.server.settings import JudgeMount
@@ -66,8 +67,9 @@ def judge_reward(
         judge: the settings of a judge to run in this process, under the server's names.
         token: the server's bearer token.
         mount: the name of a judge at the server; empty for the judge at the root.
-        group_size: the trainer's `num_generations`: compare the completions of a group with each other (choice,
-            arena_hard). A group that is spread over several processes is gathered, and judged by one of them.
+        group_size: the trainer's `num_generations`: compare the completions of a group with each other (listwise,
+            tournament, choice, arena_hard). A group that is spread over several processes is gathered, and judged by
+            one of them.
         invalid_completion_score: the score of an empty completion; `None` leaves it out.
         timeout_s: seconds for one attempt at the server.
         deadline_s: seconds within which a batch has its scores; what has none by then is `None`.
@@ -77,6 +79,11 @@ def judge_reward(
         SettingsError: a setting is wrong, or neither or both of `url` and `judge` are given. Those that only the server
             or the judge's endpoint knows (a mount, a token) raise it at the first batch, which ends the training.
     """
+    if judge is not None and group_size is None and is_of_groups(judge):
+        raise SettingsError(
+            "group_size: a judge that compares completions needs the number of those of each prompt, which is the "
+            "trainer's num_generations"
+        )
     source = scoring_of(url, judge, token=token, mount=mount, timeout_s=timeout_s, deadline_s=deadline_s)
     batches = None if group_size is None else GroupedBatch(group_size, source)
 

@@ -180,6 +180,11 @@ def aggregated(service: Service) -> Handler:
     return means
 
 
-async def reverify_mode(request: ServerRequest) -> ServerResponse:
-    """How NeMo Gym verifies rows again."""
-    return json_response("stateless")
+def reverify_mode(service: Service, mount: str) -> Handler:
+    """How NeMo Gym verifies rows again: one by one, which a judge that gathers groups cannot."""
+    mode = "stateless" if service.mounts[mount].group_size is None else "unsupported"
+
+    async def told(request: ServerRequest) -> ServerResponse:
+        return json_response(mode)
+
+    return told

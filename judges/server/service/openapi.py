@@ -126,7 +126,7 @@ def document(mounts: Mapping[str, JudgeMount], adapters: Sequence[Adapter[Any]],
         }
         aggregate = _operation("nemo_gym: means over verified rollouts", _ANY_OBJECT, body=aggregate_body)
         paths[f"{prefix}/aggregate_metrics"] = {"post": aggregate}
-        mode: JSON = {"type": "string", "enum": ["stateless"]}
+        mode: JSON = {"type": "string", "enum": ["stateless", "unsupported"]}
         paths[f"{prefix}/reverify_mode"] = {"get": _operation("nemo_gym: how rows are verified again", mode)}
     components: dict[str, JSON] = {"schemas": schemas}
     described: dict[str, JSON] = {

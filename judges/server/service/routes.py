@@ -57,7 +57,7 @@ class Routes:
                 self._of_judges[prefix + adapter.path] = {"POST": handlers.scoring(service, mount, adapter)}
             self._of_judges[f"{prefix}/seed_session"] = {"POST": handlers.seed_session(service)}
             self._of_judges[f"{prefix}/aggregate_metrics"] = {"POST": handlers.aggregated(service)}
-            self._of_judges[f"{prefix}/reverify_mode"] = _get(handlers.reverify_mode)
+            self._of_judges[f"{prefix}/reverify_mode"] = _get(handlers.reverify_mode(service, mount))
         others = {
             "/": _get(handlers.shown_page),
             "/healthz": _get(handlers.healthy),

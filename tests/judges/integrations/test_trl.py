@@ -12,6 +12,7 @@ from judges.integrations.trl import close, judge_reward
 from judges.llm.errors import SettingsError
 from judges.server.settings import JudgeMount
 from tests.judges.server.running import asked, running
+from tests.listwise import judging
 from tests.scripted import Json, Meeting, ScriptedEndpoint
 
 PROMPTS = [[{"role": "user", "content": f"Question {number // 2}?"}] for number in range(4)]
@@ -114,6 +115,67 @@ async def test_a_comparing_judge_without_a_group_size_is_refused_at_the_first_ba
         with pytest.raises(SettingsError, match="2 to 26"):
             await reward(["Q"] * 4, ["alone"] * 4)
         await close(reward)
+
+
+def turns(found: str, answer: str) -> list[Json]:
+    """A completion that calls a tool and answers by what it found."""
+    call = {"type": "function", "function": {"name": "search", "arguments": {"for": "cats"}}}
+    return [
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "content": found},
+        {"role": "assistant", "content": answer},
+    ]
+
+
+POINTS = {"good": 0.9, "fair": 0.5, "poor": 0.25}
+
+
+def last_word(text: str) -> str:
+    return text.split()[-1]
+
+
+def game(request: Json, number: int) -> str:
+    """The answer that ends with the earlier of the three words wins."""
+    order = list(POINTS)
+    first, other = (
+        order.index(last_word(asked(request).partition(f"Start of Assistant {name}'s")[2].partition("<|The End")[0]))
+        for name in "AB"
+    )
+    return "[[A>B]]" if first < other else "[[B>A]]"
+
+
+async def test_a_listwise_judge_scores_completions_with_tool_calls() -> None:
+    completions = [turns("two cats", text) for text in ("fair", "good", "poor")]
+    judge = judging(lambda text, _: POINTS[last_word(text)])
+    async with running("--judge=listwise", judge=judge) as server:
+        reward = judge_reward(server.url, group_size=3)
+        scores = await reward([[{"role": "user", "content": "Q"}]] * 6, [*completions, *reversed(completions)])
+        await close(reward)
+        shown = [asked(request) for request in server.judge.bodies]
+    assert scores == [0.5, 0.9, 0.25, 0.25, 0.9, 0.5]
+    assert all('[tool call: search({"for":"cats"})]' in text and "two cats" in text for text in shown)
+
+
+async def test_a_tournament_scores_completions_with_tool_calls() -> None:
+    completions = [turns(f"{number} cats", text) for number, text in enumerate(("fair", "good", "poor"))]
+    async with running("--judge=tournament", judge=game) as server:
+        reward = judge_reward(server.url, group_size=3)
+        fair, good, poor = await reward(["Q"] * 3, completions)
+        await close(reward)
+    assert good is not None and fair is not None and poor is not None
+    assert good > fair > poor
+    assert len(server.judge.requests) == 6
+
+
+async def test_a_judge_of_groups_in_this_process_needs_the_size_of_a_group() -> None:
+    async with ScriptedEndpoint(judging(lambda text, _: POINTS[text])) as endpoint:
+        settings = {"judge": "listwise", "judge_base_url": endpoint.base_url, "judge_model_name": "m"}
+        reward = judge_reward(judge=settings, group_size=2)
+        assert await reward(["Q"] * 4, ["good", "poor", "fair", "good"]) == [0.9, 0.25, 0.5, 0.9]
+        await close(reward)
+    for judge in (settings, JudgeMount(judge="tournament")):
+        with pytest.raises(SettingsError, match=r"group_size: .* num_generations"):
+            judge_reward(judge=judge)
 
 
 async def test_the_whole_batch_is_judged_at_the_same_time() -> None:

@@ -1,0 +1,167 @@
+"""Groups through each protocol that sends one sample a request: its own score, and a flag where there is none."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.judges.server.bodies import VERIFY
+from tests.judges.server.running import Answer, running
+from tests.listwise import judging
+from tests.scripted import Json
+
+POINTS = {"good": 0.9, "fair": 0.5, "poor": 0.25}
+FALLBACK = 0.125
+judge = judging(lambda text, _: POINTS[text])
+GATHERING = ("--judge=listwise", "--group_size=3", f"--fallback_score={FALLBACK}")
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How a sample is sent, and what the answer says: the reward, and whether it is flagged as failed."""
+
+    path: str
+    body: Callable[[str, int], Json]
+    reward: Callable[[Answer], Any]
+    is_flagged: Callable[[Answer], bool]
+    without: Any
+    """What stands in the place of a reward that is missing."""
+
+
+def rollout(text: str, number: int) -> Json:
+    message = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
+    ids = {"_ng_task_index": 3, "_ng_rollout_index": number}
+    return {**VERIFY, "response": {**VERIFY["response"], "output": [message]}, **ids}
+
+
+PROTOCOLS = {
+    "native": Protocol(
+        "/v1/score",
+        lambda text, number: {"prompt": "Q", "response": text, "group": "g", "member": number},
+        lambda answer: answer.json["score"],
+        lambda answer: bool(answer.json["status"] == "judge_failed"),
+        None,
+    ),
+    "openrlhf": Protocol(
+        "/get_reward",
+        lambda text, number: {"query": [f"Q: {text}"], "prompts": ["Q: "], "labels": ["L"]},
+        lambda answer: answer.json["rewards"][0],
+        lambda answer: bool(answer.json["extra_logs"]["judge_failed"] == [1.0]),
+        FALLBACK,
+    ),
+    "slime": Protocol(
+        "/slime",
+        lambda text, number: {"prompt": "Q", "response": text, "label": "L"},
+        lambda answer: answer.json,
+        lambda answer: "X-Judge-Failed" in answer.headers,
+        FALLBACK,
+    ),
+    "nemo_gym": Protocol(
+        "/verify",
+        rollout,
+        lambda answer: answer.json["reward"],
+        lambda answer: bool(answer.json.get("_ng_failure_class") == "judge_failed" and answer.json["mask_sample"]),
+        0.0,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+async def test_each_sample_of_a_group_has_the_score_of_its_own_text(name: str) -> None:
+    protocol = PROTOCOLS[name]
+    async with running(*GATHERING, judge=judge) as server:
+        bodies = [protocol.body(text, number) for number, text in enumerate(POINTS)]
+        answers = await asyncio.gather(*(server.post(protocol.path, body) for body in bodies))
+        asked_for = len(server.judge.requests)
+    assert [protocol.reward(answer) for answer in answers] == list(POINTS.values())
+    assert not any(protocol.is_flagged(answer) for answer in answers)
+    assert asked_for == 1
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+async def test_a_sample_that_is_alone_is_flagged_and_not_scored(name: str) -> None:
+    protocol = PROTOCOLS[name]
+    async with running(*GATHERING, "--group_wait=0.1", judge=judge) as server:
+        alone = await server.post(protocol.path, protocol.body("good", 0))
+    assert (alone.status, protocol.reward(alone), protocol.is_flagged(alone)) == (200, protocol.without, True)
+    assert server.judge.requests == []
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+async def test_a_sample_that_comes_too_late_is_flagged_and_not_scored(name: str) -> None:
+    """The window in which a sample is late is as long as the wait: long enough for a slow machine, too."""
+    protocol = PROTOCOLS[name]
+    async with running(*GATHERING, "--group_wait=2", judge=judge) as server:
+        bodies = [protocol.body(text, number) for number, text in enumerate(POINTS)]
+        first, second = await asyncio.gather(*(server.post(protocol.path, body) for body in bodies[:2]))
+        late = await server.post(protocol.path, bodies[2])
+        metrics = (await server.get("/metrics")).text
+    assert [protocol.reward(answer) for answer in (first, second)] == [0.9, 0.5]
+    assert (late.status, protocol.reward(late), protocol.is_flagged(late)) == (200, protocol.without, True)
+    assert 'judgegym_late_members_total{judge=""} 1.0' in metrics
+    assert len(server.judge.requests) == 1
+
+
+async def test_a_failed_row_says_that_it_came_too_late_or_stayed_alone() -> None:
+    async with running(*GATHERING, "--group_wait=0.1", judge=judge) as server:
+        alone = await server.post("/verify", rollout("good", 0))
+        native = await server.post("/v1/score", {"prompt": "Q", "response": "good"})
+    assert "nothing to compare with" in alone.json["failure_reason"]
+    assert "nothing to compare with" in native.json["explanation"]
+
+
+async def test_a_failed_row_is_an_http_error_for_those_who_know_no_other() -> None:
+    async with running(*GATHERING, "--group_wait=0.1", "--on_failure=http", judge=judge) as server:
+        alone = await server.post("/verify", rollout("good", 0))
+    assert (alone.status, alone.json["error"]["type"]) == (503, "judge_failed")
+
+
+async def test_what_the_judge_saw_is_there_to_be_logged() -> None:
+    async with running(*GATHERING, "--listwise_orders=2", judge=judge) as server:
+        rows = await asyncio.gather(*(server.post("/verify", rollout(text, n)) for n, text in enumerate(POINTS)))
+        native = await server.post("/v1/score", {"prompt": "Q", "responses": [*POINTS]})
+    for row, points in zip(rows, POINTS.values(), strict=True):
+        assert row.json["reward_components"] == {"own": points, "looks": 2.0, "position": 2.0, "orders_agree": 1.0}
+        assert {name: row.json[name] for name in ("own", "looks", "position", "orders_agree")} == row.json[
+            "reward_components"
+        ]
+    assert [result["components"] for result in native.json["results"]] == [
+        row.json["reward_components"] for row in rows
+    ]
+
+
+async def test_several_samples_of_a_group_in_one_request_of_openrlhf_are_a_group() -> None:
+    """Beside those of another prompt; lists of more than one sample are not what OpenRLHF sends, but what it may."""
+    queries = [(prompt, text) for text in POINTS for prompt in ("Q: ", "P: ")]
+    body = {
+        "query": [prompt + text for prompt, text in queries],
+        "prompts": [prompt for prompt, _ in queries],
+        "labels": None,
+    }
+    async with running(*GATHERING, judge=judge) as server:
+        answer = await server.post("/get_reward", body)
+        asked_for = len(server.judge.requests)
+    assert answer.json["rewards"] == [POINTS[text] for _, text in queries]
+    assert asked_for == 2
+
+
+async def test_rows_of_groups_cannot_be_verified_again_one_by_one() -> None:
+    mounts = '--mounts={"alone": {"judge": "rubric"}, "whole": {"judge": "listwise", "group_size": null}}'
+    async with running(*GATHERING, mounts, judge=judge) as server:
+        modes = [(await server.get(f"{mount}/reverify_mode")).json for mount in ("", "/alone", "/whole")]
+    assert modes == ["unsupported", "stateless", "stateless"]
+
+
+async def test_a_task_that_comes_again_with_another_prompt_is_another_group() -> None:
+    """A trainer's next step may begin to count its tasks anew."""
+    async with running(*GATHERING, judge=judge) as server:
+        first = [rollout(text, number) for number, text in enumerate(POINTS)]
+        other = [{**row, "question": "Another?"} for row in reversed(first)]
+        answers = await asyncio.gather(*(server.post("/verify", row) for row in (*first, *other)))
+        asked_for = len(server.judge.requests)
+    assert [answer.json["reward"] for answer in answers] == [0.9, 0.5, 0.25, 0.25, 0.5, 0.9]
+    assert asked_for == 2
