@@ -14,6 +14,7 @@ from environments.settings import BUNDLED_TOKENIZER
 from tests.command import Ended
 from tests.conformance.lab import DOWN, Lab
 from tests.conformance.subjects import TOGETHER, Subject
+from tests.listwise import shown_answers, verdict
 from tests.scripted import Reply, completion
 from tests.together import compared, comparing
 
@@ -90,6 +91,40 @@ def test_rewards_follow_the_quality_of_the_completions(lab: Lab) -> None:
     members = len(TEXTS) + anchored(lab)
     assert found["train/group_judge_calls"] == (1 if listwise(lab) else members * (members - 1))
     assert found["train/judge_error_rate"] == 0
+
+
+def test_two_orders_agree_where_the_judge_prefers_no_place(lab: Lab) -> None:
+    lab.judge.plant(comparing(quality))
+    groups_of(lab, *TEXTS, flags=("--env.listwise_orders=2",))
+    found = metrics(lab)
+    assert found["train/position_agreement_rate"] == 1
+    assert found["train/reward_position_correlation"] == pytest.approx(0, abs=1e-9)
+    if not listwise(lab):
+        assert found["train/first_position_advantage"] == 0
+        return
+    assert found["train/group_judge_calls"] == 2
+    expected = [0.5 + (each - OF_THE_ANCHOR) / 2 if anchored(lab) else each for each in QUALITY.values()]
+    assert found["train/mean_reward"] == pytest.approx(sum(expected) / len(expected))
+    assert ("train/score_against_anchor" in found) is anchored(lab)
+
+
+def test_judge_that_prefers_the_first_place_shows_in_the_metrics_and_two_orders_make_up_for_it(lab: Lab) -> None:
+    def first_is_better(request: Any, number: int) -> str:
+        shown = shown_answers(request)
+        listed = verdict({each.id: quality(each.text) / 2 + (place == 0) / 4 for place, each in enumerate(shown)})
+        return listed if shown else "[[A>B]]"
+
+    lab.judge.plant(first_is_better)
+    flags = "--env.listwise_orders=2", "--env.ensure_scores_are_not_same=false"
+    groups, _ = groups_of(lab, *TEXTS, flags=flags)
+    found = metrics(lab)
+    if listwise(lab):
+        assert found["train/reward_position_correlation"] == pytest.approx(0, abs=1e-9)
+        assert found["train/first_position_advantage"] > 0.1
+        return
+    assert found["train/first_position_advantage"] == 1
+    assert found["train/position_agreement_rate"] == 0
+    assert all(group["scores"] == pytest.approx([0.5] * 3) for group in groups), "nobody is better"
 
 
 def test_score_belongs_to_its_completion_whatever_the_order_of_the_completions(lab: Lab) -> None:

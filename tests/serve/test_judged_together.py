@@ -13,13 +13,15 @@ import pytest
 
 from environments.aspect_critique_environment import AspectCritiqueEnv
 from environments.base import JudgedEnv
+from environments.evaluate.command import evaluate_during_training
+from environments.evaluate.evaluation import Evaluation
 from environments.rubric_absolute_environment import RubricAbsoluteEnv
 from eval_environments.arena_hard_environment import ArenaHardEnv
 from tests.arena import Arena
 from tests.aspects import answered
 from tests.command import write_lines
 from tests.rubrics import task
-from tests.scripted import Json, Reply, Script
+from tests.scripted import Json, Reply, Script, refusing
 from tests.serving import Served, sampling, serve
 from tests.together import compared, comparing
 from tests.trainer import Batch, training
@@ -154,17 +156,11 @@ async def test_judge_sees_what_belongs_to_the_row(case: Case, tmp_path: Path) ->
     assert "is an answer that deserves" in asked and "\n[Reference" not in asked, "the judge cannot tell the anchor"
 
 
-async def test_signed_rewards_and_the_metrics_of_a_step(case: Case, tmp_path: Path) -> None:
-    flags = "--env.group_judge=listwise", "--env.listwise_orders=2", "--env.group_reward_range=signed"
-    batch, served = await two_groups(case, tmp_path, *flags)
+async def test_signed_rewards_are_from_minus_one_to_one(case: Case, tmp_path: Path) -> None:
+    flags = "--env.group_judge=listwise", "--env.group_reward_range=signed"
+    batch, _ = await two_groups(case, tmp_path, *flags)
     own = [each - OF_THE_ANCHOR if case.anchored else 2 * each - 1 for each in QUALITY]
     assert [group["scores"] for group in batch] == [pytest.approx(own)] * 2
-    found = served.serving.metrics.flush(max_token_len=-1)
-    assert found.values["train/group_judge_calls"] == 2
-    assert found.values["train/position_agreement_rate"] == 1.0
-    assert found.values["train/reward_position_correlation"] == pytest.approx(0)
-    assert found.values["train/mean_reward"] == pytest.approx((sum(own) / GROUP + 1) / 2)
-    assert found.values.get("train/winrate") == (0.75 if case.anchored else None)
 
 
 REFUSED = Reply(status=400, body={"error": {"message": "not today"}})
@@ -251,3 +247,24 @@ async def test_group_of_one_is_compared_with_the_baseline(tmp_path: Path) -> Non
     ):
         (batch,) = await trainer.take()
     assert [group["scores"] for group in batch] == [pytest.approx([0.5 + (QUALITY[0] - OF_THE_ANCHOR) / 2])]
+
+
+async def test_evaluation_beside_training_judges_single_answers(case: Case, tmp_path: Path) -> None:
+    """A number of the same kind as that of `evaluate`; the judge of groups is not asked."""
+    alone = {
+        ArenaHardEnv: "[[A=B]]",
+        AspectCritiqueEnv: '{"reason": "So it is.", "verdict": 1}',
+        RubricAbsoluteEnv: "[FEEDBACK] So it is.\n[SCORE] 4",
+    }[case.env_type]
+    arena = case.rows(tmp_path)
+    if case.env_type is RubricAbsoluteEnv:
+        arena.flags.append(f"--env.eval_dataset={tmp_path / 'train.jsonl'}")
+    flags = "--env.group_judge=listwise", f"--env.data_dir_to_save_evals={tmp_path / 'run'}"
+    with refusing() as nobody:
+        async with serve(
+            arena, nobody, *flags, policy=sampling(attempt), judge=lambda *_: alone, env_type=case.env_type
+        ) as served:
+            metrics = await evaluate_during_training(Evaluation.of(served.env), 1)
+    assert metrics.values["eval/judge_error_rate"] == 0
+    assert metrics.values["eval/total_samples"] == 4
+    assert not any("Start of answer" in body["messages"][-1]["content"] for body in served.judge.bodies)

@@ -14,6 +14,7 @@ import pytest
 
 from environments.base import JudgedEnv
 from environments.training.atropos import AtroposEnv
+from tests.environments.rollouts.test_judged_together import GroupedWords, Planted
 from tests.environments.words import WordsEnv, opened
 from tests.scripted import Json, Reply, Script, ScriptedEndpoint
 from tests.serving import Text, sampling
@@ -152,3 +153,17 @@ async def test_its_checkpoint_holds_the_order_of_the_rows(tmp_path: Path) -> Non
         other.checkpoint_dir, other.wandb_prepend, other.curr_step = str(tmp_path), "words_0", 3
         other.load_checkpoint()
         assert [(await other.get_next_item()).uid for _ in range(5)] == [unfinished.uid, *following]
+
+
+async def test_a_group_is_judged_together_where_the_settings_say_so(tmp_path: Path) -> None:
+    def words(request: Json, number: int, index: int) -> str:
+        return "abcd"[index]
+
+    flags = "--env.group_judge=listwise", "--env.include_messages=true"
+    async with driven(tmp_path, *flags, policy=sampling(words), env_type=GroupedWords) as (env, _):
+        env._env.group_judge = Planted([{"a": 0.1, "b": 0.4, "c": 0.2, "d": 0.3}])
+        group, again = await env.collect_trajectories(await env.get_next_item())
+    assert group is not None and again == []
+    assert group["scores"] == [0.1, 0.4, 0.2, 0.3]
+    assert [turns[-1]["judgment"]["own"] for turns in group["messages"]] == group["scores"]
+    assert env._metrics.flush(max_token_len=-1).values["train/group_judge_calls"] == 1
