@@ -115,10 +115,12 @@ def _allow_descriptors(settings: RewardServerSettings) -> None:
 async def _serve(loaded: LoadedSettings[RewardServerSettings]) -> None:
     """Listen until a signal comes; then refuse new requests and answer those in flight."""
     settings, place = loaded.settings, workers.worker_place()
-    stopped = asyncio.Event()
+    loop, stopped = asyncio.get_running_loop(), asyncio.Event()
     async with opened(loaded, connect=_connecting(settings, place, stopped.is_set)) as service:
         for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+            loop.add_signal_handler(number, stopped.set)
+        if place is not None:
+            loop.add_reader(place.supervisor, stopped.set)
         async with listening(
             service,
             settings.host,
@@ -134,6 +136,8 @@ async def _serve(loaded: LoadedSettings[RewardServerSettings]) -> None:
             sys.stdout.write(f"judges.server listens at http://{f'[{host}]' if ':' in host else host}:{port}\n")
             sys.stdout.flush()
             await stopped.wait()
+            if place is not None:
+                loop.remove_reader(place.supervisor)
             service.drain()
             logger.info("stopping", extra={"fields": {"pending": service.core.pending}})
 

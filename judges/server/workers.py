@@ -1,7 +1,8 @@
 """`--workers N`: a supervisor and N worker processes that share a port (SO_REUSEPORT).
 
 Guarantees: each worker has a number from 0 to N - 1, which its successor takes over; the workers' sockets and counters
-are in directories that only this user may enter, and that are gone when the supervisor ends.
+are in directories that only this user may enter, and that are gone when the supervisor ends. Workers end with their
+supervisor, also if it is killed.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ logger = logging.getLogger(__name__)
 _WORKER = "JUDGES_SERVER_WORKER"
 _COUNT = "JUDGES_SERVER_WORKERS"
 _DIRECTORY = "JUDGES_SERVER_DIRECTORY"
+_SUPERVISOR = "JUDGES_SERVER_SUPERVISOR"
 _POLL_S = 0.2
 _LONGEST = 70
 _AGAIN_S = 1.0
@@ -41,11 +43,13 @@ class WorkerPlace:
         number: from 0; the worker that replaces a dead one has its number.
         count: how many there are.
         directory: private to them; here they find each other.
+        supervisor: a pipe that ends when the supervisor does.
     """
 
     number: int
     count: int
     directory: Path
+    supervisor: int
 
     def listens(self) -> None:
         """Tell the supervisor that this worker has started: if it dies from now on, it is replaced."""
@@ -56,7 +60,12 @@ def worker_place() -> WorkerPlace | None:
     """The place of this process among the workers; `None` if it is none."""
     if _WORKER not in os.environ:
         return None
-    return WorkerPlace(int(os.environ[_WORKER]), int(os.environ[_COUNT]), Path(os.environ[_DIRECTORY]))
+    return WorkerPlace(
+        number=int(os.environ[_WORKER]),
+        count=int(os.environ[_COUNT]),
+        directory=Path(os.environ[_DIRECTORY]),
+        supervisor=int(os.environ[_SUPERVISOR]),
+    )
 
 
 def own_file(path: Path | None) -> Path | None:
@@ -83,7 +92,13 @@ def supervise(settings: RewardServerSettings, arguments: Sequence[str]) -> int:
         _reserved(settings) as port,
     ):
         command = [sys.executable, "-m", "judges.server", *arguments, f"--port={port}"]
-        shared = {MULTIPROCESS: counters, _COUNT: str(settings.workers), _DIRECTORY: directory}
+        alive, _ = os.pipe()  # the other end is this process's alone
+        shared = {
+            MULTIPROCESS: counters,
+            _COUNT: str(settings.workers),
+            _DIRECTORY: directory,
+            _SUPERVISOR: str(alive),
+        }
         stopping: list[int] = []
         for stop_signal in (signal.SIGINT, signal.SIGTERM):
             signal.signal(stop_signal, lambda received, _: stopping.append(received))
@@ -107,13 +122,16 @@ class _Worker:
     def __init__(self, number: int, command: Sequence[str], shared: Mapping[str, str]) -> None:
         self._command = command
         self._environment = {**os.environ, **shared, _WORKER: str(number)}
+        self._inherited = (int(shared[_SUPERVISOR]),)
         self._started = _started(Path(shared[_DIRECTORY]), number)
         self._start()
 
     def _start(self) -> None:
         self._since = time.monotonic()
         # In a session of its own: Ctrl-C must reach the workers once, through the supervisor.
-        self.process = subprocess.Popen(self._command, env=self._environment, start_new_session=True)
+        self.process = subprocess.Popen(
+            self._command, env=self._environment, start_new_session=True, pass_fds=self._inherited
+        )
 
     def attended(self) -> int:
         """Replace it if it has died; the exit code if it has never started, which it would not do next time either."""

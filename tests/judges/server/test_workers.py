@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from judges.server.operation.telemetry import forget_worker
-from tests.command import PATIENCE_S, serving
+from tests.command import PATIENCE_S, eventually, serving
 from tests.judges.server.served import run, started
 from tests.scripted import Json, Meeting
 
@@ -94,6 +94,16 @@ def test_worker_that_is_killed_right_after_its_start_is_replaced() -> None:
         process.send_signal(SIGTERM)
         process.communicate(PATIENCE_S)
         assert process.returncode == 0
+
+
+@linux
+def test_workers_end_with_a_supervisor_that_is_killed() -> None:
+    with started("--offline", f"--workers={WORKERS}") as (process, _):
+        process.first_lines(WORKERS, PATIENCE_S)
+        pids = children(process.pid)
+        process.kill()
+        process.communicate(PATIENCE_S)  # their output ends
+    eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), "the workers are gone")
 
 
 def test_workers_that_cannot_start_end_the_server() -> None:
