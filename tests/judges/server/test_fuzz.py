@@ -20,7 +20,10 @@ CHECKS = (not_a_server_error, status_code_conformance, response_schema_conforman
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    mounts = '{"safety": {"judge": "aspect"}, "arena": {"judge": "arena_hard"}, "best": {"judge": "choice"}}'
+    mounts = (
+        '{"safety": {"judge": "aspect"}, "arena": {"judge": "arena_hard"}, "best": {"judge": "choice"}, '
+        '"group": {"judge": "listwise", "group_size": 2, "group_wait": 0.02}}'
+    )
     with as_process("--offline", "--judge=rubric", f"--mounts={mounts}") as url:
         yield url
 
@@ -39,7 +42,7 @@ def test_the_server_is_as_its_document_says(server: str) -> None:
             case.call_and_validate(checks=CHECKS)
 
         conforms()
-    assert len(names) == 4 + 4 * 8
+    assert len(names) == 4 + 5 * 8
     assert "post /best/v1/score" in names
 
 
@@ -79,7 +82,7 @@ FIELDS = st.sampled_from(
 PATHS = st.sampled_from(
     [
         f"{mount}{path}"
-        for mount in ("", "/safety", "/arena", "/best")
+        for mount in ("", "/safety", "/arena", "/best", "/group")
         for path in ("/v1/score", "/get_reward", "/slime", "/verify", "/compare", "/aggregate_metrics", "/seed_session")
     ]
 )
