@@ -11,6 +11,7 @@ Source: OpenRLHF 0.11, its remote reward model client.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from pydantic import Field, model_validator
 from typing_extensions import Self
@@ -20,7 +21,7 @@ from judges.llm.wire import JSON
 from judges.server.answers import FailureAnswers, is_failed, is_invalid
 from judges.server.errors import RequestError
 from judges.server.items import Item, ResponseScore, failure
-from judges.server.protocols.base import Adapter, ProtocolReply, RequestBody
+from judges.server.protocols.base import Adapter, ProtocolReply, RequestBody, id_of
 from judges.server.protocols.chat_tokens import plain_prompt, plain_response
 from judges.server.protocols.continuation import response_in
 from judges.server.protocols.native import rubric_of
@@ -92,25 +93,35 @@ def _rewards(results: Sequence[ResponseScore], answers: FailureAnswers) -> Proto
 
 def _item(query: str, prompt: str, label: object) -> Item:
     response = response_in(query, prompt)
-    reference, rubric, levels = of_label(label)
+    known = of_label(label)
     return Item(
         prompt=plain_prompt(prompt),
         responses=("" if response is None else plain_response(response),),
-        reference=reference,
-        rubric=rubric,
-        levels=levels,
+        reference=known.reference,
+        rubric=known.rubric,
+        levels=known.levels,
+        group=known.group,
         fault=NOT_FOUND if response is None else None,
     )
 
 
-def of_label(label: object) -> tuple[str | None, str | None, tuple[tuple[int, str], ...]]:
-    """Reference, rubric and levels of a label: text is a reference, unless it is a JSON object with these fields.
+class Label(NamedTuple):
+    """What a label says; `group` is the id of the row, which parts its samples from those of an equal row."""
+
+    reference: str | None
+    rubric: str | None = None
+    levels: tuple[tuple[int, str], ...] = ()
+    group: str | None = None
+
+
+def of_label(label: object) -> Label:
+    """A label as it is meant: text is a reference, unless it is a JSON object that has a reference or a rubric.
 
     Raises:
         ValueError: the object's rubric is neither text nor an object.
     """
     if label is None:
-        return None, None, ()
+        return Label(None)
     fields: object = label
     if isinstance(label, str):
         try:
@@ -122,8 +133,8 @@ def of_label(label: object) -> tuple[str | None, str | None, tuple[tuple[int, st
         if not isinstance(rubric, str | dict | None):
             found = type(rubric).__name__
             raise ValueError(f"labels: the rubric of {_shown(label)} is {found}; expected text or an object")
-        return _text_of(reference), *rubric_of(rubric)
-    return _text_of(label), None, ()
+        return Label(_text_of(reference), *rubric_of(rubric), id_of(fields.get("group")))
+    return Label(_text_of(label))
 
 
 def _text_of(label: object) -> str | None:

@@ -23,7 +23,7 @@ INVALID_HEADER = "X-Invalid-Completion"
 
 
 class SlimeBody(RequestBody):
-    """A prompt (text or messages), a response, and a label: a reference, or an object of reference and rubric."""
+    """A prompt (text or messages), a response, and a label: a reference, or an object of it, a rubric and a group."""
 
     prompt: TextOrMessages
     response: str
@@ -39,9 +39,19 @@ class Slime(Adapter[SlimeBody]):
 
     def items(self, body: SlimeBody, raw: Mapping[str, JSON]) -> list[Item]:
         """One item."""
-        reference, rubric, levels = of_label(body.label)
+        label = of_label(body.label)
         prompt = plain_prompt(body.prompt) if isinstance(body.prompt, str) else text_of(body.prompt)
-        return [Item(prompt, (plain_response(body.response),), reference=reference, rubric=rubric, levels=levels)]
+        response = plain_response(body.response)
+        return [
+            Item(
+                prompt,
+                (response,),
+                reference=label.reference,
+                rubric=label.rubric,
+                levels=label.levels,
+                group=label.group,
+            )
+        ]
 
     def reply(
         self,

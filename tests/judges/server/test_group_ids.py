@@ -89,11 +89,21 @@ def test_the_principle_of_a_row_is_its_criteria_unless_it_has_a_rubric() -> None
     assert rollout(principle="Be brief.", rubric="Is it right?").rubric == "Is it right?"
 
 
-def test_openrlhf_and_slime_send_no_ids() -> None:
-    of_openrlhf = {"query": ["Q: 4", "Q: 5"], "prompts": ["Q: "] * 2, "labels": ["L"] * 2}
-    of_slime = {"prompt": "Q", "response": "4", "label": "L"}
+LABELS = [
+    ("L", None),
+    ({"reference": "R", "group": 7}, "7"),
+    ('{"rubric": "Is it right?", "group": "row 7"}', "row 7"),
+    ('{"group": "of no label"}', None),
+    (None, None),
+]
+
+
+@pytest.mark.parametrize(("label", "group"), LABELS)
+def test_openrlhf_and_slime_send_no_ids_but_a_label_may_name_its_row(label: Any, group: str | None) -> None:
+    of_openrlhf = {"query": ["Q: 4", "Q: 5"], "prompts": ["Q: "] * 2, "labels": [label] * 2}
+    of_slime = {"prompt": "Q", "response": "4", "label": label}
     items = [
         *OpenRLHF().items(RewardBody.model_validate(of_openrlhf), of_openrlhf),
         *Slime().items(SlimeBody.model_validate(of_slime), of_slime),
     ]
-    assert [(item.group, item.member) for item in items] == [(None, None)] * 3
+    assert [(item.group, item.member) for item in items] == [(group, None)] * 3
