@@ -20,6 +20,7 @@ from judges.core import event_loop
 _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 _FEEDBACK = (
     "The response answers what was asked and says why, and leaves out one of the cases that the rubric names. " * 4
+    + "The best is [[A]]."  # for the kind that compares
 )
 
 
