@@ -13,6 +13,11 @@ A setting that cannot work raises a `SettingsError` at the first sample, which e
 `rate_limited`, which turns every error into a reward of 0). A sample without a score gets the fallback, and is flagged:
 every sample has the same keys, as verl requires.
 
+A judge that compares responses runs in a reward server that gathers them (`--group_size` = `rollout.n`), since verl
+calls this function for each sample in one of several processes. Its managers do not pass the `uid` of a prompt:
+samples with one question and one `extra_info.index` are a group, or with one `extra_info.uid` where an agent loop or a
+manager of one's own has put it there. The manager `rate_limited` needs a `max_concurrent` of whole groups.
+
 Source: verl 0.9.1, its custom reward functions and reward managers.
 """
 

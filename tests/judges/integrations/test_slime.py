@@ -15,6 +15,7 @@ from judges.integrations.scoring import REFUSED_AT_START
 from judges.integrations.slime import close, reward
 from judges.llm.errors import SettingsError
 from tests.judges.server.running import asked, running
+from tests.listwise import judging
 from tests.scripted import Json, Meeting, ScriptedEndpoint
 
 
@@ -140,14 +141,21 @@ async def test_a_reward_key_gives_mappings() -> None:
         assert await reward(args, Sample("good")) == {"judge": 1.0, "eval": 1.0, "judge_failed": 0.0}
 
 
-async def test_a_judge_in_this_process_compares_groups_and_refuses_single_samples() -> None:
-    async with ScriptedEndpoint(best) as endpoint:
-        judge = {"judge": "choice", "judge_base_url": endpoint.base_url, "judge_model_name": "m"}
-        assert await reward(arguments(judgegym={"judge": judge}), group("bad", "good")) == [0.0, 1.0]
+@pytest.mark.parametrize(
+    ("kind", "script", "expected"),
+    [("choice", best, [0.0, 1.0]), ("listwise", judging(lambda text, _: float(text == "good")), [0.0, 1.0])],
+)
+async def test_a_judge_in_this_process_compares_groups(kind: str, script: Any, expected: list[float]) -> None:
+    async with ScriptedEndpoint(script) as endpoint:
+        judge = {"judge": kind, "judge_base_url": endpoint.base_url, "judge_model_name": "m"}
+        assert await reward(arguments(judgegym={"judge": judge}), group("bad", "good")) == expected
         await close()
-    listwise = {"judge": {**judge, "judge": "listwise"}}
+
+
+@pytest.mark.parametrize("judge", [{"judge": "listwise"}, {"judge": "choice", "group_size": 2}])
+async def test_a_judge_of_groups_in_this_process_refuses_single_samples(judge: dict[str, object]) -> None:
     with pytest.raises(SettingsError, match="needs --group-rm"):
-        await reward(arguments(group_rm=False, judgegym=listwise), Sample("good"))
+        await reward(arguments(group_rm=False, judgegym={"judge": judge}), Sample("good"))
 
 
 async def test_groups_of_several_calls_share_one_client() -> None:
