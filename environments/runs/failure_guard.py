@@ -70,5 +70,5 @@ def why_unsampled(error: JudgeGymError) -> str:
 
 def why_unscored(judgments: Sequence[Judgment[Any]]) -> str:
     """Return why the first failed judgment of a group failed, for the log."""
-    failed = (judgment for judgment in judgments if judgment.score is None and judgment.explanation)
+    failed = (judgment for judgment in judgments if judgment.status.is_failure and judgment.explanation)
     return next((judgment.explanation for judgment in failed), "no reason")

@@ -7,7 +7,7 @@ refused before the first call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 from environments.settings.env import EnvConfig
@@ -102,9 +102,9 @@ def open_group_judge(config: EnvConfig, verb: Verb, client: Callable[[], ChatCli
     if not isinstance(config, GroupJudgeSettings) or config.group_judge == "none":
         return None
     kind = config.group_judge
-    problem = _problem(config, kind, evaluates=verb == "serve" and config.steps_per_eval > 0)
-    if problem is not None:
-        raise SettingsError(f"--env.group_judge: {kind} {problem}")
+    problems = list(_problems(config, kind, evaluates=verb == "serve" and config.steps_per_eval > 0))
+    if problems:
+        raise SettingsError(f"--env.group_judge: {kind} {'; it '.join(problems)}")
     # Only what was given: what other judges set by themselves, such as a layout, is not for this one.
     if kind == "listwise":
         from judges.listwise.judge import listwise_judge  # late: only a group needs it
@@ -120,31 +120,32 @@ def _given(config: GroupJudgeSettings, kind: GroupJudgeKind) -> dict[str, Any]:
     return {name: getattr(config, name) for name in _SETTINGS[kind].model_fields if name in config.model_fields_set}
 
 
-def _problem(config: GroupJudgeSettings, kind: GroupJudgeKind, *, evaluates: bool) -> str | None:
+def _problems(config: GroupJudgeSettings, kind: GroupJudgeKind, *, evaluates: bool) -> Iterator[str]:
+    """What does not go together, each as the end of a sentence about the judge of groups."""
     if config.policy_is_judge:
-        return "compares answers; with role=judge the policy gives verdicts, which are compared with gold labels"
+        yield "compares answers; with role=judge the policy gives verdicts, which are compared with gold labels"
+        return
     if config.group_size < 2 and not config.always_anchored:
-        return f"needs two completions to compare; got group_size={config.group_size}"
+        yield f"needs two completions to compare; got group_size={config.group_size}"
     if config.judge_critique_rounds:
-        return f"has no self-critique; got judge_critique_rounds={config.judge_critique_rounds}"
+        yield f"has no self-critique; got judge_critique_rounds={config.judge_critique_rounds}"
     if config.vote_count() > 1:
         names = " and ".join(config.vote_settings)
-        return f"takes no votes, and {names} would have {config.vote_count()} for each verdict; set 1"
+        yield f"takes no votes, and {names} would have {config.vote_count()} for each verdict, expected 1"
     same_prompt = issubclass(_SETTINGS[kind], config.answer_judge)
     if evaluates and config.judge_system_prompt is not None and not same_prompt:
-        return (
+        yield (
             "would get the judge_system_prompt of the judge that evaluates beside training; set steps_per_eval=-1, or "
             "leave the prompt out"
         )
     unread = [] if evaluates else _unread(config, kind)
     if unread:
-        return f"does not read {', '.join(unread)}, and this command asks no other judge; leave it out"
-    return None
+        yield f"does not read {', '.join(unread)}, and this command asks no other judge; leave it out"
 
 
 def _unread(config: GroupJudgeSettings, kind: GroupJudgeKind) -> list[str]:
     """Return the settings of the judge of single answers that were changed and that the judge of groups ignores."""
-    read = _SETTINGS[kind].model_fields.keys() | set(config.for_criteria)
+    read = _SETTINGS[kind].model_fields.keys() | {*config.for_criteria, *config.vote_settings}
     fields = config.answer_judge.model_fields
     given = [name for name in fields if name in config.model_fields_set and name not in read]
     return [f"{name}={getattr(config, name)}" for name in given if getattr(config, name) != fields[name].default]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +21,7 @@ from judges.config.fields import verbs_of
 from judges.llm.client import ChatClient
 from judges.llm.errors import SettingsError
 from judges.llm.transport import open_session
+from tests.command import ROOT
 from tests.environments.settings_of import settings_of
 from tests.environments.test_base import HEADLINE
 from tests.environments.words import Said, Word, WordsEnv
@@ -115,6 +118,32 @@ async def test_what_a_judge_of_groups_cannot_do_is_refused_in_one_line(
         await opened(env_type, f"--env.group_judge={kind}", *flags)
     assert "\n" not in str(refused.value)
     await opened(env_type, *flags)  # each by itself, they may
+
+
+async def test_all_that_does_not_go_together_is_said_at_once() -> None:
+    """The preset asks for votes, and for the share of them."""
+    flags = f"--config={ROOT / 'configs' / 'aspect_critique_train.yaml'}", "--env.group_judge=listwise"
+    with pytest.raises(SettingsError) as refused:
+        await opened(AspectCritiqueEnv, *flags)
+    assert str(refused.value) == (
+        "--env.group_judge: listwise takes no votes, and strictness would have 3 for each verdict, expected 1; it does "
+        "not read scoring=share, and this command asks no other judge; leave it out"
+    )
+
+
+@pytest.mark.parametrize("env_type", ENVS)
+@pytest.mark.parametrize("kind", KINDS)
+async def test_presets_judge_groups_together_with_the_lines_that_they_have_for_it(
+    env_type: Env, kind: str, tmp_path: Path
+) -> None:
+    preset = (ROOT / "configs" / f"{env_type.name}_train.yaml").read_text(encoding="utf-8")
+    lines = [line for line in preset.splitlines() if not re.match(r"  (strictness|scoring|role):", line)]
+    wanted = [line.replace("# ", "", 1) if "# group_judge: " in line else line for line in lines]
+    assert wanted != lines
+    path = tmp_path / "train.yaml"
+    path.write_text("\n".join(wanted).replace("group_judge: listwise", f"group_judge: {kind}"), encoding="utf-8")
+    judge = await opened(env_type, f"--config={path}")
+    assert kind in type(judge).__module__
 
 
 async def test_what_only_evaluations_read_may_be_set_where_there_are_some() -> None:

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -21,6 +22,7 @@ from environments.training import group_ledger
 from judges.llm.errors import RunDirectoryError
 from tests.arena import Arena, model_is_a, uid_of
 from tests.command import SCRIPT, Started, in_process
+from tests.listwise import judging
 from tests.scripted import Json, Reply, ScriptedEndpoint
 from tests.serving import first_wins, sampling, serve, which
 from tests.trainer import Batch, Trainer, training, until
@@ -40,6 +42,9 @@ class Bench:
     judge: ScriptedEndpoint = field(init=False)
     answered: Counter[str] = field(default_factory=Counter)
     released: asyncio.Event = field(default_factory=asyncio.Event)
+    flags: ClassVar[tuple[str, ...]] = ()
+    calls_of_a_group: ClassVar[int] = 8
+    held: ClassVar[int] = HELD
 
     async def verdict(self, request: Json, _: int) -> Reply | str:
         index, number = which(request["messages"][1]["content"])
@@ -60,6 +65,7 @@ class Bench:
             f"--env.data_path_to_save_groups={self.groups}",
             "--env.include_messages=True",
             "--env.steps_per_eval=-1",
+            *self.flags,
         ]
 
     @property
@@ -79,9 +85,9 @@ class Bench:
 
     async def under_way(self) -> None:
         """Wait until two groups are sent, and all that can be answered of the others is in the ledger."""
-        answers = BEGUN + 8 * BEGUN - HELD
+        answers = BEGUN + self.calls_of_a_group * BEGUN - self.held
         await until(lambda: self.recorded("call") == answers and self.recorded("done") == DONE, "all is under way")
-        await self.judge.arrived(8 * BEGUN)
+        await self.judge.arrived(self.calls_of_a_group * BEGUN)
 
     async def take_all(self) -> list[Batch]:
         """The next three batches, once all their groups are there."""
@@ -93,12 +99,30 @@ class Bench:
         return await self.trainer.take(3)
 
 
+@dataclass
+class BenchOfGroups(Bench):
+    """A judge of whole groups, in two orders: of all but the first two groups it answers the order that comes first."""
+
+    flags = ("--env.group_judge=listwise", "--env.listwise_orders=2")
+    calls_of_a_group = 2
+    held = BEGUN - DONE
+    orders: Counter[int] = field(default_factory=Counter)
+
+    async def verdict(self, request: Json, _: int) -> Reply | str:
+        _, number = which(request["messages"][1]["content"])
+        self.orders[number] += 1
+        if number > DONE and self.orders[number] > 1:
+            await self.released.wait()
+        self.answered[json.dumps(request)] += 1
+        return judging(lambda text, place: 0.5 if "BASELINE" in text else which(text)[0] / 4)(request, 0)
+
+
 @asynccontextmanager
-async def bench(arena: Arena) -> AsyncIterator[Bench]:
+async def bench(arena: Arena, kind: type[Bench] = Bench) -> AsyncIterator[Bench]:
     async with AsyncExitStack() as stack:
         trainer = await stack.enter_async_context(training(8))
         policy = await stack.enter_async_context(ScriptedEndpoint(sampling()))
-        made = Bench(arena, trainer, policy)
+        made = kind(arena, trainer, policy)
         made.judge = await stack.enter_async_context(ScriptedEndpoint(made.verdict))
         yield made
 
@@ -108,8 +132,11 @@ def sources(batches: list[Batch]) -> list[int]:
     return sorted(which(group["messages"][0][-1]["content"])[1] for batch in batches for group in batch)
 
 
-async def test_killed_in_a_step_it_asks_only_for_what_was_in_flight_and_sends_each_group_once(arena: Arena) -> None:
-    async with bench(arena) as at:
+@pytest.mark.parametrize("kind", [Bench, BenchOfGroups])
+async def test_killed_in_a_step_it_asks_only_for_what_was_in_flight_and_sends_each_group_once(
+    arena: Arena, kind: type[Bench]
+) -> None:
+    async with bench(arena, kind) as at:
         with at.begin() as started:
             await at.under_way()
             started.send(signal.SIGKILL)
@@ -124,10 +151,10 @@ async def test_killed_in_a_step_it_asks_only_for_what_was_in_flight_and_sends_ea
         assert max(at.answered[body] for body in answered) == 1, "what was answered is not asked again"
         ours = [body for body in at.judge.bodies if which(body["messages"][1]["content"])[1] <= BEGUN]
         asked = Counter(map(json.dumps, ours))
-        assert sum(count - 1 for count in asked.values()) == HELD
+        assert sum(count - 1 for count in asked.values()) == kind.held
         said = " ".join(said.split())
         assert "4 groups were in progress, the answers of 4 are of this step" in said
-        assert f"requests in flight when it stopped, which are sent again: at most {HELD}" in said
+        assert f"requests in flight when it stopped, which are sent again: at most {kind.held}" in said
         held = [json.loads(line) for line in at.groups.read_bytes().splitlines()]
         assert sources([held])[:BEGUN] == [1, 2, 3, 4, 5, 6]
 

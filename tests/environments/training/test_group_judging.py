@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,21 +18,13 @@ from environments.rollouts.together_metrics import record_compared
 from environments.training.metrics import TrainingMetrics
 from judges.core.group import Agreement, Look, MemberDetail
 from judges.core.judgment import Judgment, Status
+from tests.command import ROOT
 from tests.environments.rollouts_of import group, rollout
 
-NAMES = (
-    "group_judge_calls",
-    "groups_judged_again_rate",
-    "position_agreement_rate",
-    "first_position_advantage",
-    "reward_position_correlation",
-    "reward_length_correlation",
-    "mean_reward",
-    "winrate",
-    "score_against_anchor",
-    "judge_calls_saved",
-)
-"""The documented metrics, and those that a group judged together has not."""
+_README = (ROOT / "environments" / "README.md").read_text(encoding="utf-8")
+_TABLE = _README.partition("## Groups judged together")[2].partition("\n## ")[0]
+NAMES = sorted(set(re.findall(r"^\| `train/(\w+)`", _TABLE, re.MULTILINE)) | {"judge_calls_saved"})
+"""The documented metrics, and one that a group judged together has not."""
 ONCE = Together("listwise", anchored=False, calls=1)
 
 
@@ -155,6 +148,7 @@ def test_calls_that_equal_completions_saved_are_not_counted_for_a_whole_group() 
 )
 def test_documented_metric_is_there_or_is_left_out_with_a_reason(groups: tuple[JudgedGroup[Any], ...]) -> None:
     found = flushed(*groups)
+    assert len(NAMES) > 10
     for name in NAMES:
         full = f"train/{name}"
         assert (full in found.values) is not bool(found.left_out.get(full)), name
