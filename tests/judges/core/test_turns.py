@@ -95,6 +95,7 @@ def test_shared_turns_leave_each_conversation_a_turn() -> None:
         ["It is 4.\n\nuser: So?\n\nuser: a", "It is 4.\n\nuser: So?\n\nuser: b"],
         ["assistant: a\n\nuser: b", "assistant: ab\n\nuser: b"],
         ["assistant: a\n\nuser: b", "plain"],
+        ["assistant: a\n\nuser: b", "assistant: a\n\nand more"],
         ["assistant: the same words", "assistant: the same ends"],
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from itertools import permutations
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from judges.core.judgment import Status
 from judges.core.turns import ChatTurn, conversation_case
 from judges.listwise.judge import listwise_judge
 from judges.listwise.settings import ListwiseJudgeSettings
+from judges.llm.cache import JudgmentCache
 from judges.llm.errors import SettingsError
 from tests.listwise import judging, shown_answers, verdict
 from tests.scripted import Json, Reply, ScriptedEndpoint, in_turn
@@ -210,6 +212,21 @@ async def test_failed_call_is_a_judgment_without_a_score_and_not_repaired(connec
 async def test_empty_answer_is_not_continued(connect: Connect) -> None:
     judgment, bodies = await judged(connect, in_turn("<think>hm</think>"), judge_reask=1)
     assert scores_of(judgment) == [None] * 3 and len(bodies) == 2
+
+
+async def test_cache_keeps_calls_with_scores_of_every_answer_only(connect: Connect, tmp_path: Path) -> None:
+    sound = judging(by_quality)
+
+    def reply(request: Json, number: int) -> str:
+        return verdict([(shown_answers(request)[0].id, 0.3)]) if number == 1 else sound(request, number)
+
+    async with ScriptedEndpoint(reply) as endpoint:
+        client = connect(endpoint, cache=JudgmentCache(tmp_path / "cache.sqlite"))
+        judge = listwise_judge(ListwiseJudgeSettings(judge_reask=0), client)
+        judgments = [await judge.judge(GroupCase("Why?", answers)) for answers in (ANSWERS, ANSWERS, ANSWERS[::-1])]
+    assert len(endpoint.requests) == 2
+    assert [scores_of(judgment) for judgment in judgments] == [[None] * 3, [0.5, 0.9, 0.2], [0.2, 0.9, 0.5]]
+    assert judgments[2].members[0].calls[0].run.cached
 
 
 # Groups in progress, settings.
