@@ -1,0 +1,312 @@
+"""The cohorts of a process, before a judge that the test scripts."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections import Counter
+from collections.abc import Coroutine
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from judges.llm.client import ChatClient
+from judges.llm.replicas import Endpoint
+from judges.llm.types import ChatSettings
+from judges.llm.usage import Usage
+from judges.server.cohorts.gathering import Gatherer, Work
+from judges.server.cohorts.local import LocalCohorts
+from judges.server.errors import OverloadError
+from judges.server.items import Item, ResponseScore
+from judges.server.operation.health import JudgeHealth
+from judges.server.operation.record import Record
+from judges.server.scorers.scorer import ScoresInProgress
+from tests.trainer import until
+
+NEVER_S = 10_000.0
+"""A time that a test never waits."""
+ITEM = Item("Why?", ("",))
+
+
+def member(number: int, text: str | None = None) -> Item:
+    return replace(ITEM, responses=(f"text {number}" if text is None else text,), member=str(number))
+
+
+class GroupInTest:
+    """Gives each response the number of those that it was judged with."""
+
+    def __init__(self, judge: JudgeInTest) -> None:
+        self._judge = judge
+        self.responses: list[str] = []
+        self.was_cancelled = False
+
+    def add(self, response: str) -> None:
+        self.responses.append(response)
+
+    async def close(self) -> list[ResponseScore]:
+        self._judge.closed.append(self.responses)
+        await self._judge.opened.wait()
+        if self._judge.error is not None:
+            raise self._judge.error
+        paid = [Usage(prompt_tokens=10), *[Usage()] * (len(self.responses) - 1)]
+        return [
+            ResponseScore(len(self.responses) / 100, "ok", explanation=response, usage=usage, judge_calls=number == 0)
+            for number, (response, usage) in enumerate(zip(self.responses, paid, strict=True))
+        ]
+
+    def cancel(self) -> None:
+        self.was_cancelled = True
+
+
+@dataclass
+class JudgeInTest:
+    """A judge of groups that answers while it is `opened`, or raises `error`."""
+
+    fewest_members: int = 2
+    error: Exception | None = None
+    opened: asyncio.Event = field(default_factory=asyncio.Event)
+    groups: list[GroupInTest] = field(default_factory=list)
+    closed: list[list[str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.opened.set()
+
+    def check(self, item: Item) -> None:
+        raise AssertionError("a single response is not checked as a group")
+
+    def compares(self, item: Item) -> bool:
+        return True
+
+    async def score(self, item: Item) -> list[ResponseScore]:
+        raise AssertionError("a cohort is judged as it was begun")
+
+    def fewest(self, item: Item) -> int:
+        return self.fewest_members
+
+    def start(self, item: Item, size: int) -> ScoresInProgress:
+        self.groups.append(GroupInTest(self))
+        return self.groups[-1]
+
+
+class Hall:
+    """Cohorts before a judge, and what is told of them."""
+
+    def __init__(
+        self,
+        judge: JudgeInTest | None = None,
+        *,
+        size: int = 3,
+        wait_s: float = NEVER_S / 2,
+        deadline_s: float = NEVER_S,
+        most: int = 1000,
+    ) -> None:
+        self.judge = judge or JudgeInTest()
+        self.told: list[ResponseScore] = []
+        self.events: Counter[str] = Counter()
+        client = ChatClient(ChatSettings(endpoints=(Endpoint("http://127.0.0.1:1/v1", "model"),)))
+        self.health = JudgeHealth(client)
+        record = Record(
+            {"": self.health},
+            lambda mount, result: self.told.append(result),
+            lambda mount, event: self.events.update([event]),
+        )
+        self.cohorts = LocalCohorts(
+            {"": Gatherer(self.judge, size, wait_s)},
+            deadline_s=deadline_s,
+            record=record,
+            is_full=lambda: self.cohorts.pending >= most,
+        )
+
+    def join(self, item: Item, spent_s: float = 0.0) -> Coroutine[Any, Any, ResponseScore]:
+        return self.cohorts.join("", item, spent_s)
+
+    async def all(self, *items: Item) -> list[ResponseScore]:
+        return await asyncio.gather(*(self.join(item) for item in items))
+
+    async def waiting(self, *items: Item) -> list[asyncio.Task[ResponseScore]]:
+        """Callers that wait for their results, their responses in a cohort."""
+        before = self.cohorts.pending
+        tasks = [asyncio.ensure_future(self.join(item)) for item in items]
+        await until(lambda: self.cohorts.pending == before + len(items), "all have a place")
+        return tasks
+
+
+async def left(task: asyncio.Task[ResponseScore]) -> None:
+    """The caller leaves."""
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_full_cohort_is_judged_without_waiting_and_each_gets_its_own_result() -> None:
+    hall = Hall()
+    results = await hall.all(*(member(number) for number in range(3)))
+    assert hall.judge.closed == [["text 0", "text 1", "text 2"]]
+    assert [result.explanation for result in results] == ["text 0", "text 1", "text 2"]
+    assert hall.events == {"opened": 1, "full": 1}
+    assert hall.cohorts.pending == 0
+
+
+async def test_cohort_is_judged_with_those_that_came_when_the_time_is_over() -> None:
+    hall = Hall(wait_s=0.05)
+    results = await hall.all(member(0), member(1))
+    assert [result.score for result in results] == [0.02, 0.02]
+    assert hall.events == {"opened": 1, "short": 1}
+
+
+async def test_caller_whose_deadline_began_earlier_closes_the_cohort_earlier() -> None:
+    """Both would wait for ever otherwise: the time to wait is over for the one that has spent it on the way."""
+    hall = Hall()
+    one, other = hall.join(member(0)), hall.join(member(1), spent_s=NEVER_S / 2 + 1)
+    assert [result.score for result in await asyncio.gather(one, other)] == [0.02, 0.02]
+
+
+async def test_repeated_caller_whose_deadline_began_earlier_closes_the_cohort_earlier() -> None:
+    hall = Hall()
+    calls = hall.join(member(0)), hall.join(member(1)), hall.join(member(1), spent_s=NEVER_S / 2 + 1)
+    assert [result.score for result in await asyncio.gather(*calls)] == [0.02] * 3
+
+
+async def test_single_member_is_a_failure_that_says_how_many_came() -> None:
+    hall = Hall(wait_s=0.05)
+    result = await hall.join(member(0))
+    assert (result.score, result.status) == (None, "judge_failed")
+    assert result.explanation == "1 of 3 members came within 0.05 s: there is nothing to compare with"
+    assert (hall.judge.closed, hall.judge.groups[0].was_cancelled) == ([], True)
+    assert not hall.health.is_down
+
+
+async def test_single_member_is_judged_where_one_is_enough() -> None:
+    hall = Hall(JudgeInTest(fewest_members=1), wait_s=0.05)
+    assert (await hall.join(member(0))).score == 0.01
+
+
+async def test_comparisons_can_begin_while_members_arrive() -> None:
+    hall = Hall()
+    tasks = await hall.waiting(member(0), member(1))
+    assert hall.judge.groups[0].responses == ["text 0", "text 1"]
+    assert hall.judge.closed == []
+    await hall.join(member(2))
+    await asyncio.gather(*tasks)
+
+
+async def test_late_member_is_flagged_at_once_and_says_so_again() -> None:
+    hall = Hall(wait_s=1.0)
+    await hall.all(member(0), member(1))
+    late, again = await hall.join(member(2)), await hall.join(member(2))
+    words = "late: the cohort was closed with 2 of 3 members 1 s after the first one came (--group_wait)"
+    assert (late.score, late.status, late.explanation) == (None, "judge_failed", words)
+    assert again.explanation == words
+    assert hall.events["late"] == 1
+    assert [result.shared for result in hall.told] == [False] * 3 + [True]
+
+
+async def test_member_that_comes_twice_has_one_place_and_one_result_and_its_calls_count_once() -> None:
+    hall = Hall()
+    tasks = await hall.waiting(member(0), member(1))
+    doubled = asyncio.ensure_future(hall.join(member(0)))
+    results = [await hall.join(member(2)), *await asyncio.gather(*tasks, doubled), await hall.join(member(0))]
+    assert hall.judge.closed == [["text 0", "text 1", "text 2"]]
+    assert [results[place].score for place in (1, 3, 4)] == [0.03] * 3
+    assert sum(result.usage.prompt_tokens for result in results) == 10
+    assert [result.shared for result in hall.told] == [False] * 3 + [True] * 2
+
+
+async def test_caller_that_leaves_keeps_its_place_and_finds_its_result_when_it_asks_again() -> None:
+    hall = Hall()
+    for item in (member(0), replace(ITEM, responses=("without an id",))):
+        (task,) = await hall.waiting(item)
+        await left(task)
+    results = await hall.all(member(0), replace(ITEM, responses=("without an id",)), member(1))
+    assert hall.judge.closed == [["text 0", "without an id", "text 1"]]
+    assert {result.score for result in results} == {0.03}
+
+
+async def test_judgment_outlives_its_callers_and_a_repeated_request_finds_it() -> None:
+    hall = Hall(deadline_s=0.5, wait_s=0.01)
+    hall.judge.opened.clear()
+    overdue = await hall.all(member(0), member(1))
+    assert [result.explanation for result in overdue] == ["the judge did not answer within the server's deadline"] * 2
+    hall.judge.opened.set()
+    await until(lambda: hall.cohorts.pending == 0, "the cohort is judged")
+    assert (await hall.join(member(0))).score == 0.02
+    assert len(hall.judge.closed) == 1
+
+
+async def test_overdue_cohort_counts_once_for_the_judges_health() -> None:
+    hall = Hall(deadline_s=0.05, wait_s=0.01)
+    hall.judge.opened.clear()
+    await hall.all(*(member(number) for number in range(3)))
+    assert not hall.health.is_down
+    await hall.cohorts.aclose()
+
+
+async def test_two_epochs_are_judged_by_themselves() -> None:
+    hall = Hall()
+    epochs = [member(number, f"epoch {epoch}, {number}") for number in range(3) for epoch in range(2)]
+    await hall.all(*epochs)
+    assert sorted(hall.judge.closed) == [[f"epoch {epoch}, {number}" for number in range(3)] for epoch in range(2)]
+
+
+async def test_empty_response_takes_a_place_is_answered_at_once_and_no_judge_sees_it() -> None:
+    hall = Hall()
+    empty = await hall.join(member(0, " \n"))
+    fault = await hall.join(replace(member(1, ""), fault="there is no response in it"))
+    assert (empty.status, empty.score) == ("invalid_completion", None)
+    assert fault.explanation == "there is no response in it"
+    alone = await hall.join(member(2))
+    assert alone.explanation.startswith("3 of 3 members came")
+    assert "2 of them with nothing to judge" in alone.explanation
+    assert (hall.judge.closed, hall.events) == ([], {"opened": 1, "full": 1})
+
+
+async def test_further_member_is_refused_when_there_is_no_room_and_a_repeated_one_is_not() -> None:
+    hall = Hall(most=2)
+    tasks = await hall.waiting(member(0), member(1))
+    with pytest.raises(OverloadError):
+        await hall.join(member(2))
+    doubled = asyncio.ensure_future(hall.join(member(0)))
+    await asyncio.sleep(0)
+    assert (await hall.join(member(3, ""))).status == "invalid_completion"
+    hall.cohorts.stop()
+    assert [result.score for result in await asyncio.gather(*tasks, doubled)] == [0.02] * 3
+
+
+async def test_judge_that_raises_fails_its_cohort_and_those_who_ask_again_are_judged_anew() -> None:
+    hall = Hall(JudgeInTest(error=ValueError("out of order")))
+    items = [member(number) for number in range(3)]
+    failed = await hall.all(*items)
+    hall.judge.error = None
+    judged = await hall.all(*items)
+    assert [result.explanation for result in failed] == ["ValueError: out of order"] * 3
+    assert [result.score for result in judged] == [0.03] * 3
+
+
+async def test_stop_judges_open_cohorts_at_once_and_whoever_comes_after_it() -> None:
+    hall = Hall()
+    tasks = await hall.waiting(member(0), member(1))
+    hall.cohorts.stop()
+    assert [result.score for result in await asyncio.gather(*tasks)] == [0.02] * 2
+    alone = await hall.join(replace(member(0), prompt="Who?"))
+    assert alone.explanation.startswith("1 of 3 members came before the server stopped")
+
+
+async def test_close_gives_up_what_is_gathered_and_what_is_judged() -> None:
+    hall = Hall()
+    hall.judge.opened.clear()
+    judging = await hall.waiting(*(member(number) for number in range(3)))
+    gathered = await hall.waiting(*(replace(member(number), prompt="Who?") for number in range(2)))
+    await hall.cohorts.aclose()
+    results = await asyncio.gather(*judging, *gathered)
+    assert [result.score for result in results] == [None] * 5
+    assert hall.cohorts.pending == 0
+    assert [group.was_cancelled for group in hall.judge.groups] == [True] * 2
+
+
+async def test_no_texts_are_kept_of_cohorts_that_are_judged() -> None:
+    hall = Hall()
+    await hall.all(*(member(number) for number in range(3)))
+    hall.judge.groups.clear()
+    gc.collect()
+    assert not [each for each in gc.get_objects() if isinstance(each, Work) and each.responses]

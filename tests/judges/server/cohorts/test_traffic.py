@@ -1,0 +1,32 @@
+"""Cohorts under a trainer's traffic: responses lost, late, sent twice and again, two epochs interleaved."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.judges.server import cohort_traffic
+from tests.judges.server.cohort_traffic import Plan
+from tests.judges.server.running import running
+from tests.scripted import Script
+
+
+@pytest.mark.parametrize(
+    ("judge", "script", "plan"),
+    [
+        ("listwise", cohort_traffic.listwise_judge, Plan()),
+        ("tournament", cohort_traffic.arena_judge, Plan(prompts=12, size=4)),
+    ],
+)
+async def test_cohorts_of_a_trainers_traffic_are_judged_by_themselves_in_time(
+    judge: str, script: Script, plan: Plan
+) -> None:
+    async with running(f"--judge={judge}", *plan.flags, judge=script) as server:
+        traffic = await cohort_traffic.send(server.url, plan)
+        metrics = (await server.get("/metrics")).text
+        bodies = server.judge.bodies
+    cohort_traffic.check_cohorts(traffic, bodies)
+    cohort_traffic.check_answers(traffic)
+    cohort_traffic.check_metrics(traffic, metrics, len(bodies))
+    if judge == "listwise":
+        cohort_traffic.check_qualities(traffic)
+        assert len(bodies) == 2 * plan.prompts, "one call for each cohort"
