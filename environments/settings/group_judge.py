@@ -132,8 +132,8 @@ def _problems(config: GroupJudgeSettings, kind: GroupJudgeKind, *, evaluates: bo
     if config.vote_count() > 1:
         names = " and ".join(config.vote_settings)
         yield f"takes no votes, and {names} would have {config.vote_count()} for each verdict, expected 1"
-    same_prompt = issubclass(_SETTINGS[kind], config.answer_judge)
-    if evaluates and config.judge_system_prompt is not None and not same_prompt:
+    prompt = _SETTINGS[kind].model_construct(**_given(config, kind)).built_in_prompt()
+    if evaluates and config.judge_system_prompt is not None and prompt != config.built_in_prompt():
         yield (
             "would get the judge_system_prompt of the judge that evaluates beside training; set steps_per_eval=-1, or "
             "leave the prompt out"

@@ -89,7 +89,8 @@ def test_rewards_follow_the_quality_of_the_completions(lab: Lab) -> None:
     found = metrics(lab)
     assert found.get("train/winrate") == (pytest.approx(2 / 3) if anchored(lab) else None)
     members = len(TEXTS) + anchored(lab)
-    assert found["train/group_judge_calls"] == (1 if listwise(lab) else members * (members - 1))
+    calls = 1 if listwise(lab) else members * (members - 1)
+    assert found["train/group_judge_calls"] == calls and len(lab.judge.endpoint.requests) == 2 * calls
     assert found["train/judge_error_rate"] == 0
 
 
@@ -102,7 +103,7 @@ def test_two_orders_agree_where_the_judge_prefers_no_place(lab: Lab) -> None:
     if not listwise(lab):
         assert found["train/first_position_advantage"] == 0
         return
-    assert found["train/group_judge_calls"] == 2
+    assert found["train/group_judge_calls"] == 2 and len(lab.judge.endpoint.requests) == 2 * 2
     expected = [0.5 + (each - OF_THE_ANCHOR) / 2 if anchored(lab) else each for each in QUALITY.values()]
     assert found["train/mean_reward"] == pytest.approx(sum(expected) / len(expected))
     assert ("train/score_against_anchor" in found) is anchored(lab)

@@ -158,6 +158,8 @@ async def test_arena_hards_protocol_is_that_of_its_tournaments_and_of_no_listwis
     judge = await opened(ArenaHardEnv, "--env.group_judge=tournament", *flags, verb="serve")
     assert judge._settings.judge_protocol == "arena_hard_v0.1"
     assert judge._settings.judge_system_prompt == "Compare."
+    with pytest.raises(SettingsError, match="judge_system_prompt of the judge that evaluates"):
+        await opened(ArenaHardEnv, "--env.group_judge=tournament", "--env.tournament_game=choice", *flags, verb="serve")
     with pytest.raises(SettingsError, match="does not read judge_protocol"):
         await opened(ArenaHardEnv, "--env.group_judge=listwise", flags[0], verb="process")
 
