@@ -83,13 +83,11 @@ def _ratings(strengths: Strengths, anchor: int) -> list[float]:
 
 def _intervals(players: int, rows: Sequence[Sequence[Game]], *, anchor: int, seed: int) -> dict[int, Interval]:
     """The intervals of all players but the anchor, whose rating is given."""
-    import numpy as np
-    from threadpoolctl import threadpool_limits  # late, as everything that statistics need
+    import numpy as np  # late, as everything that statistics need
 
     has_covariates = any(game.covariates for games in rows for game in games)
     rounds = STYLE_ROUNDS if has_covariates else ROUNDS
-    with threadpool_limits(1):  # matrices this small take several times as long on several threads
-        resampled = [_ratings(each, anchor) for each in fit_resampled(players, rows, rounds=rounds, seed=seed)]
+    resampled = [_ratings(each, anchor) for each in fit_resampled(players, rows, rounds=rounds, seed=seed)]
     low, high = np.quantile(np.asarray(resampled), [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
     return {player: Interval(float(low[player]), float(high[player])) for player in range(players) if player != anchor}
 

@@ -14,12 +14,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
+from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+    from threadpoolctl import ThreadpoolController
 
 RIDGE = 0.6
 """Half of it times the sum of the squared parameters is added to the negative log-likelihood.
@@ -29,6 +33,7 @@ With it the rewards of `benchmarks/group_judging.py` correlate the most with qua
 
 _TOLERANCE = 1e-10  # of the largest component of the gradient
 _MOST_STEPS = 1000
+_ALONE = Lock()
 _DIGITS = 9  # of a strength; the last ones of a float differ between processes
 
 
@@ -113,10 +118,11 @@ class _Kinds:
 
     Attributes:
         players: how many there are.
-        columns: for each kind its row of the design matrix: players, position, covariates.
-        rows: for each entry of `entries` the number of its row.
-        entries: for each row and kind of it, in order: the number of the kind.
-        points: for each entry the weighted points of the first, and of the second.
+        columns: for each kind its line of the design matrix: players, position, covariates.
+        row_count: how many rows of games there are.
+        rows: the number of a row, for each row and kind of game in it.
+        entries: the number of the kind.
+        points: the weighted points of the first, and of the second.
     """
 
     players: int
@@ -133,12 +139,13 @@ class _Kinds:
         widths = {len(game.covariates) for games in rows for game in games}
         if len(widths) > 1:
             raise ValueError(f"games have different numbers of covariates: {sorted(widths)}")
-        kinds: dict[tuple[int, int, tuple[float, ...]], int] = {}
+        distinct = {(game.first, game.second, game.covariates) for games in rows for game in games}
+        kinds = {kind: number for number, kind in enumerate(sorted(distinct))}
         sums: dict[tuple[int, int], list[float]] = {}
         for number, games in enumerate(rows):
             for game in games:
                 _check(game, players)
-                kind = kinds.setdefault((game.first, game.second, game.covariates), len(kinds))
+                kind = kinds[game.first, game.second, game.covariates]
                 total = sums.setdefault((number, kind), [0.0, 0.0])
                 total[0] += game.weight * game.points
                 total[1] += game.weight * (1.0 - game.points)
@@ -181,17 +188,42 @@ def _solved(kinds: _Kinds, results: NDArray[np.float64], ridge: float) -> Streng
     players, width = kinds.players, kinds.columns.shape[1]
     if not results.any():
         return Strengths((0.0,) * players, 0.0, (0.0,) * (width - players - 1))
-    features = np.concatenate([kinds.columns, kinds.columns])
-    outcomes = np.repeat([1, 0], len(kinds.columns))
+    happened = results > 0.0
+    happened[0] = True  # so that there are both outcomes, which the library insists on
+    features = np.concatenate([kinds.columns[happened[:, side]] for side in (0, 1)])
+    outcomes = np.repeat([1, 0], happened.sum(axis=0))
+    weights = np.concatenate([results[happened[:, side], side] for side in (0, 1)])
     model = LogisticRegression(
         C=1.0 / ridge, fit_intercept=False, solver="newton-cholesky", tol=_TOLERANCE, max_iter=_MOST_STEPS
     )
-    with config_context(assume_finite=True, skip_parameter_validation=True):  # half the time of a small fit
-        model.fit(features, outcomes, sample_weight=results.T.reshape(-1))
+    with (
+        config_context(assume_finite=True, skip_parameter_validation=True),
+        _one_thread(),
+    ):  # half of a small fit's time
+        model.fit(features, outcomes, sample_weight=weights)
     found: NDArray[np.float64] = model.coef_[0]
     # The ridge makes the mean 0, up to the tolerance of the solver.
     values, found = (_rounded(part) for part in (found[:players] - found[:players].mean(), found))
     return Strengths(tuple(values.tolist()), float(found[players]), tuple(found[players + 1 :].tolist()))
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Compute in this thread alone.
+
+    Matrices as small as these take several times as long on several threads, and a hundred times on a busy machine.
+    The limit is the process's: the lock keeps two fits from restoring each other's.
+    """
+    with _ALONE, _thread_pools().limit(limits=1, user_api="blas"):
+        yield
+
+
+@lru_cache(maxsize=1)
+def _thread_pools() -> ThreadpoolController:
+    """The libraries of linear algebra that are loaded by now, scikit-learn's."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def _rounded(found: NDArray[np.float64]) -> NDArray[np.float64]:
