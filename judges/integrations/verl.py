@@ -15,8 +15,9 @@ every sample has the same keys, as verl requires.
 
 A judge that compares responses runs in a reward server that gathers them (`--group_size` = `rollout.n`), since verl
 calls this function for each sample in one of several processes. Its managers do not pass the `uid` of a prompt:
-samples with one question and one `extra_info.index` are a group, or with one `extra_info.uid` where an agent loop or a
-manager of one's own has put it there. The manager `rate_limited` needs a `max_concurrent` of whole groups.
+samples with one question and one `extra_info.index` are a group, or with one `extra_info.uid` where an agent loop of
+one's own puts it into the `extra_fields` of its output. The manager `rate_limited` needs a `max_concurrent` of whole
+groups.
 
 Source: verl 0.9.1, its custom reward functions and reward managers.
 """
@@ -45,7 +46,7 @@ DEADLINE_S = 280.0
 _CELLS: tuple[Field, ...] = ("reference", "rubric", "aspects", "baseline", "context")
 _PROMPTS = ("question", "prompt")
 _GROUPS = ("uid", "index")
-"""The fields of a row that name its group: verl's own id, if a manager or agent loop has put it there; the row's."""
+"""The fields of a row that name its group: verl's own id, if an agent loop has put it there; the row's."""
 _OF_VERL = frozenset({"reward_router_address", "reward_model_tokenizer"})
 """Arguments that verl adds where it serves a reward model."""
 _SETTINGS = ("url", "judge", "token", "mount", "fallback_score", "invalid_completion_score", "timeout_s", "deadline_s")

@@ -19,6 +19,8 @@ def sample(row):
     prompt = TOKENIZER("prompt", add_special_tokens=False)["input_ids"]
     truth = np.array(row["truth"]) if isinstance(row["truth"], list) else row["truth"]
     columns = {"data_source": "data", "reward_model": {"ground_truth": truth}, "extra_info": dict(row["extra_info"])}
+    if "extra_fields" in row:  # what an agent loop has put into its output
+        columns["tool_extra_fields"] = row["extra_fields"]
     return DataProto.from_dict(
         tensors={
             "prompts": torch.tensor([prompt]),

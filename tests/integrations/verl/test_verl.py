@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -57,17 +58,18 @@ async def test_all_managers_give_the_scores_and_the_same_keys() -> None:
     assert "Unclosed" not in ended.err
 
 
-async def test_samples_of_one_row_are_compared_by_its_index() -> None:
-    """Its managers pass no `uid` to a reward function; two rows with one question are told apart by `index`.
-
-    `rate_limited` is left out: unless told otherwise, it asks for one sample at a time, so that no group is ever whole.
-    """
-    managers = [manager for manager in MANAGERS if manager != "rate_limited"]
+@pytest.mark.parametrize(
+    ("managers", "named"),
+    [
+        # Unless told otherwise, `rate_limited` asks for one sample at a time, so that no group is ever whole.
+        (["naive", "dapo", "gdpo"], lambda group: {"extra_info": {"question": "Why?", "index": group}}),
+        (["naive"], lambda group: {"extra_info": {"question": "Why?"}, "extra_fields": {"uid": f"u{group}"}}),
+    ],
+)
+async def test_samples_of_one_row_are_compared(managers: list[str], named: Callable[[int], Json]) -> None:
+    """Its managers pass no `uid`: two rows with one question are told apart by `index`, or by what a loop has added."""
     points = {"good": 0.9, "fair": 0.5, "poor": 0.25, "bad": 0.0}
-    rows = [
-        {"response": response, "truth": "x", "extra_info": {"question": "Why?", "index": number % 2}}
-        for number, response in enumerate(points)
-    ]
+    rows = [{"response": text, "truth": "x", **named(number % 2)} for number, text in enumerate(points)]
     async with running("--judge=listwise", "--group_size=2", judge=judging(lambda text, _: points[text])) as server:
         ended = await trainers.run("verl", "program.py", [case(manager, rows, url=server.url) for manager in managers])
         groups = {frozenset(answer.text for answer in shown_answers(request)) for request in server.judge.bodies}
