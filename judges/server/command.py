@@ -99,13 +99,8 @@ def _run(arguments: list[str], prog: str) -> int:
 
 
 def _allow_descriptors(settings: RewardServerSettings) -> None:
-    """Raise this process's limit of open files, as far as the system allows, to what all connections may need.
-
-    Where judges gather single responses, each of a connection may be on its way from one worker to another.
-    """
+    """Raise this process's limit of open files, as far as the system allows, to what all connections may need."""
     wanted = settings.max_connections + settings.judge_max_concurrency + _OTHER_FILES
-    if settings.workers > 1 and gathering(settings.judges()):
-        wanted += settings.workers * settings.max_connections
     allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
     if allowed != resource.RLIM_INFINITY and allowed < wanted:

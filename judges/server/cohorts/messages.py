@@ -7,15 +7,60 @@ Therefore this is the standard library's JSON, which writes both and reads them 
 from __future__ import annotations
 
 import json
+import struct
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import cache
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from pydantic import TypeAdapter
 
 from judges.server.items import Item, ResponseScore
 
 MessageT = TypeVar("MessageT")
+
+_HEAD = struct.Struct(">QB")
+
+
+class Kind(IntEnum):
+    """What a frame says: a member comes, or leaves; its result, or that there is no room, or that there was a fault."""
+
+    MEMBER = 1
+    LEAVES = 2
+    RESULT = 3
+    OVERLOADED = 4
+    FAULT = 5
+
+
+class Frame(NamedTuple):
+    """A message of a connection.
+
+    Attributes:
+        number: of the member on this connection; its answer has the same.
+        kind: what it says.
+        body: the member, or its result.
+    """
+
+    number: int
+    kind: Kind
+    body: bytes = b""
+
+
+def frame_bytes(frame: Frame) -> bytes:
+    """A frame as it is sent."""
+    return _HEAD.pack(frame.number, frame.kind) + frame.body
+
+
+def frame_of(data: bytes) -> Frame:
+    """A frame as it was sent.
+
+    Raises:
+        ValueError: the bytes are none.
+    """
+    if len(data) < _HEAD.size:
+        raise ValueError("a frame is too short")
+    number, kind = _HEAD.unpack_from(data)
+    return Frame(number, Kind(kind), data[_HEAD.size :])
 
 
 @dataclass(frozen=True, slots=True)

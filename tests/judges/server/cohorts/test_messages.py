@@ -12,7 +12,17 @@ from hypothesis import strategies as st
 
 from judges.aspects.prompt import Aspect
 from judges.llm.usage import Usage
-from judges.server.cohorts.messages import Member, member_bytes, member_of, result_bytes, result_of
+from judges.server.cohorts.messages import (
+    Frame,
+    Kind,
+    Member,
+    frame_bytes,
+    frame_of,
+    member_bytes,
+    member_of,
+    result_bytes,
+    result_of,
+)
 from judges.server.items import Item, ResponseScore
 
 HOSTILE = ("", "\x00", "\ud800", "\udfff\ud800", "\U0001f600", "\u2028\r\n", '"}]', "{'a': 1}", "null", "NaN", "\ufeff")
@@ -57,6 +67,17 @@ def test_member_comes_out_as_it_went_in(mount: str, item: Item, spent_s: float) 
 @given(st.builds(ResponseScore, **OF_RESULT))
 def test_result_comes_out_as_it_went_in(result: ResponseScore) -> None:
     assert result_of(result_bytes(result)) == result
+
+
+@given(st.builds(Frame, st.integers(0, 2**64 - 1), st.sampled_from(Kind), st.binary()))
+def test_frame_comes_out_as_it_went_in(frame: Frame) -> None:
+    assert frame_of(frame_bytes(frame)) == frame
+
+
+@pytest.mark.parametrize("data", [b"", b"\x00" * 8, b"\x00" * 9, b"\xff" * 9])
+def test_bytes_that_are_no_frame_are_an_error(data: bytes) -> None:
+    with pytest.raises(ValueError):
+        frame_of(data)
 
 
 def test_number_that_is_none_stays_one() -> None:

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from judges.server.cohorts.key import cohort_key
+from judges.server.cohorts.links import SocketOwners, socket_path
 from judges.server.cohorts.shared import SharedCohorts, owner_of
-from judges.server.cohorts.sockets import SocketOwners, kept_for_others, socket_path
+from judges.server.cohorts.sockets import kept_for_others
 from judges.server.errors import OverloadError
 from judges.server.items import Item, ResponseScore
 from tests.trainer import until
 
 DEADLINE_S = 30.0
-AT_ONCE_S = 0.01
 ITEM = Item("Why?", ("Because \ud83d.",), group="g", member="1")
 SCORE = ResponseScore(0.5, "ok", explanation="\udfff")
 OWNER = owner_of(cohort_key("m", ITEM), 2)
@@ -68,9 +68,9 @@ async def asking(
         yield SharedCohorts(owners, 2, deadline_s=deadline_s, own=mine, is_stopping=lambda: stopping)
 
 
-def owning(place: Path, kept: Kept, shutdown_timeout: float = AT_ONCE_S) -> AbstractAsyncContextManager[None]:
+def owning(place: Path, kept: Kept, drain_timeout_s: float = 0.0) -> AbstractAsyncContextManager[None]:
     """The worker that owns the key of `ITEM`; at the end of the context, its connections break as if it were killed."""
-    return kept_for_others(kept, socket_path(place, OWNER), shutdown_timeout=shutdown_timeout)
+    return kept_for_others(kept, socket_path(place, OWNER), drain_timeout_s=drain_timeout_s)
 
 
 def test_keys_are_spread_over_all_workers_and_stay_where_they_are() -> None:
@@ -201,7 +201,7 @@ async def test_those_that_wait_get_their_results_when_the_owner_ends(tmp_path: P
 
     kept = Kept(at_the_gate)
     async with asking(tmp_path) as shared:
-        async with owning(tmp_path, kept, shutdown_timeout=DEADLINE_S):
+        async with owning(tmp_path, kept, drain_timeout_s=DEADLINE_S):
             waiting = asyncio.create_task(shared.join("m", ITEM, 0.0))
             await until(lambda: len(kept.joined) == 1, "the member is there")
             asyncio.get_running_loop().call_later(0.05, gate.set)
