@@ -263,9 +263,11 @@ def _together(subject: Subject, judge: str) -> Subject:
     )
 
 
+_IN_TRAINING = {(subject.env_type, subject.role): subject for subject in reversed(SUBJECTS)}
+"""Without those that differ in `evaluate` alone."""
 TOGETHER: Sequence[Subject] = [
     _together(subject, judge)
-    for subject in SUBJECTS
+    for subject in reversed(_IN_TRAINING.values())
     if issubclass(subject.env_type.config_type, GroupJudgeSettings) and subject.has_judge
     for judge in ("listwise", "tournament")
 ]
