@@ -13,7 +13,7 @@ from judgegym._results import EMPTY
 from judgegym._session import WithSession
 from judges.core.background import BACKGROUND
 from judges.core.group import Agreement, GroupCase, GroupJudge
-from judges.core.turns import ChatTurn, TextOrMessages, answer_of, text_of
+from judges.core.turns import ChatTurn, TextOrMessages, conversation_case
 from judges.listwise.judge import listwise_judge
 from judges.listwise.settings import ListwiseJudgeSettings
 from judges.llm.errors import DataError
@@ -29,8 +29,8 @@ _MESSAGES = TypeAdapter(list[ChatTurn])
 class OpenGroupJudge(WithSession[GroupJudge]):
     """A judge that compares the answers to one question.
 
-    The answers are texts, or conversations (lists of messages, tool calls included): what all of them begin with is
-    shown once, as a part of the question, and the rest of each is judged. Empty answers are not judged.
+    The answers are texts, or conversations: lists of messages, whose tool calls are written out. Empty answers, also
+    conversations in which the policy wrote no text, are not judged.
     """
 
     criteria: str
@@ -132,8 +132,8 @@ def _case(
 ) -> GroupCase:
     listed = [answers] if isinstance(answers, str) else answers
     parted = [_conversation(answer, f"answer {number}") for number, answer in enumerate(listed, start=1)]
-    asked = text_of(_conversation(question, "the question"))
-    return GroupCase(asked, tuple(answer_of(answer) for answer in parted), criteria, reference, context, baseline)
+    asked = _conversation(question, "the question")
+    return conversation_case(asked, parted, criteria=criteria, reference=reference, context=context, anchor=baseline)
 
 
 def _conversation(given: str | Messages, what: str) -> TextOrMessages:

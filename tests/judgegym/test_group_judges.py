@@ -90,6 +90,26 @@ def test_a_wrong_conversation_is_an_error_that_names_the_answer() -> None:
         judge.judge_sync(5, ["fine", "well"])  # type: ignore[arg-type]
 
 
+def test_conversations_are_written_out_and_what_all_share_is_shown_once() -> None:
+    call = {"id": "1", "type": "function", "function": {"name": "look", "arguments": '{"at": "web"}'}}
+    shared = [
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "content": "a spider", "tool_call_id": "1"},
+    ]
+    answers = [[*shared, {"role": "assistant", "content": text}] for text in ANSWERS]
+    with (
+        serving(judging(by_quality)) as endpoint,
+        ListwiseJudge(judge_base_url=endpoint.base_url) as judge,
+    ):
+        question = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "How many legs?"}]
+        table = judge.judge_sync(question, [*answers, shared])
+    assert table.scores == [0.9, 0.2, 0.5, None], "the last one has no text of the policy"
+    prompt = shown(endpoint.bodies[0])
+    assert prompt.count('[tool call: look({"at": "web"})]') == prompt.count("tool: a spider") == 1
+    assert sorted(answer.text for answer in shown_answers(endpoint.bodies[0])) == sorted(ANSWERS)
+    assert "How many legs?" in prompt
+
+
 def test_settings_that_a_judge_of_groups_does_not_have_are_refused() -> None:
     with pytest.raises(SettingsError, match="schedule: unknown setting of a judge"):
         ListwiseJudge(schedule="all")
