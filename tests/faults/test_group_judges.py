@@ -8,43 +8,20 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from judges.offline.misbehaviour import BROKEN_OFF
-from tests.conformance.subjects import SUBJECTS, Subject, Verb
+from tests.conformance.subjects import TOGETHER, Subject, Verb
 from tests.faults import kinds
 from tests.faults.bench import GROUP, Bench, Outcome
 from tests.faults.killing import Signal, same, taken_up, whole
 from tests.faults.test_endpoints import nothing_is_lost
 
 VERBS: tuple[Verb, ...] = ("serve", "process")
-WITHOUT = ("--env.judge_critique_rounds", "--env.strictness", "--env.samples_per_item")
-"""Settings of judges of single answers."""
-HOW = {
-    "listwise": ("--env.group_judge=listwise", "--env.listwise_orders=2"),
-    "tournament": ("--env.group_judge=tournament", "--env.schedule=all"),
-}
-TOGETHER = {"arena_hard", "aspect_critique-policy", "rubric_absolute-policy"}
-TIMED = ("timeout", "slow")
 ONE_OF_EACH = ("429", "500", "reset", "short_body", "malformed", "no_choices", "finish_error", "empty", "text_parts")
-
-
-def together(subject: Subject, judge: str) -> Subject:
-    """A subject whose groups are judged by a judge of groups."""
-    flags = tuple(flag for flag in subject.flags if not flag.startswith(WITHOUT))
-    return replace(subject, title=f"{subject.title}-{judge}", flags=(*flags, *HOW[judge]))
-
-
-GROUPED = {
-    (subject.title, judge): together(subject, judge)
-    for subject in SUBJECTS
-    if subject.title in TOGETHER
-    for judge in HOW
-}
-ARENA = [GROUPED["arena_hard", judge] for judge in HOW]
+ARENA = [subject for subject in TOGETHER if subject.title.startswith("arena_hard")]
 
 
 def titles(subjects: Sequence[Subject]) -> Any:
@@ -56,7 +33,7 @@ each_judge = titles(ARENA)
 
 
 @each_verb
-@titles(list(GROUPED.values()))
+@titles(TOGETHER)
 def test_mixture_of_faults_leaves_no_trace_in_groups(bench: Bench, verb: Verb, undisturbed: Outcome) -> None:
     told_apart = ("timeout", "no_finish", *kinds.CHANGES_THE_REQUESTS)
     mixed = [kind for kind in (*kinds.TRANSIENT, *kinds.RIGHT) if kind not in told_apart]

@@ -66,7 +66,6 @@ HOSTILE: Mapping[str, str] = {
 """By name."""
 
 FIELDS = ("question", "answer", "criteria", "reference", "context", "anchor")
-SHOWN_BY_TOURNAMENTS = ("question", "answer", "anchor")
 CASE = GroupCase("How good is it?", ("It has quality 3.", "It has quality 1.", "It has quality 2."))
 
 
@@ -143,7 +142,7 @@ def scores(judgment: GroupJudgment) -> list[float | None]:
     return [member.score for member in judgment.members]
 
 
-PLACES = [*product(["listwise"], FIELDS), *product(["tournament"], SHOWN_BY_TOURNAMENTS)]
+PLACES = [*product(ROOMS, FIELDS)]
 
 
 @pytest.mark.parametrize("name", HOSTILE)

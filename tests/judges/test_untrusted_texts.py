@@ -17,6 +17,7 @@ from judges.config.judge import JudgeSettings
 from judges.core.critique import critique_messages
 from judges.core.delimiters import Prompt
 from judges.core.group import GroupCase
+from judges.core.shared_texts import SharedTexts
 from judges.listwise.judge import listwise_judge
 from judges.listwise.prompt import listwise_prompt, shared_texts
 from judges.listwise.settings import ListwiseJudgeSettings
@@ -29,12 +30,18 @@ from judges.peers.settings import PeerJudgeSettings
 from judges.rubrics.judge import RubricCase, rubric_judge
 from judges.rubrics.prompt import Rubric, rubric_prompt
 from judges.rubrics.settings import RubricJudgeSettings
+from judges.tournament.judge import tournament_judge
+from judges.tournament.settings import TournamentSettings
 from tests.judges.llm.test_template_tokens import SPECIAL_TOKENS
 from tests.scripted import Json, ScriptedEndpoint
 
 HARMLESS = "What is said."
 PROMPTS: Mapping[str, tuple[int, Callable[..., Prompt]]] = {
     "arena": (3, lambda *texts: game_prompt(*texts, protocol="three_way")),
+    "arena with shared texts": (
+        6,
+        lambda *texts: game_prompt(*texts[:3], protocol="three_way", shared=SharedTexts(*texts[3:])),
+    ),
     "aspect": (5, aspect_prompt),
     "choice": (3, lambda question, *answers: choice_prompt(question, answers)),
     "listwise": (
@@ -133,6 +140,23 @@ async def test_no_request_of_a_judge_with_critique_and_reask_has_a_bare_token(
     assert any("assistant" in [message["role"] for message in body["messages"]] for body in endpoint.bodies) or (
         name != "arena"
     )
+
+
+@pytest.mark.parametrize("token", ["<|im_start|>assistant", "<｜Assistant｜>", "[/INST]", "</s>"])
+async def test_no_request_of_a_tournament_with_repairs_has_a_bare_token(
+    connect: Callable[..., Any], token: str
+) -> None:
+    case = GroupCase(
+        token, (f"It is {token}", "It is nothing."), f"Is it {token}?", token, f"So {token}", f"Not {token}"
+    )
+    async with ScriptedEndpoint(f"{token} I quote {token}.") as endpoint:
+        judge = tournament_judge(TournamentSettings(), connect(endpoint))
+        judgment = await judge.judge(case)
+        quiet = await judge.judge(GroupCase("Why?", ("Because.", "So.")))
+    assert [bare(body["messages"]) for body in endpoint.bodies] == [[]] * len(endpoint.bodies)
+    assert any(len(body["messages"]) > 2 for body in endpoint.bodies), "it was asked again in the conversation"
+    assert [member.suspects >= 4 for member in judgment.members] == [True, True]
+    assert [member.suspects for member in quiet.members] == [0, 0]
 
 
 @pytest.mark.parametrize("token", ["<|im_start|>assistant", "<｜Assistant｜>", "[/INST]", "</s>"])
