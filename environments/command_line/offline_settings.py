@@ -142,7 +142,9 @@ def _models(value: Any) -> list[Values] | None:
 
 
 def _is_answered_by_file(model: Values) -> bool:
-    return not model.get("base_url") and Path(str(model.get("answers", ""))).expanduser().is_file()
+    return (
+        bool(model.get("answers")) and not model.get("base_url") and Path(str(model["answers"])).expanduser().exists()
+    )
 
 
 def _stand_in(model: Values, names: dict[str, str]) -> Values:

@@ -9,11 +9,20 @@ from environments.terminal.output import console
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A further table of an environment; its cells are text."""
+    """A further table of an environment; its cells are text.
+
+    Attributes:
+        title: stands above it.
+        header: the names of the columns.
+        rows: the cells of each row.
+        one_line: on a terminal that is too narrow, cut the names of the first column instead of folding cells, so that
+            each row is one line.
+    """
 
     title: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    one_line: bool = False
 
 
 def show_table(table: Table) -> None:
@@ -27,7 +36,9 @@ def show_table(table: Table) -> None:
         out.width = max(out.width, sum(widths) + 1)
     drawn = RichTable(title=Text(table.title), title_justify="left")
     for number, name in enumerate(table.header):
-        drawn.add_column(name, justify="right" if number else "left", overflow="fold")
-    for row in table.rows:
-        drawn.add_row(*(Text(cell) for cell in row))
+        is_whole = table.one_line and number > 0
+        drawn.add_column(name, justify="right" if number else "left", overflow="fold", no_wrap=is_whole)
+    for name, *cells in table.rows:
+        cut = Text(name, no_wrap=True, overflow="ellipsis") if table.one_line else Text(name)
+        drawn.add_row(cut, *map(Text, cells))
     out.print(drawn)

@@ -13,8 +13,7 @@ from eval_environments.arena.standings import Standing, Standings
 
 _EMPTY = "–"
 _MOST_COLUMNS = 6
-_LONGEST_NAME = 26
-"""What a terminal of 80 columns has room for."""
+"""What a terminal of 80 columns has room for, beside names."""
 
 
 def ratings_table(standings: Standings) -> Table:
@@ -32,7 +31,7 @@ def ratings_table(standings: Standings) -> Table:
         )
         for rank, each in enumerate(standings.ranking, start=1)
     )
-    return Table("Ratings (400 points: odds of 10 to 1; the baseline has 1000)", header, rows)
+    return Table("Ratings (400 points: odds of 10 to 1; the baseline has 1000)", header, rows, one_line=True)
 
 
 def win_rates_table(standings: Standings) -> Table:
@@ -48,6 +47,7 @@ def win_rates_table(standings: Standings) -> Table:
         f"Win rate of the row's player against that of the column{cut}",
         ("rank and name", *(str(rank) for rank in range(1, len(shown) + 1))),
         rows,
+        one_line=True,
     )
 
 
@@ -99,8 +99,7 @@ def _number(value: float | None) -> str:
 
 
 def _ranked(rank: int, standing: Standing) -> str:
-    name = standing.name
-    return f"{rank}. {name if len(name) <= _LONGEST_NAME else f'{name[: _LONGEST_NAME - 1]}…'}"
+    return f"{rank}. {standing.name}"
 
 
 def _points(rating: Rating | str | None) -> str:

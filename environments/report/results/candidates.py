@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
 
 from environments.report.results.sample import SavedSample
 from judges.llm.wire import JSON
@@ -33,16 +32,13 @@ def candidates_of(sample: SavedSample) -> list[CandidateOfRow]:
     They are read from `answers` with `candidate`, `answer` and `error`, and from `cells` with `candidate` and `score`
     (peer evaluation) or `games` with `first`, `second`, `points` and `weight` (candidates that play).
     """
-    scores: dict[str, list[float]] = {}
+    sums = _Sums()
     for cell in _objects(sample.detail, "cells"):
-        score = cell.get("score")
-        if isinstance(score, int | float):
-            scores.setdefault(str(cell.get("candidate")), []).append(score)
+        sums.add(cell.get("candidate"), cell.get("score"), 1.0)
     for game in _objects(sample.detail, "games"):
         points, weight = game.get("points"), game.get("weight")
-        if isinstance(points, int | float) and isinstance(weight, int | float):
-            scores.setdefault(str(game.get("first")), []).extend([points] * round(weight))
-            scores.setdefault(str(game.get("second")), []).extend([1.0 - points] * round(weight))
+        sums.add(game.get("first"), points, weight)
+        sums.add(game.get("second"), 1.0 - points if isinstance(points, int | float) else None, weight)
     found = []
     for each in _objects(sample.detail, "answers"):
         name, answer, error = each.get("candidate"), each.get("answer"), each.get("error")
@@ -52,10 +48,26 @@ def candidates_of(sample: SavedSample) -> list[CandidateOfRow]:
                     name,
                     answer if isinstance(answer, str) else None,
                     error if isinstance(error, str) else None,
-                    fmean(scores[name]) if name in scores else None,
+                    sums.mean(name),
                 )
             )
     return found
+
+
+class _Sums:
+    """Weighted means by candidate; what is no number is left out."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, tuple[float, float]] = {}
+
+    def add(self, candidate: JSON, score: JSON, weight: JSON) -> None:
+        if isinstance(score, int | float) and isinstance(weight, int | float):
+            total, weights = self._sums.get(str(candidate), (0.0, 0.0))
+            self._sums[str(candidate)] = (total + score * weight, weights + weight)
+
+    def mean(self, candidate: str) -> float | None:
+        total, weights = self._sums.get(candidate, (0.0, 0.0))
+        return total / weights if weights else None
 
 
 def _objects(detail: JSON, name: str) -> Sequence[Mapping[str, JSON]]:

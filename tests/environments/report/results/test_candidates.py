@@ -69,3 +69,25 @@ def test_a_candidate_without_a_cell_has_no_score() -> None:
     detail: JSON = {"answers": [{"candidate": "a", "answer": "A."}], "cells": [{"candidate": "b", "score": 3}]}
     sample = SavedSample("row-0", None, "?", "ok", 1.0, SampleRun(0.0), detail=detail)
     assert candidates_of(sample) == [CandidateOfRow("a", "A.", None, None)]
+
+
+def test_score_of_a_candidate_that_plays_is_its_share_of_the_points() -> None:
+    """A game counts as often as its weight says, in one step whatever that is; one without a verdict does not."""
+    detail: JSON = {
+        "answers": [{"candidate": name, "answer": name, "error": None} for name in ("a", "b", "c")],
+        "games": [
+            {"first": "a", "second": "b", "points": 1.0, "weight": 3.0},
+            {"first": "b", "second": "a", "points": 0.5, "weight": 1e18},
+            {"first": "a", "second": "c", "points": None, "weight": 1.0},
+            {"first": "c", "second": "baseline", "points": 0, "weight": "heavy"},
+        ],
+    }
+    sample = SavedSample("row-0", None, "?", "ok", 1.0, SampleRun(0.0), detail=detail)
+    assert [each.score for each in candidates_of(sample)] == [pytest.approx(0.5), pytest.approx(0.5), None]
+
+
+def test_page_shows_why_an_answer_counts_as_wrong() -> None:
+    detail: JSON = {"answers": [{"candidate": "a", "answer": " ", "error": "the answer is empty"}], "games": []}
+    sample = SavedSample("row-0", None, "?", "ok", 1.0, SampleRun(0.0), detail=detail)
+    (shown,) = row_detail(sample, []).completions
+    assert shown.notes == ["the answer is empty"]

@@ -1,0 +1,116 @@
+"""Ratings from games: the scale, the anchor, and what intervals over rows cover."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+
+from eval_environments.arena import ratings
+from eval_environments.arena.ratings import Rating, rate
+from judges.statistics.bradley_terry import Game
+
+POINT = 400 / math.log(10)
+PLANTED = (0.8, -0.5, 0.0)
+"""The strengths of three players; the last one is the anchor."""
+
+
+def rows_of(count: int, *, seed: int, spread: float = 0.0, times: int = 1, style: float = 0.0) -> list[list[Game]]:
+    """Rows in which each pair plays in both orders.
+
+    Args:
+        count: how many.
+        seed: of what is drawn.
+        spread: how much the strengths of a row differ from those of all rows.
+        times: how often each result counts.
+        style: what a unit of the covariate adds to the odds; without, games have none.
+    """
+    drawn = random.Random(seed)
+    rows = []
+    for _ in range(count):
+        own = [strength + drawn.gauss(0, spread) for strength in PLANTED]
+        row = []
+        for first in range(3):
+            for second in range(3):
+                if first != second:
+                    covariates = (drawn.gauss(0, 1) + 0.7 * (first - second),) if style else ()
+                    odds = own[first] - own[second] + 0.3 + style * sum(covariates)
+                    points = float(drawn.random() < 1 / (1 + math.exp(-odds)))
+                    row += [Game(first, second, points, covariates=covariates)] * times
+        rows.append(row)
+    return rows
+
+
+def found(rows: list[list[Game]]) -> list[Rating]:
+    rated = rate(3, rows, anchor=2, seed=0).players
+    return [each for each in rated if isinstance(each, Rating)]
+
+
+def width(rating: Rating) -> float:
+    assert rating.interval is not None
+    return rating.interval.high - rating.interval.low
+
+
+def test_rating_is_400_points_for_odds_of_ten_to_one_and_the_anchor_has_1000() -> None:
+    """The first wins ten of eleven games in each order, so that the ridge of the fit hardly matters."""
+    rows = [[Game(0, 1, 10 / 11, weight=50), Game(1, 0, 1 / 11, weight=50)]] * 100
+    rated = rate(2, rows, anchor=1, seed=0)
+    first, anchor = rated.players
+    assert isinstance(first, Rating) and isinstance(anchor, Rating)
+    assert first.value == pytest.approx(1400, abs=0.1)
+    assert anchor == Rating(1000.0, None)
+    assert rated.position == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize("spread", [0.0, 1.0])
+def test_intervals_cover_planted_ratings_about_as_often_as_they_say(
+    monkeypatch: pytest.MonkeyPatch, spread: float
+) -> None:
+    """In 40 of the 40 · 2 · 0.95 = 76 expected cases at least 70; also where rows differ in who is good at them."""
+    monkeypatch.setattr(ratings, "ROUNDS", 120)
+    attenuation = 1 / math.sqrt(1 + 2 * spread**2 * 0.346)  # of logits whose noise is normal, approximately
+    covered = 0
+    for seed in range(40):
+        for player, rating in enumerate(found(rows_of(60, seed=seed, spread=spread))[:2]):
+            assert rating.interval is not None
+            covered += rating.interval.low <= 1000 + POINT * PLANTED[player] * attenuation <= rating.interval.high
+    assert covered >= 70
+
+
+def test_games_of_one_row_count_as_one_observation() -> None:
+    """Each result five times over in its row says nothing new, and five times the rows say more."""
+    once, repeated = (found(rows_of(80, seed=1, times=times))[0] for times in (1, 5))
+    more = found(rows_of(400, seed=1))[0]
+    assert width(repeated) == pytest.approx(width(once), rel=0.1)
+    assert width(more) < 0.6 * width(once)
+
+
+def test_ratings_at_equal_style_are_without_what_style_adds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ratings, "STYLE_ROUNDS", 40)
+    styled = rows_of(300, seed=2, style=0.8)
+    plain = [[game._replace(covariates=()) for game in row] for row in styled]
+    for player, (at_equal_style, as_judged) in enumerate(zip(found(styled)[:2], found(plain)[:2], strict=True)):
+        planted = 1000 + POINT * PLANTED[player]
+        assert at_equal_style.interval is not None
+        assert at_equal_style.interval.low < planted < at_equal_style.interval.high
+        assert abs(at_equal_style.value - planted) < abs(as_judged.value - planted)
+
+
+def test_scale_of_a_covariate_does_not_matter() -> None:
+    rows = rows_of(40, seed=3, style=0.5)
+    small = [[game._replace(covariates=(game.covariates[0] / 1000,)) for game in row] for row in rows]
+    for one, other in zip(found(rows), found(small), strict=True):
+        assert one.value == pytest.approx(other.value, abs=1e-3)
+
+
+def test_same_seed_gives_the_same_intervals() -> None:
+    rows = rows_of(20, seed=4)
+    assert rate(3, rows, anchor=2, seed=5) == rate(3, rows, anchor=2, seed=5)
+    assert rate(3, rows, anchor=2, seed=5) != rate(3, rows, anchor=2, seed=6)
+
+
+def test_player_apart_from_the_anchor_has_the_reason() -> None:
+    rated = rate(4, [[Game(0, 3, 1.0), Game(1, 2, 1.0)]] * 3, anchor=3, seed=0).players
+    assert isinstance(rated[0], Rating)
+    assert rated[1] == rated[2] == "no game connects it with the baseline"

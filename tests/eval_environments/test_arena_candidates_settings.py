@@ -1,0 +1,153 @@
+"""The settings of Arena-Hard's candidates: what is refused, what is asked, and that nothing changes without them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.arena import against_model, for_model
+from tests.command import in_process, write_lines
+from tests.contest import answer_of, answering, better, contest
+from tests.scripted import Json
+
+A, B = {"name": "a", "answers": "a.jsonl"}, {"name": "b", "base_url": "http://127.0.0.1:9/v1"}
+
+
+@pytest.mark.parametrize(
+    ("candidates", "flags", "said"),
+    [
+        ([A], (), "one candidate, 'a', has nobody to be compared with"),
+        ([A, {**B, "name": "a"}], (), "two models have the name 'a'"),
+        ([A, {**B, "name": "A "}], (), "models with the same name, as metrics have it: 'a', 'A '"),
+        ([A, {**B, "name": "Baseline"}], (), "'Baseline' cannot be a candidate's name"),
+        ([A, {**B, "name": "a vs b"}], (), "'a vs b' cannot be a candidate's name"),
+        ([A, {"name": "b"}], (), "the model 'b' needs either a base_url or a file of answers"),
+        ([A, {**B, "answers": "b.jsonl"}], (), "the model 'b' needs either a base_url or a file of answers"),
+        ([A, {**B, "anwsers": "b.jsonl"}], (), "env.candidates.1.anwsers"),
+        ([A, B], (), "a.jsonl: there is no such file"),
+        (
+            [A, B],
+            ("--env.model_answers=a.jsonl",),
+            "--env.model_answers: give answers, or a run",
+        ),
+        ([A, B], ("--env.judge_critique_rounds=1",), "--env.judge_critique_rounds: games of a tournament have no"),
+        ([A, B], ("--env.cluster_winrates=True",), "--env.cluster_winrates: win rates of clusters are of one model"),
+        ([A, B], ("--env.candidates_play=league",), "--env.candidates_play"),
+        ([], ("--env.candidates_play=baseline",), "--env.candidates_play: who plays?"),
+    ],
+    ids=lambda value: "-".join(map(str, value)) if isinstance(value, tuple) else "",
+)
+def test_what_cannot_be_compared_is_refused_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, candidates: list[dict[str, Any]], flags: tuple[str, ...], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = contest(tmp_path, 2).compare(*flags, candidates=candidates)
+    assert run.code == 2, run.said
+    assert said in " ".join(run.said.split())
+    assert run.judge.bodies == []
+
+
+def test_answers_to_other_rows_are_refused_before_the_first_call(tmp_path: Path) -> None:
+    write_lines(tmp_path / "a.jsonl", [{"uid": "row-0", "answer": "Hm."}])
+    run = contest(tmp_path, 2).compare(candidates=[{**A, "answers": str(tmp_path / "a.jsonl")}, "bob"])
+    assert run.code == 2 and "no answer for 1 of 2 rows, such as 'row-1'" in run.said
+    assert run.judge.bodies == []
+
+
+@pytest.mark.parametrize("verb", ["serve", "process"])
+def test_other_verbs_have_no_candidates(verb: str) -> None:
+    ended = in_process(verb, "--offline", f"--env.candidates={json.dumps([A, B])}")
+    assert ended.code == 2 and f"--env.candidates (command line): a setting of evaluate, not of {verb}" in ended.said
+
+
+def test_baseline_may_be_played_with_self_critique(tmp_path: Path) -> None:
+    flags = "--env.candidates_play=baseline", "--env.judge_critique_rounds=1"
+    run = contest(tmp_path, 1).compare(*flags, candidates=["ann", "bob"])
+    assert run.code == 0, run.said
+    assert len(run.judge.bodies) == 8, "a game and a critique, in both orders, for each candidate"
+
+
+def test_endpoint_is_asked_with_its_own_name_and_the_settings_of_a_policy(tmp_path: Path) -> None:
+    flags = "--env.eval_temperature=0.1", "--env.eval_max_tokens=77", "--env.custom_system_prompt=Be brief."
+    run = contest(tmp_path, 2).compare(*flags, candidates=["ann", "bob"], policies={"bob": answering("bob")})
+    assert run.code == 0, run.said
+    asked = run.policies["bob"].bodies
+    assert len(asked) == 2
+    assert {(body["model"], body["temperature"], body["max_tokens"]) for body in asked} == {("bob", 0.1, 77)}
+    assert all(body["messages"][0] == {"role": "system", "content": "Be brief."} for body in asked)
+
+
+def test_run_of_one_policy_is_a_candidate(tmp_path: Path) -> None:
+    here = contest(tmp_path, 3)
+    alone = here.arena.evaluate(policy=answering("bob"), verdict=for_model, run="alone")
+    assert alone.code == 0, alone.said
+    run = here.compare(candidates=["ann", {"name": "bob", "answers": str(alone.files.path)}])
+    assert run.code == 0, run.said
+    said = [sample["detail"]["answers"][1]["answer"] for sample in run.files.samples]
+    assert said == [answer_of("bob", uid) for uid in here.uids]
+    assert f"bob: The completions are those of {alone.files.path} " in run.ended.err
+
+
+def test_resumed_run_has_the_same_candidates_and_the_same_games(tmp_path: Path) -> None:
+    here = contest(tmp_path, 2)
+    here.compare(candidates=["ann", "bob"])
+    for flags, names, said in (
+        (("--env.candidates_play=baseline",), ["ann", "bob"], "env.candidates_play: 'tournament' then, 'baseline' now"),
+        (("--env.schedule=swiss",), ["ann", "bob"], "env.schedule: 'all' then, 'swiss' now"),
+        ((), ["ann", "bob", "cid"], "env.candidates.2.name"),
+    ):
+        again = here.compare("--resume", *flags, candidates=names)
+        assert again.code == 2 and said in again.said
+    alone = here.arena.evaluate("--resume")
+    assert alone.code == 2 and "env.candidates_play: 'tournament' then, None now" in alone.said
+
+
+def test_row_whose_answer_in_a_file_has_changed_plays_again(tmp_path: Path) -> None:
+    here = contest(tmp_path, 3)
+    here.compare(candidates=["ann", "bob"], verdict=better("ann", "bob", "baseline"))
+    changed = here.file("bob", {"row-1": f"{answer_of('bob', 'row-1')}, at last"})
+    again = here.compare("--resume", candidates=["ann", changed], verdict=better("bob", "ann", "baseline"))
+    assert again.code == 0, again.said
+    assert {uid for uid, *_ in again.games} == {"row-1"} and all("bob" in game for game in again.games)
+    assert again.metrics["winrate_ann_vs_bob"] == pytest.approx(2 / 3)
+
+
+def test_without_candidates_runs_neither_have_their_settings_nor_need_them_to_be_resumed(tmp_path: Path) -> None:
+    """A run of before there were candidates can be resumed, and compared with a new one."""
+    here = contest(tmp_path, 3)
+    run = here.arena.evaluate(verdict=against_model)
+    new = {"candidates", "candidates_play", "schedule", "schedule_rounds", "game_orders"}
+    protocol: Json = run.files.report["config_general"]["protocol"]
+    assert not [name for name in protocol if name.removeprefix("env.").partition(".")[0] in new]
+    path = run.files.path / "config.yaml"
+    config = yaml.safe_load(path.read_text())
+    config["env"] = {name: value for name, value in config["env"].items() if name not in new}
+    path.write_text(yaml.safe_dump(config))
+    again = here.arena.evaluate("--resume", verdict=against_model)
+    assert again.code == 0, again.said
+    assert again.judge.bodies == []
+
+
+def test_offline_stand_ins_play_if_asked_to_and_files_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    first = in_process(
+        "evaluate", "--offline", "--env.candidates_play=tournament", "--env.data_dir_to_save_evals=first"
+    )
+    assert first.code == 0, first.said
+    assert "offline-policy-1, offline-policy-2, offline-policy-3, judged by offline-judge" in first.out
+    config = {
+        "env": {
+            "candidates": [
+                {"name": "offline-policy-2", "answers": "first"},
+                {"name": "real", "base_url": "https://x.y/v1"},
+            ]
+        }
+    }
+    Path("config.yaml").write_text(yaml.safe_dump(config))
+    second = in_process("evaluate", "--offline", "--config=config.yaml", "--env.data_dir_to_save_evals=second")
+    assert second.code == 0, second.said
+    assert "offline-policy-2, offline-policy-1, judged by offline-judge" in second.out
