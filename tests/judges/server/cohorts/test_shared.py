@@ -7,6 +7,7 @@ import hashlib
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,15 @@ async def test_member_reaches_the_owner_of_its_key_as_it_is(tmp_path: Path) -> N
     ((mount, item, spent_s),) = kept.joined
     assert (mount, repr(item), own.joined) == ("m", repr(ITEM), [])
     assert 2.0 <= spent_s < DEADLINE_S
+
+
+async def test_large_members_and_many_at_once_reach_the_owner(tmp_path: Path) -> None:
+    kept = Kept(scored)
+    large = replace(ITEM, responses=("\ud83dé" * 1_000_000,))
+    async with owning(tmp_path, kept), asking(tmp_path) as shared:
+        results = await asyncio.gather(*(shared.join("m", item, 0.0) for item in (large, *[ITEM] * 500, large)))
+    assert results == [SCORE] * 502
+    assert [len(item.response) for _, item, _ in kept.joined].count(2_000_000) == 2
 
 
 async def test_own_key_stays_in_the_process(tmp_path: Path) -> None:
