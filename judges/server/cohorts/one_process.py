@@ -7,10 +7,12 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from judges.llm.errors import SettingsError
 
-_FLAG = re.compile(r"(?:-w|--workers|--web-concurrency)(?:=?(\d+))?", re.ASCII)
+_SERVERS = frozenset({"uvicorn", "gunicorn", "hypercorn", "granian"})
+_FLAG = re.compile(r"(?:-w|--workers)(?:=?(\d+))?", re.ASCII)
 
 
 def check_one_process(gathering: Sequence[str]) -> None:
@@ -22,25 +24,32 @@ def check_one_process(gathering: Sequence[str]) -> None:
     Raises:
         SettingsError: it runs several.
     """
-    count = _processes(sys.argv, os.environ) if _is_of_several() else 1
-    if gathering and count > 1:
+    if not gathering or not _is_started_by_a_server():
+        return
+    count = processes(sys.argv, os.environ)
+    if count > 1:
         raise SettingsError(
-            f"group_size: the members of a cohort must meet in one process, and this server has {count}; run one, or "
+            f"group_size: the members of a group must meet in one process, and this server has {count}; run one, or "
             "`judgegym judge-server --workers`, whose processes find each other"
         )
 
 
-def _is_of_several() -> bool:
+def processes(words: Sequence[str], variables: Mapping[str, str]) -> int:
+    """How many processes a server's command line or its environment asks for; 1 if they do not say.
+
+    Args:
+        words: the command line; only that of an ASGI server counts.
+        variables: the environment.
+    """
+    told = variables.get("WEB_CONCURRENCY", "")
+    if words and _SERVERS & {Path(words[0]).stem, Path(words[0]).parent.name}:  # a script, or `python -m`
+        for number, word in enumerate(words):
+            flag = _FLAG.fullmatch(word)
+            if flag is not None:
+                told = flag[1] or "".join(words[number + 1 : number + 2])
+    return int(told) if told.isdecimal() else 1
+
+
+def _is_started_by_a_server() -> bool:
     """Whether a parent may have started others like this: uvicorn and hypercorn spawn them, gunicorn forks."""
     return multiprocessing.parent_process() is not None or os.environ.get("SERVER_SOFTWARE", "").startswith("gunicorn")
-
-
-def _processes(words: Sequence[str], variables: Mapping[str, str]) -> int:
-    """How many processes a command line asks for; 1 if it does not say."""
-    for number, word in enumerate(words):
-        flag = _FLAG.fullmatch(word)
-        if flag is not None:
-            told = flag[1] or (words[number + 1] if number + 1 < len(words) else "")
-            return int(told) if told.isdecimal() else 1
-    told = variables.get("WEB_CONCURRENCY", "")
-    return int(told) if told.isdecimal() else 1
