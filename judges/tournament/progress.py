@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from judges.core.group import GroupCase, GroupJudgment
 from judges.core.seeding import derive, generator
 from judges.tournament.game import GameResult, PairJudge
-from judges.tournament.result import Field, PlayedGame, connected, decided, group_judgment, strengths_of
+from judges.tournament.result import Field, PlayedGame, comparable, connected, decided, group_judgment, strengths_of
 from judges.tournament.schedule import (
     Meeting,
     Pair,
@@ -59,13 +59,11 @@ class TournamentInProgress:
         key = f"{len(case.question)}\x1f{case.question}\x1f{size}"
         self._free = generator(settings.seed, key, "places").sample(range(places), places)
         self._flip = bool(derive(settings.seed, key, "first") % 2)
-        plan = planned(settings.schedule, places, settings.rounds_of(places))
-        self._firsts = Counter[int]()
-        self._plan = self._ordered(plan)
         self._players: dict[str, _Player] = {}
         self._taken: dict[int, _Player] = {}
         self._answers: list[int] = []
         self._games: list[_Begun] = []
+        self._plan = self._ordered(planned(settings.schedule, places, settings.rounds_of(places)))
         if case.anchor is not None:
             self._seat(case.anchor, 0)
 
@@ -102,7 +100,8 @@ class TournamentInProgress:
             await self._swiss_rounds(field)
         await self._connect(field)
         games = await self._played()
-        strengths = await asyncio.to_thread(strengths_of, connected(field, games)[0], games) if present else {}
+        # In a thread: the first fit of a process imports scikit-learn, and that of 64 players takes 10 ms.
+        strengths = await asyncio.to_thread(strengths_of, comparable(field, games), games)
         return group_judgment(field, games, strengths, self._suspects)
 
     async def _swiss_rounds(self, field: Field) -> None:
@@ -129,7 +128,8 @@ class TournamentInProgress:
         return player
 
     def _ordered(self, pairs: Iterable[Pair]) -> list[Meeting]:
-        return in_order(pairs, self._settings.game_orders, firsts=self._firsts, flip=self._flip)
+        before = (game.meeting for game in self._games)
+        return in_order(pairs, self._settings.game_orders, before=before, flip=self._flip)
 
     def _begin(self, meetings: Iterable[Meeting]) -> None:
         for first, second in meetings:

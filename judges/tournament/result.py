@@ -63,6 +63,17 @@ def connected(field: Field, games: Sequence[PlayedGame]) -> list[list[int]]:
     return sorted(groups, key=lambda group: field.anchor not in group)
 
 
+def comparable(field: Field, games: Sequence[PlayedGame]) -> list[int]:
+    """The players that can be compared: those connected with the anchor, or the largest group, if it has two players.
+
+    A single player, whose answers are all there are, is as good as the mean.
+    """
+    groups = connected(field, games)
+    if not groups or (field.anchor is None and len(groups) > 1 and len(groups[0]) == 1):
+        return []
+    return groups[0]
+
+
 def strengths_of(players: Sequence[int], games: Sequence[PlayedGame]) -> dict[int, float]:
     """The strengths of connected players, from the games with a verdict among them; their mean is 0."""
     number = {player: place for place, player in enumerate(players)}

@@ -64,7 +64,7 @@ def circle(players: Sequence[int]) -> list[Pair]:
 
 
 def swiss_round(standing: Sequence[int], met: Mapping[Pair, int]) -> list[Pair]:
-    """A round in which those that are next to each other in the standing meet, if they have not met before.
+    """A round in which those that are next to each other in the standing meet, as far as they have not met before.
 
     Args:
         standing: the players, best first; with an odd number the one with the most meetings has a bye.
@@ -82,28 +82,38 @@ def swiss_round(standing: Sequence[int], met: Mapping[Pair, int]) -> list[Pair]:
         opponent = min(waiting, key=lambda other: met.get(pair(player, other), 0))  # the first of the least often met
         waiting.remove(opponent)
         found.append(pair(player, opponent))
-    return found
+    return _without_repeats(found, standing, met)
 
 
-def in_order(pairs: Iterable[Pair], orders: GameOrders, *, firsts: Counter[int], flip: bool = False) -> list[Meeting]:
+def in_order(
+    pairs: Iterable[Pair], orders: GameOrders, *, before: Iterable[Meeting] = (), flip: bool = False
+) -> list[Meeting]:
     """The games of pairs: both orders of each, or the one that lets each player be first as often as second.
+
+    A pair that meets again in one order has the order that it has had less often.
 
     Args:
         pairs: who meets.
         orders: whether a pair has two games or one.
-        firsts: how much more often each player was first than second; it is updated.
+        before: the games so far.
         flip: who is first where both orders are equally balanced.
     """
+    if orders == "both":
+        return [meeting for low, high in pairs for meeting in ((low, high), (high, low))]
+    played, firsts = Counter[Meeting](), Counter[int]()
     meetings: list[Meeting] = []
-    for low, high in pairs:
-        if orders == "both":
-            meetings += [(low, high), (high, low)]
-            continue
-        lead = firsts[low] - firsts[high]
-        low_is_first = lead < 0 or (lead == 0 and ((low + high) % 2 == 1) is not flip)
-        first, second = (low, high) if low_is_first else (high, low)
+
+    def note(first: int, second: int) -> None:
+        played[first, second] += 1
         firsts.update({first: 1, second: -1})
-        meetings.append((first, second))
+
+    for meeting in before:
+        note(*meeting)
+    for low, high in pairs:
+        lead = (played[low, high] - played[high, low]) or (firsts[low] - firsts[high])
+        low_is_first = lead < 0 or (lead == 0 and ((low + high) % 2 == 1) is not flip)
+        meetings.append((low, high) if low_is_first else (high, low))
+        note(*meetings[-1])
     return meetings
 
 
@@ -152,17 +162,40 @@ def _round_robin(places: int, rounds: int) -> list[Pair]:
 
 
 def _filled_up(present: Sequence[int], met: Collection[Pair], each: int) -> list[Pair]:
-    """Further pairs of those who have met the fewest others, until everyone has met `each` others or all."""
-    so_far = {pair_ for pair_ in met if pair_[0] in present and pair_[1] in present}
-    degree = Counter(player for both in so_far for player in both)
+    """Further pairs of those who have met the fewest others, until there are as many as in a plan of these players."""
+    so_far = {both for both in met if {*both} <= {*present}}
+    others = Counter(dict.fromkeys(present, 0))
+    others.update(player for both in so_far for player in both)
     found: list[Pair] = []
-    while True:
-        short = [player for player in present if degree[player] < each]
-        choices = [(one, other) for one, other in combinations(present, 2) if (one, other) not in so_far]
-        choices = [both for both in choices if both[0] in short or both[1] in short]
-        if not choices or (len(short) == 1 and len(present) % 2 and each % 2):
-            return found
-        best = min(choices, key=lambda both: (degree[both[0]] + degree[both[1]], both))
-        so_far.add(best)
-        degree.update(best)
-        found.append(best)
+    while len(so_far) < each * (len(present) // 2) or min(others.values()) < each - 1:
+        choices = (both for both in combinations(present, 2) if both not in so_far)
+        chosen = min(
+            choices, key=lambda both: (min(others[both[0]], others[both[1]]), others[both[0]] + others[both[1]])
+        )
+        so_far.add(chosen)
+        others.update(chosen)
+        found.append(chosen)
+    return found
+
+
+def _without_repeats(pairs: list[Pair], standing: Sequence[int], met: Mapping[Pair, int]) -> list[Pair]:
+    """Pairs that have met exchange their players with the nearest other pair, where that lets fewer meet again."""
+    place = {player: number for number, player in enumerate(standing)}
+
+    def cost(both: Sequence[Pair]) -> tuple[int, int]:
+        return sum(met.get(each, 0) for each in both), sum(abs(place[one] - place[other]) for one, other in both)
+
+    for number in range(len(pairs)):
+        if not met.get(pairs[number]):
+            continue
+        one, other = pairs[number]
+        exchanges = [
+            (cost(new), index, new)
+            for index, (third, fourth) in enumerate(pairs)
+            if index != number
+            for new in ((pair(one, third), pair(other, fourth)), (pair(one, fourth), pair(other, third)))
+            if cost(new)[0] < cost((pairs[number], pairs[index]))[0]
+        ]
+        if exchanges:
+            _, index, (pairs[number], pairs[index]) = min(exchanges)
+    return pairs

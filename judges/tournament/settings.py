@@ -42,10 +42,11 @@ class TournamentSettings(ArenaJudgeSettings):
     )
 
     def rounds_of(self, players: int) -> int:
-        """The rounds of swiss and balanced; without a given number as many games in either of `game_orders`."""
-        if self.schedule_rounds is not None:
-            return self.schedule_rounds
-        return math.ceil(math.log2(max(players, 2))) * (1 if self.game_orders == "both" else 2)
+        """The rounds of swiss and balanced: as many games in either of `game_orders`, none of which is played twice."""
+        once = self.game_orders == "balanced"
+        rounds = self.schedule_rounds or math.ceil(math.log2(max(players, 2))) * (2 if once else 1)
+        different = players - 1 + players % 2  # with an odd number, one has a bye in each
+        return min(rounds, different * (2 if once and self.schedule == "swiss" else 1))
 
     def built_in_prompt(self) -> str:
         """The system prompt of the judge of games."""

@@ -1,43 +1,314 @@
-"""A tournament over a real endpoint: every answer gets its own score, whatever fails."""
+"""A tournament over a real endpoint: every answer gets its own score, and what fails costs no more than itself."""
 
-import re
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
-from judges.core.group import GroupCase
+import pytest
+
+from judges.config import extras
+from judges.config.extras import MissingExtraError
+from judges.core.group import Agreement, GroupCase, GroupJudgment, Look
+from judges.core.judgment import Status
+from judges.llm.errors import SettingsError
 from judges.tournament.judge import tournament_judge
-from judges.tournament.settings import TournamentSettings
-from tests.scripted import ScriptedEndpoint
+from judges.tournament.settings import Schedule, TournamentSettings
+from tests.scripted import Meeting, Reply, Script, ScriptedEndpoint
+from tests.tournaments import DOWN, by_quality, failing, group, shown, text_of
 
 Connect = Callable[..., Any]
 
-_SHOWN = re.compile(r"<\|The Start of Assistant [AB]'s Answer[^|]*\|>\n(.*?)\n<\|The End", re.DOTALL)
+
+async def play(
+    connect: Connect, case: GroupCase, script: Script | Reply | str = by_quality, **settings: Any
+) -> tuple[GroupJudgment, list[tuple[int, int]]]:
+    """The judgment of a case, and the qualities of all games that were shown, reasks left out."""
+    async with ScriptedEndpoint(script) as endpoint:
+        judge = tournament_judge(TournamentSettings.model_validate(settings), connect(endpoint))
+        judgment = await judge.judge(case)
+        return judgment, [shown(body) for body in endpoint.bodies if len(body["messages"]) == 2]
 
 
-def qualities(request: dict[str, Any]) -> tuple[int, int]:
-    """The numbers that the two shown answers hold, A's first."""
-    one, other = (int(re.findall(r"\d+", text)[-1]) for text in _SHOWN.findall(request["messages"][1]["content"]))
-    return one, other
+def ranks(judgment: GroupJudgment) -> list[int]:
+    scores = [member.score for member in judgment.members]
+    assert all(score is not None and 0.0 < score < 1.0 for score in scores)
+    return [sorted(scores).index(score) + 1 for score in scores]  # type: ignore[type-var]
 
 
-def by_number(request: dict[str, Any], number: int) -> str:
-    """A judge for whom the higher number is the better answer."""
-    one, other = qualities(request)
-    return "[[A>B]]" if one > other else "[[B>A]]" if other > one else "[[A=B]]"
+@pytest.mark.parametrize("game", ["arena_hard", "choice"])
+@pytest.mark.parametrize(
+    ("schedule", "orders", "games"),
+    [
+        ("all", "both", 30),
+        ("all", "balanced", 15),
+        ("swiss", "both", 18),
+        ("swiss", "balanced", 18),
+        ("balanced", "both", 18),
+        ("balanced", "balanced", 15),
+        ("circular", "both", 12),
+        ("circular", "balanced", 6),
+    ],
+)
+async def test_scores_follow_the_judge_and_belong_to_their_answers(
+    connect: Connect, schedule: Schedule, orders: str, games: int, game: str
+) -> None:
+    def letter(request: dict[str, Any], number: int) -> str:
+        return by_quality(request, number)[:3] + "]]"
+
+    judgment, played = await play(
+        connect,
+        group(3, 1, 6, 4, 2, 5),
+        by_quality if game == "arena_hard" else letter,
+        schedule=schedule,
+        game_orders=orders,
+        tournament_game=game,
+    )
+    assert len(played) == games == len(set(played))
+    if schedule != "circular":
+        assert ranks(judgment)[2] == 6 and ranks(judgment)[1] == 1
+    if schedule == "all":
+        assert ranks(judgment) == [3, 1, 6, 4, 2, 5]
+    if orders == "both":
+        assert judgment.orders == Agreement(games // 2, games // 2)
+    assert [len(member.calls) for member in judgment.members] == [games, 0, 0, 0, 0, 0]
+    names = [call.name for call in judgment.members[0].calls]
+    assert names == sorted(set(names)) and len(names) == games
 
 
-def group(*numbers: int, anchor: int | None = None) -> GroupCase:
-    texts = tuple(f"quality {number}" for number in numbers)
-    return GroupCase("How good?", texts, anchor=None if anchor is None else f"quality {anchor}")
+async def test_all_independent_games_are_played_at_once(connect: Connect) -> None:
+    meeting = Meeting(12)
+
+    async def script(request: dict[str, Any], number: int) -> str:
+        await meeting.wait()
+        return by_quality(request, number)
+
+    judgment, _ = await play(connect, group(3, 1, 4, 2), script)
+    assert ranks(judgment) == [3, 1, 4, 2]
 
 
-async def test_scores_follow_the_judge_and_belong_to_their_answers(connect: Connect) -> None:
-    async with ScriptedEndpoint(by_number) as endpoint:
-        result = await tournament_judge(TournamentSettings(), connect(endpoint)).judge(group(3, 1, 4, 2))
-    scores = [member.score for member in result.members]
-    assert [sorted(scores).index(score) + 1 for score in scores] == [3, 1, 4, 2]
-    assert all(0.0 < score < 1.0 for score in scores)
-    assert len(endpoint.requests) == 12
-    assert (result.orders.agreed, result.orders.pairs) == (6, 6)
-    assert [len(member.calls) for member in result.members] == [12, 0, 0, 0]
-    assert result.members[2].label == "6 won, 0 tied, 0 lost"
+async def test_details_say_who_won_against_whom_in_which_order(connect: Connect) -> None:
+    judgment, _ = await play(connect, group(3, 1, 2))
+    best, worst, middle = judgment.members
+    assert best.label == "4 won, 0 tied, 0 lost"
+    assert best.explanation.splitlines()[1:] == [
+        "game_1_2, shown first: won against answer 2",
+        "game_1_3, shown first: won against answer 3",
+        "game_2_1, shown second: won against answer 2",
+        "game_3_1, shown second: won against answer 3",
+    ]
+    assert "game_2_3, shown first: lost to answer 3" in worst.explanation
+    assert middle.label == "2 won, 0 tied, 2 lost" and middle.detail is not None
+    assert Counter(middle.detail.looks) == Counter([Look(1, 2, 1.0), Look(2, 2, 1.0), Look(1, 2, 0.0), Look(2, 2, 0.0)])
+    assert middle.score == pytest.approx(0.5) and middle.detail.own == pytest.approx(0.0)
+
+
+async def test_judge_that_prefers_the_first_gives_equal_scores(connect: Connect) -> None:
+    judgment, _ = await play(connect, group(3, 1, 4, 2), "[[A>B]]")
+    assert [member.score for member in judgment.members] == pytest.approx([0.5] * 4)
+    assert judgment.orders == Agreement(0, 6)
+
+
+async def test_strong_verdict_counts_three_times(connect: Connect) -> None:
+    def script(label: str) -> Script:
+        return lambda request, number: f"[[A{label}B]]" if shown(request)[0] > shown(request)[1] else f"[[B{label}A]]"
+
+    (weak, _), (strong, _) = [
+        await play(connect, group(2, 1), script(label), judge_protocol="arena_hard_v0.1") for label in (">", ">>")
+    ]
+    assert 0.5 < weak.members[0].score < strong.members[0].score  # type: ignore[operator]
+    assert "won against answer 2 (counts 3 times)" in strong.members[0].explanation
+
+
+async def test_anchor_is_a_player_and_the_measure_of_the_others(connect: Connect) -> None:
+    judgment, played = await play(connect, group(3, 1, 2, anchor=2))
+    above, below, equal = (member.score for member in judgment.members)
+    assert equal == 0.5 and above > 0.5 > below  # type: ignore[operator]
+    assert len(played) == 6
+    assert "won against the anchor" in judgment.members[0].explanation
+
+
+async def test_equal_answers_are_one_player(connect: Connect) -> None:
+    judgment, played = await play(connect, group(3, 1, 3, 1, 2))
+    assert len(played) == 6 and all(one != other for one, other in played)
+    scores = [member.score for member in judgment.members]
+    assert scores[0] == scores[2] and scores[1] == scores[3]
+    assert scores[0] > scores[4] > scores[1]  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("case", [group(7, 7, 7), group(7, anchor=7), group(7, 7, anchor=7)])
+async def test_answers_that_are_all_equal_are_as_good_as_the_mean_without_a_call(
+    connect: Connect, case: GroupCase
+) -> None:
+    judgment, played = await play(connect, case)
+    assert not played
+    assert [(member.score, member.status) for member in judgment.members] == [(0.5, Status.OK)] * len(case.answers)
+
+
+async def test_single_answer_has_no_score(connect: Connect) -> None:
+    judgment, played = await play(connect, group(7))
+    assert not played and (await play(connect, group()))[0].members == ()
+    assert [member.status for member in judgment.members] == [Status.JUDGE_FAILED]
+    assert "no other answer" in judgment.members[0].explanation
+
+
+@pytest.mark.parametrize("schedule", get_args(Schedule))
+async def test_failed_game_costs_a_game_and_no_answer(connect: Connect, schedule: Schedule) -> None:
+    lost: list[tuple[int, int]] = []
+
+    def fails(one: int, other: int) -> bool:
+        if not lost:
+            lost.append((one, other))
+        return (one, other) == lost[0]
+
+    judgment, played = await play(
+        connect, group(3, 1, 6, 4, 2, 5), failing(fails), schedule=schedule, game_orders="balanced"
+    )
+    assert None not in [member.score for member in judgment.members]
+    assert lost[0] in played
+    both = [member for member, number in zip(judgment.members, (3, 1, 6, 4, 2, 5), strict=True) if number in lost[0]]
+    assert all("no verdict: the judge at" in member.explanation for member in both)
+
+
+async def test_answer_that_loses_its_games_plays_others(connect: Connect) -> None:
+    """On a circle of five, the answer 9 fails against both of its neighbours."""
+    seen: Counter[int] = Counter()
+
+    def fails(one: int, other: int) -> bool:
+        if 9 not in (one, other):
+            return False
+        seen[9] += 1
+        return seen[9] <= 2
+
+    judgment, played = await play(
+        connect, group(3, 9, 6, 4, 2), failing(fails), schedule="circular", game_orders="balanced"
+    )
+    assert len(played) == 6
+    pairs = [frozenset(each) for each in played if 9 in each]
+    assert len(set(pairs)) == 3  # the further game is against another answer
+    assert judgment.members[1].label == "1 won, 0 tied, 0 lost"
+
+
+async def test_pair_of_two_is_played_again(connect: Connect) -> None:
+    script = iter(["What do I know?", "[[B>A]]", "[[B>A]]"])
+    judgment, played = await play(
+        connect, group(1, 2), lambda request, number: next(script), game_orders="balanced", judge_reask=0
+    )
+    assert len(played) == 2 and played[0] == played[1][::-1]
+    assert None not in [member.score for member in judgment.members]
+    first, again = [call.name for call in judgment.members[0].calls]
+    assert {first, again} == {"game_1_2", "game_2_1"}
+
+
+async def test_answer_that_nobody_can_judge_has_no_score_and_the_others_have(connect: Connect) -> None:
+    judgment, played = await play(
+        connect, group(3, 9, 6, 4), failing(lambda one, other: 9 in (one, other)), game_orders="balanced"
+    )
+    statuses = [member.status for member in judgment.members]
+    assert statuses == [Status.OK, Status.JUDGE_FAILED, Status.OK, Status.OK]
+    lost = judgment.members[1]
+    assert lost.score is None and lost.detail is not None and lost.detail.own is None
+    assert lost.explanation.startswith("None of its games has a verdict.")
+    assert len(played) == 6 + 3
+    assert [name for name in (call.name for call in judgment.members[0].calls) if "2" in name]
+    assert ranks(GroupJudgment((judgment.members[0], *judgment.members[2:]))) == [1, 3, 2]
+
+
+async def test_answers_without_a_game_against_the_anchors_side_have_no_score(connect: Connect) -> None:
+    judgment, _ = await play(
+        connect, group(3, 1, 6, anchor=4), failing(lambda one, other: 4 in (one, other), reply="Both are fine.")
+    )
+    assert [member.status for member in judgment.members] == [Status.UNPARSABLE] * 3
+    assert "No games with a verdict connect it with the anchor." in judgment.members[0].explanation
+    assert judgment.members[0].label is None
+
+
+@pytest.mark.parametrize(
+    ("reply", "status", "games"),
+    [(DOWN, Status.JUDGE_FAILED, 6), ("Both are fine.", Status.UNPARSABLE, 6 + 2 * 2)],
+)
+async def test_judge_that_always_fails_scores_nobody_and_is_not_asked_for_ever(
+    connect: Connect, reply: Reply | str, status: Status, games: int
+) -> None:
+    judgment, played = await play(connect, group(3, 1, 6), reply, judge_reask=0)
+    assert [(member.status, member.score) for member in judgment.members] == [(status, None)] * 3
+    assert len(played) == games  # one more attempt to connect them, unless the endpoint refuses all calls
+    assert len(judgment.members[0].calls) == games
+
+
+async def test_games_begin_while_answers_arrive_and_a_group_may_stay_short(connect: Connect) -> None:
+    async with ScriptedEndpoint(by_quality) as endpoint:
+        in_progress = tournament_judge(TournamentSettings(), connect(endpoint)).start(GroupCase("How good?"), 8)
+        in_progress.add(text_of(3))
+        await asyncio.sleep(0.05)
+        assert not endpoint.requests
+        in_progress.add(text_of(1))
+        await endpoint.arrived(2)
+        in_progress.add(text_of(3))
+        in_progress.add(text_of(2))
+        await endpoint.arrived(6)
+        judgment = await in_progress.close()
+    assert len(endpoint.requests) == 6
+    assert len(judgment.members) == 4 and judgment.members[0].score == judgment.members[2].score
+    assert ranks(judgment)[1] == 1
+
+
+async def test_every_schedule_compares_those_who_came(connect: Connect) -> None:
+    for schedule in get_args(Schedule):
+        for orders in ("both", "balanced"):
+            settings = TournamentSettings(schedule=schedule, game_orders=orders)
+            async with ScriptedEndpoint(by_quality) as endpoint:
+                in_progress = tournament_judge(settings, connect(endpoint)).start(GroupCase("How good?"), 12)
+                for number in (5, 3, 8, 1, 2):
+                    in_progress.add(text_of(number))
+                judgment = await in_progress.close()
+            assert ranks(judgment)[2] == 5 or schedule == "circular"
+            assert len({shown(body) for body in endpoint.bodies}) == len(endpoint.bodies)
+
+
+async def test_one_answer_more_than_planned_is_refused(connect: Connect) -> None:
+    async with ScriptedEndpoint(by_quality) as endpoint:
+        in_progress = tournament_judge(TournamentSettings(), connect(endpoint)).start(group(), 1)
+        in_progress.add(text_of(1))
+        with pytest.raises(ValueError, match="a group of 1 answers"):
+            in_progress.add(text_of(1))
+        in_progress.cancel()
+
+
+async def test_cancelled_group_leaves_no_game_running(connect: Connect) -> None:
+    async with ScriptedEndpoint(Reply(hang=True)) as endpoint:
+        judge = tournament_judge(TournamentSettings(), connect(endpoint))
+        judging = asyncio.create_task(judge.judge(group(1, 2, 3)))
+        in_progress = judge.start(group(), 2)
+        in_progress.add(text_of(1))
+        in_progress.add(text_of(2))
+        await endpoint.arrived(8)
+        judging.cancel()
+        in_progress.cancel()
+        left = [task for task in asyncio.all_tasks() if "play" in repr(task.get_coro())]
+        assert len(left) == 8
+        await asyncio.wait([judging, *left], timeout=5)
+        assert judging.cancelled() and all(task.cancelled() for task in left)
+
+
+@pytest.mark.parametrize("schedule", get_args(Schedule))
+async def test_equal_seeds_play_equal_games(connect: Connect, schedule: Schedule) -> None:
+    case = group(3, 1, 4, 2, 5, 9, 7)
+    games = [
+        (await play(connect, case, schedule=schedule, game_orders="balanced", seed=seed))[1] for seed in (0, 0, 1, 2, 3)
+    ]
+    assert sorted(games[0]) == sorted(games[1])
+    assert len({frozenset(each) for each in games}) > 1  # who is first, or who meets, is up to the seed
+
+
+def test_self_critique_is_refused(connect: Connect) -> None:
+    with pytest.raises(SettingsError, match="judge_critique_rounds is 2"):
+        tournament_judge(TournamentSettings(judge_critique_rounds=2), connect("http://127.0.0.1:1/v1"))
+
+
+def test_missing_extra_is_named(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(extras.EXTRAS, "statistics", ("no_such_module",))  # type: ignore[arg-type]
+    with pytest.raises(MissingExtraError, match=r"judgegym\[statistics\]"):
+        tournament_judge(TournamentSettings(), connect("http://127.0.0.1:1/v1"))

@@ -1,0 +1,160 @@
+"""Who meets: every schedule connects its players, and keeps its form when fewer come than were planned for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import get_args
+
+import pytest
+
+from judges.tournament.schedule import (
+    Pair,
+    circle,
+    completed,
+    components,
+    connecting,
+    in_order,
+    pair,
+    planned,
+    swiss_round,
+)
+from judges.tournament.settings import Schedule, TournamentSettings
+
+SCHEDULES: tuple[Schedule, ...] = get_args(Schedule)
+SIZES = range(2, 18)
+
+
+def others(pairs: Sequence[Pair]) -> Counter[int]:
+    return Counter(player for both in pairs for player in both)
+
+
+def rounds_of(size: int, **settings: object) -> int:
+    return TournamentSettings.model_validate(settings).rounds_of(size)
+
+
+def after(schedule: Schedule, places: int, present: Sequence[int], rounds: int) -> list[Pair]:
+    """All pairs that meet if only some places are taken, but for swiss's later rounds."""
+    met = [both for both in planned(schedule, places, rounds) if {*both} <= {*present}]
+    return met + completed(schedule, present, met, rounds)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("places", SIZES)
+def test_plan_names_each_pair_once_the_lower_place_first(schedule: Schedule, places: int) -> None:
+    plan = planned(schedule, places, 3)
+    assert len(set(plan)) == len(plan)
+    assert all(0 <= one < other < places for one, other in plan)
+    assert not completed(schedule, range(places), plan, 3) or schedule == "swiss"
+
+
+@pytest.mark.parametrize("places", SIZES)
+def test_numbers_of_pairs(places: int) -> None:
+    assert len(planned("all", places, 0)) == places * (places - 1) // 2
+    assert len(planned("circular", places, 0)) == (places if places > 2 else 1)
+    for rounds in range(1, places):
+        if places > 2:
+            assert len(planned("balanced", places, rounds)) == rounds * (places // 2)
+
+
+@pytest.mark.parametrize("places", range(3, 18))
+def test_balanced_lets_each_meet_as_many_others_and_two_rounds_connect_all(places: int) -> None:
+    for rounds in range(2, places):
+        plan = planned("balanced", places, rounds)
+        met = others(plan)
+        assert set(met.values()) <= ({rounds} if places % 2 == 0 else {rounds, rounds - 1})
+        assert len(components(range(places), plan)) == 1
+
+
+@pytest.mark.parametrize("schedule", ["all", "circular"])
+@pytest.mark.parametrize("present", [[0, 1, 2], [1, 4, 5, 7], [0, 2, 4, 6], [3, 4], [0, 1, 2, 3, 4, 6, 7]])
+def test_fewer_players_have_the_same_form_of_schedule(schedule: Schedule, present: list[int]) -> None:
+    expected = planned(schedule, len(present), 0)
+    assert sorted(after(schedule, 8, present, 3)) == [(present[one], present[other]) for one, other in expected]
+
+
+@pytest.mark.parametrize("places", [5, 8, 9, 16])
+@pytest.mark.parametrize("rounds", [1, 2, 3, 4])
+def test_balanced_of_fewer_players_lets_each_meet_enough_others(places: int, rounds: int) -> None:
+    for missing in range(places):
+        present = [place for place in range(places) if place not in (missing, (missing * 3 + 1) % places)]
+        met = others(after("balanced", places, present, rounds))
+        wanted = min(rounds, len(present) - 1)
+        assert min(met[player] for player in present) >= wanted - 1
+        assert sum(met.values()) >= 2 * wanted * (len(present) // 2)
+        assert max(met.values()) <= wanted + 1
+
+
+@pytest.mark.parametrize("present", [[0, 2], [0, 1, 2, 5], [1, 2, 4, 6, 7], [0, 1, 3, 4, 5, 7]])
+def test_first_round_of_swiss_pairs_those_who_were_left_over(present: list[int]) -> None:
+    pairs = after("swiss", 8, present, 3)
+    assert set(others(pairs).values()) == {1} or len(present) % 2
+    assert len(others(pairs)) >= len(present) - 1
+
+
+@pytest.mark.parametrize("size", range(2, 14))
+def test_swiss_rounds_pair_neighbours_of_the_standing_and_meet_again_last(size: int) -> None:
+    standing = list(range(size))
+    met = Counter[Pair](planned("swiss", size, 1))
+    for _ in range(rounds_of(size, schedule="swiss") - 1):
+        new = swiss_round(standing, met)
+        assert len(new) == size // 2 and max(others(new).values()) == 1
+        met.update(new)
+    byes = Counter(dict.fromkeys(standing, 0)) + others(list(met.elements()))
+    assert max(byes.values()) - min(byes.values()) <= 1
+    if size >= 8:
+        assert max(met.values()) == 1
+    assert swiss_round([3, 1, 0, 2], Counter()) == [(1, 3), (0, 2)]
+    assert swiss_round([3, 1, 0, 2], Counter({(1, 3): 1})) == [(0, 3), (1, 2)]
+
+
+def test_player_with_the_most_games_has_the_bye() -> None:
+    assert swiss_round([0, 1, 2], Counter({(0, 1): 1})) == [(0, 2)]
+    assert swiss_round([2, 1, 0], Counter({(0, 1): 1, (0, 2): 1})) == [(1, 2)]
+
+
+@pytest.mark.parametrize("flip", [False, True])
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("places", range(3, 18))
+def test_each_is_first_as_often_as_second_in_balanced_orders(schedule: Schedule, places: int, flip: bool) -> None:
+    meetings = in_order(planned(schedule, places, 4), "balanced", flip=flip)
+    lead = Counter(dict.fromkeys(range(places), 0))
+    for first, second in meetings:
+        lead[first] += 1
+        lead[second] -= 1
+    assert max(abs(value) for value in lead.values()) <= (1 if schedule != "balanced" else 2)
+
+
+def test_both_orders_of_each_pair() -> None:
+    assert in_order([(0, 1), (1, 2)], "both") == [(0, 1), (1, 0), (1, 2), (2, 1)]
+
+
+@pytest.mark.parametrize("flip", [False, True])
+def test_pair_that_meets_again_has_the_other_order(flip: bool) -> None:
+    (once,) = in_order([(0, 1)], "balanced", flip=flip)
+    assert once == ((1, 0) if flip else (0, 1))
+    assert in_order([(0, 1)], "balanced", before=[once], flip=flip) == [once[::-1]]
+    assert in_order([(0, 1), (0, 1)], "balanced", flip=flip) == [once, once[::-1]]
+
+
+def test_components_are_largest_first_and_connected_by_the_pairs_that_met_the_least() -> None:
+    groups = components(range(6), [(4, 5), (5, 2), (0, 1)])
+    assert groups == [[2, 4, 5], [0, 1], [3]]
+    assert connecting(groups, {}) == [(0, 2), (3, 4)]
+    assert connecting(groups, {(0, 2): 1, (0, 4): 1, (2, 3): 2, (3, 4): 1, (3, 5): 1}) == [(0, 5), (3, 4)]
+    assert connecting([[0, 1]], {}) == []
+    assert components([], []) == []
+
+
+def test_circle_of_two_is_one_pair() -> None:
+    assert circle([3, 7]) == [(3, 7)]
+    assert pair(4, 1) == (1, 4)
+
+
+def test_usual_rounds_cost_the_same_in_either_order_and_never_play_a_game_twice() -> None:
+    assert [rounds_of(size) for size in (2, 3, 4, 8, 9, 16)] == [1, 2, 2, 3, 4, 4]
+    assert rounds_of(8, schedule="swiss", game_orders="balanced") == 6
+    assert rounds_of(4, schedule="swiss", game_orders="balanced") == 4
+    assert rounds_of(4, schedule="balanced", game_orders="balanced") == 3
+    assert rounds_of(8, schedule_rounds=100) == 7
+    assert rounds_of(8, schedule="swiss", schedule_rounds=100, game_orders="balanced") == 14
