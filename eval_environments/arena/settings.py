@@ -15,6 +15,7 @@ from eval_environments.models.endpoints import Models, ModelSettings, names_of, 
 from judges.arena.settings import ArenaJudgeSettings
 from judges.config.fields import setting
 from judges.core.naming import slug
+from judges.tournament.settings import TournamentSettings
 
 CandidatesPlay = Literal["tournament", "baseline"]
 
@@ -104,6 +105,12 @@ class ArenaHardConfig(GroupJudgeSettings):
         plays_tournament = "tournament" in (self.candidates_play, self.group_judge)
         schedule = frozenset[str]() if plays_tournament else _SCHEDULE
         return schedule if self.candidates_play is not None else schedule | {"candidates"}
+
+    def built_in_prompt(self) -> str:
+        """The prompt of the judge of games, or of the judge of a policy's answers."""
+        if self.candidates_play == "tournament":
+            return TournamentSettings.built_in_prompt(self)
+        return super().built_in_prompt()
 
     def endpoints_asked(self, verb: Verb, policy: tuple[str, ...]) -> AskedEndpoints:
         """The base URLs of the judge and of the policy, or of the candidates."""

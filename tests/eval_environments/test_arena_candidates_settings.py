@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tests.arena import against_model, for_model
-from tests.command import in_process, write_lines
+from tests.command import RunFiles, in_process, write_lines
 from tests.contest import answer_of, answering, better, contest
 from tests.scripted import Json
 
@@ -81,6 +81,18 @@ def test_endpoint_is_asked_with_its_own_name_and_the_settings_of_a_policy(tmp_pa
     assert all(body["messages"][0] == {"role": "system", "content": "Be brief."} for body in asked)
 
 
+def test_game_that_is_a_choice_has_its_own_prompt_which_the_run_names(tmp_path: Path) -> None:
+    digests = set()
+    for game in ("choice", "arena_hard"):
+        flags = f"--env.tournament_game={game}", f"--env.data_dir_to_save_evals={tmp_path / game}"
+        ended = in_process("evaluate", "--offline", "--limit=2", "--env.candidates_play=tournament", *flags)
+        assert ended.code == 0, ended.said
+        general = RunFiles(tmp_path / game).report["config_general"]
+        assert general["protocol"]["env.tournament_game"] == game
+        digests.add(general["judge_prompt_digests"]["judge_system_prompt"])
+    assert len(digests) == 2
+
+
 def test_run_of_one_policy_is_a_candidate(tmp_path: Path) -> None:
     here = contest(tmp_path, 3)
     alone = here.arena.evaluate(policy=answering("bob"), verdict=for_model, run="alone")
@@ -120,7 +132,7 @@ def test_without_candidates_runs_neither_have_their_settings_nor_need_them_to_be
     """A run of before there were candidates can be resumed, and compared with a new one."""
     here = contest(tmp_path, 3)
     run = here.arena.evaluate(verdict=against_model)
-    new = {"candidates", "candidates_play", "schedule", "schedule_rounds", "game_orders"}
+    new = {"candidates", "candidates_play", "tournament_game", "schedule", "schedule_rounds", "game_orders"}
     protocol: Json = run.files.report["config_general"]["protocol"]
     assert not [name for name in protocol if name.removeprefix("env.").partition(".")[0] in new]
     path = run.files.path / "config.yaml"
