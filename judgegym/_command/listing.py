@@ -113,9 +113,9 @@ def _judge_server() -> Iterator[str]:
     """The presets that are no environment's."""
     names = tuple(f"{name}_" for name in built_in())
     yield "judge-server: Judges over HTTP, for trainers."
-    for name in bundled():
-        if not name.startswith(names):
-            yield f"  {'presets':<{_TITLE}}--config {name}"
+    presets = [name for name in bundled() if not name.startswith(names)]
+    for place, name in enumerate(presets):
+        yield f"  {'' if place else 'presets':<{_TITLE}}--config {name}"
     yield ""
 
 

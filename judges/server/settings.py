@@ -97,6 +97,8 @@ class JudgeMount(
         Raises:
             SettingsError: the judge sees each response alone or takes fewer, or no time is left for it.
         """
+        if self.group_size is None and self.group_wait is not None:
+            raise SettingsError(f"{prefix}group_wait: nothing is gathered without {prefix}group_size")
         if self.group_size is None:
             return None
         most = MOST_TOGETHER.get(self.judge)
@@ -184,7 +186,10 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, JudgeMount):
     help_group: ClassVar[str] = "server"
 
     config: Path | None = setting(
-        None, "Read settings from this YAML file, or from the preset of this name: reward_server_rubric.", common=True
+        None,
+        "Read settings from this YAML file, or from the preset of this name: reward_server_rubric, "
+        "reward_server_group.",
+        common=True,
     )
     show_config: ShowConfig = setting(
         None, "Print the settings with values and sources, and exit. changed: only those that differ from the default."

@@ -30,11 +30,12 @@ CASES: list[tuple[str, type[JudgedEnv[Any, Any, Any]], Verb]] = [
     for env_type in ENVIRONMENTS
     for purpose, verb in (("evaluate", "evaluate"), ("train", "serve"))
 ]
-SERVER = "reward_server_rubric.yaml"
+SERVERS = {"reward_server_rubric.yaml": {"", "safety"}, "reward_server_group.yaml": {"", "games"}}
+"""Presets of the reward server, with the names of their judges."""
 
 
 def test_every_preset_is_tested() -> None:
-    assert {path.name for path in (ROOT / "configs").iterdir()} == {name for name, _, _ in CASES} | {SERVER}
+    assert {path.name for path in (ROOT / "configs").iterdir()} == {name for name, _, _ in CASES} | {*SERVERS}
 
 
 @pytest.mark.parametrize(("name", "env_type", "verb"), CASES, ids=[name for name, _, _ in CASES])
@@ -58,6 +59,13 @@ def test_command_in_a_preset_names_its_verb_its_environment_and_itself(
     assert command[:5] == ["judgegym", verb, env_type.name, "--config", Path(name).stem]
 
 
-def test_preset_of_the_reward_server_is_valid() -> None:
-    settings = load(RewardServerSettings, [f"--config={ROOT / 'configs' / SERVER}"], prog="server").settings
-    assert set(settings.judges()) == {"", "safety"}
+@pytest.mark.parametrize(("name", "mounts"), SERVERS.items())
+def test_preset_of_the_reward_server_is_valid(name: str, mounts: set[str]) -> None:
+    settings = load(RewardServerSettings, [f"--config={ROOT / 'configs' / name}"], prog="server").settings
+    assert set(settings.judges()) == mounts
+
+
+def test_judges_of_the_preset_for_groups_gather_what_the_command_line_says() -> None:
+    argv = [f"--config={ROOT / 'configs' / 'reward_server_group.yaml'}", "--group_size=4"]
+    mounts = load(RewardServerSettings, argv, prog="server").settings.judges().values()
+    assert [(mount.judge, mount.group_size) for mount in mounts] == [("listwise", 4), ("tournament", 4)]

@@ -32,7 +32,7 @@ def test_list_shows_every_environment_with_its_data_and_endpoints_within_80_colu
         assert [setting for setting in declared.offline_samples if f"--env.{setting} " not in listed[name]] == []
         assert f"presets --config {name}_evaluate --config {name}_train" in listed[name]
         assert "evaluate, serve, process" in listed[name] and "OPENAI_API_KEY" in listed[name]
-    assert "--config reward_server_rubric" in listed["judge-server"]
+    assert "--config reward_server_group --config reward_server_rubric" in listed["judge-server"]
     assert "NousResearch/arena-hard-v1-prompts" in listed["arena_hard"]
     assert "ANTHROPIC_API_KEY" in listed["arena_hard"] and "(it is the judge)" not in listed["arena_hard"]
     assert "ANTHROPIC_API_KEY" not in listed["pairwise_judgement"]

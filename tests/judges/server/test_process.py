@@ -33,6 +33,7 @@ def post(url: str, path: str = "/v1/score", body: bytes = BODY) -> Any:
         (["--judge=rubik", "--offline"], ["--judge", "arena_hard"]),
         (["--jugde=rubric"], ["--jugde", "--judge"]),
         (["--config=missing.yaml"], ["missing.yaml"]),
+        (["--judge=listwise", "--group_wait=9"], ["--group_wait", "--group_size"]),
         (["--judge=rubric"], ["judge_api_key_env", "ANTHROPIC_API_KEY"]),
         (["--offline", "--host=0.0.0.0"], ["0.0.0.0", "token"]),
         (["--offline", '--mounts={"v1": {}}'], ["mounts", "'v1'"]),
@@ -108,6 +109,14 @@ def test_the_preset_can_be_tried_without_a_key(tmp_path: Path) -> None:
     with as_process(f"--config={preset}", "--offline", f"--judge_cache={tmp_path / 'cache.sqlite'}") as url:
         assert 0 <= post(url)["score"] <= 1
         assert 0 <= post(url, "/safety/v1/score")["score"] <= 1
+
+
+def test_the_preset_for_groups_can_be_tried_without_a_key(tmp_path: Path) -> None:
+    preset = ROOT / "configs" / "reward_server_group.yaml"
+    body = json.dumps({"prompt": "Why?", "responses": ["Because.", "Because of why.", "No."]}).encode()
+    with as_process(f"--config={preset}", "--offline", f"--judge_cache={tmp_path / 'cache.sqlite'}") as url:
+        for path in ("/v1/score", "/games/v1/score"):
+            assert all(0 <= result["score"] <= 1 for result in post(url, path, body=body)["results"])
 
 
 def test_workers_share_the_port_and_end_together() -> None:
