@@ -16,6 +16,7 @@ from environments.data.provenance import DatasetRead
 from environments.data.rows import TaskT
 from environments.evaluate.row import RowRunner
 from environments.metrics import Metrics
+from environments.terminal import Table
 from judges.config.fields import group_of
 from judges.config.text import prompt_digest
 from judges.config.version import package_version
@@ -49,6 +50,7 @@ def metrics_file(
     metrics: Metrics,
     *,
     notices: Sequence[str],
+    tables: Sequence[Table] = (),
 ) -> Mapping[str, JSON]:
     """The content of `metrics.json`, with the metrics that were left out and why.
 
@@ -58,6 +60,7 @@ def metrics_file(
         rows: the rows that were evaluated.
         metrics: the metrics.
         notices: what a reader of the numbers must know.
+        tables: further tables of the environment.
     """
     config = env.config
     sampling: dict[str, JSON] = {}  # only of the models that this run asks
@@ -87,6 +90,11 @@ def metrics_file(
     }
     if runner.answers_of is not None:
         general["answers_of"] = runner.answers_of
+    if tables:
+        general["tables"] = [
+            {"title": table.title, "header": list(table.header), "rows": [list(row) for row in table.rows]}
+            for table in tables
+        ]
     values = metrics.to_json()
     return {"config_general": general, "results": {f"atropos|{env.name}_eval|0": values, "all": values}}
 

@@ -178,6 +178,15 @@ class Chart:
 
 
 @dataclass(frozen=True, slots=True)
+class PageTable:
+    """A table of the environment, such as ratings: names in the first column, numbers in the others."""
+
+    title: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
 class PageHead:
     """What stands above the items.
 
@@ -189,6 +198,7 @@ class PageHead:
         notices: what a reader of the numbers must know.
         charts: the charts.
         total: the number of items of the run; the page may hold fewer.
+        tables: further tables of the environment.
     """
 
     kind: PageKind
@@ -198,3 +208,4 @@ class PageHead:
     notices: Sequence[str]
     charts: Sequence[Chart]
     total: int
+    tables: Sequence[PageTable] = ()

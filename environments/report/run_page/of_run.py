@@ -18,6 +18,7 @@ from environments.report.run_page.contents import Contents, ReportOptions
 from environments.report.run_page.figures import RunFigures
 from environments.report.run_page.items import ItemDetail, ItemSummary, PageHead
 from environments.report.run_page.rows import figures_of, row_detail, row_summary
+from environments.report.run_page.tables import tables_of
 
 
 def run_contents(path: Path, options: ReportOptions) -> Contents:
@@ -44,6 +45,7 @@ def run_contents(path: Path, options: ReportOptions) -> Contents:
         notices=[*head.notices(run, figures), *filter(None, [choice.notice])],
         charts=charts(figures, Words(head.headline_words(run)), overall=so_far, seed=seed),
         total=len(figures),
+        tables=tables_of(run),
     )
     shown = [uids[place] for place in choice.places]
     calls = CallsOfRows.read(path, shown)
