@@ -32,6 +32,13 @@ def test_python_of_the_page_on_runs_runs_as_it_stands(
     assert rows and all("model_is_a" in row for row in rows)
 
 
+def test_python_of_the_page_on_groups_runs_as_it_stands(capsys: pytest.CaptureFixture[str]) -> None:
+    (python,) = blocks(ROOT / "docs" / "group_judging.md", "python")
+    exec(compile(python, "docs/group_judging.md", "exec"), {})
+    said = capsys.readouterr().out
+    assert "the orders agree on 6 of 6 pairs" in said and "Agreement(agreed=6, pairs=6)" in said
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_to_files_and_headings_that_exist(page: Path) -> None:
     text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
