@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from judges import prompts
 
-CONTEXT, REFERENCE, CRITERIA = "Context", "Reference", "Criteria"
-"""Titles of the sections, in their order."""
+CONTEXT, REFERENCE, CRITERIA = "Given Context", "Reference Answer", "Given Criteria"
+"""Titles of the sections, in their order; of two words, because a single one between signs looks like a token."""
 TITLES = (CONTEXT, REFERENCE, CRITERIA)
 
 

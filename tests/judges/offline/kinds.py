@@ -13,6 +13,7 @@ from judges.core.critique import critique_messages
 from judges.core.group import GroupCase
 from judges.core.prompt_format import PromptFormat
 from judges.core.scale import Scale
+from judges.core.shared_texts import SharedTexts
 from judges.listwise.plausible import LISTWISE_PROMPT
 from judges.listwise.prompt import listwise_prompt, shared_texts
 from judges.llm.wire import Message
@@ -62,6 +63,9 @@ class PeerKind(Kind):
         return peer_prompt(question, answer, DEFAULT_RUBRIC, previous=ScoreObject(50, evaluation)).messages
 
 
+SHARED = SharedTexts("Is it helpful?", GOOD, "What is known.")
+
+
 def _label(labels: Sequence[str]) -> Callable[[str], float | None]:
     def value(text: str) -> float | None:
         label = arena_label(text)
@@ -109,6 +113,16 @@ KINDS = {
     "arena_of_five": Kind(ARENA_PROMPT, _arena("arena_hard_v0.1"), _label(_LABELS)),
     "arena_shared_first": Kind(ARENA_PROMPT, _arena("three_way", "shared_first"), _label(_LABELS[1:4])),
     "choice": Kind(CHOICE_PROMPT, lambda asked, answer: choice_prompt(asked, [FAIR, answer, POOR]).messages, _letter),
+    "arena_with_shared_texts": Kind(
+        ARENA_PROMPT,
+        lambda asked, answer: game_prompt(asked, answer, FAIR, protocol="three_way", shared=SHARED).messages,
+        _label(_LABELS[1:4]),
+    ),
+    "choice_with_shared_texts": Kind(
+        CHOICE_PROMPT,
+        lambda asked, answer: choice_prompt(asked, [FAIR, answer, POOR], shared=SHARED).messages,
+        _letter,
+    ),
     "listwise": Kind(
         LISTWISE_PROMPT,
         lambda asked, answer: (

@@ -293,6 +293,24 @@ async def test_cancelled_group_leaves_no_game_running(connect: Connect) -> None:
         assert judging.cancelled() and all(task.cancelled() for task in left)
 
 
+@pytest.mark.parametrize("game", ["arena_hard", "choice"])
+async def test_every_game_shows_criteria_reference_and_context(connect: Connect, game: str) -> None:
+    case = GroupCase("How good?", (text_of(1), text_of(2)), "The shortest wins.", "It is 9.", "Known: 9.")
+    async with ScriptedEndpoint("[[A]] [[A>B]]") as endpoint:
+        judge = tournament_judge(TournamentSettings.model_validate({"tournament_game": game}), connect(endpoint))
+        await judge.judge(case)
+    assert len(endpoint.bodies) == 2
+    for body in endpoint.bodies:
+        assert all(text in body["messages"][1]["content"] for text in (case.criteria, case.reference, case.context))
+
+
+@pytest.mark.parametrize("layout", ["published", "shared_first"])
+async def test_first_answer_of_a_game_is_assistant_a_in_both_layouts(connect: Connect, layout: str) -> None:
+    judgment, _ = await play(connect, group(2, 1), "[[A>B]]", game_orders="balanced", judge_prompt_layout=layout)
+    (winner,) = [member for member in judgment.members if member.label == "1 won, 0 tied, 0 lost"]
+    assert winner.detail is not None and winner.detail.looks == (Look(1, 2, 1.0),)
+
+
 @pytest.mark.parametrize("schedule", get_args(Schedule))
 async def test_equal_seeds_play_equal_games(connect: Connect, schedule: Schedule) -> None:
     case = group(3, 1, 4, 2, 5, 9, 7)
