@@ -31,7 +31,8 @@ def test_game_shows_each_shared_text_in_a_section_before_the_answers_and_says_wh
     assert user(COMPARE["arena"](ALL)) == (
         f"{' '.join(meanings)}\n\n"
         "<|User Prompt|>\nWhy?\n\n"
-        "<|Given Context|>\nIt is so.\n\n<|Reference Answer|>\nBecause it is.\n\n<|Given Criteria|>\nThe shortest wins.\n\n"
+        "<|Given Context|>\nIt is so.\n\n<|Reference Answer|>\nBecause it is.\n\n"
+        "<|Given Criteria|>\nThe shortest wins.\n\n"
         "<|The Start of Assistant A's Answer|>\nOne.\n<|The End of Assistant A's Answer|>\n\n"
         "<|The Start of Assistant B's Answer|>\nTwo.\n<|The End of Assistant B's Answer|>"
     )
@@ -39,7 +40,8 @@ def test_game_shows_each_shared_text_in_a_section_before_the_answers_and_says_wh
 
 def test_choice_shows_them_as_parts_of_the_question() -> None:
     content = user(COMPARE["choice"](ALL))
-    assert "[User Question]\nWhy?\n\n[User Question: Given Context]\nIt is so.\n\n[User Question: Reference Answer]\n" in content
+    assert "[User Question]\nWhy?\n\n[User Question: Given Context]\nIt is so.\n\n" in content
+    assert "[User Question: Reference Answer]\nBecause it is.\n\n" in content
 
 
 @pytest.mark.parametrize("compare", COMPARE.values(), ids=COMPARE)
