@@ -97,7 +97,8 @@ def test_worker_that_is_killed_right_after_its_start_is_replaced() -> None:
 
 
 @linux
-def test_workers_end_with_a_supervisor_that_is_killed() -> None:
+def test_workers_end_with_a_supervisor_that_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # it leaves its directories behind
     with started("--offline", f"--workers={WORKERS}") as (process, _):
         process.first_lines(WORKERS, PATIENCE_S)
         pids = children(process.pid)

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from signal import SIGINT, SIGKILL, SIGTERM, Signals
+from signal import SIGCONT, SIGINT, SIGKILL, SIGSTOP, SIGTERM, Signals
 
 import aiohttp
 import pytest
@@ -25,6 +25,7 @@ from tests.scripted import Json, ScriptedEndpoint
 from tests.trainer import until
 
 WORKERS, GROUPS, SIZE = 2, 12, 4
+DEADLINE_S = 5.0
 EVERYBODY = [(group, number) for number in range(SIZE) for group in range(GROUPS)]
 FLAGS = ("--judge=listwise", f"--group_size={SIZE}", f"--workers={WORKERS}", "--deadline=40", "--group_wait=20")
 
@@ -177,6 +178,27 @@ def test_worker_that_is_killed_leaves_every_other_caller_a_score_or_a_flag() -> 
     assert [results[each]["score"] for each in scored] == [planted(*each) for each in scored]
     assert {results[each]["status"] for each in scored} == {"ok"}
     assert {results[each]["status"] for each in set(results) - scored} <= {"judge_failed"}
+
+
+def test_worker_that_hangs_keeps_nobody_waiting_who_has_reached_the_other() -> None:
+    async def traffic(server: TwoWorkers) -> tuple[list[Answer], list[Answer]]:
+        async with server.reached() as reached:
+            tasks = [asyncio.create_task(member(reached, *each)) for each in EVERYBODY if each[1]]
+            await seated(reached, len(tasks))
+            pid = server.pids()[0]
+            os.kill(pid, SIGSTOP)
+            try:
+                answered, waiting = await asyncio.wait(tasks, timeout=DEADLINE_S + 2)
+            finally:
+                os.kill(pid, SIGCONT)
+            return [task.result() for task in answered], await asyncio.gather(*waiting)
+
+    with two_workers(*FLAGS, f"--deadline={DEADLINE_S}", f"--group_wait={DEADLINE_S / 2}") as server:
+        answered, waiting = asyncio.run(traffic(server))
+    assert answered
+    assert waiting
+    assert {answer.json["status"] for answer in answered} == {"ok", "judge_failed"}
+    assert {answer.status for answer in waiting} == {200}
 
 
 @pytest.mark.parametrize("number", [SIGTERM, SIGINT])
