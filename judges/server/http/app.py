@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
+from typing import Any, cast
 
 from aiohttp import HttpVersion11, web
 
@@ -14,8 +16,13 @@ _IDLE_S = 120.0
 """How long a connection may be idle between two requests; trainers keep theirs."""
 
 
-def server_of(service: Service) -> web.Server:
-    """The protocol factory of a service's connections."""
+def server_of(service: Service, under_way: set[asyncio.Task[Any]]) -> web.Server:
+    """The protocol factory of a service's connections.
+
+    Args:
+        service: answers the requests.
+        under_way: holds the task of each request while it is answered.
+    """
     respond = responder(service)
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
@@ -23,7 +30,12 @@ def server_of(service: Service) -> web.Server:
         # Most bodies arrive with their heads: those are not waited for.
         is_whole = content.is_eof() and content.exception() is None
         body = content.read_nowait() if is_whole else _parts(request)
-        given = await respond(ServerRequest(request.method, request.rel_url.raw_path, request.headers, body))
+        task = cast("asyncio.Task[Any]", asyncio.current_task())
+        under_way.add(task)
+        try:
+            given = await respond(ServerRequest(request.method, request.rel_url.raw_path, request.headers, body))
+        finally:
+            under_way.discard(task)
         response = web.Response(body=given.body, status=given.status, headers=given.headers)
         if given.closes:
             response.force_close()

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from typing import cast
+from typing import Any, cast
 
 from aiohttp import web
 
@@ -19,8 +19,8 @@ from judges.server.http.app import server_of
 from judges.server.service.opened import Service
 
 _BACKLOG = 4096
-_AT_ONCE_S = 0.01
-"""The least time to end requests in: aiohttp takes 0 for no limit."""
+_WRITING_S = 1.0
+"""For responses that are being written when the time of their requests is over."""
 _LARGEST_HEAD = 64 * 1024
 """aiohttp refuses a head before it is that large."""
 _REASONS = {408: "Request Timeout", 503: "Service Unavailable"}
@@ -38,12 +38,13 @@ async def listening(
     Raises:
         OSError: the address cannot be used.
     """
-    server = server_of(service)
-    runner = web.ServerRunner(server, shutdown_timeout=max(shutdown_timeout, _AT_ONCE_S))
+    loop, under_way = asyncio.get_running_loop(), set[asyncio.Task[Any]]()
+    server = server_of(service, under_way)
+    runner = web.ServerRunner(server, shutdown_timeout=shutdown_timeout + _WRITING_S)
     await runner.setup()
     try:
         limits = _Limits(server, service.settings.header_timeout, service.settings.max_connections)
-        listener = await asyncio.get_running_loop().create_server(
+        listener = await loop.create_server(
             lambda: _Arrival(limits), host, port, backlog=_BACKLOG, reuse_port=reuse_port or None
         )
         try:
@@ -52,7 +53,15 @@ async def listening(
             listener.close()
             limits.close()
     finally:
+        # aiohttp waits for requests under way for its time-out, and then once more before it cancels them.
+        ending = loop.call_later(shutdown_timeout, _cancel, under_way)
         await runner.cleanup()
+        ending.cancel()
+
+
+def _cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    for task in tuple(tasks):
+        task.cancel()
 
 
 class _Limits:

@@ -18,10 +18,12 @@ import pytest
 from judges.llm.wire import JSON
 from tests.command import PATIENCE_S, serving
 from tests.forking import Forked
+from tests.judges.server import cohort_traffic
+from tests.judges.server.cohort_traffic import Plan, Traffic
 from tests.judges.server.running import Answer, Reached
 from tests.judges.server.served import started
 from tests.listwise import judging
-from tests.scripted import Json, ScriptedEndpoint
+from tests.scripted import Json, Script, ScriptedEndpoint
 from tests.trainer import until
 
 WORKERS, GROUPS, SIZE = 2, 12, 4
@@ -39,6 +41,9 @@ def planted(group: int, number: int) -> float:
 
 def by_text(text: str, place: int) -> float:
     return float(text.rpartition(" ")[2])
+
+
+PLANTED = judging(by_text)
 
 
 @dataclass(frozen=True)
@@ -68,8 +73,8 @@ class TwoWorkers:
 
 
 @contextmanager
-def two_workers(*flags: str) -> Iterator[TwoWorkers]:
-    with serving(judging(by_text)) as judge, started(f"--judge_base_url={judge.base_url}", *flags) as (process, url):
+def two_workers(*flags: str, script: Script = PLANTED) -> Iterator[TwoWorkers]:
+    with serving(script) as judge, started(f"--judge_base_url={judge.base_url}", *flags) as (process, url):
         process.first_lines(WORKERS, PATIENCE_S)
         yield TwoWorkers(process, url, judge)
         process.send_signal(SIGTERM)
@@ -246,3 +251,30 @@ def test_sockets_are_private_and_no_route_leads_to_them() -> None:
 def test_judges_that_gather_nothing_have_no_sockets() -> None:
     with two_workers("--judge=listwise", f"--workers={WORKERS}") as server:
         assert not list(server.directory().glob("*.sock"))
+
+
+@pytest.mark.parametrize(
+    ("judge", "script", "plan"),
+    [
+        ("listwise", cohort_traffic.listwise_judge, Plan()),
+        ("tournament", cohort_traffic.arena_judge, Plan(prompts=12, size=4)),
+    ],
+)
+def test_cohorts_of_a_trainers_traffic_meet_in_one_worker_each(judge: str, script: Script, plan: Plan) -> None:
+    """Responses lost, late, sent twice and again, two epochs interleaved: as with one worker."""
+
+    async def traffic(server: TwoWorkers) -> tuple[Traffic, str]:
+        sent = await cohort_traffic.send(server.url, plan)
+        async with server.reached() as reached:
+            await seated(reached, 0)
+            return sent, (await reached.get("/metrics")).text
+
+    with two_workers(f"--judge={judge}", *plan.flags, f"--workers={WORKERS}", script=script) as server:
+        sent, metrics = asyncio.run(traffic(server))
+        bodies = server.judge.bodies
+    cohort_traffic.check_cohorts(sent, bodies)
+    cohort_traffic.check_answers(sent)
+    cohort_traffic.check_metrics(sent, metrics, len(bodies))
+    if judge == "listwise":
+        cohort_traffic.check_qualities(sent)
+        assert len(bodies) == 2 * plan.prompts, "one call for each cohort"
