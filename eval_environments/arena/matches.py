@@ -165,7 +165,7 @@ class Tournament(Match):
         return self._with_suspects(_together(played), task, everyone)
 
     def _with_suspects(self, played: Played, task: ArenaHardTask, players: Sequence[Player]) -> Played:
-        """Count the suspects of each text that the judge was shown once."""
+        """Count the suspects of each answer that the judge was shown once, those of the question with each answer."""
         shown = {name for game in played.games if game.decided == "judge" for name in (game.first, game.second)}
         texts = (player.answer for player in players if player.name in shown and player.answer is not None)
         case = GroupCase(task.question)
