@@ -26,8 +26,8 @@ ANCHOR = 1000.0
 """The rating of the baseline."""
 SCALE = 400.0 / math.log(10.0)
 """Rating points for a unit of the logarithm of the odds."""
-ROUNDS, STYLE_ROUNDS = 1000, 200
-"""Resamples; fewer with covariates, since games with different covariates cannot be added up before a fit."""
+ROUNDS = 1000
+"""Resamples."""
 LEVEL = 0.95
 
 
@@ -85,9 +85,7 @@ def _intervals(players: int, rows: Sequence[Sequence[Game]], *, anchor: int, see
     """The intervals of all players but the anchor, whose rating is given."""
     import numpy as np  # late, as everything that statistics need
 
-    has_covariates = any(game.covariates for games in rows for game in games)
-    rounds = STYLE_ROUNDS if has_covariates else ROUNDS
-    resampled = [_ratings(each, anchor) for each in fit_resampled(players, rows, rounds=rounds, seed=seed)]
+    resampled = [_ratings(each, anchor) for each in fit_resampled(players, rows, rounds=ROUNDS, seed=seed)]
     low, high = np.quantile(np.asarray(resampled), [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
     return {player: Interval(float(low[player]), float(high[player])) for player in range(players) if player != anchor}
 

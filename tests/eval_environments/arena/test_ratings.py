@@ -87,7 +87,7 @@ def test_games_of_one_row_count_as_one_observation() -> None:
 
 
 def test_ratings_at_equal_style_are_without_what_style_adds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ratings, "STYLE_ROUNDS", 40)
+    monkeypatch.setattr(ratings, "ROUNDS", 40)
     styled = rows_of(300, seed=2, style=0.8)
     plain = [[game._replace(covariates=()) for game in row] for row in styled]
     for player, (at_equal_style, as_judged) in enumerate(zip(found(styled)[:2], found(plain)[:2], strict=True)):
