@@ -63,6 +63,7 @@ class TournamentInProgress:
         self._taken: dict[int, _Player] = {}
         self._answers: list[int] = []
         self._games: list[_Begun] = []
+        self._times = Counter[Meeting]()
         self._plan = self._ordered(planned(settings.schedule, places, settings.rounds_of(places)))
         if case.anchor is not None:
             self._seat(case.anchor, 0)
@@ -100,8 +101,11 @@ class TournamentInProgress:
             await self._swiss_rounds(field)
         await self._connect(field)
         games = await self._played()
-        # In a thread: the first fit of a process imports scikit-learn, and that of 64 players takes 10 ms.
-        strengths = await asyncio.to_thread(strengths_of, comparable(field, games), games)
+        # In a thread: the first fit of a process imports scikit-learn, and 64 players have thousands of games.
+        return await asyncio.to_thread(self._result, field, games)
+
+    def _result(self, field: Field, games: Sequence[PlayedGame]) -> GroupJudgment:
+        strengths = strengths_of(comparable(field, games), games)
         return group_judgment(field, games, strengths, self._suspects)
 
     async def _swiss_rounds(self, field: Field) -> None:
@@ -128,20 +132,20 @@ class TournamentInProgress:
         return player
 
     def _ordered(self, pairs: Iterable[Pair]) -> list[Meeting]:
-        before = (game.meeting for game in self._games)
-        return in_order(pairs, self._settings.game_orders, before=before, flip=self._flip)
+        return in_order(pairs, self._settings.game_orders, before=self._times.elements(), flip=self._flip)
 
     def _begin(self, meetings: Iterable[Meeting]) -> None:
         for first, second in meetings:
             one, other = self._taken[first], self._taken[second]
-            again = sum(game.meeting == (first, second) for game in self._games)
+            again = self._times[first, second]
+            self._times[first, second] += 1
             name = f"game_{one.number}_{other.number}" + (f"_again_{again}" if again else "")
             playing = self._judge.play(self._case, one.text, other.text, name=name)
             self._games.append(_Begun(name, (first, second), asyncio.create_task(playing)))
 
     @property
     def _met(self) -> Counter[Pair]:
-        return Counter(pair(*game.meeting) for game in self._games)
+        return Counter(pair(*meeting) for meeting in self._times.elements())
 
     async def _played(self) -> list[PlayedGame]:
         """All games, when they have ended."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from judges.core.group import Agreement, GroupJudgment, Look, MemberDetail
-from judges.core.judgment import JudgeCall, Judgment, Status
+from judges.core.judgment import Judgment, Status
 from judges.statistics.bradley_terry import Game, fit
 from judges.tournament.game import GameResult
 from judges.tournament.schedule import components, pair
@@ -96,12 +96,17 @@ def group_judgment(
         strengths: of the players that are connected; the others have no score.
         suspects: how many there are in what a player's games show.
     """
-    calls = tuple(call for game in games for call in game.result.calls)
-    members = []
-    for number, player in enumerate(field.answers):
-        paid = calls if number == 0 else ()
-        own = [game for game in games if player in game.players]
-        members.append(_member(field, player, own, strengths, calls=paid, suspects=suspects(player)))
+    own: dict[int, list[PlayedGame]] = {player: [] for player in field.names}
+    for game in games:
+        own[game.first].append(game)
+        own[game.second].append(game)
+    by_player = {
+        player: _member(field, player, own[player], strengths, suspects=suspects(player))
+        for player in dict.fromkeys(field.answers)
+    }
+    members = [by_player[player] for player in field.answers]
+    if members:
+        members[0] = replace(members[0], calls=tuple(call for game in games for call in game.result.calls))
     return GroupJudgment(tuple(members), _agreement(decided(games)))
 
 
@@ -111,7 +116,6 @@ def _member(
     games: Sequence[PlayedGame],
     strengths: Mapping[int, float],
     *,
-    calls: tuple[JudgeCall[object], ...],
     suspects: int,
 ) -> Judgment[MemberDetail]:
     seen = decided(games)
@@ -125,7 +129,6 @@ def _member(
             None,
             Status.JUDGE_FAILED if has_failed else Status.UNPARSABLE,
             explanation="\n".join([reason, *lines]),
-            calls=calls,
             detail=MemberDetail(looks, None),
             suspects=suspects,
         )
@@ -136,8 +139,7 @@ def _member(
         Status.OK,
         record,
         "\n".join([f"{record}; strength {own:+.2f}" if games else "Equal to all others: no game.", *lines]),
-        calls,
-        MemberDetail(looks, own),
+        detail=MemberDetail(looks, own),
         suspects=suspects,
     )
 
