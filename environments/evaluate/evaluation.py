@@ -115,6 +115,7 @@ class Evaluation(Generic[TaskT, DetailT]):
             path,
             config=settings.public(),
             matters=settings.matters(),
+            defaults=settings.defaults(),
             resume=resume,
             disk=Disk(self.env.config.disk_full_deadline),
         )

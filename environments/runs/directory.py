@@ -93,6 +93,7 @@ class RunDirectory:
         matters: Mapping[str, JSON],
         resume: bool,
         disk: Disk | None = None,
+        defaults: Mapping[str, JSON] = {},
     ) -> tuple[RunDirectory, EarlierLines]:
         """Begin a run, or resume one.
 
@@ -102,6 +103,7 @@ class RunDirectory:
             matters: the settings, by dotted name, that must be equal to resume a run.
             resume: resume the run in the directory; an empty directory begins a new one.
             disk: writes the files of the run.
+            defaults: what the settings are if a run says nothing of them: it was begun before there was such a setting.
 
         Returns:
             The directory, and the lines of the earlier run (none without `resume`).
@@ -124,7 +126,7 @@ class RunDirectory:
                     "add --resume to continue that run, or choose another with --env.data_dir_to_save_evals"
                 )
             if (path / CONFIG).exists():
-                cls._compare(path / CONFIG, matters)
+                cls._compare(path / CONFIG, matters, defaults)
             elif lines := [name for name in there if name in _OF_A_RUN]:
                 raise RunDirectoryError(
                     f"run directory {path} holds {', '.join(lines)} but no {CONFIG}, so the run cannot be resumed: "
@@ -143,7 +145,7 @@ class RunDirectory:
         return cls(path, lock, disk or Disk()), before
 
     @staticmethod
-    def _compare(path: Path, matters: Mapping[str, JSON]) -> None:
+    def _compare(path: Path, matters: Mapping[str, JSON], defaults: Mapping[str, JSON]) -> None:
         try:
             earlier = cast(JSON, load_yaml(path.read_bytes()))
         except (OSError, ValueError) as error:
@@ -151,7 +153,7 @@ class RunDirectory:
         differences = [
             f"{name}: {was!r} then, {value!r} now"
             for name, value in matters.items()
-            if (was := wire.lookup(earlier, name)) != value
+            if (was := wire.lookup(earlier, name, defaults.get(name))) != value
         ]
         if differences:
             raise RunDirectoryError(

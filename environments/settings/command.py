@@ -148,6 +148,11 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
         expanded = [part for name in names for part in _expanded(self.env, name)]
         return {**{name: wire.lookup(public, name) for name in expanded}, "limit": self.limit}
 
+    def defaults(self, verb: Verb = "evaluate") -> dict[str, JSON]:
+        """The defaults of the environment's settings in `matters`: what a run did before there was the setting."""
+        usual = self.model_copy(update={"env": type(self.env)()}).public()
+        return {name: wire.lookup(usual, name) for name in self.matters(verb) if name.startswith("env.")}
+
 
 def _expanded(env: BaseModel, name: str) -> list[str]:
     """The name of a setting; for a list of models, the names of those of their settings that determine the results."""

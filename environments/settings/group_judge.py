@@ -67,6 +67,13 @@ class GroupJudgeSettings(EnvConfig, ListwiseJudgeSettings, TournamentSettings):
         verbs = {**dict.fromkeys(listwise, ROLLOUTS), **dict.fromkeys(tournament, cls.tournament_verbs)}
         cls.setting_verbs = {name: of for name, of in verbs.items() if name not in others}
 
+    @property
+    def without_effect(self) -> Collection[str]:
+        """The settings of the judges of groups that are not asked."""
+        others = [judge for kind, judge in _SETTINGS.items() if kind != self.group_judge]
+        read = _SETTINGS[self.group_judge].model_fields.keys() if self.group_judge != "none" else ()
+        return {name for judge in others for name in judge.model_fields if name in self.setting_verbs} - {*read}
+
     # Several judges' settings are inherited: what they say about a prompt is what evaluations use.
 
     def built_in_prompt(self) -> str:

@@ -108,6 +108,7 @@ class ProcessRun:
             run_directory_of(path),
             config=settings.public(),
             matters=settings.matters("process"),
+            defaults=settings.defaults("process"),
             resume=settings.resume,
             disk=self._disk,
         )

@@ -76,6 +76,7 @@ class ServeFiles:
             run_directory(config),
             config=settings.public(),
             matters=settings.matters("serve"),
+            defaults=settings.defaults("serve"),
             resume=settings.resume,
             disk=self.disk,
         )

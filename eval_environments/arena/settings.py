@@ -102,9 +102,10 @@ class ArenaHardConfig(GroupJudgeSettings):
     @property
     def without_effect(self) -> Collection[str]:
         """Without candidates their settings, and without a tournament those of the schedule."""
-        plays_tournament = "tournament" in (self.candidates_play, self.group_judge)
-        schedule = frozenset[str]() if plays_tournament else _SCHEDULE
-        return schedule if self.candidates_play is not None else schedule | {"candidates"}
+        unread = {*super().without_effect}
+        if self.candidates_play is None:
+            return unread | {"candidates"}
+        return unread - _SCHEDULE if self.candidates_play == "tournament" else unread
 
     def built_in_prompt(self) -> str:
         """The prompt of the judge of games, or of the judge of a policy's answers."""

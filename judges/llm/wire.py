@@ -167,13 +167,15 @@ def _integer(digits: str) -> int | float:
     return int(digits) if len(digits) <= _MOST_DIGITS else float(digits)
 
 
-def lookup(value: JSON, name: str) -> JSON:
-    """The value at a dotted path (in a list, an index from 0); `None` if there is none."""
+def lookup(value: JSON, name: str, default: JSON = None) -> JSON:
+    """The value at a dotted path (in a list, an index from 0); `default` if there is none."""
     for part in name.split("."):
-        if isinstance(value, list) and part.isdecimal():
-            value = value[int(part)] if int(part) < len(value) else None
+        if isinstance(value, list) and part.isdecimal() and int(part) < len(value):
+            value = value[int(part)]
+        elif isinstance(value, Mapping) and part in value:
+            value = value[part]
         else:
-            value = value.get(part) if isinstance(value, Mapping) else None
+            return default
     return value
 
 

@@ -9,6 +9,7 @@ from collections import Counter
 from operator import itemgetter
 
 import pytest
+import yaml
 
 from environments.runs.recorded_calls import read_calls
 from tests.command import Ended, RunFiles
@@ -169,6 +170,25 @@ def test_other_settings_do_not_resume_a_run(lab: Lab) -> None:
         assert setting in ended.err and str(files.path) in ended.err
     assert lab.policy.endpoint.requests == lab.judge.endpoint.requests == []
     assert {path.name: path.read_bytes() for path in files.path.iterdir() if path.name != ".lock"} == before
+
+
+def test_run_of_before_there_was_a_setting_resumes(lab: Lab) -> None:
+    """What `config.yaml` does not say was as it is by default; a setting that was another is still told."""
+    files = lab.finished()
+    config = lab.config()
+    defaults = lab.subject.env_type.config_type().model_dump(mode="json")
+    newer = {name for name, value in config["env"].items() if value == defaults[name]}
+    assert len(newer) > 10
+    config["env"] = {name: value for name, value in config["env"].items() if name not in newer}
+    (files.path / "config.yaml").write_text(yaml.safe_dump(config))
+    lab.policy.restore()
+    lab.judge.restore()
+    other = lab.evaluate("--env.eval_max_tokens=7", "--resume")
+    assert other.code == 2 and f"env.eval_max_tokens: {defaults['eval_max_tokens']} then, 7 now" in other.err
+    again = lab.evaluate("--resume")
+    assert again.code == 0, again.said
+    assert lab.policy.endpoint.requests == lab.judge.endpoint.requests == []
+    assert newer <= lab.config()["env"].keys(), "the run says it from now on"
 
 
 def test_run_directory_in_use_is_not_written_over(lab: Lab) -> None:
