@@ -1,0 +1,178 @@
+"""Cohorts of the reward server before a judge that fails: each caller has an answer, and no failure is a score."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partialmethod
+from typing import Any
+
+import aiohttp
+import pytest
+
+from judges.config.judge import JudgeSettings
+from judges.config.sources import load
+from judges.offline import lifetime
+from judges.offline.faults import Faults
+from judges.offline.server import StandInServer
+from judges.offline.settings import StandInSettings
+from judges.server.http.listening import listening
+from judges.server.presets import with_preset
+from judges.server.service.opened import opened
+from judges.server.settings import RewardServerSettings
+from tests.command import PATIENCE_S
+from tests.faults import kinds
+from tests.scripted import Json
+
+SIZE, COHORTS = 4, 3
+JUDGES = {
+    "listwise": ("--judge=listwise", "--listwise_orders=2"),
+    "tournament": ("--judge=tournament", "--schedule=all"),
+}
+ANSWERS = ("Eight.", "A spider has eight legs.", "Six legs, as all insects have.", "I would have to count the legs.")
+CHANGES_NOTHING = ("timeout", "no_finish", *kinds.CHANGES_THE_REQUESTS)
+each_judge = pytest.mark.parametrize("judge", JUDGES)
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failed attempt is repeated at once."""
+    monkeypatch.setattr(JudgeSettings, "chat_settings", partialmethod(JudgeSettings.chat_settings, retry_delay=0.0))
+
+
+@asynccontextmanager
+async def judging_at(
+    port: int = 0, rates: Mapping[str, float] | None = None
+) -> AsyncIterator[tuple[int, StandInServer]]:
+    """A stand-in as the judge's endpoint, and its port."""
+    listener = lifetime.listen("127.0.0.1", port)
+    server = StandInServer(StandInSettings(faults=Faults(rates or {}), slow_ms=10))
+    async with server.serving(listener):
+        yield listener.getsockname()[1], server
+
+
+@asynccontextmanager
+async def gathering(port: int, judge: str, *flags: str) -> AsyncIterator[str]:
+    """A reward server that gathers cohorts, before the judge at a port; its URL."""
+    argv = [
+        *JUDGES[judge],
+        f"--judge_base_url=http://127.0.0.1:{port}/v1",
+        "--judge_model_name=the-judge",
+        f"--group_size={SIZE}",
+        *flags,
+    ]
+    loaded = load(RewardServerSettings, argv, prog="test", reshape=with_preset)
+    async with opened(loaded) as service, listening(service, "127.0.0.1", 0, shutdown_timeout=0.1) as (_, port):
+        yield f"http://127.0.0.1:{port}"
+
+
+async def scored(url: str, cohorts: int = COHORTS, members: Sequence[int] = range(SIZE)) -> list[list[Json]]:
+    """What each member of each cohort was answered, each in a request of its own."""
+    total = aiohttp.ClientTimeout(total=PATIENCE_S)
+    async with aiohttp.ClientSession(timeout=total) as session:
+
+        async def ask(cohort: int, member: int) -> Json:
+            body = {"prompt": f"How many legs have {cohort + 2} spiders?", "response": ANSWERS[member]}
+            body |= {"group": str(cohort), "member": str(member)}
+            async with session.post(f"{url}/v1/score", json=body) as response:
+                assert response.status == 200, await response.text()
+                found: Json = await response.json()
+                return found
+
+        asked = (asyncio.gather(*(ask(cohort, member) for member in members)) for cohort in range(cohorts))
+        return list(await asyncio.gather(*asked))
+
+
+def scores(cohorts: Sequence[Sequence[Json]]) -> list[list[Any]]:
+    return [[result["score"] for result in results] for results in cohorts]
+
+
+def failed(cohorts: Sequence[Sequence[Json]]) -> Counter[str]:
+    """How often there is which status; each of a failure, which has no score and says why."""
+    results = [result for results in cohorts for result in results]
+    assert all(result["score"] is None and result["explanation"] for result in results)
+    return Counter(result["status"] for result in results)
+
+
+async def undisturbed(judge: str) -> tuple[list[list[Any]], Counter[str]]:
+    async with judging_at() as (port, server), gathering(port, judge) as url:
+        found = scores(await scored(url))
+        return found, Counter({digest: count for digest, count in server.answered.items() if count})
+
+
+@each_judge
+async def test_faults_that_pass_change_no_score_of_a_cohort_and_nothing_is_paid_twice(judge: str) -> None:
+    expected, answered = await undisturbed(judge)
+    mixed = [kind for kind in (*kinds.TRANSIENT, *kinds.RIGHT) if kind not in (*CHANGES_NOTHING, *kinds.WAITED_FOR)]
+    async with (
+        judging_at(rates=dict.fromkeys(mixed, 0.5 / len(mixed))) as (port, server),
+        gathering(port, judge) as url,
+    ):
+        found = scores(await scored(url))
+        again = scores(await scored(url))
+    assert found == again == expected
+    assert sum(server.faults.values()) > 0
+    assert Counter({digest: count for digest, count in server.answered.items() if count}) == answered
+
+
+@pytest.mark.parametrize("kind", ["500", "401", "drop", "malformed", "empty", *kinds.LAST_WORD])
+@each_judge
+async def test_judge_that_never_has_a_verdict_flags_every_member(judge: str, kind: str) -> None:
+    async with judging_at(rates={kind: 1}) as (port, _), gathering(port, judge, "--judge_max_retries=1") as url:
+        found = await scored(url)
+    status = "unparsable" if kind in kinds.LAST_WORD else "judge_failed"
+    assert failed(found) == {status: SIZE * COHORTS}
+
+
+@each_judge
+async def test_judge_that_hangs_flags_every_member_at_the_deadline(judge: str) -> None:
+    deadline = "--deadline=1", "--group_wait=0.2"
+    async with judging_at(rates={"timeout": 1}) as (port, _), gathering(port, judge, *deadline) as url:
+        found = await scored(url)
+        alone = await scored(url, cohorts=1, members=[3])
+    assert failed(found) == {"judge_failed": SIZE * COHORTS}
+    assert failed(alone) == {"judge_failed": 1}, "it has its place in the cohort that nobody could judge"
+
+
+@each_judge
+async def test_games_and_calls_that_are_refused_cost_no_other_cohort_its_scores(judge: str) -> None:
+    """A listwise call that is refused fails its cohort; a game that is refused fails no answer."""
+    async with judging_at(rates={"400": 0.3}) as (port, server), gathering(port, judge) as url:
+        found = await scored(url, cohorts=8)
+    assert server.faults["400"] > 0
+    for results in found:
+        have = [result["score"] is not None for result in results]
+        assert all(have) if judge == "tournament" else len(set(have)) == 1
+    assert any(result["score"] is not None for results in found for result in results)
+
+
+@each_judge
+async def test_judge_that_is_away_flags_its_cohort_and_judges_it_when_it_is_back(judge: str) -> None:
+    """The judgment goes on while callers leave; who sends again finds its score."""
+    with lifetime.listen("127.0.0.1", 0) as listener:
+        port = listener.getsockname()[1]
+    async with gathering(port, judge, "--deadline=1", "--group_wait=0.2") as url:
+        assert failed(await scored(url, cohorts=1)) == {"judge_failed": SIZE}
+        async with judging_at(port):
+            found = await scored(url, cohorts=1)
+            for _ in range(int(PATIENCE_S)):
+                if None not in scores(found)[0]:
+                    break
+                found = await scored(url, cohorts=1)
+    expected, _ = await undisturbed(judge)
+    assert scores(found) == expected[:1]
+
+
+@each_judge
+async def test_members_that_stay_away_leave_the_others_their_scores_and_are_flagged_when_they_come(judge: str) -> None:
+    async with judging_at() as (port, _), gathering(port, judge, "--deadline=20", "--group_wait=0.2") as url:
+        found = await scored(url, members=[0, 1, 2])
+        late = await scored(url, members=[3])
+        alone = await scored(url, cohorts=COHORTS + 1, members=[3])
+    assert all(None not in cohort for cohort in scores(found))
+    assert failed(late) == {"judge_failed": COHORTS}
+    assert failed(alone) == {"judge_failed": COHORTS + 1}
+    assert all(result["explanation"].startswith("late: ") for (result,) in late)
+    assert "1 of 4 members came" in alone[-1][0]["explanation"]
