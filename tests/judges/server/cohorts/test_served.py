@@ -1,0 +1,258 @@
+"""Judges of groups over HTTP, and cohorts: protocols, faults of the judge, the end of the server, the page."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from judges.integrations.in_process import InProcessSource
+from judges.server.settings import JudgeMount
+from tests.command import PATIENCE_S, eventually, serving
+from tests.judges.server.cohort_traffic import arena_judge, listwise_judge, metric
+from tests.judges.server.running import Answer, Running, asked, running
+from tests.judges.server.served import started
+from tests.judges.server.test_process import post
+from tests.scripted import Json, Reply, ScriptedEndpoint
+from tests.trainer import until
+
+FLAGS = ("--judge=listwise", "--group_size=3", "--deadline=20", "--group_wait=15")
+SHORT = (*FLAGS[:2], "--deadline=20", "--group_wait=0.3")
+
+
+def said(member: int, quality: float, cohort: str = "0-0") -> str:
+    return f"cohort {cohort} member {member} quality {quality}"
+
+
+def body(member: int, quality: float = 0.5, **fields: Any) -> Json:
+    return {"prompt": "Q", "response": said(member, quality), "member": member, **fields}
+
+
+async def posted(server: Running, *bodies: Json, path: str = "/v1/score") -> list[Answer]:
+    return await asyncio.gather(*(server.post(path, each) for each in bodies))
+
+
+def scores(answers: list[Answer]) -> list[Any]:
+    return [answer.json["score"] for answer in answers]
+
+
+async def test_single_responses_are_judged_together_in_one_call() -> None:
+    async with running(*FLAGS, judge=listwise_judge) as server:
+        answers = await posted(server, body(0, 0.1), body(1, 0.9), body(2, 0.4))
+    assert scores(answers) == [0.1, 0.9, 0.4]
+    assert len(server.judge.requests) == 1
+    assert sum(answer.json["usage"]["judge_calls"] for answer in answers) == 1
+
+
+async def test_baseline_is_an_anchor_and_one_response_is_enough_with_it() -> None:
+    baseline = said(9, 0.4)
+    async with running(*SHORT, judge=listwise_judge) as server:
+        alone = await server.post("/v1/score", body(0, 0.8, baseline=baseline))
+    async with running("--judge=listwise", judge=listwise_judge) as server:
+        group = await server.post("/v1/score", {"prompt": "Q", "responses": [said(0, 0.2)], "baseline": baseline})
+    assert alone.json["score"] == pytest.approx(0.7)
+    assert group.json["results"][0]["score"] == pytest.approx(0.4)
+    assert alone.json["components"] == {"own": 0.8, "looks": 1.0, "position": alone.json["components"]["position"]}
+
+
+async def test_rubric_levels_reference_and_context_reach_the_judge_of_groups() -> None:
+    rubric = {"criteria": "Is it kind?", "score5_description": "Very kind."}
+    fields = {"rubric": rubric, "reference": "The reference.", "context": "The context."}
+    expected = "Is it kind?\nScore 5: Very kind.", "The reference.", "The context."
+    responses = [said(0, 0.1), said(1, 0.2)]
+    for judge, script in (("listwise", listwise_judge), ("tournament", arena_judge)):
+        async with running(f"--judge={judge}", judge=script) as server:
+            answer = await server.post("/v1/score", {"prompt": "Q", "responses": responses, **fields})
+        assert {each["status"] for each in answer.json["results"]} == {"ok"}
+        for request in server.judge.bodies:
+            shown = asked(request)
+            assert [text for text in expected if text not in shown] == []
+
+
+async def test_rubric_of_the_server_is_that_of_requests_without_one() -> None:
+    async with running("--judge=listwise", "--rubric=Is it short?", judge=listwise_judge) as server:
+        await server.post("/v1/score", {"prompt": "Q", "responses": [said(0, 0.1), said(1, 0.2)]})
+    assert "Is it short?" in asked(server.judge.bodies[0])
+
+
+async def test_failed_game_of_a_group_costs_a_game_and_no_answer() -> None:
+    """What used to leave two answers without a score."""
+
+    def judge(request: Json, number: int) -> Any:
+        return Reply(status=400) if number == 3 else "[[A>B]]"
+
+    async with running("--judge=arena_hard", judge=judge) as server:
+        answer = await server.post(
+            "/v1/score", {"prompt": "Q", "responses": [said(member, 0.1) for member in range(6)]}
+        )
+    assert [each["status"] for each in answer.json["results"]] == ["ok"] * 6
+    assert sum(each["usage"]["judge_calls"] for each in answer.json["results"]) == len(server.judge.requests) == 30
+
+
+async def test_schedule_of_the_mount_is_that_of_arena_hards_groups() -> None:
+    async with running("--judge=arena_hard", "--schedule=circular", judge="[[A=B]]") as server:
+        await server.post("/v1/score", {"prompt": "Q", "responses": [said(member, 0.1) for member in range(6)]})
+    assert len(server.judge.requests) < 30
+
+
+async def test_too_many_responses_of_a_request_are_refused() -> None:
+    async with running("--judge=tournament") as server:
+        answer = await server.post("/v1/score", {"prompt": "Q", "responses": [f"text {n}" for n in range(65)]})
+    assert answer.status == 422
+    assert "at most 64" in answer.json["error"]["message"]
+
+
+async def test_arena_hard_with_a_baseline_waits_for_nobody() -> None:
+    async with running("--judge=arena_hard", "--group_size=4", judge="[[A=B]]") as server:
+        answer = await server.post("/slime", {"prompt": "Q", "response": "A", "label": "B"})
+    assert answer.json == 0.5
+
+
+async def test_choice_of_a_cohort_is_the_best_of_all() -> None:
+    def judge(request: Json, number: int) -> str:
+        shown = asked(request)
+        return f"[[{'ABC'[shown[: shown.index('BEST')].count('The Start of Assistant') - 1]}]]"
+
+    async with running("--judge=choice", *FLAGS[1:], judge=judge) as server:
+        answers = await posted(server, *({"prompt": "Q", "response": text} for text in ("one", "BEST", "two")))
+    assert scores(answers) == [0.0, 1.0, 0.0]
+
+
+async def test_rows_of_one_request_of_openrlhf_meet_in_one_cohort() -> None:
+    texts = [said(member, quality) for member, quality in enumerate((0.1, 0.9, 0.4))]
+    rewards = {"query": [f"Q: {text}" for text in texts], "prompts": ["Q: "] * 3, "labels": ["L"] * 3}
+    async with running(*FLAGS, judge=listwise_judge) as server:
+        answer = await server.post("/get_reward", rewards)
+    assert answer.json["rewards"] == [0.1, 0.9, 0.4]
+    assert len(server.judge.requests) == 1
+
+
+async def test_responses_of_another_label_or_prompt_are_another_cohort() -> None:
+    """The first would be judged with the others, and nobody would be alone."""
+    bodies = [body(0), {**body(1), "prompt": "P"}, {**body(2), "reference": "R"}]
+    async with running(*SHORT, judge=listwise_judge) as server:
+        answers = await posted(server, *bodies)
+    assert [answer.json["explanation"].partition(" members")[0] for answer in answers] == ["1 of 3"] * 3
+    assert server.judge.requests == []
+
+
+async def test_judge_that_is_down_fails_the_cohort_in_time_and_a_retry_is_judged_anew() -> None:
+    replies: list[Reply | None] = [Reply(status=500)]
+
+    async def judge(request: Json, number: int) -> Any:
+        return replies[0] or await listwise_judge(request, number)
+
+    async with running(*FLAGS, judge=judge) as server:
+        failed = await posted(server, *(body(member) for member in range(3)))
+        replies[0] = None
+        judged = await posted(server, *(body(member) for member in range(3)))
+    assert [answer.json["status"] for answer in failed] == ["judge_failed"] * 3
+    assert scores(judged) == [0.5] * 3
+
+
+async def test_judge_that_goes_away_while_a_cohort_waits_is_named_when_the_deadline_comes() -> None:
+    flags = ("--judge=listwise", "--group_size=3", "--deadline=1.5", "--group_wait=0.5")
+    async with running(*flags, judge=listwise_judge) as server:
+        waiting = asyncio.ensure_future(posted(server, body(0), body(1)))
+        await asyncio.sleep(0.1)
+        async with server.judge.away():
+            answers = await waiting
+    assert [answer.json["status"] for answer in answers] == ["judge_failed"] * 2
+    assert all("deadline" in answer.json["explanation"] for answer in answers)
+
+
+@pytest.mark.parametrize("garbage", ["", "I cannot say.", '{"scores": []}', '{"scores": [{"id": "x", "score": 7}]}'])
+async def test_garbage_of_the_judge_is_a_flagged_failure_of_all_members(garbage: str) -> None:
+    async with running(*FLAGS, judge=garbage) as server:
+        answers = await posted(server, *(body(member) for member in range(3)))
+        metrics = (await server.get("/metrics")).text
+    assert scores(answers) == [None] * 3
+    assert metric(metrics, "judgegym_judge_failures_total") == 3
+    assert metric(metrics, "judgegym_judge_calls_total") == len(server.judge.requests)
+
+
+async def test_judgment_that_takes_too_long_goes_on_and_a_repeated_request_finds_it() -> None:
+    opened = asyncio.Event()
+
+    async def judge(request: Json, number: int) -> str:
+        await opened.wait()
+        return await listwise_judge(request, number)
+
+    async with running(*FLAGS[:2], "--deadline=0.6", "--group_wait=0.5", judge=judge) as server:
+        overdue = await posted(server, *(body(member) for member in range(3)))
+        opened.set()
+        found = await posted(server, *(body(member) for member in range(3)))
+    assert scores(overdue) == [None] * 3
+    assert scores(found) == [0.5] * 3
+    assert len(server.judge.requests) == 1
+
+
+async def test_members_that_wait_count_against_the_limit_of_pending_judgments() -> None:
+    async with running(*FLAGS, "--max_pending=2", judge=listwise_judge) as server:
+        waiting = asyncio.ensure_future(posted(server, body(0), body(1)))
+        await until(lambda: server.service.core.pending == 2, "both wait")
+        refused = await server.post("/v1/score", body(2))
+        unready = await server.get("/readyz")
+        server.service.drain()
+        answers = await waiting
+    assert (refused.status, refused.json["error"]["type"], unready.status) == (503, "overloaded", 503)
+    assert scores(answers) == [0.5] * 2
+
+
+async def test_page_and_metrics_show_each_member_once_and_the_cohorts() -> None:
+    async with running(*FLAGS, judge=listwise_judge) as server:
+        await posted(server, *(body(member) for member in range(3)))
+        await posted(server, body(0))
+        waiting = asyncio.ensure_future(posted(server, {**body(0), "prompt": "P"}))
+        await until(lambda: server.service.core.pending == 1, "it waits")
+        metrics = (await server.get("/metrics")).text
+        recent = (await server.get("/v1/recent")).json["judgments"]
+        server.service.drain()
+        await waiting
+    assert sorted(each["response"] for each in recent) == [said(member, 0.5) for member in range(3)]
+    for line in (
+        'judgegym_cohorts_open{judge=""} 1.0',
+        'judgegym_cohorts_closed_total{how="full",judge=""} 1.0',
+        'judgegym_responses_total{judge="",status="ok"} 3.0',
+        'judgegym_equal_responses_total{judge=""} 1.0',
+        'judgegym_judge_calls_total{judge=""} 1.0',
+        "judgegym_in_flight 1.0",
+    ):
+        assert line in metrics
+
+
+def test_open_cohorts_are_judged_at_once_when_the_server_is_stopped() -> None:
+    """They would wait for a minute otherwise."""
+    with serving(listwise_judge) as judge:
+        flags = ("--judge=listwise", "--group_size=3", "--deadline=120", "--group_wait=60")
+        with started(f"--judge_base_url={judge.base_url}", *flags) as (process, url), ThreadPoolExecutor(2) as threads:
+            asking = [threads.submit(post, url, body=json.dumps(body(member)).encode()) for member in range(2)]
+            eventually(lambda: b"judgegym_in_flight 2.0" in _metrics(url), "both wait")
+            process.send_signal(signal.SIGTERM)
+            answers = [each.result(PATIENCE_S) for each in asking]
+            process.communicate(PATIENCE_S)
+            assert process.returncode == 0
+    assert [answer["score"] for answer in answers] == [0.5] * 2
+
+
+def _metrics(url: str) -> bytes:
+    with urllib.request.urlopen(f"{url}/metrics", timeout=PATIENCE_S) as answer:
+        found: bytes = answer.read()
+        return found
+
+
+async def test_samples_of_a_trainer_that_judges_in_its_own_process_meet_in_one_cohort() -> None:
+    async with ScriptedEndpoint(listwise_judge) as endpoint:
+        mount = JudgeMount(judge="listwise", group_size=3, judge_base_url=endpoint.base_url)
+        source = InProcessSource(mount, deadline_s=20)
+        found = await asyncio.gather(
+            *(source.score(body(member, quality)) for member, quality in enumerate((0.1, 0.9, 0.4)))
+        )
+        await source.close()
+    assert [each.score for (each,) in found] == [0.1, 0.9, 0.4]
+    assert len(endpoint.requests) == 1
