@@ -156,15 +156,15 @@ async def test_cohort_is_judged_with_those_that_came_when_the_time_is_over() -> 
 
 
 async def test_caller_whose_deadline_began_earlier_closes_the_cohort_earlier() -> None:
-    """Both would wait for ever otherwise: the time to wait is over for the one that has spent it on the way."""
+    """Both would wait for ever otherwise: a half of the time that the other one has left is the judge's."""
     hall = Hall()
-    one, other = hall.join(member(0)), hall.join(member(1), spent_s=NEVER_S / 2 + 1)
+    one, other = hall.join(member(0)), hall.join(member(1), spent_s=NEVER_S - 2)
     assert [result.score for result in await asyncio.gather(one, other)] == [0.02, 0.02]
 
 
 async def test_repeated_caller_whose_deadline_began_earlier_closes_the_cohort_earlier() -> None:
     hall = Hall()
-    calls = hall.join(member(0)), hall.join(member(1)), hall.join(member(1), spent_s=NEVER_S / 2 + 1)
+    calls = hall.join(member(0)), hall.join(member(1)), hall.join(member(1), spent_s=NEVER_S - 2)
     assert [result.score for result in await asyncio.gather(*calls)] == [0.02] * 3
 
 
