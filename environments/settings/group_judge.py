@@ -7,6 +7,7 @@ refused before the first call.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
@@ -20,6 +21,8 @@ from judges.listwise.settings import ListwiseJudgeSettings
 from judges.llm.client import ChatClient
 from judges.llm.errors import SettingsError
 from judges.tournament.settings import TournamentSettings
+
+logger = logging.getLogger(__name__)
 
 GroupJudgeKind = Literal["listwise", "tournament"]
 RewardRange = Literal["unit", "signed"]
@@ -106,7 +109,10 @@ def open_group_judge(config: EnvConfig, verb: Verb, client: Callable[[], ChatCli
     Raises:
         SettingsError: a group cannot be judged with these settings, or a part of them would be ignored.
     """
-    if not isinstance(config, GroupJudgeSettings) or config.group_judge == "none":
+    if not isinstance(config, GroupJudgeSettings):
+        return None
+    if config.group_judge == "none":
+        _warn_of_idle(config, verb)
         return None
     kind = config.group_judge
     problems = list(_problems(config, kind, evaluates=verb == "serve" and config.steps_per_eval > 0))
@@ -125,6 +131,17 @@ def open_group_judge(config: EnvConfig, verb: Verb, client: Callable[[], ChatCli
 def _given(config: GroupJudgeSettings, kind: GroupJudgeKind) -> dict[str, Any]:
     """Return what the user set of a judge's settings; it is validated, and a prompt from a file is read."""
     return {name: getattr(config, name) for name in _SETTINGS[kind].model_fields if name in config.model_fields_set}
+
+
+def _warn_of_idle(config: GroupJudgeSettings, verb: Verb) -> None:
+    """Say which settings of judges of groups were changed though no group is judged together.
+
+    No error: a file of settings may be that of an evaluation, too, whose candidates play by the same schedule.
+    """
+    given = [name for name in config.setting_verbs if name in config.model_fields_set]
+    idle = [name for name in given if getattr(config, name) != type(config).model_fields[name].default]
+    if idle and verb in ROLLOUTS:
+        logger.warning("--env.%s: only judges of groups read it, and group_judge is none", ", ".join(idle))
 
 
 def _problems(config: GroupJudgeSettings, kind: GroupJudgeKind, *, evaluates: bool) -> Iterator[str]:

@@ -51,6 +51,15 @@ async def test_judge_of_groups_is_opened_with_the_defaults_of_each_environment(
     assert isinstance(judge.client, ChatClient)
 
 
+async def test_settings_of_a_judge_that_is_not_asked_for_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    assert await opened(AspectCritiqueEnv, "--env.schedule=swiss", "--env.listwise_orders=1") is None
+    assert "--env.schedule: only judges of groups read it, and group_judge is none" in caplog.text
+    caplog.clear()
+    assert await opened(AspectCritiqueEnv, "--env.schedule=swiss", "--env.group_judge=tournament") is not None
+    assert await opened(ArenaHardEnv, "--env.judge_reask=2") is None
+    assert caplog.text == ""
+
+
 @pytest.mark.parametrize("env_type", ENVS)
 def test_evaluate_has_no_setting_of_groups(env_type: Env) -> None:
     own = {"listwise_orders", "judge_max_input_tokens", "group_judge", "group_reward_range"}
