@@ -13,7 +13,7 @@ from environments.terminal.outcomes import Outcome
 from eval_environments.arena.candidate_metrics import add_metrics, record_positions, winrate_name, with_bounds
 from eval_environments.arena.candidates_runner import ArenaCandidatesRunner
 from eval_environments.arena.environment import ArenaEnv
-from eval_environments.arena.games import CandidateAnswer, GamesOfRow, Tally, games_of
+from eval_environments.arena.games import CandidateAnswer, GamesOfRow, RowGame, Tally, games_of
 from eval_environments.arena.matches import AgainstBaseline, Match, Player, Tournament
 from eval_environments.arena.rows import ArenaHardTask
 from eval_environments.arena.settings import BASELINE
@@ -146,8 +146,11 @@ class ArenaCandidatesEnv(ArenaEnv[GamesOfRow]):
         lost = Tally.of(BASELINE, games)
         if lost.weight:
             metrics.ratio(self.headline[0], lost.weight - lost.points, lost.weight, interval=True)
+        by_pair: dict[frozenset[str], list[RowGame]] = {}
+        for game in games:
+            by_pair.setdefault(frozenset((game.first, game.second)), []).append(game)
         for one, other in combinations([*(model.name for model in self.models), BASELINE], 2):
-            tally = Tally.of(one, [game for game in games if {game.first, game.second} == {one, other}])
+            tally = Tally.of(one, by_pair.get(frozenset((one, other)), ()))
             if tally.weight:
                 metrics.ratio(winrate_name(one, other), tally.points, tally.weight, interval=True)
         record_positions(metrics, [game for game in games if game.decided == "judge"])

@@ -44,9 +44,8 @@ class ArenaCandidatesRunner(CandidatesRunner[ArenaHardTask, GamesOfRow]):
     @property
     def rows_in_flight(self) -> int:
         """Return how many rows to run at once: enough to reach the limits of all endpoints."""
-        config = self._arena.config
-        answering = max((model.max_concurrency for model in config.candidates), default=0)
-        return config.judge_max_concurrency + max(answering, self._env.settings.openai.num_requests_for_eval)
+        asked = (model.max_concurrency for model in self._arena.models if model.base_url is not None)
+        return self._arena.config.judge_max_concurrency + max(asked, default=0)
 
     def plan(self, tasks: Sequence[ArenaHardTask]) -> str | None:
         """Return whose answers are of a run, and the number of calls."""
