@@ -1,4 +1,8 @@
-"""Scores of a judge in this process. Imported only when it is used: it needs all packages of the judges."""
+"""Scores of a judge in this process. Imported only when it is used: it needs all packages of the judges.
+
+With `group_size`, single responses meet in cohorts of this process. So it is for trainers that send all samples of a
+prompt from one process; where several processes each send a part of a group, a server gathers it.
+"""
 
 from __future__ import annotations
 

@@ -24,8 +24,8 @@ from judges.server.scorers.scorer import result_without_judge
 
 logger = logging.getLogger(__name__)
 
-MOST_KEPT = 4096
-"""Cohorts of each judge whose results are kept, for as long as the deadline after they were judged."""
+MOST_KEPT = 32_768
+"""Results of each judge that are kept, for as long as the deadline after they were given."""
 
 
 class LocalCohorts:
@@ -60,6 +60,7 @@ class LocalCohorts:
         }
         self._open: set[Gathering] = set()
         self._judging: set[asyncio.Task[None]] = set()
+        self._warned: set[str] = set()
         self._is_stopping = False
         self.pending = 0
 
@@ -195,6 +196,10 @@ class LocalCohorts:
         if len(work.responses) < work.fewest:
             work.scores.cancel()
             results = [failure(self._too_few(gathering, work))] * len(work.responses)
+            if results and gathering.mount not in self._warned:
+                self._warned.add(gathering.mount)
+                fields = {"judge": gathering.mount, "reason": results[0].explanation}
+                logger.warning("a cohort cannot be judged; further ones are not logged", extra={"fields": fields})
             for response, result in zip(work.responses, results, strict=True):
                 self._record.known(gathering.mount, work.item.prompt, response, result)
         else:

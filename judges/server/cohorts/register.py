@@ -11,8 +11,8 @@ The rules, for responses with one key (`cohort_key`):
   is the next epoch's: its response is in another cohort.
 * Otherwise a new cohort is opened for it.
 
-Judged cohorts are kept for `kept_s` seconds, at most `most_kept` of them. One in which nobody has a score is not kept:
-those who ask again make a new one.
+Judged cohorts are kept for `kept_s` seconds, the last ones of them with at most `most_kept` places together. One in
+which nobody has a score is not kept: those who ask again make a new one.
 """
 
 from __future__ import annotations
@@ -122,11 +122,12 @@ class Register(Generic[CohortT]):
         Args:
             late_s: seconds after its end in which a short cohort is missed by late members.
             kept_s: seconds for which the results of a cohort are kept.
-            most_kept: most cohorts whose results are kept.
+            most_kept: most places of cohorts whose results are kept.
         """
         self._late_s, self._kept_s, self._most_kept = late_s, kept_s, most_kept
         self._by_key: dict[str, list[CohortT]] = {}
         self._judged: deque[CohortT] = deque()
+        self._kept = 0
 
     def __len__(self) -> int:
         """How many cohorts are known."""
@@ -159,12 +160,15 @@ class Register(Generic[CohortT]):
         """A cohort was judged: keep its results."""
         cohort.judged_at = now
         self._judged.append(cohort)
+        self._kept += len(cohort.places)
         self.expire(now)
 
     def expire(self, now: float) -> None:
         """Forget the cohorts whose time is over, and the oldest of too many."""
-        while self._judged and (len(self._judged) > self._most_kept or self._is_over(self._judged[0], now)):
-            self.forget(self._judged.popleft())
+        while self._judged and (self._kept > self._most_kept or self._is_over(self._judged[0], now)):
+            oldest = self._judged.popleft()
+            self._kept -= len(oldest.places)
+            self.forget(oldest)
 
     def forget(self, cohort: CohortT) -> None:
         """Forget a cohort that is not kept."""

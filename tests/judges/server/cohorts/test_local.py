@@ -177,6 +177,14 @@ async def test_single_member_is_a_failure_that_says_how_many_came() -> None:
     assert not hall.health.is_down
 
 
+async def test_cohort_that_cannot_be_judged_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    hall = Hall(wait_s=0.05)
+    for _ in range(2):
+        await hall.join(member(0))
+    (record,) = caplog.records
+    assert record.fields["reason"].startswith("1 of 3 members came")  # type: ignore[attr-defined]
+
+
 async def test_single_member_is_judged_where_one_is_enough() -> None:
     hall = Hall(JudgeInTest(fewest_members=1), wait_s=0.05)
     assert (await hall.join(member(0))).score == 0.01

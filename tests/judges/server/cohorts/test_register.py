@@ -196,9 +196,10 @@ def test_nobody_is_late_for_a_full_cohort() -> None:
 
 
 def test_results_are_kept_in_a_bounded_number() -> None:
-    desk = Desk(most_kept=2)
+    desk = Desk(most_kept=5)
     cohorts = [desk.seat("0", "A", key=str(number))[0] for number in range(4)]
-    for cohort in cohorts:
+    for number, cohort in enumerate(cohorts):
+        desk.seat("1", "B", key=str(number))
         desk.judge(cohort)
     assert len(desk.register) == 2
     assert desk.seat("0", "A", key="0")[0] is not cohorts[0]

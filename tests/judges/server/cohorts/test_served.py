@@ -123,6 +123,17 @@ async def test_choice_of_a_cohort_is_the_best_of_all() -> None:
     assert scores(answers) == [0.0, 1.0, 0.0]
 
 
+async def test_games_of_a_tournament_begin_while_members_arrive() -> None:
+    """The third member is sent when the games of the first two have begun."""
+    async with running("--judge=tournament", *FLAGS[1:], judge=arena_judge) as server:
+        waiting = asyncio.ensure_future(posted(server, body(0, 0.1), body(1, 0.9)))
+        await server.judge.arrived(2)
+        answers = [*await posted(server, body(2, 0.4)), *await waiting]
+    middle, worst, best = scores(answers)
+    assert worst < middle < best
+    assert len(server.judge.requests) == 6
+
+
 async def test_rows_of_one_request_of_openrlhf_meet_in_one_cohort() -> None:
     texts = [said(member, quality) for member, quality in enumerate((0.1, 0.9, 0.4))]
     rewards = {"query": [f"Q: {text}" for text in texts], "prompts": ["Q: "] * 3, "labels": ["L"] * 3}
@@ -166,9 +177,10 @@ async def test_judge_that_goes_away_while_a_cohort_waits_is_named_when_the_deadl
     assert all("deadline" in answer.json["explanation"] for answer in answers)
 
 
+@pytest.mark.parametrize("judge", ["listwise", "tournament", "choice"])
 @pytest.mark.parametrize("garbage", ["", "I cannot say.", '{"scores": []}', '{"scores": [{"id": "x", "score": 7}]}'])
-async def test_garbage_of_the_judge_is_a_flagged_failure_of_all_members(garbage: str) -> None:
-    async with running(*FLAGS, judge=garbage) as server:
+async def test_garbage_of_the_judge_is_a_flagged_failure_of_all_members(garbage: str, judge: str) -> None:
+    async with running(f"--judge={judge}", *FLAGS[1:], judge=garbage) as server:
         answers = await posted(server, *(body(member) for member in range(3)))
         metrics = (await server.get("/metrics")).text
     assert scores(answers) == [None] * 3
