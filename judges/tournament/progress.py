@@ -29,6 +29,8 @@ from judges.tournament.settings import TournamentSettings
 
 MOST_REPAIRS = 3
 """How many times games are played to connect players whose games have failed."""
+MOST_GAMES_AT_ONCE = 256
+"""Games of a group that are under way: the prompts of all 4,032 of 64 long answers would take a gigabyte."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,7 @@ class TournamentInProgress:
         self._taken: dict[int, _Player] = {}
         self._answers: list[int] = []
         self._games: list[_Begun] = []
+        self._at_once = asyncio.Semaphore(MOST_GAMES_AT_ONCE)
         self._times = Counter[Meeting]()
         self._plan = self._ordered(planned(settings.schedule, places, settings.rounds_of(places)))
         if case.anchor is not None:
@@ -140,8 +143,12 @@ class TournamentInProgress:
             again = self._times[first, second]
             self._times[first, second] += 1
             name = f"game_{one.number}_{other.number}" + (f"_again_{again}" if again else "")
-            playing = self._judge.play(self._case, one.text, other.text, name=name)
-            self._games.append(_Begun(name, (first, second), asyncio.create_task(playing)))
+            task = asyncio.create_task(self._play(one.text, other.text, name))
+            self._games.append(_Begun(name, (first, second), task))
+
+    async def _play(self, first: str, second: str, name: str) -> GameResult:
+        async with self._at_once:
+            return await self._judge.play(self._case, first, second, name=name)
 
     @property
     def _met(self) -> Counter[Pair]:

@@ -1,0 +1,42 @@
+"""Games of a large group: all are played, and no more prompts are in memory than a bounded number."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from judges.core.group import GroupCase
+from judges.tournament.game import GameResult
+from judges.tournament.judge import TournamentJudge
+from judges.tournament.progress import MOST_GAMES_AT_ONCE
+from judges.tournament.settings import TournamentSettings
+
+
+class Counting:
+    """A judge of games that counts how many are under way."""
+
+    client: Any = None
+
+    def __init__(self) -> None:
+        self.now = self.most = self.played = 0
+
+    async def play(self, case: GroupCase, first: str, second: str, *, name: str) -> GameResult:
+        self.now += 1
+        self.played += 1
+        self.most = max(self.most, self.now)
+        await asyncio.sleep(0)
+        self.now -= 1
+        return GameResult(float(first < second))
+
+    def suspects(self, case: GroupCase, answer: str) -> int:
+        return 0
+
+
+async def test_games_of_a_large_group_are_played_a_bounded_number_at_a_time() -> None:
+    games = Counting()
+    answers = tuple(f"answer {number:02}" for number in range(24))
+    judgment = await TournamentJudge(games, TournamentSettings()).judge(GroupCase("Which?", answers))
+    scores = [member.score or 0.0 for member in judgment.members]
+    assert scores == sorted(scores, reverse=True)
+    assert games.played == 24 * 23
+    assert games.most == MOST_GAMES_AT_ONCE
