@@ -144,12 +144,11 @@ class Tournament(Match):
         settings, seed = self._settings, self._settings.seed
         everyone = [*players, Player(BASELINE, task.baseline)]
         places = sorted(everyone, key=lambda player: derive(seed, task.uid, f"place of {player.name}"))
-        flip = bool(derive(seed, task.uid, "who is first") % 2)
         meetings = list[Meeting]()
         played = list[Played]()
 
         async def play_round(pairs: Iterable[Pair]) -> None:
-            new = in_order(pairs, settings.game_orders, before=meetings, flip=flip)
+            new = in_order(pairs, settings.game_orders, before=meetings)
             games = await asyncio.gather(*(self._game(task, places[one], places[other]) for one, other in new))
             meetings.extend(new)
             played.extend(games)

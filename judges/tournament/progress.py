@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from judges.core.group import GroupCase, GroupJudgment
-from judges.core.seeding import derive, generator
+from judges.core.seeding import generator
 from judges.tournament.game import GameResult, PairJudge
 from judges.tournament.result import Field, PlayedGame, comparable, connected, decided, group_judgment, strengths_of
 from judges.tournament.schedule import (
@@ -60,7 +60,6 @@ class TournamentInProgress:
         places = size + (case.anchor is not None)
         key = f"{len(case.question)}\x1f{case.question}\x1f{size}"
         self._free = generator(settings.seed, key, "places").sample(range(places), places)
-        self._flip = bool(derive(settings.seed, key, "first") % 2)
         self._players: dict[str, _Player] = {}
         self._taken: dict[int, _Player] = {}
         self._answers: list[int] = []
@@ -135,7 +134,7 @@ class TournamentInProgress:
         return player
 
     def _ordered(self, pairs: Iterable[Pair]) -> list[Meeting]:
-        return in_order(pairs, self._settings.game_orders, before=self._times.elements(), flip=self._flip)
+        return in_order(pairs, self._settings.game_orders, before=self._times.elements())
 
     def _begin(self, meetings: Iterable[Meeting]) -> None:
         for first, second in meetings:

@@ -85,9 +85,7 @@ def swiss_round(standing: Sequence[int], met: Mapping[Pair, int]) -> list[Pair]:
     return _without_repeats(found, standing, met)
 
 
-def in_order(
-    pairs: Iterable[Pair], orders: GameOrders, *, before: Iterable[Meeting] = (), flip: bool = False
-) -> list[Meeting]:
+def in_order(pairs: Iterable[Pair], orders: GameOrders, *, before: Iterable[Meeting] = ()) -> list[Meeting]:
     """The games of pairs: both orders of each, or the one that lets each player be first as often as second.
 
     A pair that meets again in one order has the order that it has had less often.
@@ -96,7 +94,6 @@ def in_order(
         pairs: who meets.
         orders: whether a pair has two games or one.
         before: the games so far.
-        flip: who is first where both orders are equally balanced.
     """
     if orders == "both":
         return [meeting for low, high in pairs for meeting in ((low, high), (high, low))]
@@ -111,7 +108,7 @@ def in_order(
         note(*meeting)
     for low, high in pairs:
         lead = (played[low, high] - played[high, low]) or (firsts[low] - firsts[high])
-        low_is_first = lead < 0 or (lead == 0 and ((low + high) % 2 == 1) is not flip)
+        low_is_first = lead < 0 or (lead == 0 and (low + high) % 2 == 1)
         meetings.append((low, high) if low_is_first else (high, low))
         note(*meetings[-1])
     return meetings

@@ -14,7 +14,8 @@ from judges.config.extras import MissingExtraError
 from judges.core.group import Agreement, GroupCase, GroupJudgment, Look
 from judges.core.judgment import Status
 from judges.llm.errors import SettingsError
-from judges.tournament.judge import tournament_judge
+from judges.tournament.game import ArenaPairJudge, GameResult
+from judges.tournament.judge import TournamentJudge, tournament_judge
 from judges.tournament.settings import Schedule, TournamentSettings
 from tests.scripted import Meeting, Reply, Script, ScriptedEndpoint
 from tests.tournaments import DOWN, by_quality, failing, group, shown, text_of
@@ -130,6 +131,12 @@ async def test_anchor_is_a_player_and_the_measure_of_the_others(connect: Connect
     assert "won against the anchor" in judgment.members[0].explanation
 
 
+async def test_scores_compare_with_the_anchor_and_not_with_the_mean(connect: Connect) -> None:
+    judgment, _ = await play(connect, group(3, 1, 2, anchor=1))
+    scores = [member.score for member in judgment.members]
+    assert scores[1] == 0.5 < scores[2] < scores[0]  # type: ignore[operator]
+
+
 async def test_equal_answers_are_one_player(connect: Connect) -> None:
     judgment, played = await play(connect, group(3, 1, 3, 1, 2))
     assert len(played) == 6 and all(one != other for one, other in played)
@@ -200,6 +207,38 @@ async def test_pair_of_two_is_played_again(connect: Connect) -> None:
     assert None not in [member.score for member in judgment.members]
     first, again = [call.name for call in judgment.members[0].calls]
     assert {first, again} == {"game_1_2", "game_2_1"}
+
+
+async def test_game_that_is_played_again_has_a_name_of_its_own(connect: Connect) -> None:
+    replies = ["Both.", "Both.", "[[A>B]]", "[[B>A]]"]
+    judgment, played = await play(connect, group(1, 2), lambda request, number: replies[number - 1], judge_reask=0)
+    assert len(played) == 4
+    assert [call.name for call in judgment.members[0].calls] == [
+        "game_1_2",
+        "game_1_2_again_1",
+        "game_2_1",
+        "game_2_1_again_1",
+    ]
+
+
+async def test_game_that_raises_ends_the_others(connect: Connect) -> None:
+    ended: list[str] = []
+
+    class Broken(ArenaPairJudge):
+        async def play(self, case: GroupCase, first: str, second: str, *, name: str) -> GameResult:
+            if name == "game_1_2":
+                raise LookupError("a fault in the judge")
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.append(name)
+            raise AssertionError
+
+    settings = TournamentSettings()
+    with pytest.raises(LookupError):
+        await TournamentJudge(Broken(connect("http://127.0.0.1:1/v1"), settings), settings).judge(group(1, 2, 3))
+    await asyncio.sleep(0)
+    assert len(ended) == 5
 
 
 async def test_answer_that_nobody_can_judge_has_no_score_and_the_others_have(connect: Connect) -> None:
