@@ -35,6 +35,7 @@ class ArenaCandidatesEnv(ArenaEnv[GamesOfRow]):
     tells how the field as a whole compares. What tells candidates apart are their ratings, and the win rates of pairs.
     """
 
+    headline = ("overall_winrate", "candidates' win rate")
     metric_notes = {
         "overall_winrate": "of all candidates together against the baseline; their ratings tell them apart",
     }

@@ -15,6 +15,7 @@ from environments.aspect_critique_environment import AspectCritiqueEnv
 from environments.base import JudgedEnv
 from environments.rubric_absolute_environment import RubricAbsoluteEnv
 from environments.settings.group_judge import GroupJudgeSettings
+from eval_environments.arena.candidates_environment import ArenaCandidatesEnv
 from eval_environments.arena_hard_environment import ArenaHardEnv
 from eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
 from eval_environments.self_critique_environment import SelfCritiqueEnv
@@ -47,6 +48,7 @@ class Subject:
         flags: settings for the rows of `row`; some lead to more calls than the defaults do.
         has_judge: there is a judge beside the policy.
         compares: in evaluations several candidates answer each row.
+        evaluated_by: the class that evaluates, if it is another one.
     """
 
     title: str
@@ -59,6 +61,7 @@ class Subject:
     flags: tuple[str, ...] = ()
     has_judge: bool = True
     compares: bool = False
+    evaluated_by: type[JudgedEnv[Any, Any, Any]] | None = None
 
     def data(self, path: Path, *, changed: Collection[str] = ()) -> list[str]:
         """Write the rows into a directory, some of them judged anew, and give the flags that name them."""
@@ -81,6 +84,11 @@ class Subject:
         if self.compares and verb == "evaluate":
             return [f"--env.candidates={json.dumps(candidates)}", *judging]
         return [*(f"--openai.{name}={value}" for name, value in policy.items()), *judging]
+
+    @property
+    def headline(self) -> tuple[str, str]:
+        """The headline of its evaluations, and what it is called."""
+        return (self.evaluated_by or self.env_type).headline
 
     @property
     def judge_each_other(self) -> bool:
@@ -183,6 +191,7 @@ SUBJECTS: Sequence[Subject] = (
         {"answer": "By an example, of course: a child likes to see how things are, and then to explain them."},
         flags=("--env.schedule=swiss",),
         compares=True,
+        evaluated_by=ArenaCandidatesEnv,
     ),
     Subject(
         "pairwise_judgement",

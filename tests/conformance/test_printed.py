@@ -20,7 +20,7 @@ def summary_of(lab: Lab, out: str) -> list[list[str]]:
 def test_short_table_has_headline_outcomes_categories_cost_and_time(lab: Lab) -> None:
     ended = lab.evaluate()
     assert ended.code == 0, ended.said
-    metrics, (headline, words) = lab.files().metrics, lab.subject.env_type.headline
+    metrics, (headline, words) = lab.files().metrics, lab.subject.headline
     lines = summary_of(lab, ended.out)
     assert len(lines) < _MOST_LINES
     assert lines[1][:2] == [words, f"{metrics[headline]:.4f}"]

@@ -40,7 +40,7 @@ def test_shares_of_the_rows_make_the_headline(subject: Subject, undisturbed: Und
         sum(share.total for share in shares) / sum(share.weight for share in shares), abs=1e-12
     )
     assert len({share.value for share in shares}) > 1, "rows differ"
-    assert run.headline.words == subject.env_type.headline[1]
+    assert run.headline.words == subject.headline[1]
     assert run.environment == subject.env_type.name
 
 
