@@ -24,7 +24,7 @@ class Cohorts(Protocol):
             spent_s: seconds of the deadline that have passed.
 
         Raises:
-            OverloadError: too many judgments are pending; the response has no place in a cohort.
+            OverloadError: too many judgments are pending; no cohort that is open has a place for the response.
         """
 
 

@@ -4,13 +4,15 @@ Guarantees: no caller waits longer than its deadline; a cohort is judged when al
 time to wait is over, with those that came; the judge then has the rest of the deadline, `deadline - group_wait`, before
 the first caller must be answered. Who leaves keeps its place, and a judgment outlives its callers: a response that is
 sent again finds its result (`register.py` has the rules, and for how long). A judge that compares responses as they
-come begins with the second one. What is kept is bounded: open cohorts by the limit of pending judgments, in which each
-place counts, and judged ones by number and time, without the texts.
+come begins with the second one. What is kept is bounded: no cohort is opened beyond the limit of pending judgments, in
+which each place counts, and judged ones are kept by number and time, without the texts. A cohort that is open takes its
+members also at the limit: refusing them would keep those that are there waiting, and the limit reached.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Mapping
 
@@ -49,7 +51,7 @@ class LocalCohorts:
             gatherers: the judges that get single responses, by name.
             deadline_s: seconds within which a caller must have its result.
             record: is told of all results and events.
-            is_full: whether no further response can be taken.
+            is_full: whether no further cohort can be opened.
         """
         self._gatherers = gatherers
         self._deadline_s = deadline_s
@@ -69,7 +71,7 @@ class LocalCohorts:
         known = result_without_judge(item)
         if known is not None:
             self._record.known(mount, item.prompt, item.response, known)
-            if not self._is_full():
+            with contextlib.suppress(OverloadError):
                 self._place(mount, item, spent_s, is_empty=True)
             return known
         place = self._place(mount, item, spent_s, is_empty=False)
@@ -98,7 +100,7 @@ class LocalCohorts:
         """The place of a response, or what it is told instead of a result.
 
         Raises:
-            OverloadError: there is no room for another one.
+            OverloadError: there is no room for another cohort.
         """
         key, sign = cohort_key(mount, item), sign_of(item.member, item.response, is_empty=is_empty)
         register, now = self._registers[mount], asyncio.get_running_loop().time()
@@ -110,9 +112,10 @@ class LocalCohorts:
         missed = register.missed(key, sign, now)
         if missed is not None:
             return self._late(missed, item, sign)
-        if self._is_full():
+        joinable = register.joinable(key, sign)
+        if joinable is None and self._is_full():
             raise OverloadError
-        gathering = register.joinable(key, sign) or self._opened(mount, item, key, now)
+        gathering = joinable or self._opened(mount, item, key, now)
         place = self._seated(gathering, item, sign)
         self._close_for(gathering, now, spent_s)
         return gathering, place
@@ -165,10 +168,13 @@ class LocalCohorts:
     def _close_for(self, gathering: Gathering, now: float, spent_s: float) -> None:
         """Close a cohort early enough for a caller, so that the judge has its share of the time that the caller has.
 
-        A caller with little time may be one whose cohort was lost with another worker, and comes with its fellows.
+        A caller with little time may be one whose cohort was lost with another worker, and comes with its fellows. One
+        that has none left has its answer already, and takes no time from the others.
         """
+        if spent_s >= self._deadline_s:
+            return
         share = self._gatherers[gathering.mount].wait_s / self._deadline_s
-        closes_at = now + share * max(0.0, self._deadline_s - spent_s)
+        closes_at = now + share * (self._deadline_s - spent_s)
         if gathering.timer is not None and closes_at < gathering.closes_at:
             gathering.timer.cancel()
             gathering.closes_at = closes_at

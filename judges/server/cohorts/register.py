@@ -22,6 +22,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
 
+_LONGEST_ID = 256
+
 
 class Sign(NamedTuple):
     """How a response is known again.
@@ -38,8 +40,14 @@ class Sign(NamedTuple):
 
 
 def sign_of(member: str | None, text: str, *, is_empty: bool = False) -> Sign:
-    """The sign of a response."""
-    return Sign(member, hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest(), is_empty)
+    """The sign of a response; it is short, whatever the id, since it is kept with the results."""
+    if member is not None and len(member) > _LONGEST_ID:
+        member = f"sha256:{_digest(member).hex()}"
+    return Sign(member, _digest(text), is_empty)
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
 @dataclass(eq=False, slots=True)

@@ -269,16 +269,36 @@ async def test_empty_response_takes_a_place_is_answered_at_once_and_no_judge_see
     assert (hall.judge.closed, hall.events) == ([], {"opened": 1, "full": 1})
 
 
-async def test_further_member_is_refused_when_there_is_no_room_and_a_repeated_one_is_not() -> None:
+async def test_further_cohort_is_refused_when_there_is_no_room_and_a_member_of_an_open_one_is_not() -> None:
+    """Otherwise the places that are free in open cohorts would stay free, and everyone would wait for nobody."""
     hall = Hall(most=2)
     tasks = await hall.waiting(member(0), member(1))
     with pytest.raises(OverloadError):
-        await hall.join(member(2))
-    doubled = asyncio.ensure_future(hall.join(member(0)))
-    await asyncio.sleep(0)
-    assert (await hall.join(member(3, ""))).status == "invalid_completion"
-    hall.cohorts.stop()
-    assert [result.score for result in await asyncio.gather(*tasks, doubled)] == [0.02] * 3
+        await hall.join(replace(member(0), prompt="Who?"))
+    empty = await hall.join(replace(member(1, ""), prompt="Who?"))
+    assert empty.status == "invalid_completion"
+    tasks.append(asyncio.ensure_future(hall.join(member(0))))
+    results = [await hall.join(member(2)), *await asyncio.gather(*tasks)]
+    assert [result.score for result in results] == [0.03] * 4
+    assert hall.events == {"opened": 1, "full": 1}
+
+
+async def test_empty_member_of_an_open_cohort_takes_its_place_when_there_is_no_room_for_another() -> None:
+    hall = Hall(most=2)
+    tasks = await hall.waiting(member(0), member(1))
+    assert (await hall.join(member(2, ""))).status == "invalid_completion"
+    assert [result.score for result in await asyncio.gather(*tasks)] == [0.02] * 2
+
+
+async def test_caller_whose_time_is_over_closes_no_cohort() -> None:
+    hall = Hall()
+    tasks = await hall.waiting(member(0))
+    overdue = await hall.join(member(1), spent_s=NEVER_S + 1)
+    assert overdue.explanation == "the judge did not answer within the server's deadline"
+    await asyncio.sleep(0.05)
+    assert not hall.events["short"]
+    assert (await hall.join(member(2))).score == 0.03
+    assert (await tasks[0]).score == 0.03
 
 
 async def test_judge_that_raises_fails_its_cohort_and_those_who_ask_again_are_judged_anew() -> None:

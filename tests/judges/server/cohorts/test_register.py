@@ -219,3 +219,10 @@ def test_sign_does_not_hold_the_text() -> None:
     text = "A long response. " * 1000
     assert sign_of("0", text) == Sign("0", sign_of(None, text).text)
     assert len(sign_of("0", text).text) == 32
+
+
+def test_sign_of_a_long_id_is_short_and_differs_from_that_of_another() -> None:
+    one, other = (sign_of("x" * 100_000 + end, "text") for end in "ab")
+    assert one.member != other.member
+    assert one == sign_of("x" * 100_000 + "a", "text")
+    assert len(one.member or "") < 100
