@@ -21,7 +21,10 @@ from tests.trainer import until
 TOKEN = "open-sesame"
 SETTINGS: dict[str, JSON] = {
     "tokens": {"trainer-a": TOKEN, "slashed": "with/slash"},
-    "mounts": {"safety": {"judge": "aspect", "aspects": ["harmfulness"]}},
+    "mounts": {
+        "safety": {"judge": "aspect", "aspects": ["harmfulness"]},
+        "pairs": {"judge": "listwise", "group_size": 2},
+    },
     "max_body_mb": 1,
     "body_timeout": 2.0,
 }
@@ -124,6 +127,24 @@ async def counts_a_caller_that_leaves_in_its_body(server: Reached) -> None:
     await until(counted, "the request is counted")
 
 
+async def counts_a_caller_that_leaves_while_it_waits_for_its_group(server: Reached) -> None:
+    content = json.dumps(ASK).encode()
+    async with connected(server) as (_, writer):
+        writer.write(_head(server, len(content), mount="/pairs") + content)
+        await writer.drain()
+
+        async def waits() -> bool:
+            return 'judgegym_cohorts_open{judge="pairs"} 1.0' in (await server.get("/metrics", **KNOWN)).text
+
+        await until(waits, "it waits for its group")
+    line = 'judgegym_requests_total{code="499",judge="pairs",protocol="native"} 1.0'
+
+    async def counted() -> bool:
+        return line in (await server.get("/metrics", **KNOWN)).text
+
+    await until(counted, "the request is counted")
+
+
 @asynccontextmanager
 async def connected(server: Reached) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     parts = urlsplit(server.url)
@@ -134,8 +155,8 @@ async def connected(server: Reached) -> AsyncIterator[tuple[asyncio.StreamReader
         writer.close()
 
 
-def _head(server: Reached, length: int) -> bytes:
-    path = f"{urlsplit(server.url).path}/v1/score"
+def _head(server: Reached, length: int, mount: str = "") -> bytes:
+    path = f"{urlsplit(server.url).path}{mount}/v1/score"
     lines = [
         f"POST {path} HTTP/1.1",
         "Host: x",
@@ -179,6 +200,7 @@ PROMISES: tuple[Callable[[Reached], Awaitable[None]], ...] = (
     reads_a_body_in_pieces_up_to_its_bound,
     gives_up_a_body_that_does_not_come,
     counts_a_caller_that_leaves_in_its_body,
+    counts_a_caller_that_leaves_while_it_waits_for_its_group,
     serves_its_pages,
     serves_many_at_once,
 )
