@@ -61,7 +61,7 @@ class LocalCohorts:
             for name, gatherer in gatherers.items()
         }
         self._open: set[Gathering] = set()
-        self._judging: set[asyncio.Task[None]] = set()
+        self._judging: dict[Gathering, asyncio.Task[None]] = {}
         self._warned: set[str] = set()
         self._is_stopping = False
         self.pending = 0
@@ -87,12 +87,15 @@ class LocalCohorts:
 
     async def aclose(self) -> None:
         """Give up all that is not judged."""
-        for gathering in tuple(self._open):
-            self._leave_open(gathering)
-            self._give_up(gathering)
-        for task in self._judging:
+        gathered, judging = tuple(self._open), dict(self._judging)
+        for task in judging.values():
             task.cancel()
-        await asyncio.gather(*self._judging, return_exceptions=True)
+        await asyncio.gather(*judging.values(), return_exceptions=True)
+        for gathering in gathered:
+            self._leave_open(gathering)
+        for gathering in (*gathered, *judging):
+            if not gathering.results.done():
+                self._give_up(gathering)
 
     def _place(
         self, mount: str, item: Item, spent_s: float, *, is_empty: bool
@@ -191,9 +194,8 @@ class LocalCohorts:
         self._leave_open(gathering)
         gathering.closed_at = asyncio.get_running_loop().time()
         self._record.cohort(gathering.mount, "full" if gathering.is_full else "short")
-        task = asyncio.create_task(self._judge(gathering))
-        self._judging.add(task)
-        task.add_done_callback(self._judging.discard)
+        task = self._judging[gathering] = asyncio.create_task(self._judge(gathering))
+        task.add_done_callback(lambda _: self._judging.pop(gathering))
 
     async def _judge(self, gathering: Gathering) -> None:
         work, loop = gathering.work, asyncio.get_running_loop()
@@ -212,9 +214,6 @@ class LocalCohorts:
             closed_at = loop.time()
             try:
                 results = await work.scores.close()
-            except asyncio.CancelledError:
-                self._give_up(gathering)
-                raise
             except Exception as error:  # boundary of a cohort: any error of a judge fails this cohort alone
                 logger.exception("a judgment failed")
                 results = [failure(f"{type(error).__name__}: {error}")] * len(work.responses)

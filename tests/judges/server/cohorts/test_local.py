@@ -324,12 +324,22 @@ async def test_close_gives_up_what_is_gathered_and_what_is_judged() -> None:
     hall = Hall()
     hall.judge.opened.clear()
     judging = await hall.waiting(*(member(number) for number in range(3)))
+    await until(lambda: bool(hall.judge.closed), "the judge is asked")
     gathered = await hall.waiting(*(replace(member(number), prompt="Who?") for number in range(2)))
     await hall.cohorts.aclose()
     results = await asyncio.gather(*judging, *gathered)
     assert [result.score for result in results] == [None] * 5
     assert hall.cohorts.pending == 0
     assert [group.was_cancelled for group in hall.judge.groups] == [True] * 2
+
+
+async def test_close_gives_up_a_cohort_whose_judgment_has_not_begun() -> None:
+    hall = Hall()
+    tasks = await hall.waiting(member(0), member(1))
+    hall.cohorts.stop()
+    await hall.cohorts.aclose()
+    assert [result.score for result in await asyncio.gather(*tasks)] == [None] * 2
+    assert (hall.cohorts.pending, hall.judge.closed) == (0, [])
 
 
 async def test_no_texts_are_kept_of_cohorts_that_are_judged() -> None:
