@@ -48,7 +48,7 @@ class Plan:
     prompts: int = 100
     size: int = 8
     wait_s: float = 1.5
-    deadline_s: float = 8.0
+    deadline_s: float = 20.0
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -230,7 +230,11 @@ def check_qualities(traffic: Traffic) -> None:
 
 
 def check_metrics(traffic: Traffic, metrics: str, judge_calls: int) -> None:
-    """What is counted is what was sent: each member, each call and each cohort once."""
+    """What is counted is what was sent: each member, each call and each cohort once.
+
+    Where a machine stands still, a cohort may close before its second member comes and after the caller of the first
+    one has given up: nobody is told of it.
+    """
     late = sum(results[0]["explanation"].startswith("late:") for results in traffic.answers.values())
     alone = sum("members came" in results[0]["explanation"] for results in traffic.answers.values())
     closed = (
@@ -238,10 +242,11 @@ def check_metrics(traffic: Traffic, metrics: str, judge_calls: int) -> None:
         metric(metrics, "judgegym_cohorts_closed_total", 'how="short"'),
     )
     assert metric(metrics, "judgegym_cohorts_open") == 0
-    assert sum(closed) == 2 * traffic.plan.prompts + alone
+    untold = sum(closed) - 2 * traffic.plan.prompts - alone
+    assert 0 <= untold <= traffic.given_up
     assert min(closed) > 0
     assert metric(metrics, "judgegym_late_members_total") == late > 0
-    assert metric(metrics, "judgegym_responses_total") == len(traffic.answers)
+    assert 0 <= metric(metrics, "judgegym_responses_total") - len(traffic.answers) <= untold
     assert metric(metrics, "judgegym_equal_responses_total") == len(traffic.results) - len(traffic.answers)
     assert metric(metrics, "judgegym_judge_calls_total") == judge_calls
     assert sum(result["usage"]["judge_calls"] for result in traffic.results) == judge_calls
