@@ -82,3 +82,17 @@ def test_several_responses_are_compared_and_long_texts_can_be_read_to_their_end(
         assert last_words not in page.inner_text("#recent")
         page.click("#recent summary >> nth=0")
         assert last_words in page.inner_text("#recent")
+
+
+def test_page_says_what_a_single_response_waits_for_where_groups_are_gathered(page: Any) -> None:
+    with as_process("--judge=listwise", "--group_size=8", "--group_wait=1", "--offline") as url:
+        page.goto(url)
+        fill(page, QUESTION, ANSWER)
+        page.wait_for_selector("text=waits for other responses to this prompt")
+        page.wait_for_selector("#result.failed")
+        assert "1 of 8 members came" in page.inner_text("#result")
+        page.click("#another")
+        page.locator(".response").nth(1).fill("It is not blue at night.")
+        page.click("#go")
+        page.wait_for_selector("#result.ok")
+        assert "Response 2 (responses[1]): Score 0." in page.inner_text("#result")
