@@ -146,8 +146,8 @@ def _correlation(scores: Sequence[float | None], quality: Sequence[float]) -> fl
     return found if isinstance(found, float) else 0.0
 
 
-def lines(kind: Kind, size: int, figures: Sequence[Figures], groups: int) -> list[Measured]:
-    """The lines of one schedule and size: correlations, and answers that have a score."""
+def correlations(kind: Kind, size: int, figures: Sequence[Figures], groups: int) -> list[Measured]:
+    """The lines of one schedule and size, for each β."""
     found = []
     for place, (beta, each) in enumerate(zip(BETAS, figures, strict=True)):
         is_required = size == 8 and bool(kind.required)
@@ -162,12 +162,17 @@ def lines(kind: Kind, size: int, figures: Sequence[Figures], groups: int) -> lis
                 at_least=1.0 if is_required else None,
             )
         )
+    return found
+
+
+def answers_kept(size: int, figures: Sequence[Figures]) -> list[Measured]:
+    """How many answers have a score, over all schedules of a size."""
     answers = sum(each.answers for each in figures)
-    scored, whole = (1 - sum(getattr(each, name) for each in figures) / answers for name in ("lost", "in_failed_games"))
-    work = f"G={size}, {kind.name}, 1 % of the games failed, {answers} answers"
+    scored = 1 - sum(each.lost for each in figures) / answers
+    whole = 1 - sum(each.in_failed_games for each in figures) / answers
+    work = f"G={size}, all schedules, 1 % of the games failed, {answers} answers"
     unit = "share of answers with a score"
     return [
-        *found,
         Measured("tournament", work, unit, scored, "all", 1.0, at_least=1.0),
         Measured("tournament", work, unit, scored, "if a failed game cost both its answers", whole),
     ]
@@ -199,12 +204,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     results_option(parser)
     arguments = parser.parse_args(argv)
     for size, groups in ((8, arguments.groups), (16, max(arguments.groups // 5, 1))):
+        everything: list[Figures] = []
         for kind in KINDS:
             figures = [
                 asyncio.run(simulate(kind, size, beta, groups, ties=arguments.ties, seed=arguments.seed))
                 for beta in BETAS
             ]
-            report(lines(kind, size, figures, groups), arguments.results)
+            report(correlations(kind, size, figures, groups), arguments.results)
+            everything += figures
+        report(answers_kept(size, everything), arguments.results)
     report(map(time_of_fit, (8, 16, 64)), arguments.results)
 
 

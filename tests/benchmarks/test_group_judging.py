@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.group_judging import BETAS, KINDS, Kind, lines, simulate, time_of_fit
+from benchmarks.group_judging import BETAS, KINDS, Kind, answers_kept, correlations, simulate, time_of_fit
 
 GROUPS = 100  # the script's thousand have an error of 0.002 to 0.008; these three times as much
 BY_NAME = {kind.name: kind for kind in KINDS}
@@ -17,8 +17,9 @@ async def test_rewards_follow_quality_and_no_answer_is_lost(kind: Kind) -> None:
         assert each.correlation >= required - 2 * each.error
         assert each.error < 0.03
         assert each.lost == 0 < each.in_failed_games
-    for line in lines(kind, 8, figures, GROUPS):
-        assert line.unit != "share of answers with a score" or line.is_met is not False
+    assert [line.ours for line in correlations(kind, 8, figures, GROUPS)] == [each.correlation for each in figures]
+    kept, today = answers_kept(8, figures)
+    assert kept.is_met and kept.ours == 1.0 > today.other
 
 
 async def test_calls_of_a_group_of_eight_are_those_of_the_schedule() -> None:
