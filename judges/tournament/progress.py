@@ -111,9 +111,12 @@ class TournamentInProgress:
         return group_judgment(field, games, strengths, self._suspects)
 
     async def _swiss_rounds(self, field: Field) -> None:
-        """The rounds after the first one: each waits for the results of those before it."""
+        """The rounds after the first one: each waits for the results of those before it, as long as there are any."""
         for _ in range(1, self._settings.rounds_of(len(field.names))):
-            strengths = await asyncio.to_thread(strengths_of, list(field.names), await self._played())
+            games = await self._played()
+            if not decided(games):
+                return
+            strengths = await asyncio.to_thread(strengths_of, list(field.names), games)
             standing = sorted(strengths, key=lambda place: (-strengths[place], place))
             self._begin(self._ordered(swiss_round(standing, self._met)))
 

@@ -277,6 +277,12 @@ async def test_judge_that_always_fails_scores_nobody_and_is_not_asked_for_ever(
     assert len(judgment.members[0].calls) == games
 
 
+async def test_swiss_plays_no_round_upon_results_that_are_not_there(connect: Connect) -> None:
+    judgment, played = await play(connect, group(3, 1, 6, 4, 2, 5), "Both.", schedule="swiss", judge_reask=0)
+    assert [member.status for member in judgment.members] == [Status.UNPARSABLE] * 6
+    assert len(played) == 6 + 2 * 5  # the first round, and one attempt to connect them
+
+
 async def test_games_begin_while_answers_arrive_and_a_group_may_stay_short(connect: Connect) -> None:
     async with ScriptedEndpoint(by_quality) as endpoint:
         in_progress = tournament_judge(TournamentSettings(), connect(endpoint)).start(GroupCase("How good?"), 8)
