@@ -132,7 +132,7 @@ class LocalCohorts:
         if sign in missed.late:
             self._record.shared(missed.mount, result)
             return shared_score(result)
-        missed.late.append(sign)
+        missed.misses(sign)
         if not sign.is_empty:
             self._record.cohort(missed.mount, "late")
             self._record.known(missed.mount, item.prompt, item.response, result)
@@ -162,7 +162,7 @@ class LocalCohorts:
             place.number = len(work.responses)
             work.responses.append(item.response)
             work.scores.add(item.response)
-        gathering.places.append(place)
+        self._registers[gathering.mount].seat(gathering, place)
         self.pending += 1
         if gathering.is_full or self._is_stopping:
             self._close(gathering)
@@ -192,7 +192,7 @@ class LocalCohorts:
     def _close(self, gathering: Gathering) -> None:
         """Take no more members, and judge those that are there."""
         self._leave_open(gathering)
-        gathering.closed_at = asyncio.get_running_loop().time()
+        self._registers[gathering.mount].closed(gathering, asyncio.get_running_loop().time())
         self._record.cohort(gathering.mount, "full" if gathering.is_full else "short")
         task = self._judging[gathering] = asyncio.create_task(self._judge(gathering))
         task.add_done_callback(lambda _: self._judging.pop(gathering))

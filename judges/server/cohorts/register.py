@@ -76,6 +76,7 @@ class Cohort:
         size: how many there should be.
         places: of the members that came.
         late: the signs of those that came too late.
+        ids: of those that came, in time or too late, if they have one.
         closed_at: when it was closed; `None` while it is open.
         judged_at: when its results were known; `None` before.
     """
@@ -84,6 +85,7 @@ class Cohort:
     size: int
     places: list[Place] = field(default_factory=list)
     late: list[Sign] = field(default_factory=list)
+    ids: set[str] = field(default_factory=set)
     closed_at: float | None = None
     judged_at: float | None = None
 
@@ -99,8 +101,13 @@ class Cohort:
 
     def has(self, member: str | None) -> bool:
         """Whether somebody in the cohort, or too late for it, has this id."""
-        signs = (*(place.sign for place in self.places), *self.late)
-        return member is not None and any(sign.member == member for sign in signs)
+        return member in self.ids
+
+    def misses(self, sign: Sign) -> None:
+        """A member came too late."""
+        self.late.append(sign)
+        if sign.member is not None:
+            self.ids.add(sign.member)
 
     def place_of(self, sign: Sign) -> Place | None:
         """The place that the response had when it came before."""
@@ -121,8 +128,28 @@ class Cohort:
 CohortT = TypeVar("CohortT", bound=Cohort)
 
 
+@dataclass(slots=True)
+class _OfKey(Generic[CohortT]):
+    """The cohorts of a key, the oldest first.
+
+    Attributes:
+        known: all of them.
+        open: those that members can join.
+        short: those that were closed without all members.
+        seated: those in which a response has a place.
+    """
+
+    known: dict[CohortT, None] = field(default_factory=dict)
+    open: dict[CohortT, None] = field(default_factory=dict)
+    short: dict[CohortT, None] = field(default_factory=dict)
+    seated: dict[Sign, list[CohortT]] = field(default_factory=dict)
+
+
 class Register(Generic[CohortT]):
-    """All cohorts of a judge: those that are open, being judged, and judged not long ago."""
+    """All cohorts of a judge: those that are open, being judged, and judged not long ago.
+
+    A response is looked up by its sign, and looks at no cohorts of its key but those that are open or short.
+    """
 
     def __init__(self, *, late_s: float, kept_s: float, most_kept: int) -> None:
         """Start without any.
@@ -133,17 +160,17 @@ class Register(Generic[CohortT]):
             most_kept: most places of cohorts whose results are kept.
         """
         self._late_s, self._kept_s, self._most_kept = late_s, kept_s, most_kept
-        self._by_key: dict[str, list[CohortT]] = {}
+        self._by_key: dict[str, _OfKey[CohortT]] = {}
         self._judged: deque[CohortT] = deque()
         self._kept = 0
 
     def __len__(self) -> int:
         """How many cohorts are known."""
-        return sum(len(cohorts) for cohorts in self._by_key.values())
+        return sum(len(of_key.known) for of_key in self._by_key.values())
 
     def repeated(self, key: str, sign: Sign) -> tuple[CohortT, Place] | None:
         """The place that a response had when it came before, if it did."""
-        for cohort in reversed(self._of(key)):
+        for cohort in reversed(self._of(key).seated.get(sign, ())):
             place = cohort.place_of(sign)
             if place is not None:
                 return cohort, place
@@ -151,18 +178,36 @@ class Register(Generic[CohortT]):
 
     def missed(self, key: str, sign: Sign, now: float) -> CohortT | None:
         """The cohort for which a response is late, if it is; if it came before, its sign is in `late`."""
-        for cohort in reversed(self._of(key)):
+        for cohort in reversed(self._of(key).short):
             if sign in cohort.late or cohort.lacks(sign, now - self._late_s):
                 return cohort
         return None
 
     def joinable(self, key: str, sign: Sign) -> CohortT | None:
         """The open cohort that a response joins, if there is one."""
-        return next((cohort for cohort in self._of(key) if cohort.is_open and not cohort.has(sign.member)), None)
+        return next((cohort for cohort in self._of(key).open if not cohort.has(sign.member)), None)
 
     def add(self, cohort: CohortT) -> None:
         """A cohort was opened."""
-        self._by_key.setdefault(cohort.key, []).append(cohort)
+        of_key = self._by_key.setdefault(cohort.key, _OfKey())
+        of_key.known[cohort] = of_key.open[cohort] = None
+
+    def seat(self, cohort: CohortT, place: Place) -> None:
+        """A member has a place in a cohort."""
+        cohort.places.append(place)
+        if place.sign.member is not None:
+            cohort.ids.add(place.sign.member)
+        seated = self._of(cohort.key).seated.setdefault(place.sign, [])
+        if cohort not in seated:
+            seated.append(cohort)
+
+    def closed(self, cohort: CohortT, now: float) -> None:
+        """A cohort takes no more members."""
+        cohort.closed_at = now
+        of_key = self._of(cohort.key)
+        del of_key.open[cohort]
+        if not cohort.is_full:
+            of_key.short[cohort] = None
 
     def judged(self, cohort: CohortT, now: float) -> None:
         """A cohort was judged: keep its results."""
@@ -180,14 +225,19 @@ class Register(Generic[CohortT]):
 
     def forget(self, cohort: CohortT) -> None:
         """Forget a cohort that is not kept."""
-        cohorts = self._by_key[cohort.key]
-        cohorts.remove(cohort)
-        if not cohorts:
+        of_key = self._by_key[cohort.key]
+        for cohorts in (of_key.known, of_key.open, of_key.short):
+            cohorts.pop(cohort, None)
+        for sign in {place.sign for place in cohort.places}:
+            of_key.seated[sign].remove(cohort)
+            if not of_key.seated[sign]:
+                del of_key.seated[sign]
+        if not of_key.known:
             del self._by_key[cohort.key]
 
     def _is_over(self, cohort: CohortT, now: float) -> bool:
         return cohort.judged_at is not None and cohort.judged_at + self._kept_s < now
 
-    def _of(self, key: str) -> list[CohortT]:
-        """The cohorts of a key, the oldest first."""
-        return self._by_key.get(key, [])
+    def _of(self, key: str) -> _OfKey[CohortT]:
+        """The cohorts of a key."""
+        return self._by_key.get(key) or _OfKey()

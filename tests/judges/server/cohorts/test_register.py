@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from judges.server.cohorts.register import Cohort, Place, Register, Sign, sign_of
 
 KEY = "key"
@@ -27,7 +31,7 @@ class Desk:
                 cohort = Cohort(key, SIZE)
                 self.register.add(cohort)
             found = cohort, Place(sign)
-            cohort.places.append(found[1])
+            self.register.seat(*found)
             if cohort.is_full:
                 self.close(cohort)
         found[1].waiting += is_waiting
@@ -40,11 +44,11 @@ class Desk:
         assert self.register.repeated(KEY, sign) is None
         cohort = self.register.missed(KEY, sign, self.now)
         if cohort is not None and sign not in cohort.late:
-            cohort.late.append(sign)
+            cohort.misses(sign)
         return cohort
 
     def close(self, cohort: Cohort) -> None:
-        cohort.closed_at = self.now
+        self.register.closed(cohort, self.now)
 
     def judge(self, cohort: Cohort) -> None:
         if cohort.is_open:
@@ -213,6 +217,25 @@ def test_nothing_is_left_of_cohorts_whose_time_is_over() -> None:
     desk.now += KEPT_S + 1
     desk.register.expire(desk.now)
     assert len(desk.register) == 0
+
+
+def test_response_looks_at_no_cohort_that_is_full_and_not_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a prompt that is sampled again and again would cost more with each group."""
+    desk, looked_at = Desk(), list[Cohort]()
+    for number in range(10 * SIZE):
+        desk.seat(str(number), f"text {number}")
+    for name in ("place_of", "has", "lacks"):
+        asked = getattr(Cohort, name)
+
+        def noted(cohort: Cohort, *arguments: Any, asked: Any = asked) -> Any:
+            looked_at.append(cohort)
+            return asked(cohort, *arguments)
+
+        monkeypatch.setattr(Cohort, name, noted)
+    repeated, _ = desk.seat("3", "text 3")
+    new, _ = desk.seat("0", "another text")
+    desk.seat("1", "another text")
+    assert {*looked_at} == {repeated, new}
 
 
 def test_sign_does_not_hold_the_text() -> None:
