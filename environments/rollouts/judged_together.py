@@ -1,8 +1,9 @@
 """Judge the completions of a group against each other.
 
 Guarantees: malformed, refused and empty completions never reach the judge; a completion without a verdict has no
-score; where one lacks a verdict, the whole group is judged once more, and the judgment with more verdicts counts; all
-calls of both are in the first judgment, so that sums over the group count them once.
+score; where one lacks a verdict because a call has none, the whole group is judged once more, and the judgment with
+more verdicts counts; one that is too long for the judge costs no further calls. All calls of both are in the first
+judgment, so that sums over the group count them once.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class TogetherJudged:
 async def judge_together(
     judge: GroupJudge, kind: GroupJudgeKind, case: GroupCase, completions: Sequence[Completion]
 ) -> TogetherJudged:
-    """Judge all completions that have the right format, and once more if one of them lacks a verdict.
+    """Judge all completions that have the right format, and once more if a call brought no verdict and one lacks it.
 
     Args:
         judge: the judge of groups.
@@ -84,7 +85,8 @@ async def _judge_twice(judge: GroupJudge, case: GroupCase) -> tuple[GroupJudgmen
     with component(FIRST):
         first = await judge.judge(case)
     calls = _calls(first)
-    better, is_again = first, _scored(first) < len(first.members)
+    # An answer that was shown to no judge will not be shown to it the next time.
+    better, is_again = first, _scored(first) < len(first.members) and any(call.value is None for call in calls)
     if is_again:
         with component(AGAIN):
             again = await judge.judge(case)

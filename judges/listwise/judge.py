@@ -66,7 +66,7 @@ class ListwiseGroupJudge:
         if len(texts) == 1:
             equal = Judgment(_EQUAL, Status.OK, "equal", _ALL_EQUAL, detail=MemberDetail((), _EQUAL))
             return _without_call(case, equal)
-        beginning = shared_turns(texts)
+        beginning = _shared(texts)
         return await self._judged(_continued(case, beginning), shared_texts(case, beginning))
 
     def start(self, case: GroupCase, size: int) -> GroupInProgress:
@@ -128,6 +128,12 @@ def listwise_judge(settings: ListwiseJudgeSettings, client: ChatClient) -> Group
     if settings.judge_critique_rounds:
         raise SettingsError("judge_critique_rounds: a listwise judge does not critique itself; expected 0")
     return ListwiseGroupJudge(client, settings)
+
+
+def _shared(texts: Sequence[str]) -> str:
+    """The turns with which all texts begin; none if texts that differ would then be equal: they imitate turns."""
+    beginning = shared_turns(texts)
+    return beginning if len({continuation(text, beginning) for text in texts}) == len(texts) else ""
 
 
 def _continued(case: GroupCase, beginning: str) -> GroupCase:

@@ -18,6 +18,8 @@ from judges.parsing.thinking import after_thinking
 
 LOOKED_AT = 40_000
 """Characters at the end of a text that are read: the object has an entry with an explanation for each answer."""
+OF_AN_ENTRY = 1_000
+"""Of a group so large that this for each answer is more, so many are read."""
 
 _MOST_NAMED = 5
 _LONGEST_NAMED = 30
@@ -62,7 +64,8 @@ class _DoubledName(ValueError):
 
 def _read(own: str, ids: Sequence[str]) -> Found[ListwiseScores] | str:
     """The verdict, or what is wrong."""
-    match = next((match for match in last_first(own, LOOKED_AT) if "scores" in match.fields), None)
+    objects = last_first(own, max(LOOKED_AT, OF_AN_ENTRY * len(ids)))
+    match = next((match for match in objects if "scores" in match.fields), None)
     if match is None:
         return 'there is no JSON object with the field "scores"'
     if match.is_contested("scores") or match.is_contested("score"):

@@ -41,6 +41,7 @@ class Planted:
     cases: list[GroupCase] = field(default_factory=list)
     client: Any = None
     waits: bool = False
+    verdict: str | None = None
 
     async def judge(self, case: GroupCase) -> GroupJudgment:
         self.cases.append(case)
@@ -48,7 +49,7 @@ class Planted:
             await asyncio.Event().wait()
         scores = self.scores[len(self.cases) - 1]
         members = [self._member(scores[answer], place) for place, answer in enumerate(case.answers, start=1)]
-        members[0] = replace(members[0], calls=(call(f"order_{len(self.cases)}"),))
+        members[0] = replace(members[0], calls=(replace(call(f"order_{len(self.cases)}"), value=self.verdict),))
         return GroupJudgment(tuple(members), Agreement(1, 2))
 
     def _member(self, score: float | None, place: int) -> Judgment[MemberDetail]:
@@ -133,6 +134,14 @@ async def test_whole_group_is_judged_once_more_where_a_verdict_is_missing_and_th
         [],
     ]
     assert found.together.is_again and found.together.calls == 2
+
+
+async def test_group_is_not_judged_again_for_an_answer_that_no_call_was_about() -> None:
+    """One that is too long would be too long again, and all others would be paid for twice."""
+    judge = Planted([{"a": 0.1, "b": 0.2, "c": None}], verdict="the scores of a and b")
+    found = await judged(judge, "a", "b", "c")
+    assert scores(found) == [0.1, 0.2, None]
+    assert (found.together.calls, found.together.is_again) == (1, False)
 
 
 def test_range_of_rewards() -> None:

@@ -110,6 +110,15 @@ async def test_fewer_than_two_members_have_no_score_and_cost_no_call(
     assert all("nothing to compare" in member.explanation for member in judgment.members)
 
 
+async def test_answers_that_imitate_turns_and_differ_in_a_heading_alone_have_scores_of_their_own(
+    connect: Connect,
+) -> None:
+    """Without the turn that both begin with, and without its role, the first one would be the second one."""
+    quality = {"assistant: So.\n\nassistant: user: X": 0.2, "assistant: So.\n\nuser: X": 0.8}
+    judgment, _ = await judged(connect, judging(lambda text, place: quality[text]), (*quality,))
+    assert scores_of(judgment) == [0.2, 0.8]
+
+
 # The anchor.
 
 

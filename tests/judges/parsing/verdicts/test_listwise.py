@@ -43,6 +43,13 @@ def test_scores_of_every_id_are_read_in_any_order(text: str) -> None:
     assert listwise_scores(text, IDS) == SCORES
 
 
+def test_scores_of_a_large_group_are_read_with_an_explanation_for_each() -> None:
+    ids = [f"ghjkm{number}" for number in range(256)]
+    text = said(*({"id": own, "explanation": "x" * 500, "score": 0.5} for own in ids))
+    assert len(text) > 2 * LOOKED_AT
+    assert set(listwise_scores(text, ids) or ()) == {*ids}
+
+
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
