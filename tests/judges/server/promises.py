@@ -132,11 +132,7 @@ async def counts_a_caller_that_leaves_while_it_waits_for_its_group(server: Reach
     async with connected(server) as (_, writer):
         writer.write(_head(server, len(content), mount="/pairs") + content)
         await writer.drain()
-
-        async def waits() -> bool:
-            return 'judgegym_cohorts_open{judge="pairs"} 1.0' in (await server.get("/metrics", **KNOWN)).text
-
-        await until(waits, "it waits for its group")
+        await asyncio.sleep(0.5)  # it waits for its group: on Ray, another process counts those that are open
     line = 'judgegym_requests_total{code="499",judge="pairs",protocol="native"} 1.0'
 
     async def counted() -> bool:
