@@ -6,6 +6,7 @@ in any case; an id says nothing of its answer or of the order. Behind the last a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from random import Random
 
@@ -26,6 +27,7 @@ DEFAULT_CRITERIA = prompts.load("listwise_criteria")
 _LETTERS = "ghjkmnpqrtvwxz"
 """No vowels, so that no id is a word; and none of the digits of a tag."""
 _LENGTH = 5
+_RUN = re.compile(f"[{_LETTERS}]{{{_LENGTH},}}")
 _DRAWS_OF_A_LENGTH = 8
 """So many refused draws make the ids one letter longer: half a megabyte of text can hold every id of five letters."""
 _LOOKALIKES = Lookalikes(
@@ -36,12 +38,13 @@ _LOOKALIKES = Lookalikes(
 
 def draw_ids(rng: Random, count: int, texts: Collection[str]) -> list[str]:
     """Distinct random ids that occur in none of the texts; longer ones where a text holds very many short ones."""
-    folded = [text.casefold() for text in texts]
+    # An id can occur only where so many of its letters stand together, which they hardly ever do.
+    runs = " ".join(run for text in texts for run in _RUN.findall(text.casefold()))
     ids: list[str] = []
     refused = 0
     while len(ids) < count:
         drawn = "".join(rng.choices(_LETTERS, k=_LENGTH + refused // _DRAWS_OF_A_LENGTH))
-        if drawn not in ids and not any(drawn in text for text in folded):
+        if drawn not in ids and drawn not in runs:
             ids.append(drawn)
         else:
             refused += 1
