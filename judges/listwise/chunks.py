@@ -1,7 +1,8 @@
 """Which answers are shown together: all of them, or, where a prompt has a limit, chunks that share one answer.
 
 Token counts are approximate, since the judge's tokenizer is not known: the larger of `judges.llm.tokens` and an
-estimate by characters, and a tenth more. By this count the first prompt of every call stays below the limit.
+estimate by characters (digits and rare ones count most), and a tenth more. By this count the first prompt of every call
+stays below the limit.
 """
 
 from __future__ import annotations
@@ -15,6 +16,10 @@ from judges.listwise.settings import ListwiseJudgeSettings
 from judges.llm.tokens import count_tokens
 
 _ASCII_PER_TOKEN = 4
+_DIGITS = "0123456789"
+"""Each is a token for many models."""
+_TOKENS_OF_RARE = 4
+"""Of a character that UTF-8 writes in four bytes, if the tokenizer does not know it."""
 _ROUNDED_UP = 1.1
 _IDS = 24
 """Tokens that the ids and tags of an answer's markers have beyond those of words of their length."""
@@ -107,6 +112,8 @@ def _shuffled(texts: Sequence[str], seed: int, key: str, number: int) -> tuple[s
 
 def about_tokens(text: str) -> int:
     """How many tokens a judge may count in a text; approximate, and rather too many than too few."""
-    ascii_only = len(text.encode("ascii", "ignore"))
-    estimate = ascii_only / _ASCII_PER_TOKEN + (len(text) - ascii_only)
+    ascii_only, digits = len(text.encode("ascii", "ignore")), sum(map(text.count, _DIGITS))
+    rare = len(text.encode("utf-16-le", "surrogatepass")) // 2 - len(text)
+    others = len(text) - ascii_only + digits
+    estimate = (ascii_only - digits) / _ASCII_PER_TOKEN + others + (_TOKENS_OF_RARE - 1) * rare
     return int(_ROUNDED_UP * max(count_tokens(text), estimate)) + 1

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from judges.core.group import Agreement, GroupCase, GroupJudgment
 from judges.core.judgment import Status
-from judges.listwise.chunks import divide
+from judges.listwise.chunks import about_tokens, divide
 from judges.listwise.judge import listwise_judge
 from judges.listwise.prompt import listwise_prompt, shared_texts
 from judges.listwise.settings import ListwiseJudgeSettings
@@ -186,3 +186,9 @@ def test_chunks_have_every_text_once_but_the_shared_one_and_fit(words: list[int]
         assert len(chunk) >= 2
         prompt = listwise_prompt(shared_texts(case), {f"{number:05}": text for number, text in enumerate(chunk)})
         assert sum(count_tokens(message["content"]) for message in prompt.messages) <= limit
+
+
+@pytest.mark.parametrize(("character", "tokens"), [("7", 1), ("\U00013000", 4), ("語", 1), ("é", 1)])
+def test_texts_of_which_tokenizers_make_many_tokens_count_as_many(character: str, tokens: int) -> None:
+    """Otherwise a completion of digits could make a prompt too long for the judge, and cost its group the verdicts."""
+    assert about_tokens(character * 1000) >= 1000 * tokens
