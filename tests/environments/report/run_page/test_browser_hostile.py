@@ -16,9 +16,12 @@ from tests.environments.report.run_page.test_browser_detail import unfold
 pytestmark = needs_chromium
 
 NOT_SHOWN = {
-    "rows": {"completions.status", "completions.label", "completions.explanation", "completions.calls", "detail.id"},
+    "rows": {
+        "completions.status", "completions.label", "completions.explanation", "completions.calls", "completions.seen",
+        "detail.id",
+    },
     "groups": {"detail.id"},
-}
+}  # fmt: skip
 """Rows have one judgment, which is shown as a whole; only rollouts have one each."""
 
 
