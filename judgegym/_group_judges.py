@@ -73,10 +73,10 @@ class OpenGroupJudge(WithSession[GroupJudge]):
 
     async def _judge(self, case: GroupCase) -> GroupTable:
         judge = await self._session.opened()
-        asked = tuple(answer for answer in case.answers if answer.strip())
+        asked = {number: answer for number, answer in enumerate(case.answers, start=1) if answer.strip()}
         if not asked:
             return GroupTable(case.answers, (EMPTY,) * len(case.answers), Agreement())
-        judged = await judge.judge(replace(case, answers=asked))
+        judged = await judge.judge(replace(case, answers=tuple(asked.values()), numbers=tuple(asked)))
         members = iter(judged.members)
         judgments = tuple(next(members) if answer.strip() else EMPTY for answer in case.answers)
         return GroupTable(case.answers, judgments, judged.orders)

@@ -72,7 +72,9 @@ async def judge_together(
         return TogetherJudged(tuple(alone if judgment is None else judgment for judgment in found), together)
     judged: tuple[Judgment[MemberDetail], ...] = ()
     if valid:
-        group, calls, is_again = await _judge_twice(judge, replace(case, answers=answers, anchor=anchor))
+        numbers = tuple(number + 1 for number in valid)
+        compared = replace(case, answers=answers, anchor=anchor, numbers=numbers)
+        group, calls, is_again = await _judge_twice(judge, compared)
         judged = group.members
         together = replace(together, orders=group.orders, calls=calls, is_again=is_again)
     of_valid = iter(judged)

@@ -27,6 +27,8 @@ class GroupCase:
         anchor: one more member of the group, which the judge cannot tell from the others, and which gets no reward:
             a baseline's answer or a reference. With it scores say how an answer compares with the anchor, so that
             those of different questions compare, too.
+        numbers: by which number people know each answer, ascending from 1, where the caller left some out; by default
+            its place.
     """
 
     question: str
@@ -35,6 +37,11 @@ class GroupCase:
     reference: str | None = None
     context: str | None = None
     anchor: str | None = None
+    numbers: tuple[int, ...] = ()
+
+    def number(self, place: int) -> int:
+        """The number of the answer at a place, which is counted from 0."""
+        return self.numbers[place] if self.numbers else place + 1
 
 
 class Look(NamedTuple):

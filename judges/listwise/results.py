@@ -45,7 +45,7 @@ def judgments(
 ) -> list[Judgment[MemberDetail]]:
     """A judgment for each answer of the case, without calls.
 
-    An explanation has the number of an answer, from 1, where the judge wrote an id of the call.
+    An explanation has the number of an answer where the judge wrote an id of the call.
 
     Args:
         case: the answers, and the anchor, as the judge was shown them.
@@ -57,7 +57,7 @@ def judgments(
     own = one_scale(usable, chunks.link)
     relative = own if case.anchor is None else _against(case.anchor, usable)
     orders = [order for result in results for order in result.orders]
-    names = {text: f"answer {number}" for number, text in reversed([*enumerate(case.answers, start=1)])}
+    names = {text: f"answer {case.number(place)}" for place, text in reversed([*enumerate(case.answers)])}
     if case.anchor is not None:
         names.setdefault(case.anchor, "the anchor")
     by_text: dict[str, Judgment[MemberDetail]] = {}

@@ -78,7 +78,7 @@ class TournamentInProgress:
         """
         if len(self._answers) >= self._size:
             raise ValueError(f"a group of {self._size} answers cannot take one more")
-        player = self._players.get(answer) or self._seat(answer, len(self._answers) + 1)
+        player = self._players.get(answer) or self._seat(answer, self._case.number(len(self._answers)))
         self._answers.append(player.place)
 
     async def close(self) -> GroupJudgment:

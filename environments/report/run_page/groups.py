@@ -129,14 +129,8 @@ def _comparison(group: SavedGroup) -> str:
         "judged a second time, since a verdict was missing" if together.is_again else "",
         f"{anchor} is one more of them, as good as the middle of the rewards' range" if together.anchored else "",
         orders_in_words(together.orders),
-        "explanations number the answers without the malformed ones" if _has_invalid(group) else "",
     ]
     return "; ".join(filter(None, parts)) + "."
-
-
-def _has_invalid(group: SavedGroup) -> bool:
-    statuses = [rollout.judgment.status for rollout in group.rollouts if rollout is not None]
-    return Status.INVALID_COMPLETION.value in statuses
 
 
 def _label(label: str | None, score: float) -> str | None:

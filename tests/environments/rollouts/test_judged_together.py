@@ -74,7 +74,7 @@ async def test_each_completion_has_its_own_judgment_and_the_calls_are_in_the_fir
     judge = Planted([{"a": 0.1, "b": 0.2, "c": 0.3}])
     found = await judged(judge, "a", "b", "c", anchor="base")
     assert scores(found) == [0.1, 0.2, 0.3]
-    assert judge.cases == [replace(CASE, answers=("a", "b", "c"), anchor="base")]
+    assert judge.cases == [replace(CASE, answers=("a", "b", "c"), anchor="base", numbers=(1, 2, 3))]
     assert [len(judgment.calls) for judgment in found.judgments] == [1, 0, 0]
     together = found.together
     assert (together.anchored, together.orders, together.calls) == (True, Agreement(1, 2), 1)
@@ -85,7 +85,7 @@ async def test_each_completion_has_its_own_judgment_and_the_calls_are_in_the_fir
 async def test_completion_in_the_wrong_format_never_reaches_the_judge(fault: str) -> None:
     judge = Planted([{"a": 0.1, "b": 0.2}])
     found = await judged(judge, UNJUDGEABLE[fault], "a", UNJUDGEABLE[fault], "b")
-    assert judge.cases[0].answers == ("a", "b")
+    assert (judge.cases[0].answers, judge.cases[0].numbers) == (("a", "b"), (2, 4))
     assert scores(found) == [None, 0.1, None, 0.2]
     assert [judgment.status for judgment in found.judgments][::2] == [Status.INVALID_COMPLETION] * 2
     assert [len(judgment.calls) for judgment in found.judgments] == [0, 1, 0, 0]

@@ -146,18 +146,6 @@ def test_games_of_a_tournament_are_summed_up_and_their_calls_belong_to_the_group
     assert "judged together tournament" in written.head
 
 
-def test_numbers_of_answers_are_explained_where_a_rollout_was_not_compared(tmp_path: Path) -> None:
-    messages = [
-        rollout("malformed", None, "invalid_completion"),
-        compared("a", (1, 2, 1.0), own=0.4, label="1 won, 0 tied, 0 lost"),
-        compared("b", (2, 2, 0.0), own=-0.4, label="0 won, 0 tied, 1 lost"),
-    ]
-    group = {"scores": [0.0, 0.6, 0.4], "messages": messages, "row": row_of("u", "tournament", 0, 0)}
-    shown = page(tmp_path, group).details["1"]
-    assert shown["comparison"].endswith("; explanations number the answers without the malformed ones.")
-    assert [each["seen"] for each in shown["completions"]] == ["", "place 1 of 2: 1", "place 2 of 2: 0"]
-
-
 def test_groups_of_which_each_rollout_was_judged_by_itself_have_no_comparison(tmp_path: Path) -> None:
     written = page(tmp_path, {"scores": [1.0, 0.0], "messages": [rollout("a"), rollout("b")]})
     assert written.details["1"]["comparison"] == ""
