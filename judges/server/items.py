@@ -53,6 +53,11 @@ class Item:
         (response,) = self.responses
         return response
 
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The numbers of the responses in the request, from 1, if empty ones were left out."""
+        return tuple(place + 1 for place in self.places or ())
+
     def key(self, mount: str) -> str:
         """A digest, the same for equal items at the same judge."""
         aspects = None if self.aspects is None else [aspect.model_dump() for aspect in self.aspects]

@@ -60,7 +60,8 @@ class ArenaScorer:
         if baseline is not None:
             judgment = await self._judge.judge(ArenaCase(item.prompt, item.response, baseline))
             return [unit_score(judgment, _win_rate)]
-        return group_scores(item.responses, await self._games().judge(GroupCase(item.prompt, item.responses)))
+        case = GroupCase(item.prompt, item.responses, numbers=item.numbers)
+        return group_scores(item.responses, await self._games().judge(case))
 
     def start(self, item: Item, size: int) -> GroupScores:
         """Begin a tournament, which plays as responses arrive."""

@@ -45,7 +45,8 @@ class GroupJudgeScorer:
 
     async def score(self, item: Item) -> list[ResponseScore]:
         """The results of all responses of a request."""
-        judgment = await self._judge.judge(replace(self.case(item), answers=item.responses))
+        case = replace(self.case(item), answers=item.responses, numbers=item.numbers)
+        judgment = await self._judge.judge(case)
         return group_scores(item.responses, judgment)
 
     def start(self, item: Item, size: int) -> GroupScores:

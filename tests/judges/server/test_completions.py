@@ -177,3 +177,13 @@ async def test_an_error_names_the_field_as_it_is_in_the_body(body: Json, words: 
         answer = await server.post("/v1/score", {"prompt": "Q", "response": "A", **body})
     assert answer.status == 422
     assert answer.json["error"]["message"].startswith(words), answer.json
+
+
+@pytest.mark.parametrize("judge", ["tournament", "arena_hard"])
+async def test_games_are_told_by_the_numbers_of_the_request_where_a_response_is_empty(judge: str) -> None:
+    async with running(f"--judge={judge}", judge="[[A>B]]") as server:
+        answer = await server.post("/v1/score", {"prompt": "Q", "responses": ["one", "", "three"]})
+    first, empty, third = answer.json["results"]
+    assert "game_1_3, shown first: won against answer 3" in first["explanation"]
+    assert "game_1_3, shown second: lost to answer 1" in third["explanation"]
+    assert empty["status"] == "invalid_completion"
