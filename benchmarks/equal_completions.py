@@ -30,7 +30,7 @@ from environments.rollouts.rollout import Rollout
 from environments.rollouts.sequences import TokenSequence
 from environments.rubric_absolute_environment import RubricAbsoluteEnv
 from environments.settings import BUNDLED_TOKENIZER
-from environments.training.metrics import TrainingMetrics
+from environments.training.metrics.recorder import TrainingMetrics
 from judges.core import event_loop
 from judges.core.judgment import CallRun
 from judges.llm.transport import open_session

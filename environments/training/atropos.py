@@ -22,7 +22,7 @@ from environments.rollouts.groups import GroupPipeline, ScoredGroup
 from environments.rollouts.retokenize import Retokenizer
 from environments.rollouts.sources import open_source
 from environments.rollouts.token_server import server_configs
-from environments.training.metrics import TrainingMetrics
+from environments.training.metrics.recorder import TrainingMetrics
 from environments.training.sampler import EpochSampler
 from judges.llm.wire import JSON
 

@@ -33,7 +33,7 @@ from environments.runs.packing import pack
 from environments.settings import EnvSettings
 from environments.terminal import ProgressDisplay, ProgressState
 from environments.training.group_file import GroupFile, free_path, make_folder
-from environments.training.metrics import TrainingMetrics
+from environments.training.metrics.recorder import TrainingMetrics
 from environments.training.sampler import EpochSampler
 from environments.training.slots import worker_slots
 from judges.llm import wire

@@ -28,7 +28,7 @@ from environments.training.connection import TrainerConnection
 from environments.training.delivery import Delivery
 from environments.training.evaluations import Evaluate, Evaluations
 from environments.training.log import TrainingLog
-from environments.training.metrics import TrainingMetrics
+from environments.training.metrics.recorder import TrainingMetrics
 from environments.training.outbox import Outbox
 from environments.training.rollout_api import ApiRefusal, ApiUnavailable
 from environments.training.sampler import EpochSampler

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from environments.completions import Completion
 from environments.metrics import MetricAggregator, Metrics
 from environments.rollouts.judged_group import JudgedGroup
-from environments.training.metrics import TrainingMetrics
+from environments.training.metrics.recorder import TrainingMetrics
 from judges.core.judgment import Status
 from judges.llm.usage import Usage
 from tests.environments.rollouts_of import group, judgment

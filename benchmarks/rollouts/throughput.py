@@ -7,7 +7,7 @@ CPU is user and system time of the `serve` process alone, from the first batch t
 
 The same groups judged one call after another have the bound W·G sequences in one generation and 2·G judgments.
 
-    python -m benchmarks.rollout_throughput [--policy_ms 200] [--judge_ms 300] [--group_size 8] [--workers 16]
+    python -m benchmarks.rollouts.throughput [--policy_ms 200] [--judge_ms 300] [--group_size 8] [--workers 16]
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import Any
 
 from environments.metrics import MetricAggregator
 from environments.rollouts.judged_group import JudgedGroup
-from environments.training.correlation import record_correlation
+from environments.training.metrics.correlation import record_correlation
 from judges.core.group import Agreement, MemberDetail
 
 _NONE = "no group was judged together"

@@ -15,7 +15,7 @@ from environments.rollouts.groups import RecordRollout
 from environments.rollouts.judged_group import JudgedGroup
 from environments.rollouts.judged_together import Together
 from environments.rollouts.together_metrics import record_compared
-from environments.training.metrics import TrainingMetrics
+from environments.training.metrics.recorder import TrainingMetrics
 from judges.core.group import Agreement, Look, MemberDetail
 from judges.core.judgment import Judgment, Status
 from tests.command import ROOT

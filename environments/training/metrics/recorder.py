@@ -12,8 +12,8 @@ from environments.metrics import MetricAggregator, Metrics
 from environments.rollouts.groups import RecordRollout
 from environments.rollouts.judged_group import GroupScores, JudgedGroup
 from environments.rollouts.rollout import first_equals, lengths
-from environments.training.correlation import record_correlation
-from environments.training.group_judging import GroupJudging
+from environments.training.metrics.correlation import record_correlation
+from environments.training.metrics.group_judging import GroupJudging
 from judges.core.judgment import Status
 from judges.llm.usage import Usage
 

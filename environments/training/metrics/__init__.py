@@ -1,0 +1,1 @@
+"""What training counts: rewards, groups, what was dropped, and how groups were judged together."""
