@@ -67,9 +67,9 @@ def _add_ratings(metrics: MetricAggregator, name: str, candidates: Sequence[str]
                 metrics.leave_out(each, rating)
             continue
         metrics.number(full, rating.value)
-        if rating.interval is None:
+        if isinstance(rating.interval, str):
             for each in (low, high):
-                metrics.leave_out(each, "one row says nothing about how much rows vary")
+                metrics.leave_out(each, rating.interval)
         else:
             metrics.number(low, rating.interval.low)
             metrics.number(high, rating.interval.high)

@@ -90,7 +90,7 @@ def _numbers(rating: Rating | str | None) -> tuple[str, str, str]:
     if not isinstance(rating, Rating):
         return "", "", ""
     bounds = rating.interval
-    low, high = (None, None) if bounds is None else (bounds.low, bounds.high)
+    low, high = (None, None) if isinstance(bounds, str) else (bounds.low, bounds.high)
     return _number(rating.value), _number(low), _number(high)
 
 
@@ -107,7 +107,7 @@ def _points(rating: Rating | str | None) -> str:
 
 
 def _interval(rating: Rating | str) -> str:
-    if isinstance(rating, str) or rating.interval is None:
+    if isinstance(rating, str) or isinstance(rating.interval, str):
         return _EMPTY
     return f"{rating.interval.low:.0f} to {rating.interval.high:.0f}"
 

@@ -9,6 +9,7 @@ import pytest
 
 from eval_environments.arena import ratings
 from eval_environments.arena.ratings import Rating, rate
+from judges.statistics.bootstrap import Interval
 from judges.statistics.bradley_terry import Game
 
 POINT = 400 / math.log(10)
@@ -48,7 +49,7 @@ def found(rows: list[list[Game]]) -> list[Rating]:
 
 
 def width(rating: Rating) -> float:
-    assert rating.interval is not None
+    assert isinstance(rating.interval, Interval)
     return rating.interval.high - rating.interval.low
 
 
@@ -59,7 +60,7 @@ def test_rating_is_400_points_for_odds_of_ten_to_one_and_the_anchor_has_1000() -
     first, anchor = rated.players
     assert isinstance(first, Rating) and isinstance(anchor, Rating)
     assert first.value == pytest.approx(1400, abs=0.5)
-    assert anchor == Rating(1000.0, None)
+    assert anchor == Rating(1000.0, "the baseline's rating is given")
     assert rated.position == pytest.approx(0, abs=1e-6)
 
 
@@ -73,7 +74,7 @@ def test_intervals_cover_planted_ratings_about_as_often_as_they_say(
     covered = 0
     for seed in range(40):
         for player, rating in enumerate(found(rows_of(60, seed=seed, spread=spread))[:2]):
-            assert rating.interval is not None
+            assert isinstance(rating.interval, Interval)
             covered += rating.interval.low <= 1000 + POINT * PLANTED[player] * attenuation <= rating.interval.high
     assert covered >= 70
 
@@ -92,7 +93,7 @@ def test_ratings_at_equal_style_are_without_what_style_adds(monkeypatch: pytest.
     plain = [[game._replace(covariates=()) for game in row] for row in styled]
     for player, (at_equal_style, as_judged) in enumerate(zip(found(styled)[:2], found(plain)[:2], strict=True)):
         planted = 1000 + POINT * PLANTED[player]
-        assert at_equal_style.interval is not None
+        assert isinstance(at_equal_style.interval, Interval)
         assert at_equal_style.interval.low < planted < at_equal_style.interval.high
         assert abs(at_equal_style.value - planted) < abs(as_judged.value - planted)
 
@@ -114,3 +115,15 @@ def test_player_apart_from_the_anchor_has_the_reason() -> None:
     rated = rate(4, [[Game(0, 3, 1.0), Game(1, 2, 1.0)]] * 3, anchor=3, seed=0).players
     assert isinstance(rated[0], Rating)
     assert rated[1] == rated[2] == "no game connects it with the baseline"
+
+
+def test_rating_without_bounds_in_the_games_has_no_interval() -> None:
+    """The first has won every game: resamples of its games are all equal, and its rating is up to the ridge."""
+    rows = [[game._replace(points=1.0) if game.first == 0 else game for game in row] for row in rows_of(30, seed=6)]
+    rows = [[game._replace(points=0.0) if game.second == 0 else game for game in row] for row in rows]
+    best, other, _ = found(rows)
+    assert best.value > 1500
+    assert best.interval == "its games are all won, or all lost, and do not say how far it is from the baseline"
+    assert isinstance(other.interval, Interval)
+    tie = [*rows[0], Game(1, 0, 0.5)]
+    assert all(isinstance(each.interval, Interval) for each in found([tie, *rows[1:]])[:2])  # through the other one
