@@ -50,7 +50,8 @@ class Gathering(Cohort):
         mount: the judge's name.
         work: what is judged; `None` when that is done, so that no texts are kept.
         results: of the members that are judged; done when the cohort is.
-        closes_at: when it closes at the latest, on the clock of the event loop.
+        opened_at: when its first member came, on the clock of the event loop.
+        closes_at: when it closes at the latest.
         timer: closes it then.
         was_overdue: whether a caller was answered before the judgment.
     """
@@ -58,6 +59,7 @@ class Gathering(Cohort):
     mount: str
     work: Work | None
     results: asyncio.Future[list[ResponseScore]]
+    opened_at: float
     closes_at: float
     timer: asyncio.TimerHandle | None = None
     was_overdue: bool = False

@@ -124,10 +124,9 @@ class LocalCohorts:
         return gathering, place
 
     def _late(self, missed: Gathering, item: Item, sign: Sign) -> ResponseScore:
-        wait_s = self._gatherers[missed.mount].wait_s
         result = failure(
             f"late: the cohort was closed with {len(missed.places)} of {missed.size} members "
-            f"{wait_s:g} s after the first one came (--group_wait)"
+            f"{self._waited(missed)} s after the first one came (--group_wait, or less for one with less time)"
         )
         if sign in missed.late:
             self._record.shared(missed.mount, result)
@@ -147,6 +146,7 @@ class LocalCohorts:
             mount=mount,
             work=Work(item, scorer.fewest(item), scorer.start(item, size)),
             results=loop.create_future(),
+            opened_at=now,
             closes_at=now + gatherer.wait_s,
         )
         gathering.timer = loop.call_at(gathering.closes_at, self._close, gathering)
@@ -160,8 +160,8 @@ class LocalCohorts:
         place, work = Place(sign), gathering.work
         if not sign.is_empty and work is not None:
             place.number = len(work.responses)
-            work.responses.append(item.response)
             work.scores.add(item.response)
+            work.responses.append(item.response)
         self._registers[gathering.mount].seat(gathering, place)
         self.pending += 1
         if gathering.is_full or self._is_stopping:
@@ -241,11 +241,15 @@ class LocalCohorts:
 
     def _too_few(self, gathering: Gathering, work: Work) -> str:
         """Why there is nothing to judge."""
-        came, wait_s = len(gathering.places), self._gatherers[gathering.mount].wait_s
-        until = "before the server stopped" if self._is_stopping else f"within {wait_s:g} s"
+        came = len(gathering.places)
+        until = "before the server stopped" if self._is_stopping else f"within {self._waited(gathering)} s"
         empty = came - len(work.responses)
         without = f", {empty} of them with nothing to judge" if empty else ""
         return f"{came} of {gathering.size} members came {until}{without}: there is nothing to compare with"
+
+    def _waited(self, gathering: Gathering) -> str:
+        """Seconds for which a cohort that was closed short was to be open."""
+        return f"{round(gathering.closes_at - gathering.opened_at, 2):g}"
 
     async def _result(self, gathering: Gathering, place: Place, timeout_s: float) -> ResponseScore:
         """The result at a place; a failure if it is not there in time."""

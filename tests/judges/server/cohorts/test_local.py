@@ -185,6 +185,13 @@ async def test_cohort_that_cannot_be_judged_is_logged_once(caplog: pytest.LogCap
     assert record.fields["reason"].startswith("1 of 3 members came")  # type: ignore[attr-defined]
 
 
+async def test_member_that_is_late_for_a_cohort_that_closed_early_is_told_when_it_closed() -> None:
+    hall = Hall(wait_s=NEVER_S / 2)
+    await asyncio.gather(hall.join(member(0)), hall.join(member(1), spent_s=NEVER_S - 0.1))
+    late = await hall.join(member(2))
+    assert "closed with 2 of 3 members 0.05 s after the first one came" in late.explanation
+
+
 async def test_single_member_is_judged_where_one_is_enough() -> None:
     hall = Hall(JudgeInTest(fewest_members=1), wait_s=0.05)
     assert (await hall.join(member(0))).score == 0.01
@@ -203,7 +210,8 @@ async def test_late_member_is_flagged_at_once_and_says_so_again() -> None:
     hall = Hall(wait_s=1.0)
     await hall.all(member(0), member(1))
     late, again = await hall.join(member(2)), await hall.join(member(2))
-    words = "late: the cohort was closed with 2 of 3 members 1 s after the first one came (--group_wait)"
+    words = "late: the cohort was closed with 2 of 3 members 1 s after the first one came"
+    words += " (--group_wait, or less for one with less time)"
     assert (late.score, late.status, late.explanation) == (None, "judge_failed", words)
     assert again.explanation == words
     assert hall.events["late"] == 1
