@@ -14,7 +14,8 @@ import pytest
 
 from judges.server.cohorts.key import cohort_key
 from judges.server.cohorts.links import SocketOwners, socket_path
-from judges.server.cohorts.shared import SharedCohorts, owner_of
+from judges.server.cohorts.messages import Member
+from judges.server.cohorts.shared import OwnerAwayError, SharedCohorts, owner_of
 from judges.server.cohorts.sockets import kept_for_others
 from judges.server.errors import OverloadError
 from judges.server.items import Item, ResponseScore
@@ -122,6 +123,17 @@ async def test_caller_that_leaves_has_left_the_owner_too(tmp_path: Path) -> None
         await until(lambda: len(kept.joined) == 1, "the member is there")
         waiting.cancel()
         await until(lambda: kept.left == 1, "the member's caller has left")
+
+
+async def test_callers_of_a_worker_that_ends_have_left_the_owner_too(tmp_path: Path) -> None:
+    kept, member = Kept(never), Member("m", ITEM, 0.0)
+    async with owning(tmp_path, kept):
+        async with SocketOwners(tmp_path) as owners:
+            waiting = [asyncio.create_task(owners.ask(OWNER, member)) for _ in range(3)]
+            await until(lambda: len(kept.joined) == 3, "the members are there")
+        told = await asyncio.gather(*waiting, return_exceptions=True)
+        await until(lambda: kept.left == 3, "the members' callers have left")
+    assert [type(error) for error in told] == [OwnerAwayError] * 3
 
 
 async def test_owner_that_does_not_answer_in_time_is_a_flagged_failure(tmp_path: Path) -> None:
