@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from environments.command_line.offline_settings import with_stand_ins
 from environments.command_line.program import VERBS, CommandLine, Program
 from environments.command_line.servers import with_replicas
-from environments.command_line.verb_settings import of_verb
+from environments.command_line.verb_settings import check_flags_are_read, of_verb
 from environments.settings import EnvSettings
 from environments.settings.atropos import refuse_ignored, without_ignored
 from environments.settings.verbs import Verb, uses
@@ -88,6 +88,7 @@ def load_settings(
     for name in ("latency_ms", "faults"):
         if loaded.given(name) and not loaded.settings.offline:
             raise SettingsError(f"--{name}: a setting of the stand-ins; it needs --offline")
+    check_flags_are_read(loaded, verb)
     return replace(loaded, settings=loaded.settings.of_verb(verb), notes=tuple(notes))
 
 

@@ -1,18 +1,21 @@
-"""Removes the settings that a verb does not use.
+"""Removes the settings that a verb does not use, and refuses flags that nothing reads.
 
-Such a setting is refused on the command line and in environment variables. In a file, which may hold the settings of
-several verbs, and in a preset it is ignored.
+A setting of another verb is refused on the command line and in environment variables. In a file, which may hold the
+settings of several verbs, and in a preset it is ignored; and so is there a setting that the others make useless, such
+as the schedule of a tournament where none is played.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
+from environments.settings import EnvSettings
 from environments.settings.verbs import Verb, uses
 from judges.config.fields import verbs_of
 from judges.config.reading import SettingsSource
-from judges.config.sources import SourcedSettings
+from judges.config.sources import LoadedSettings, SourcedSettings
 from judges.config.structure import DeclaredSetting, declared_settings, names_given, without
 from judges.llm.errors import SettingsError
 
@@ -44,6 +47,25 @@ def of_verb(
         hint = f"A --config file that {verb} shares with other verbs may hold such settings."
         raise SettingsError("\n".join([*refused, hint]))
     return kept
+
+
+def check_flags_are_read(loaded: LoadedSettings[EnvSettings[Any]], verb: Verb) -> None:
+    """Check that each flag of the command line has an effect, given the other settings.
+
+    Raises:
+        SettingsError: one that nothing reads was set to another value than its default.
+    """
+    env, fields = loaded.settings.env, type(loaded.settings.env).model_fields
+    refused = []
+    for name, readers in env.without_effect.items():
+        given = loaded.origins.get(f"env.{name}") == "command line"
+        if not given or getattr(env, name) == fields[name].get_default(call_default_factory=True, validated_data={}):
+            continue
+        readers = [reader for reader in readers if uses(verb, type(env), reader.partition("=")[0])]
+        needs = " or ".join(f"--env.{reader}" for reader in readers)
+        refused.append(f"--env.{name} (command line): nothing reads it" + (f" without {needs}" if needs else ""))
+    if refused:
+        raise SettingsError("\n".join(refused))
 
 
 def _verbs(setting: DeclaredSetting) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, TypeVar
@@ -163,9 +163,12 @@ class EnvConfig(CompletionSettings, RunSettings, RolloutSettings, TrainerSetting
         return False
 
     @property
-    def without_effect(self) -> Collection[str]:
-        """The settings that determine no result, given the others; a resumed run may change them."""
-        return ()
+    def without_effect(self) -> Mapping[str, Sequence[str]]:
+        """The settings that nothing reads, given the others, with `name=value` of those that would read them.
+
+        They determine no result: a resumed run may change them.
+        """
+        return {}
 
     def endpoints_asked(self, verb: Verb, policy: tuple[str, ...]) -> AskedEndpoints:
         """The base URLs that a verb asks, given those of the policy under `openai`."""

@@ -20,7 +20,7 @@ from judges.core.group import GroupJudge
 from judges.listwise.settings import ListwiseJudgeSettings
 from judges.llm.client import ChatClient
 from judges.llm.errors import SettingsError
-from judges.tournament.settings import TournamentSettings
+from judges.tournament.settings import WITH_ROUNDS, TournamentSettings
 
 logger = logging.getLogger(__name__)
 
@@ -71,11 +71,18 @@ class GroupJudgeSettings(EnvConfig, ListwiseJudgeSettings, TournamentSettings):
         cls.setting_verbs = {name: of for name, of in verbs.items() if name not in others}
 
     @property
-    def without_effect(self) -> Collection[str]:
+    def without_effect(self) -> Mapping[str, Sequence[str]]:
         """The settings of the judges of groups that are not asked."""
-        others = [judge for kind, judge in _SETTINGS.items() if kind != self.group_judge]
-        read = _SETTINGS[self.group_judge].model_fields.keys() if self.group_judge != "none" else ()
-        return {name for judge in others for name in judge.model_fields if name in self.setting_verbs} - {*read}
+        readers = {"group_reward_range": [f"group_judge={kind}" for kind in _SETTINGS]}
+        for kind, judge in _SETTINGS.items():
+            for name in judge.model_fields.keys() & self.setting_verbs.keys():
+                readers.setdefault(name, []).append(f"group_judge={kind}")
+        unread = {name: of for name, of in readers.items() if f"group_judge={self.group_judge}" not in of}
+        return unread if "schedule" in unread else {**unread, **self.unread_rounds()}
+
+    def unread_rounds(self) -> Mapping[str, Sequence[str]]:
+        """The number of rounds, if the schedule has none."""
+        return {} if self.schedule in WITH_ROUNDS else {"schedule_rounds": [f"schedule={name}" for name in WITH_ROUNDS]}
 
     # Several judges' settings are inherited: what they say about a prompt is what evaluations use.
 
@@ -136,7 +143,8 @@ def _given(config: GroupJudgeSettings, kind: GroupJudgeKind) -> dict[str, Any]:
 def _warn_of_idle(config: GroupJudgeSettings, verb: Verb) -> None:
     """Say which settings of judges of groups were changed though no group is judged together.
 
-    No error: a file of settings may be that of an evaluation, too, whose candidates play by the same schedule.
+    No error: a file of settings may be that of an evaluation, too, whose candidates play by the same schedule. Flags of
+    the command line are refused.
     """
     given = [name for name in config.setting_verbs if name in config.model_fields_set]
     idle = [name for name in given if getattr(config, name) != type(config).model_fields[name].default]
@@ -147,7 +155,10 @@ def _warn_of_idle(config: GroupJudgeSettings, verb: Verb) -> None:
 def _problems(config: GroupJudgeSettings, kind: GroupJudgeKind, *, evaluates: bool) -> Iterator[str]:
     """What does not go together, each as the end of a sentence about the judge of groups."""
     if config.policy_is_judge:
-        yield "compares answers; with role=judge the policy gives verdicts, which are compared with gold labels"
+        yield (
+            "compares answers; with role=judge the policy gives verdicts, which are compared with gold labels; set "
+            "role=policy"
+        )
         return
     if config.group_size < 2 and not config.always_anchored:
         yield f"needs two completions to compare; got group_size={config.group_size}"
@@ -164,7 +175,9 @@ def _problems(config: GroupJudgeSettings, kind: GroupJudgeKind, *, evaluates: bo
         )
     unread = [] if evaluates else _unread(config, kind)
     if unread:
-        yield f"does not read {', '.join(unread)}, and this command asks no other judge; leave it out"
+        usual = ", ".join(f"{name}={config.answer_judge.model_fields[name].default}" for name in unread)
+        changed = ", ".join(f"{name}={getattr(config, name)}" for name in unread)
+        yield f"does not read {changed}, and this command asks no other judge; leave out, or set {usual}"
 
 
 def _unread(config: GroupJudgeSettings, kind: GroupJudgeKind) -> list[str]:
@@ -172,4 +185,4 @@ def _unread(config: GroupJudgeSettings, kind: GroupJudgeKind) -> list[str]:
     read = _SETTINGS[kind].model_fields.keys() | {*config.for_criteria, *config.vote_settings}
     fields = config.answer_judge.model_fields
     given = [name for name in fields if name in config.model_fields_set and name not in read]
-    return [f"{name}={getattr(config, name)}" for name in given if getattr(config, name) != fields[name].default]
+    return [name for name in given if getattr(config, name) != fields[name].default]

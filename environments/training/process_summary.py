@@ -32,7 +32,7 @@ def process_summary(env: JudgedEnv[Any, Any, Any], processed: ProcessResult) -> 
     if (calls := values.get("train/group_judge_calls")) is not None:
         equal = f"{equal}, {calls:.1f} judge calls each"
     known = {words: values[f"train/{name}"] for name, words in _REWARDS.items() if f"train/{name}" in values}
-    rewards = [f"{words} {value:.4f}" for words, value in known.items()]
+    rewards = [f"{words} {round(value, 4) + 0.0:.4f}" for words, value in known.items()]
     faults = [
         Line(words, number(values[f"train/{name}"], "share"))
         for name, words in _FAULTS.items()

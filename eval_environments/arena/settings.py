@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, model_validator
@@ -100,12 +100,16 @@ class ArenaHardConfig(GroupJudgeSettings):
         return self
 
     @property
-    def without_effect(self) -> Collection[str]:
+    def without_effect(self) -> Mapping[str, Sequence[str]]:
         """Without candidates their settings, and without a tournament those of the schedule."""
-        unread = {*super().without_effect}
+        unread: dict[str, Sequence[str]] = {**super().without_effect}
         if self.candidates_play is None:
-            return unread | {"candidates"}
-        return unread - _SCHEDULE if self.candidates_play == "tournament" else unread
+            unread["candidates"] = ()
+        if self.candidates_play == "tournament":
+            return {name: of for name, of in unread.items() if name not in _SCHEDULE} | {**self.unread_rounds()}
+        for name in unread.keys() & _SCHEDULE:
+            unread[name] = (*unread[name], "candidates_play=tournament")
+        return unread
 
     def built_in_prompt(self) -> str:
         """The prompt of the judge of games, or of the judge of a policy's answers."""

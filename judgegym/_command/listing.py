@@ -123,6 +123,8 @@ _USES_OF_EXTRAS: Mapping[str, str] = {
     "environments": "evaluate, serve and process",
     "data": "datasets of the hub, CSV and Parquet files",
     "training": "serve and process, for the policy's tokenizer",
+    "statistics": "tournaments of judge-server and notebooks",
+    "server": "/metrics of judge-server",
 }
 
 

@@ -31,7 +31,7 @@ from judges.server.http.listening import listening
 from judges.server.operation.telemetry import JsonLines
 from judges.server.presets import with_preset
 from judges.server.service.opened import opened
-from judges.server.settings import RewardServerSettings, gathering
+from judges.server.settings import RewardServerSettings, check_flags_are_read, gathering
 
 logger = logging.getLogger(__name__)
 
@@ -87,8 +87,8 @@ def _run(arguments: list[str], prog: str) -> int:
     settings.check_access()
     if not settings.offline and any(loaded.given(name) for name in ("latency_ms", "faults")):
         raise SettingsError("--latency_ms, --faults: settings of the stand-in; they need --offline")
+    check_flags_are_read(loaded, settings.judges())  # errors are reported once, not by each worker
     if settings.workers > 1 and workers.worker_place() is None:
-        settings.judges()  # report errors once, not by each worker
         profile.check(settings.profile)
         return workers.supervise(settings, arguments)
     _log()

@@ -16,7 +16,7 @@ from judges.config import profile
 from judges.config.fields import setting
 from judges.config.judge import JudgeSettings
 from judges.config.prompt_layout import PromptLayout
-from judges.config.sources import ShowConfig, SourcedSettings
+from judges.config.sources import LoadedSettings, ShowConfig, SourcedSettings
 from judges.config.text import TextOrFile
 from judges.listwise.settings import ListwiseJudgeSettings
 from judges.llm import wire
@@ -293,6 +293,23 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, JudgeMount):
             mounted[name] = _mount(name, {**_inherited(own, values), **values})
             mounted[name].cohorts(self.deadline, f"mounts.{name}.")
         return mounted
+
+
+def check_flags_are_read(loaded: LoadedSettings[RewardServerSettings], mounts: Mapping[str, JudgeMount]) -> None:
+    """Check that a judge which is served reads the flags of tournaments and of listwise judges on the command line.
+
+    Raises:
+        SettingsError: none of them reads one that has another value than its default.
+    """
+    served = {mount.judge for mount in mounts.values()}
+    readers: dict[str, tuple[JudgeKind, ...]] = dict.fromkeys(ListwiseJudgeSettings.model_fields, ("listwise",))
+    readers |= dict.fromkeys(TournamentSettings.model_fields, ("tournament", "arena_hard"))
+    for name in sorted(readers.keys() - ArenaJudgeSettings.model_fields.keys()):
+        if loaded.origins.get(name) != "command line" or served & {*readers[name]}:
+            continue
+        if getattr(loaded.settings, name) != JudgeMount.model_fields[name].default:
+            judges = " or ".join(f"--judge={judge}" for judge in readers[name])
+            raise SettingsError(f"--{name} (command line): nothing reads it without {judges}")
 
 
 def gathering(mounts: Mapping[str, JudgeMount]) -> list[str]:

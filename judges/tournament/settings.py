@@ -10,6 +10,8 @@ from judges.arena.settings import ArenaJudgeSettings
 from judges.config.fields import setting
 
 Schedule = Literal["all", "swiss", "balanced", "circular"]
+WITH_ROUNDS: tuple[Schedule, ...] = ("swiss", "balanced")
+"""The schedules whose rounds `schedule_rounds` counts."""
 GameOrders = Literal["both", "balanced"]
 GameKind = Literal["arena_hard", "choice"]
 

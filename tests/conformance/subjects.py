@@ -45,7 +45,8 @@ class Subject:
         datasets: the settings that name the rows, each with what makes its rows of those of `row`.
         judged_anew: fields that make another judgment of a row, whose question stays.
         role: the flag that gives it its role, if it has several.
-        flags: settings for the rows of `row`; some lead to more calls than the defaults do.
+        flags: settings for the rows of `row`; some lead to more calls than the defaults do. Where
+            candidates are compared, for `evaluate` alone.
         has_judge: there is a judge beside the policy.
         compares: in evaluations several candidates answer each row.
         evaluated_by: the class that evaluates, if it is another one.

@@ -94,9 +94,14 @@ def test_rewards_follow_the_quality_of_the_completions(lab: Lab) -> None:
     assert found["train/judge_error_rate"] == 0
 
 
+def both_orders(lab: Lab) -> tuple[str, ...]:
+    """What makes the judge see both orders; a tournament does by default."""
+    return ("--env.listwise_orders=2",) if listwise(lab) else ()
+
+
 def test_two_orders_agree_where_the_judge_prefers_no_place(lab: Lab) -> None:
     lab.judge.plant(comparing(quality))
-    groups_of(lab, *TEXTS, flags=("--env.listwise_orders=2",))
+    groups_of(lab, *TEXTS, flags=both_orders(lab))
     found = metrics(lab)
     assert found["train/position_agreement_rate"] == 1
     assert found["train/reward_position_correlation"] == pytest.approx(0, abs=1e-9)
@@ -116,7 +121,7 @@ def test_judge_that_prefers_the_first_place_shows_in_the_metrics_and_two_orders_
         return listed if shown else "[[A>B]]"
 
     lab.judge.plant(first_is_better)
-    flags = "--env.listwise_orders=2", "--env.ensure_scores_are_not_same=false"
+    flags = *both_orders(lab), "--env.ensure_scores_are_not_same=false"
     groups, _ = groups_of(lab, *TEXTS, flags=flags)
     found = metrics(lab)
     if listwise(lab):

@@ -51,8 +51,12 @@ async def test_judge_of_groups_is_opened_with_the_defaults_of_each_environment(
     assert isinstance(judge.client, ChatClient)
 
 
-async def test_settings_of_a_judge_that_is_not_asked_for_are_named(caplog: pytest.LogCaptureFixture) -> None:
-    assert await opened(AspectCritiqueEnv, "--env.schedule=swiss", "--env.listwise_orders=1") is None
+async def test_settings_of_a_judge_that_is_not_asked_for_are_named(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    path = tmp_path / "groups.yaml"
+    path.write_text("env: {schedule: swiss, listwise_orders: 1}", encoding="utf-8")
+    assert await opened(AspectCritiqueEnv, f"--config={path}") is None
     assert "--env.schedule: only judges of groups read it, and group_judge is none" in caplog.text
     caplog.clear()
     assert await opened(AspectCritiqueEnv, "--env.schedule=swiss", "--env.group_judge=tournament") is not None
@@ -136,7 +140,7 @@ async def test_all_that_does_not_go_together_is_said_at_once() -> None:
         await opened(AspectCritiqueEnv, *flags)
     assert str(refused.value) == (
         "--env.group_judge: listwise takes no votes, and strictness would have 3 for each verdict, expected 1; it does "
-        "not read scoring=share, and this command asks no other judge; leave it out"
+        "not read scoring=share, and this command asks no other judge; leave out, or set scoring=majority"
     )
 
 

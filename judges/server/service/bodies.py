@@ -130,8 +130,9 @@ def _explained(errors: Sequence[ErrorDetails], model: type[BaseModel], raw: JSON
     reasons: dict[tuple[str | int, ...], list[str]] = {}
     for wrong in errors:
         known = reasons.setdefault(_place(wrong, raw), [])
-        if wrong["msg"] not in known:
-            known.append(wrong["msg"])
+        message = wrong["msg"].removeprefix("Value error, ")
+        if message not in known:
+            known.append(message)
     deepest = [place for place in reasons if not any(_is_within(other, place) for other in reasons)]
     explained = []
     for place in deepest[:_SHOWN_ERRORS]:

@@ -76,3 +76,38 @@ def test_unknown_setting_of_a_file_is_refused_whatever_the_verb(tmp_path: Path) 
     path.write_text("env: {gruop_size: 9}")
     with pytest.raises(SettingsError, match=r"env\.gruop_size.*did you mean --env\.group_size"):
         loaded_from(f"--config={path}")
+
+
+@pytest.mark.parametrize(
+    ("verb", "flags", "needs"),
+    [
+        ("process", ["--env.schedule=swiss"], "--env.group_judge=tournament"),
+        ("process", ["--env.group_judge=listwise", "--env.game_orders=balanced"], "--env.group_judge=tournament"),
+        ("serve", ["--env.group_judge=tournament", "--env.listwise_orders=2"], "--env.group_judge=listwise"),
+        (
+            "process",
+            ["--env.group_reward_range=signed"],
+            "--env.group_judge=listwise or --env.group_judge=tournament",
+        ),
+        (
+            "serve",
+            ["--env.group_judge=tournament", "--env.schedule_rounds=2"],
+            "--env.schedule=swiss or --env.schedule=balanced",
+        ),
+        ("evaluate", ["--env.schedule=swiss"], "--env.candidates_play=tournament"),
+    ],
+)
+def test_flag_that_the_other_settings_make_useless_is_refused_with_what_it_needs(
+    verb: Verb, flags: list[str], needs: str
+) -> None:
+    with pytest.raises(SettingsError) as refused:
+        loaded_from(*flags, verb=verb)
+    name = flags[-1].partition("=")[0]
+    assert str(refused.value) == f"{name} (command line): nothing reads it without {needs}"
+
+
+def test_useless_setting_of_a_file_and_useless_default_on_the_command_line_are_no_errors(tmp_path: Path) -> None:
+    path = tmp_path / "swiss.yaml"
+    path.write_text("env: {group_judge: tournament, schedule: swiss, schedule_rounds: 2}")
+    loaded = loaded_from(f"--config={path}", "--env.group_judge=none", "--env.listwise_orders=1", verb="process")
+    assert loaded.settings.env.group_judge == "none"
