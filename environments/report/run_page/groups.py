@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
 
+from environments.report.results.saved_group import SavedGroup, SavedJudgment
 from environments.report.run_page.calls import call_views
 from environments.report.run_page.figures import RowFigures
 from environments.report.run_page.items import CompletionView, ItemDetail, ItemSummary, NamedText
-from environments.report.run_page.saved_group import SavedGroup, SavedJudgment
 from environments.runs.recorded_calls import RecordedCall
 from judges.core.judgment import Status
 from judges.core.looks import looks_in_words, orders_in_words

@@ -9,6 +9,7 @@ from typing import cast
 
 from environments import terminal
 from environments.report.results.calls import CallsOfRows
+from environments.report.results.saved_group import read_groups
 from environments.report.run_page.charts import Words, charts
 from environments.report.run_page.choice import Choice, Rank, choose
 from environments.report.run_page.contents import Contents, ReportOptions
@@ -17,7 +18,6 @@ from environments.report.run_page.groups import figures_of, group_detail, group_
 from environments.report.run_page.head import usable_seed
 from environments.report.run_page.items import Fact, ItemDetail, ItemSummary, PageHead
 from environments.report.run_page.places import by_place
-from environments.report.run_page.saved_group import read_groups
 from environments.runs.directory import CONFIG, run_directory_of
 from environments.runs.recorded_calls import read_calls
 from environments.settings.values import STAND_IN_JUDGE, STAND_IN_POLICY
