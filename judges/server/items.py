@@ -30,8 +30,9 @@ class Item:
         fault: why there is nothing to judge; no judge is called, and the responses fail with these words.
         group: the protocol's own id of the group to which the response belongs.
         member: the protocol's own id of the response in its group: its sample, and not one try of sending it.
+        client: the name of the token with which a response came that is gathered: clients share no groups.
 
-    Items that differ in `group` or `member` alone are equal: most judges need neither.
+    Items that differ in `group`, `member` or `client` alone are equal: most judges need none of them.
     """
 
     prompt: str
@@ -46,6 +47,7 @@ class Item:
     fault: str | None = None
     group: str | None = field(default=None, compare=False)
     member: str | None = field(default=None, compare=False)
+    client: str | None = field(default=None, compare=False)
 
     @property
     def response(self) -> str:

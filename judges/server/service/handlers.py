@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from judges.llm.wire import JSON
@@ -37,7 +38,7 @@ def scoring(service: Service, mount: str, adapter: Adapter[Any]) -> Handler:
             raw = await read_object(request, service.settings)
             try:
                 judge = _named(service, adapter.mount_of(raw), mount)
-                reply = await _reply(service, judge, adapter, raw, answers, started)
+                reply = await _reply(service, judge, adapter, raw, answers, started, client=request.client)
             except RequestError as refused:
                 reply = adapter.refused(raw, refused, answers)
             response = json_response(reply.body, headers=reply.headers, failed=reply.failed)
@@ -62,6 +63,8 @@ async def _reply(
     raw: Mapping[str, JSON],
     answers: FailureAnswers,
     started: float,
+    *,
+    client: str | None,
 ) -> ProtocolReply:
     """The answer to a body.
 
@@ -74,6 +77,8 @@ async def _reply(
     try:
         adapter.check_judge(service.mounts[mount].judge)
         items = adapter.items(body, raw)
+        if client is not None and service.mounts[mount].group_size is not None:
+            items = [replace(item, client=client) for item in items]
     except ValueError as error:
         raise RequestError(422, "invalid", str(error)) from error
     try:

@@ -27,6 +27,7 @@ class ServerRequest:
             read to its end, and `ConnectionResetError` if the caller leaves. Nothing is read before a caller is known
             and a body is wanted.
         address: the server's own address at which it arrived; `None` where that was checked before listening.
+        client: the name of the caller's token; `None` where no token is needed.
     """
 
     method: str
@@ -34,6 +35,7 @@ class ServerRequest:
     headers: Mapping[str, str]
     body: bytes | AsyncIterable[bytes] = b""
     address: str | None = None
+    client: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
 
 from judges.llm.errors import let_go
 from judges.llm.urls import is_loopback
@@ -48,7 +49,8 @@ def responder(service: Service) -> Respond:
         caller: str | None = None
         try:
             caller = _caller(service, request, place)
-            response = await place.handler(request.method)(request)
+            known = request if caller is None else replace(request, client=caller)
+            response = await place.handler(request.method)(known)
         except RequestError as refused:
             response = failed_response(refused, identity)
             let_go(refused)

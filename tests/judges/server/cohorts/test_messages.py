@@ -43,6 +43,7 @@ OF_ITEM: dict[str, st.SearchStrategy[Any]] = {
     "fault": maybe,
     "group": maybe,
     "member": maybe,
+    "client": maybe,
 }
 OF_RESULT: dict[str, st.SearchStrategy[Any]] = {
     "score": st.none() | numbers,

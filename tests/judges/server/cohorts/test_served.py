@@ -49,6 +49,19 @@ async def test_single_responses_are_judged_together_in_one_call() -> None:
     assert sum(answer.json["usage"]["judge_calls"] for answer in answers) == 1
 
 
+async def test_responses_of_two_clients_share_no_group() -> None:
+    """Two training runs over the same prompts, each with its own token, and the same ids."""
+    tokens = {"trainer-a": "xyzzy", "trainer-b": "swordfish"}
+    async with running(*SHORT, f"--tokens={json.dumps(tokens)}", judge=listwise_judge) as server:
+        paths = [f"/token/{token}/v1/score" for token in tokens.values()]
+        firsts = asyncio.gather(*(posted(server, body(0, 0.1), body(1, 0.7), path=path) for path in paths[:1]))
+        other = await posted(server, body(2, 0.4), path=paths[1])
+        (together,) = await firsts
+    assert scores(together) == [0.1, 0.7]
+    assert scores(other) == [None]
+    assert "1 of 3 members came" in other[0].json["explanation"]
+
+
 async def test_baseline_is_an_anchor_and_one_response_is_enough_with_it() -> None:
     baseline = said(9, 0.4)
     async with running(*SHORT, judge=listwise_judge) as server:
@@ -208,12 +221,12 @@ async def test_members_that_wait_count_against_the_limit_of_pending_judgments() 
     async with running(*FLAGS, "--max_pending=2", judge=listwise_judge) as server:
         waiting = asyncio.ensure_future(posted(server, body(0), body(1)))
         await until(lambda: server.service.core.pending == 2, "both wait")
-        refused = await server.post("/v1/score", body(2))
+        refused = await server.post("/v1/score", {**body(2), "prompt": "of another group"})
         unready = await server.get("/readyz")
-        server.service.drain()
+        last = await server.post("/v1/score", body(2))  # without it the others would wait for nothing
         answers = await waiting
     assert (refused.status, refused.json["error"]["type"], unready.status) == (503, "overloaded", 503)
-    assert scores(answers) == [0.5] * 2
+    assert scores([*answers, last]) == [0.5] * 3
 
 
 async def test_page_and_metrics_show_each_member_once_and_the_cohorts() -> None:
