@@ -186,7 +186,7 @@ def _solved(kinds: _Kinds, results: NDArray[np.float64], ridge: float) -> Streng
     from sklearn.linear_model import LogisticRegression
 
     players, width = kinds.players, kinds.columns.shape[1]
-    if not results.any():
+    if (results[:, 0] == results[:, 1]).all():  # no games, or ties alone: at the optimum the solver's search would fail
         return Strengths((0.0,) * players, 0.0, (0.0,) * (width - players - 1))
     happened = results > 0.0
     happened[0] = True  # so that there are both outcomes, which the library insists on

@@ -106,6 +106,13 @@ def test_tie_is_half_a_win_and_half_a_loss_and_a_weight_is_a_number_of_games() -
     assert fit(3, [*others, Game(0, 1, 1.0, 3.0)]) == fit(3, [*others, *[Game(0, 1, 1.0)] * 3])
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("players", range(2, 9))
+def test_judge_that_always_ties_gives_equal_strengths_without_a_warning(players: int) -> None:
+    games = [Game(one, other, 0.5, 3.0) for one in range(players) for other in range(players) if one != other]
+    assert fit(players, games) == Strengths((0.0,) * players)
+
+
 def test_order_of_games_changes_nothing_and_a_player_without_games_is_at_the_mean() -> None:
     players, games = tournament(5)
     shuffled = random.Random(1).sample(games, len(games))
