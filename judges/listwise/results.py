@@ -17,6 +17,9 @@ from judges.listwise.prompt import suspects_of
 from judges.listwise.scale import one_scale
 from judges.parsing.verdicts import ScoredAnswer
 
+_DIGITS = 12
+"""Of numbers that are computed of scores: rounding errors would tell equal answers apart, and give a group a signal."""
+
 
 @dataclass(frozen=True, slots=True)
 class ChunkResult:
@@ -26,11 +29,19 @@ class ChunkResult:
 
     @property
     def scores(self) -> dict[str, float] | None:
-        """The mean over the orders for each text; `None` if one of them has no verdict."""
+        """The mean over the orders for each text; `None` if one of them has no verdict.
+
+        Means that are equal by the judge's numbers are equal: (0.7 + 0.1) / 2 is 0.4, and not less in the last bit.
+        """
         given = [order.scores for order in self.orders if order.scores is not None]
         if len(given) < len(self.orders):
             return None
-        return {text: sum(scores[text].score for scores in given) / len(given) for text in self.orders[0].shown}
+        if len(given) == 1:
+            return {text: entry.score for text, entry in given[0].items()}
+        return {
+            text: round(sum(scores[text].score for scores in given) / len(given), _DIGITS)
+            for text in self.orders[0].shown
+        }
 
 
 class _Given(NamedTuple):
@@ -93,7 +104,9 @@ def _sign(number: float) -> int:
 
 def _against(anchor: str, usable: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """How each text compares with the anchor in its own chunk, from 0 to 1."""
-    return {text: 0.5 + (score - scores[anchor]) / 2 for scores in usable for text, score in scores.items()}
+    return {
+        text: round(0.5 + (score - scores[anchor]) / 2, _DIGITS) for scores in usable for text, score in scores.items()
+    }
 
 
 def _given(text: str, order: ScoredOrder, scores: Mapping[str, ScoredAnswer], names: Mapping[str, str]) -> _Given:

@@ -158,6 +158,22 @@ async def test_pairs_on_which_the_orders_disagree_are_counted(connect: Connect) 
     assert judgment.orders == Agreement(0, 3)
 
 
+@pytest.mark.parametrize(("first", "second"), [(0.7, 0.1), (0.6, 0.3)])
+async def test_equal_means_of_two_orders_are_equal_to_the_last_bit(
+    connect: Connect, first: float, second: float
+) -> None:
+    """(0.7 + 0.1) / 2 is less than 0.4 in floats, which would be a loss against the anchor, and a signal."""
+    mean = round((first + second) / 2, 3)
+    assert mean > (first + second) / 2
+
+    def scored(text: str, place: int) -> float:
+        return mean if text == "base" else first if place == 1 else second
+
+    judgment, _ = await judged(connect, judging(scored), ("fair",), anchor="base", listwise_orders=2)
+    assert scores_of(judgment) == [0.5]
+    assert [member.detail.own for member in judgment.members if member.detail] == [mean]
+
+
 @pytest.mark.parametrize("failed", [1, 2])
 async def test_without_a_verdict_in_one_of_two_orders_no_answer_has_a_score(connect: Connect, failed: int) -> None:
     sound, seen = judging(by_quality), set[str]()
