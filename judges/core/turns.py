@@ -80,7 +80,11 @@ def conversation_case(
     context: str | None = None,
     anchor: str | None = None,
 ) -> GroupCase:
-    """The case of a group whose prompt and completions are conversations; empty completions stay, as empty answers."""
+    """The case of a group whose prompt and completions are conversations; empty completions stay, as empty answers.
+
+    A blank anchor is none: whatever the answers are, they would be better than that.
+    """
+    anchor = anchor if anchor and anchor.strip() else None
     answers = tuple(answer_of(completion) for completion in completions)
     return GroupCase(text_of(prompt), answers, criteria, reference, context, anchor)
 

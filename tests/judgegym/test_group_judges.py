@@ -46,6 +46,12 @@ def test_score_with_a_baseline_says_how_an_answer_compares_with_it() -> None:
     assert len(shown_answers(endpoint.bodies[0])) == 2
 
 
+def test_blank_baseline_is_none() -> None:
+    with serving(judging(by_quality)) as endpoint, ListwiseJudge(judge_base_url=endpoint.base_url) as judge:
+        assert judge.judge_sync("Q?", ["good", "poor"], baseline=" ").scores == [0.9, 0.2]
+    assert len(shown_answers(endpoint.bodies[0])) == 2
+
+
 def test_empty_answers_are_not_judged_and_say_so() -> None:
     with (
         serving(judging(by_quality)) as endpoint,

@@ -35,7 +35,7 @@ class ScoreBody(BaseModel):
         reference: a response that deserves the highest score.
         rubric: the criteria: text, or an object of `criteria` and `score1_description`, ….
         aspects: names, or objects of name, definition, polarity, weight and veto.
-        baseline: the response to compare with.
+        baseline: the response to compare with; a blank one is none.
         context: the text that the response should be based on; a list is joined with newlines.
         group: with `response`, the id of the group to which it belongs, for a judge that compares (`--group_size`).
         member: with `response`, its id in the group, by which a repeated request is known.
@@ -114,7 +114,7 @@ class Native(Adapter[ScoreBody]):
             rubric=rubric,
             levels=levels,
             aspects=None if body.aspects is None else tuple(body.aspects),
-            baseline=body.baseline,
+            baseline=body.baseline if body.baseline and body.baseline.strip() else None,
             context=context or None,
             group=id_of(body.group),
             member=id_of(body.member),

@@ -165,3 +165,11 @@ async def test_a_task_that_comes_again_with_another_prompt_is_another_group() ->
         asked_for = len(server.judge.requests)
     assert [answer.json["reward"] for answer in answers] == [0.9, 0.5, 0.25, 0.25, 0.5, 0.9]
     assert asked_for == 2
+
+
+@pytest.mark.parametrize("kind", ["listwise", "tournament", "arena_hard"])
+async def test_blank_baseline_is_none_and_no_response_wins_against_it(kind: str) -> None:
+    async with running(f"--judge={kind}", judge="never asked") as server:
+        answer = await server.post("/v1/score", {"prompt": "Q", "response": "good", "baseline": " \n"})
+    assert (answer.status, answer.json["error"]["type"]) == (422, "unusable")
+    assert server.judge.requests == []
