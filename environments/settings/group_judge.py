@@ -20,6 +20,7 @@ from judges.core.group import GroupJudge
 from judges.listwise.settings import ListwiseJudgeSettings
 from judges.llm.client import ChatClient
 from judges.llm.errors import SettingsError
+from judges.tournament.schedule import game_count
 from judges.tournament.settings import WITH_ROUNDS, TournamentSettings
 
 logger = logging.getLogger(__name__)
@@ -49,8 +50,8 @@ class GroupJudgeSettings(EnvConfig, ListwiseJudgeSettings, TournamentSettings):
     group_judge: Literal["none", GroupJudgeKind] = setting(
         "none",
         "Judge the completions of a group against each other, with the row's baseline or reference as one more of them "
-        "where there is one. none: each by itself, as evaluations do. listwise: all in one call for each order. "
-        "tournament: pair by pair.",
+        "where there is one. none: each by itself, as evaluations do. listwise: all in one call (listwise_orders=2: in "
+        "two). tournament: pair by pair, 72 calls for 8 completions and a baseline (schedule=swiss: 32).",
         verbs=ROLLOUTS,
         common=True,
     )
@@ -132,7 +133,16 @@ def open_group_judge(config: EnvConfig, verb: Verb, client: Callable[[], ChatCli
         return listwise_judge(ListwiseJudgeSettings.model_construct(**_given(config, kind)), client())
     from judges.tournament.judge import tournament_judge  # late: only a group needs it, and it brings numpy along
 
-    return tournament_judge(TournamentSettings.model_construct(**_given(config, kind)), client())
+    settings = TournamentSettings.model_construct(**_given(config, kind))
+    judge = tournament_judge(settings, client())
+    logger.info(
+        "each group plays up to %d games, a judge call each (group_size=%d and an anchor, schedule=%s, game_orders=%s)",
+        game_count(settings, config.group_size + 1),
+        config.group_size,
+        settings.schedule,
+        settings.game_orders,
+    )
+    return judge
 
 
 def _given(config: GroupJudgeSettings, kind: GroupJudgeKind) -> dict[str, Any]:

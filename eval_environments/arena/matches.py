@@ -27,7 +27,7 @@ from judges.core.seeding import derive
 from judges.llm.ledger import component
 from judges.statistics.bradley_terry import Game, fit
 from judges.tournament.game import PairJudge
-from judges.tournament.schedule import Meeting, Pair, in_order, pair, planned, swiss_round
+from judges.tournament.schedule import Meeting, Pair, game_count, in_order, pair, planned, swiss_round
 from judges.tournament.settings import TournamentSettings
 
 _BOTH_WRONG = 0.5
@@ -133,11 +133,7 @@ class Tournament(Match):
 
     def games_of_row(self, candidates: int) -> int:
         """Return the number of games of the schedule."""
-        settings, players = self._settings, candidates + 1
-        pairs = len(planned(settings.schedule, players, settings.rounds_of(players)))
-        if settings.schedule == "swiss" and players > 2:
-            pairs = settings.rounds_of(players) * (players // 2)
-        return pairs * (2 if settings.game_orders == "both" else 1)
+        return game_count(self._settings, candidates + 1)
 
     async def play(self, task: ArenaHardTask, players: Sequence[Player]) -> Played:
         """Play the games of each round at once."""

@@ -65,7 +65,7 @@ class JudgeMount(
         "Serve this kind of judge. rubric: score on a scale by a rubric. aspect: yes/no questions. peer: score from 0 "
         "to 100 by a rubric. arena_hard: win rate against a baseline, or as tournament. These compare the responses of "
         "one request, or with --group_size of several. listwise: a score for each, in one call. tournament: games "
-        "between pairs. choice: 1 for the best, 0 for the others.",
+        "between pairs, many calls (--schedule). choice: 1 for the best, 0 for the others.",
         common=True,
     )
     rubric: TextOrFile | None = setting(

@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import TypeAlias
 
-from judges.tournament.settings import GameOrders, Schedule
+from judges.tournament.settings import GameOrders, Schedule, TournamentSettings
 
 Pair: TypeAlias = tuple[int, int]
 """Two players who meet, the lower number first."""
@@ -35,6 +35,15 @@ def planned(schedule: Schedule, places: int, rounds: int) -> list[Pair]:
     if schedule == "swiss":
         return [(place, place + 1) for place in range(0, places - 1, 2)]
     return _round_robin(places, min(rounds, places - 1))
+
+
+def game_count(settings: TournamentSettings, players: int) -> int:
+    """The games of so many players, each of which is a call; equal answers, and games that fail, change it."""
+    rounds = settings.rounds_of(players)
+    pairs = len(planned(settings.schedule, players, rounds))
+    if settings.schedule == "swiss" and players > 2:
+        pairs = rounds * (players // 2)
+    return pairs * (2 if settings.game_orders == "both" else 1)
 
 
 def completed(schedule: Schedule, present: Sequence[int], met: Collection[Pair], rounds: int) -> list[Pair]:

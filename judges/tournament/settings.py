@@ -28,8 +28,9 @@ class TournamentSettings(ArenaJudgeSettings):
     )
     schedule: Schedule = setting(
         "all",
-        "Let these answers of a group meet. all: each pair. swiss: in each round those that stand next to each other. "
-        "balanced: each answer the same number of others. circular: each its neighbours on a circle.",
+        "Let these answers of a group meet. all: each pair (8 answers in both orders: 56 calls). swiss: in each round "
+        "those that stand next to each other (24). balanced: each answer the same number of others (24). circular: "
+        "each its neighbours on a circle (16).",
     )
     schedule_rounds: int | None = setting(
         None,
@@ -39,8 +40,8 @@ class TournamentSettings(ArenaJudgeSettings):
     )
     game_orders: GameOrders = setting(
         "both",
-        "Play each pair in both orders (both), or in one order, so that each answer is shown first as often as second "
-        "(balanced).",
+        "Play each pair in both orders (both), or, for half of the calls with schedule all and circular, in one order, "
+        "so that each answer is shown first as often as second (balanced).",
     )
 
     def rounds_of(self, players: int) -> int:

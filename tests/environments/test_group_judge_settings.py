@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from pathlib import Path
 from typing import Any
@@ -201,3 +202,9 @@ def test_environment_with_such_settings_needs_a_case_of_its_groups() -> None:
     with pytest.raises(TypeError, match="needs the method `group_case`"):
         made()
     assert issubclass(made(group_case=lambda self, task: None).config_type, EnvConfig)
+
+
+async def test_cost_of_a_tournament_is_said_before_it_is_paid(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    await opened(ArenaHardEnv, "--env.group_judge=tournament", "--env.group_size=33")
+    assert "each group plays up to 1122 games, a judge call each (group_size=33 and an anchor, " in caplog.text

@@ -14,6 +14,7 @@ from judges.tournament.schedule import (
     completed,
     components,
     connecting,
+    game_count,
     in_order,
     pair,
     planned,
@@ -156,3 +157,21 @@ def test_usual_rounds_cost_the_same_in_either_order_and_never_play_a_game_twice(
     assert rounds_of(4, schedule="balanced", game_orders="balanced") == 3
     assert rounds_of(8, schedule_rounds=100) == 7
     assert rounds_of(8, schedule="swiss", schedule_rounds=100, game_orders="balanced") == 14
+
+
+@pytest.mark.parametrize(
+    ("settings", "players", "games"),
+    [
+        (TournamentSettings(), 8, 56),
+        (TournamentSettings(), 2, 2),
+        (TournamentSettings(game_orders="balanced"), 8, 28),
+        (TournamentSettings(schedule="swiss"), 8, 24),
+        (TournamentSettings(schedule="swiss", game_orders="balanced"), 8, 24),
+        (TournamentSettings(schedule="swiss"), 9, 32),
+        (TournamentSettings(schedule="balanced"), 8, 24),
+        (TournamentSettings(schedule="circular"), 8, 16),
+        (TournamentSettings(schedule="circular", game_orders="balanced"), 8, 8),
+    ],
+)
+def test_number_of_games_is_that_of_the_documents(settings: TournamentSettings, players: int, games: int) -> None:
+    assert game_count(settings, players) == games
