@@ -151,7 +151,12 @@ class ModelSettings(BaseModel):
 
 
 def _from_json(value: object) -> object:
-    return wire.loads(value) if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    try:
+        return wire.loads(value)
+    except ValueError:
+        raise ValueError('expected a JSON list of models, such as [{"name": "a", "answers": "a.jsonl"}]') from None
 
 
 def check_names(models: list[ModelSettings]) -> list[ModelSettings]:

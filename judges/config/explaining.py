@@ -64,6 +64,11 @@ def _explain(
     origin = f" ({origins[given]})" if given in origins else ""
     if error["type"] == "extra_forbidden":
         shown = name if name.isprintable() else repr(name)  # the message is one line
+        siblings = _siblings(settings_type, parts)
+        if siblings:
+            close = difflib.get_close_matches(parts[-1], siblings, n=1)
+            hint = f", did you mean {close[0]}?" if close else f"; expected {', '.join(siblings)}"
+            return f"{shown}{origin}: unknown setting{hint}"
         return f"{shown}{origin}: unknown setting{suggestion(settings_type, name)}"
     first, *others = dict.fromkeys(_in_words(wrong["msg"]) for wrong in errors)
     message = ", or ".join([first, *(other.removeprefix("expected ") for other in others)])
@@ -71,6 +76,23 @@ def _explain(
     if error["type"] in ("missing", "value_error") or not harmless:
         return f"--{name}{origin}: {message}"
     return f"--{name}{origin}: {message}, got {_received(error['input'])}"
+
+
+def _siblings(model: type[BaseModel], parts: Sequence[str]) -> list[str]:
+    """The names that an object in a list may have; none for a place that is in no list, or in one of several kinds."""
+    for part in parts:
+        section, field = section_of(model, part), model.model_fields.get(part)
+        if section is None:
+            listed = [] if field is None else _models_in(field.annotation)
+            return list(listed[0].model_fields) if len(listed) == 1 else []
+        model = section
+    return []
+
+
+def _models_in(annotation: object) -> list[type[BaseModel]]:
+    if get_origin(annotation) is None and isinstance(annotation, type):
+        return [annotation] if issubclass(annotation, BaseModel) else []
+    return [model for argument in get_args(annotation) for model in _models_in(argument)]
 
 
 def _in_words(message: str) -> str:

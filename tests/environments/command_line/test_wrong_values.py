@@ -55,3 +55,22 @@ def test_number_that_is_not_finite_is_refused(name: str, value: str) -> None:
 def test_seed_below_0_is_refused_before_rows_are_asked_for() -> None:
     (line,) = said(SelfCritiqueEnv, "--env.seed=-1")
     assert line == "--env.seed (command line): expected greater than or equal to 0, got '-1'"
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("a, b", '--env.candidates (command line): expected a JSON list of models, such as [{"name": '),
+        (
+            '[{"name": "a", "answer": "a.jsonl"}]',
+            "env.candidates.0.answer (command line): unknown setting, did you mean ",
+        ),
+        (
+            '[{"name": "a", "zzz": 1}]',
+            "env.candidates.0.zzz (command line): unknown setting; expected name, model_name, ",
+        ),
+    ],
+)
+def test_what_is_wrong_in_a_list_of_models_is_said_with_what_a_model_may_have(value: str, message: str) -> None:
+    (line,) = said(SelfCritiqueEnv, f"--env.candidates={value}")
+    assert line.startswith(message)
