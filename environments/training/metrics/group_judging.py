@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import Any
 
 from environments.metrics import MetricAggregator
 from environments.rollouts.judged_group import JudgedGroup
 from environments.training.metrics.correlation import record_correlation
-from judges.core.group import Agreement, MemberDetail
+from judges.core.group import Agreement, Look, MemberDetail
 
 _NONE = "no group was judged together"
 
@@ -30,9 +32,9 @@ class GroupJudging:
     """Where each look showed an answer, from 0 (first) to 1 (last)."""
     rewards: array[float] = field(default_factory=_numbers)
     """The reward of the answer of each look."""
-    first: array[float] = field(default_factory=_numbers)
-    """The points of those that were shown first."""
-    later: array[float] = field(default_factory=_numbers)
+    advantage: float = 0.0
+    """The sum over groups of what the first place gained, each times its weight."""
+    weight: float = 0.0
 
     def record(self, group: JudgedGroup[Any]) -> None:
         """Record a group, unless it had nothing to compare."""
@@ -44,6 +46,7 @@ class GroupJudging:
         self.again += together.is_again
         self.orders = Agreement(self.orders.agreed + together.orders.agreed, self.orders.pairs + together.orders.pairs)
         seen: set[str] = set()
+        shown: dict[int, list[Look]] = {}
         for rollout, judgment, reward in zip(group.rollouts, group.judgments, group.rewards, strict=True):
             answer, detail = rollout.completion.answer, judgment.detail
             if reward is None or not isinstance(detail, MemberDetail) or answer in seen:
@@ -53,25 +56,38 @@ class GroupJudging:
                 if look.of > 1:
                     self.places.append((look.place - 1) / (look.of - 1))
                     self.rewards.append(reward)
-                    (self.first if look.place == 1 else self.later).append(look.points)
+                    shown.setdefault(look.of, []).append(look)
+        for looks in shown.values():
+            self._compare_first(looks)
+
+    def _compare_first(self, looks: Sequence[Look]) -> None:
+        """Add what the first place gained in the calls of one group that showed equally many answers.
+
+        Other looks do not compare: where few are shown, more of them are first, and they may be better or worse.
+        """
+        first, later = ([look.points for look in looks if (look.place == 1) is is_first] for is_first in (True, False))
+        if first and later:
+            weight = len(first) * len(later) / len(looks)  # the inverse of the difference's variance, up to a factor
+            self.advantage += weight * (fmean(first) - fmean(later))
+            self.weight += weight
 
     def diagnose(self, metrics: MetricAggregator) -> None:
         """Record the metrics, or why one has no value."""
-        import numpy as np  # late: only training needs it here
-
         if self.groups:
             metrics.number("group_judge_calls", self.calls / self.groups)
             metrics.number("groups_judged_again_rate", self.again / self.groups)
         if self.orders.pairs:
             metrics.number("position_agreement_rate", self.orders.agreed / self.orders.pairs)
-        if self.first and self.later:
-            metrics.number("first_position_advantage", float(np.mean(self.first) - np.mean(self.later)))
+        if self.weight:
+            metrics.number("first_position_advantage", self.advantage / self.weight)
         record_correlation(
             metrics, "reward_position_correlation", self.rewards, self.places, of="looks at answers", other="places"
         )
         metrics.expect(_NONE, "group_judge_calls", "groups_judged_again_rate")
         metrics.expect("no two answers were shown in both orders", "position_agreement_rate")
-        metrics.expect("no answer was shown first, or none was shown later", "first_position_advantage")
+        metrics.expect(
+            "no group has both an answer that was shown first, and one that was shown later", "first_position_advantage"
+        )
         metrics.expect("no completion has a score", "mean_reward")
         metrics.expect("no group had a baseline or a reference", "winrate", "score_against_anchor")
         metrics.leave_out("judge_calls_saved", "a group is judged together: equal answers are one member of it")

@@ -87,6 +87,16 @@ def test_second_order_removes_the_correlation_and_shows_the_preference() -> None
     assert found["first_position_advantage"] == pytest.approx(0.95 - (0.1 + 0.6 + 0.6 + 0.4) / 4)
 
 
+def test_advantage_of_the_first_place_is_within_groups_whose_sizes_and_levels_differ() -> None:
+    """In a small group more answers are first, so that the means over all looks would differ by 0.15 here."""
+    small = together((0.8, [(1, 2, 0.8)]), (0.8, [(2, 2, 0.8)]))
+    large = together(*((0.4, [(place, 8, 0.4)]) for place in range(1, 9)))
+    assert values(flushed(small, large))["first_position_advantage"] == pytest.approx(0)
+    fair = together((0.6, [(1, 2, 0.6)]), (0.6, [(2, 2, 0.6)]))
+    biased = together((0.6, [(1, 2, 0.6)]), (0.2, [(2, 2, 0.2)]))
+    assert values(flushed(fair, biased))["first_position_advantage"] == pytest.approx(0.2)
+
+
 def test_equal_answers_were_shown_once() -> None:
     looks = [(1, 2, 1.0)]
     found = flushed(together((1.0, looks), (1.0, looks), (0.0, [(2, 2, 0.0)]), texts="aab"))
