@@ -155,8 +155,9 @@ def _from_json(value: object) -> object:
         return value
     try:
         return wire.loads(value)
-    except ValueError:
-        raise ValueError('expected a JSON list of models, such as [{"name": "a", "answers": "a.jsonl"}]') from None
+    except ValueError as error:
+        example = '[{"name": "a", "answers": "a.jsonl"}]'
+        raise ValueError(f"expected a JSON list of models, such as {example}: {error}") from None
 
 
 def check_names(models: list[ModelSettings]) -> list[ModelSettings]:
