@@ -58,7 +58,7 @@ class GroupJudgeSettings(EnvConfig, ListwiseJudgeSettings, TournamentSettings):
     group_reward_range: RewardRange = setting(
         "unit",
         "With group_judge: choose the range of rewards. unit: 0 to 1, where a malformed completion's default reward of "
-        "0.0 is the lowest. signed: -1 to 1; set invalid_thinking_reward=-1.0 with it.",
+        "0.0 is the lowest. signed: -1 to 1; needs invalid_thinking_reward, such as -1.0.",
         verbs=ROLLOUTS,
     )
 
@@ -172,6 +172,11 @@ def _problems(config: GroupJudgeSettings, kind: GroupJudgeKind, *, evaluates: bo
         return
     if config.group_size < 2 and not config.always_anchored:
         yield f"needs two completions to compare; got group_size={config.group_size}"
+    if config.group_reward_range == "signed" and "invalid_thinking_reward" not in config.model_fields_set:
+        yield (
+            "would give rewards from -1 (group_reward_range=signed), below the "
+            f"{config.invalid_thinking_reward:g} of malformed completions; set invalid_thinking_reward, such as -1.0"
+        )
     if config.judge_critique_rounds:
         yield f"has no self-critique; got judge_critique_rounds={config.judge_critique_rounds}"
     if config.vote_count() > 1:

@@ -134,6 +134,15 @@ async def test_what_a_judge_of_groups_cannot_do_is_refused_in_one_line(
     await opened(env_type, *flags)  # each by itself, they may
 
 
+@pytest.mark.parametrize("kind", KINDS)
+async def test_signed_rewards_need_to_know_what_malformed_completions_get(kind: str) -> None:
+    """With the default a policy would gain by malforming what would lose."""
+    flags = f"--env.group_judge={kind}", "--env.group_reward_range=signed"
+    with pytest.raises(SettingsError, match="below the 0 of malformed completions; set invalid_thinking_reward"):
+        await opened(ArenaHardEnv, *flags)
+    assert await opened(ArenaHardEnv, *flags, "--env.invalid_thinking_reward=-1") is not None
+
+
 async def test_all_that_does_not_go_together_is_said_at_once() -> None:
     """The preset asks for votes, and for the share of them."""
     flags = f"--config={ROOT / 'configs' / 'aspect_critique_train.yaml'}", "--env.group_judge=listwise"

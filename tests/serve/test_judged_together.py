@@ -157,7 +157,7 @@ async def test_judge_sees_what_belongs_to_the_row(case: Case, tmp_path: Path) ->
 
 
 async def test_signed_rewards_are_from_minus_one_to_one(case: Case, tmp_path: Path) -> None:
-    flags = "--env.group_judge=listwise", "--env.group_reward_range=signed"
+    flags = "--env.group_judge=listwise", "--env.group_reward_range=signed", "--env.invalid_thinking_reward=-1"
     batch, _ = await two_groups(case, tmp_path, *flags)
     own = [each - OF_THE_ANCHOR if case.anchored else 2 * each - 1 for each in QUALITY]
     assert [group["scores"] for group in batch] == [pytest.approx(own)] * 2

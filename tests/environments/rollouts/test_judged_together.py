@@ -236,7 +236,7 @@ async def test_group_is_sent_or_dropped_with_a_reason(
 
 async def test_metrics_of_a_rollout_are_those_of_groups() -> None:
     _, records, _ = await piped(
-        Planted([{"a": 0.2, "b": 0.7}]), "a", "b", UNJUDGEABLE["empty"], flags=[SIGNED], category="Hard Ones"
+        Planted([{"a": 0.2, "b": 0.7}]), "a", "b", UNJUDGEABLE["empty"], flags=[INVALID, SIGNED], category="Hard Ones"
     )
     found = records.metrics.result()
     assert found.values == pytest.approx({"train/mean_reward": 0.3, "train/mean_reward_hard_ones": 0.3})
