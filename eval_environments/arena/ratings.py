@@ -4,9 +4,9 @@ The strengths are those of a Bradley–Terry fit with ties and an advantage of t
 rows. Intervals resample rows, since the games about one prompt are not independent, and fit each resample anew. With
 differences in style as covariates the strengths are those at equal style.
 
-Guarantees: a player that games do not connect with the anchor has no rating, and the reason; a single row gives no
-interval. Numbers are finite for a player who has won every game, too; what they are is then up to the fit's ridge, and
-there is no interval: resamples of games that were all won would say that nothing varies.
+Guarantees: a player that games do not connect with the anchor has no rating, and the reason; one with games in a single
+row has no interval. Numbers are finite for a player who has won every game, too; what they are is then up to the fit's
+ridge, and there is no interval: resamples of games that were all won would say that nothing varies.
 
 Intervals of few rows are too narrow, as those of all percentile bootstraps: 95 % is 81 to 85 % with 5 rows, 90 to 92 %
 with 20, 90 to 95 % with 100 (four players, all pairs both ways, strengths that vary between rows with deviation 1).
@@ -18,6 +18,7 @@ Style Matter? (2024); Ford, Solution of a Ranking Problem from Binary Comparison
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -78,11 +79,12 @@ def rate(players: int, rows: Sequence[Sequence[Game]], *, anchor: int, seed: int
     (connected,) = (group for group in groups if anchor in group)
     intervals = _intervals(players, rows, anchor=anchor, seed=seed) if len(rows) > 1 else {}
     bounded = _bounded(games, anchor)
+    appearances = Counter(player for row in rows for player in {*chain.from_iterable(game[:2] for game in row)})
 
     def interval(player: int) -> Interval | str:
         if player == anchor:
             return "the baseline's rating is given"
-        if not intervals:
+        if appearances[player] < 2:
             return "one row says nothing about how much rows vary"
         if player not in bounded:
             return "its games are all won, or all lost, and do not say how far it is from the baseline"

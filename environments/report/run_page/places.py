@@ -20,6 +20,10 @@ def by_place(figures: RunFigures) -> Chart | None:
     if len(set(places)) < 2:
         return None
     are_games = of.max() == 2
+    sizes, number = np.unique(of, return_inverse=True)
+    if len(sizes) > 1:  # late places are those of large groups alone, whose answers may be better or worse
+        means = np.bincount(number, weights=points) / np.bincount(number)
+        points = points.mean() + points - means[number]
     names = {1: "shown first", 2: "shown second"} if are_games else {}
     bars = []
     for place in sorted({*map(int, places)})[:_MOST]:
@@ -33,10 +37,11 @@ def by_place(figures: RunFigures) -> Chart | None:
         if varies
         else ""
     )
+    among = " An answer is compared with those of calls that showed as many." if len(sizes) > 1 else ""
     return bars_of(
         bars,
         "Points by place",
         "mean points",
         item="answer",
-        note=f" Without position bias the bars are equal but for chance.{correlation}",
+        note=f"{among} Without position bias the bars are equal but for chance.{correlation}",
     )

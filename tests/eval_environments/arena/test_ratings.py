@@ -127,3 +127,13 @@ def test_rating_without_bounds_in_the_games_has_no_interval() -> None:
     assert isinstance(other.interval, Interval)
     tie = [*rows[0], Game(1, 0, 0.5)]
     assert all(isinstance(each.interval, Interval) for each in found([tie, *rows[1:]])[:2])  # through the other one
+
+
+def test_player_with_games_in_one_row_has_no_interval() -> None:
+    """Whether its row is drawn, and how often, does not say how much rows vary."""
+    rows = [
+        [game for game in row if number == 0 or 0 not in game[:2]] for number, row in enumerate(rows_of(20, seed=7))
+    ]
+    once, often, _ = found([*rows, []])
+    assert once.interval == "one row says nothing about how much rows vary"
+    assert isinstance(often.interval, Interval)
