@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
@@ -33,6 +33,10 @@ from judges.tournament.settings import TournamentSettings
 JudgeKind = Literal["rubric", "aspect", "peer", "arena_hard", "choice", "listwise", "tournament"]
 MOST_TOGETHER: Mapping[JudgeKind, int] = {"listwise": 256, "tournament": 64, "arena_hard": 64, "choice": MOST_CHOICES}
 """The most responses that a judge which compares them takes together; 64 in all pairs are 2,016 pairs of two games."""
+_NEEDS_OTHERS: Sequence[JudgeKind] = ("listwise", "tournament", "choice")
+"""The judges with no score for a response that is alone: a request of OpenRLHF brings no baseline."""
+_SENDS_ONE: Sequence[Trainer] = ("openrlhf",)
+"""The trainers that have no other way; the others can send a group, or a baseline."""
 _NAME = r"^[a-z0-9][a-z0-9_-]{0,63}$"
 RESERVED = frozenset({"v1", "get_reward", "slime", "verify", "metrics", "healthz", "readyz", "openapi", "token"})
 
@@ -289,6 +293,11 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, JudgeMount):
         own = {name: getattr(self, name) for name in JudgeMount.model_fields if name in self.model_fields_set}
         mounted = {"": JudgeMount(**own)}
         mounted[""].cohorts(self.deadline, "--")
+        if getattr(self, FLAG) in _SENDS_ONE and self.judge in _NEEDS_OTHERS and self.group_size is None:
+            raise SettingsError(
+                f"--for: {getattr(self, FLAG)} sends one response a request, and the judge {self.judge} compares "
+                "several; set --group_size to the number of samples for each prompt"
+            )
         for name, values in self.mounts.items():
             mounted[name] = _mount(name, {**_inherited(own, values), **values})
             mounted[name].cohorts(self.deadline, f"mounts.{name}.")

@@ -130,6 +130,8 @@ def _comparison(group: SavedGroup) -> str:
         f"{anchor} is one more of them, as good as the middle of the rewards' range" if together.anchored else "",
         orders_in_words(together.orders),
     ]
+    if together.judge == "tournament":
+        parts.append("game_1_2 shows rollout 1 first" + (f", game_1_0 before {anchor}" if together.anchored else ""))
     return "; ".join(filter(None, parts)) + "."
 
 

@@ -36,6 +36,7 @@ def post(url: str, path: str = "/v1/score", body: bytes = BODY) -> Any:
         (["--judge=listwise", "--group_wait=9"], ["--group_wait", "--group_size"]),
         (["--offline", "--judge=listwise", "--schedule=swiss"], ["--schedule (command line)", "--judge=tournament"]),
         (["--offline", "--judge=rubric", "--listwise_orders=2"], ["--listwise_orders", "--judge=listwise"]),
+        (["--offline", "--judge=listwise", "--for=openrlhf"], ["--for: openrlhf", "listwise", "--group_size"]),
         (["--judge=rubric"], ["judge_api_key_env", "ANTHROPIC_API_KEY"]),
         (["--offline", "--host=0.0.0.0"], ["0.0.0.0", "token"]),
         (["--offline", '--mounts={"v1": {}}'], ["mounts", "'v1'"]),

@@ -139,6 +139,9 @@ def test_games_of_a_tournament_are_summed_up_and_their_calls_belong_to_the_group
     written = Written.read(tmp_path / "groups.html")
     for shown in written.details.values():
         assert "by a tournament, in 12 calls" in shown["comparison"]
+        assert shown["comparison"].endswith(
+            "; game_1_2 shows rollout 1 first, game_1_0 before the baseline (the anchor)."
+        )
         assert all("6 games, 3 shown first: " in each["seen"] for each in shown["completions"])
         assert {call["name"] for call in shown["calls"]} >= {"policy, 1 of 3", "game_0_1", "game_1_0", "game_2_3"}
         assert len(shown["calls"]) == 3 + 12
