@@ -39,7 +39,7 @@ _OTHER_FILES = 256
 _COLLECTIONS = (50_000, 20, 100)
 """So many new objects between collections. Requests leave no cycles behind; with Python's own 700, thousands of
 requests in flight were walked through again and again, which took more time than answering them."""
-_GROUPS = {"judge": "judge", "server": "server", "run": "random choices"}
+_GROUPS = {"judge": "judge", "server": "server", "run": "endpoints and random choices"}
 
 
 def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judges.server") -> int:
