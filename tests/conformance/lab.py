@@ -162,7 +162,7 @@ class Lab:
         settings = [
             *self.data_flags,
             *self.subject.role,
-            *(self.subject.flags if verb == "evaluate" or not self.subject.compares else ()),
+            *self.subject.flags_of(verb),
             f"--env.data_dir_to_save_evals={self.path / run}",
             "--env.retry_delay=0",
             "--env.max_retries=0",

@@ -86,6 +86,10 @@ class Subject:
             return [f"--env.candidates={json.dumps(candidates)}", *judging]
         return [*(f"--openai.{name}={value}" for name, value in policy.items()), *judging]
 
+    def flags_of(self, verb: Verb) -> tuple[str, ...]:
+        """The `flags` that a verb reads."""
+        return self.flags if verb == "evaluate" or not self.compares else ()
+
     @property
     def headline(self) -> tuple[str, str]:
         """The headline of its evaluations, and what it is called."""

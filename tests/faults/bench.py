@@ -177,7 +177,7 @@ class Bench:
         settings = [
             *(f"--env.{name}={self.path / name}.jsonl" for name in self.subject.datasets),
             *self.subject.role,
-            *self.subject.flags,
+            *self.subject.flags_of(verb),
             f"--env.data_dir_to_save_evals={self.path / run}",
             f"--env.data_path_to_save_groups={self.path / run}.jsonl",
             "--env.retry_delay=0",
