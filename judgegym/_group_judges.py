@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -140,14 +140,11 @@ def _conversation(given: str | Messages, what: str) -> TextOrMessages:
     """A text, or messages that were checked."""
     if isinstance(given, str):
         return given
+    expected = f"{what}: expected a text or a list of messages"
+    if not isinstance(given, Iterable):
+        raise DataError(f"{expected}, found {type(given).__name__}")
     try:
         return _MESSAGES.validate_python([*given])
-    except (ValidationError, TypeError) as error:
-        raise DataError(f"{what}: expected a text or a list of messages, {_why(error)}") from None
-
-
-def _why(error: ValidationError | TypeError) -> str:
-    if isinstance(error, TypeError):
-        return str(error)
-    first = error.errors()[0]
-    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise DataError(f"{expected}, {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
