@@ -12,8 +12,9 @@ Bradley-Terry Model to Incorporate Within-Pair Order Effects (1977), for the pos
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -92,7 +93,7 @@ def fit_resampled(
     """The strengths from resamples of rows, drawn with replacement, for intervals (the percentile bootstrap).
 
     Games of the same players, order and covariates are added up once, so that without covariates a round takes a time
-    that does not depend on the number of rows.
+    that does not depend on the number of rows. Few rows are drawn alike again and again: those fits are made once.
 
     Args:
         players: as in `fit`.
@@ -109,7 +110,17 @@ def fit_resampled(
     import numpy as np  # late, with sklearn below: a second, which the importers of the judges need not wait for
 
     kinds, generator = _Kinds.of(players, rows), np.random.default_rng(seed)
-    return (_solved(kinds, kinds.drawn(generator), ridge) for _ in range(rounds))
+    return _each_once(kinds, (kinds.drawn(generator) for _ in range(rounds)), ridge)
+
+
+def _each_once(kinds: _Kinds, draws: Iterable[NDArray[np.float64]], ridge: float) -> Iterator[Strengths]:
+    """The fit of each draw; equal draws share one."""
+    fits: dict[bytes, Strengths] = {}
+    for results in draws:
+        drawn = hashlib.sha256(results.tobytes()).digest()  # with covariates a draw may have megabytes
+        if drawn not in fits:
+            fits[drawn] = _solved(kinds, results, ridge)
+        yield fits[drawn]
 
 
 @dataclass(frozen=True, slots=True)
