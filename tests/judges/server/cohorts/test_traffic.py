@@ -14,7 +14,7 @@ from tests.scripted import Script
     ("judge", "script", "plan"),
     [
         ("listwise", cohort_traffic.listwise_judge, Plan()),
-        ("tournament", cohort_traffic.arena_judge, Plan(prompts=12, size=4)),
+        ("tournament", cohort_traffic.arena_judge, Plan(prompts=12, size=4, wait_s=1.0)),
     ],
 )
 async def test_cohorts_of_a_trainers_traffic_are_judged_by_themselves_in_time(

@@ -257,7 +257,7 @@ def test_judges_that_gather_nothing_have_no_sockets() -> None:
     ("judge", "script", "plan"),
     [
         ("listwise", cohort_traffic.listwise_judge, Plan()),
-        ("tournament", cohort_traffic.arena_judge, Plan(prompts=12, size=4)),
+        ("tournament", cohort_traffic.arena_judge, Plan(prompts=12, size=4, wait_s=1.0)),
     ],
 )
 def test_cohorts_of_a_trainers_traffic_meet_in_one_worker_each(judge: str, script: Script, plan: Plan) -> None:
