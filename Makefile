@@ -1,6 +1,6 @@
 # make evaluate   score the bundled sample against the embedded offline judge (ARGS='--limit 5' adds options)
 # make install    everything that a real run and training need
-# make test       lint, formatting, types, import rules and tests (ARGS='-k tokenizer' adds options of pytest)
+# make test       lint, formatting, types, import rules and tests, three at once since many wait (ARGS='-k tokenizer' adds options of pytest)
 # make bench      every measured ratio, in under fifteen minutes, into benchmarks/RESULTS.md (ARGS='--only serve' one script)
 # make soak       ten minutes of mixed traffic with faults, kills and full disks (ARGS='--minutes 2' shortens it)
 # make test-integrations    tests with the trainers' own packages, which it installs into .trainers (several GB; CPU only)
@@ -29,7 +29,7 @@ test: $(DEV)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo --no-cache
-	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
+	$(BIN)/python -m pytest -n 3 --dist worksteal $(ARGS)
 
 bench: $(DEV)
 	@$(BIN)/python -m benchmarks $(ARGS)
