@@ -35,7 +35,7 @@ from judges.server.service.access import without_token
 from judges.server.service.messages import ServerRequest, ServerResponse
 from judges.server.service.opened import Service, opened
 from judges.server.service.respond import Respond, failed_response, request_id, responder
-from judges.server.settings import RewardServerSettings, gathering
+from judges.server.settings.server import RewardServerSettings, gathering
 
 logger = logging.getLogger(__name__)
 

@@ -31,7 +31,7 @@ from judges.server.http.listening import listening
 from judges.server.operation.telemetry import JsonLines
 from judges.server.presets import with_preset
 from judges.server.service.opened import opened
-from judges.server.settings import RewardServerSettings, check_flags_are_read, gathering
+from judges.server.settings.server import RewardServerSettings, check_flags_are_read, gathering
 
 logger = logging.getLogger(__name__)
 

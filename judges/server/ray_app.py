@@ -21,7 +21,7 @@ from judges.server.cohorts.messages import Member
 from judges.server.cohorts.shared import OwnerAwayError, SharedCohorts
 from judges.server.errors import OverloadError
 from judges.server.items import ResponseScore
-from judges.server.settings import RewardServerSettings, gathering
+from judges.server.settings.server import RewardServerSettings, gathering
 
 _TARGET_ONGOING = 256
 """Requests in flight in a replica before Ray starts another: they wait for judges, not for the processor."""

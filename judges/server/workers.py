@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from judges.server.operation.telemetry import MULTIPROCESS, forget_worker
-from judges.server.settings import RewardServerSettings
+from judges.server.settings.server import RewardServerSettings
 
 logger = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from eval_environments.pairwise_judgement_environment import PairwiseJudgementEn
 from eval_environments.self_critique_environment import SelfCritiqueEnv
 from judges.config.sources import load
 from judges.config.structure import names_given
-from judges.server.settings import RewardServerSettings
+from judges.server.settings.server import RewardServerSettings
 from tests.command import ROOT
 
 ENVIRONMENTS: list[type[JudgedEnv[Any, Any, Any]]] = [

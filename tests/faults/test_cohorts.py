@@ -21,7 +21,7 @@ from judges.offline.settings import StandInSettings
 from judges.server.http.listening import listening
 from judges.server.presets import with_preset
 from judges.server.service.opened import opened
-from judges.server.settings import RewardServerSettings
+from judges.server.settings.server import RewardServerSettings
 from tests.command import PATIENCE_S
 from tests.faults import kinds
 from tests.scripted import Json

@@ -14,7 +14,7 @@ from judgegym._command.commands import COMMANDS
 from judgegym._command.environments import load_environment
 from judges.config.sources import load
 from judges.server.presets import with_preset
-from judges.server.settings import RewardServerSettings
+from judges.server.settings.server import RewardServerSettings
 from tests.command import ROOT, in_process
 
 FOLDERS = ("docs", "judges", "environments", "eval_environments", "examples")

@@ -14,7 +14,7 @@ from judges.llm import wire
 from judges.llm.wire import JSON
 from judges.server.errors import RequestError
 from judges.server.service.messages import BrokenBodyError, ServerRequest
-from judges.server.settings import RewardServerSettings
+from judges.server.settings.server import RewardServerSettings
 
 BodyT = TypeVar("BodyT", bound=BaseModel)
 

@@ -14,7 +14,7 @@ from judges.server.cohorts.contract import Connect
 from judges.server.core import Core
 from judges.server.operation.telemetry import Telemetry, telemetry
 from judges.server.service.access import Access
-from judges.server.settings import JudgeMount, RewardServerSettings
+from judges.server.settings.server import JudgeMount, RewardServerSettings
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from judges.config.sources import load
 from judges.server.http.listening import listening
 from judges.server.presets import with_preset
 from judges.server.service.opened import Service, opened
-from judges.server.settings import RewardServerSettings
+from judges.server.settings.server import RewardServerSettings
 from tests.scripted import Reply, Script, ScriptedEndpoint
 
 

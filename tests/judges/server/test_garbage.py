@@ -13,7 +13,7 @@ from judges.server.presets import with_preset
 from judges.server.service.messages import ServerRequest
 from judges.server.service.opened import opened
 from judges.server.service.respond import responder
-from judges.server.settings import RewardServerSettings
+from judges.server.settings.server import RewardServerSettings
 from tests.judges.server.running import judged_by
 from tests.scripted import Reply, ScriptedEndpoint
 

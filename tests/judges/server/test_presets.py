@@ -9,7 +9,7 @@ import pytest
 from judges.config.sources import load
 from judges.llm.errors import SettingsError
 from judges.server.presets import with_preset
-from judges.server.settings import RewardServerSettings
+from judges.server.settings.server import RewardServerSettings
 from tests.judges.server.bodies import DOWN, VERIFY
 from tests.judges.server.running import running
 from tests.judges.server.served import run

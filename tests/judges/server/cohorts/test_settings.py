@@ -9,7 +9,7 @@ import pytest
 
 from judges.llm.errors import SettingsError
 from judges.server.core import Core
-from judges.server.settings import JudgeMount, RewardServerSettings
+from judges.server.settings.server import JudgeMount, RewardServerSettings
 from tests.judges.server.running import running
 from tests.judges.server.served import run
 

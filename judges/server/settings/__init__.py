@@ -1,0 +1,1 @@
+"""The reward server's settings, and those of each judge that it serves."""
