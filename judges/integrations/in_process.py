@@ -15,7 +15,7 @@ from judges.server.core import Core
 from judges.server.errors import OverloadError
 from judges.server.items import ResponseScore
 from judges.server.protocols.native import Native, ScoreBody
-from judges.server.settings.server import JudgeMount
+from judges.server.settings.mount import JudgeMount
 
 _MOST_PENDING = 100_000
 

@@ -15,7 +15,7 @@ from judges.llm.wire import JSON
 
 if TYPE_CHECKING:
     from judges.integrations.in_process import InProcessSource
-    from judges.server.settings.server import JudgeMount
+    from judges.server.settings.mount import JudgeMount
 
 _OF_GROUPS = frozenset({"listwise", "tournament"})
 """The kinds of judges that judge nothing but groups."""
@@ -109,7 +109,7 @@ def _in_process(judge: JudgeMount | Mapping[str, object], deadline_s: float) -> 
     # Late: beside a reward server a trainer's environment needs none of the judges' packages.
     from judges.config.keywords import settings_from_keywords
     from judges.integrations.in_process import InProcessSource
-    from judges.server.settings.server import JudgeMount
+    from judges.server.settings.mount import JudgeMount
 
     if isinstance(judge, Mapping):
         judge = settings_from_keywords(JudgeMount, judge, prefix="judge.")

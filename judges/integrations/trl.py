@@ -24,7 +24,7 @@ from judges.integrations.sources import is_of_groups, scoring_of
 from judges.llm.errors import SettingsError
 
 if TYPE_CHECKING:
-    from judges.server.settings.server import JudgeMount
+    from judges.server.settings.mount import JudgeMount
 
 COLUMNS: Mapping[str, Field] = {
     "reference_answer": "reference",

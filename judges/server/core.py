@@ -33,7 +33,7 @@ from judges.server.operation.health import JudgeHealth, watch
 from judges.server.operation.record import CohortListener, RecentJudgment, Record, ResultListener
 from judges.server.scorers.of_mount import scorer_of
 from judges.server.scorers.scorer import GroupScorer, Parts, Scorer, parts_of
-from judges.server.settings.server import JudgeMount
+from judges.server.settings.mount import JudgeMount
 
 logger = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ from judges.peers.settings import PeerJudgeSettings
 from judges.rubrics.judge import RubricCase, rubric_judge
 from judges.rubrics.prompt import Rubric
 from judges.rubrics.settings import RubricJudgeSettings
-from judges.server.settings.server import JudgeMount
+from judges.server.settings.mount import JudgeMount
 from tests.scripted import ScriptedEndpoint
 
 SHARED = ("What is red?", "What a reader knows.", "Does it answer that?")

@@ -13,7 +13,7 @@ from judges.llm.wire import JSON
 from judges.server.answers import FailureAnswers
 from judges.server.errors import RequestError
 from judges.server.items import Item, ResponseScore
-from judges.server.settings.server import JudgeKind
+from judges.server.settings.mount import JudgeKind
 
 
 def id_of(value: object) -> str | None:

@@ -22,7 +22,7 @@ from judges.server.errors import RequestError
 from judges.server.items import Item, ResponseScore
 from judges.server.protocols.base import Adapter, ProtocolReply, RequestBody
 from judges.server.protocols.nemo_gym import JUDGE_FAILED, PolicyResponse, final_answer, mount_of_row
-from judges.server.settings.server import MOST_TOGETHER, JudgeKind
+from judges.server.settings.mount import MOST_TOGETHER, JudgeKind
 
 
 class CompareBody(RequestBody):

@@ -12,7 +12,7 @@ from judges.rubrics.judge import RubricCase, rubric_judge
 from judges.rubrics.prompt import Rubric
 from judges.server.items import Item, ResponseScore, response_score
 from judges.server.scorers.scorer import ItemError, unit_score
-from judges.server.settings.server import JudgeMount
+from judges.server.settings.mount import JudgeMount
 
 GENERAL_RUBRIC = "Does the response answer what was asked correctly, completely and clearly?"
 """The rubric judge's rubric if neither the request nor the settings have one."""

@@ -9,7 +9,7 @@ from judges.llm.errors import SettingsError
 from judges.server.items import Item, ResponseScore
 from judges.server.scorers.groups import GroupScores, check_most, group_scores
 from judges.server.scorers.scorer import ItemError, unit_score
-from judges.server.settings.server import MOST_TOGETHER, JudgeMount
+from judges.server.settings.mount import MOST_TOGETHER, JudgeMount
 from judges.tournament.judge import tournament_judge
 
 

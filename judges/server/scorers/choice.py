@@ -12,7 +12,7 @@ from judges.pairwise.judge import ChoiceCase, ChoiceDetail, choice_judge
 from judges.pairwise.prompt import FEWEST_CHOICES, LETTERS, MOST_CHOICES
 from judges.server.items import Item, ResponseScore, response_score
 from judges.server.scorers.scorer import ItemError
-from judges.server.settings.server import JudgeMount
+from judges.server.settings.mount import JudgeMount
 
 _ALL_EQUAL: Judgment[ChoiceDetail] = Judgment(1.0, Status.OK, "best", "All responses are equal: there is no choice.")
 

@@ -15,7 +15,7 @@ from judges.listwise.judge import listwise_judge
 from judges.llm.client import ChatClient
 from judges.server.items import Item, ResponseScore, response_score
 from judges.server.scorers.scorer import ItemError
-from judges.server.settings.server import MOST_TOGETHER, JudgeMount
+from judges.server.settings.mount import MOST_TOGETHER, JudgeMount
 from judges.tournament.judge import tournament_judge
 
 

@@ -10,7 +10,7 @@ from judges.server.scorers.arena import ArenaScorer
 from judges.server.scorers.choice import ChoiceScorer
 from judges.server.scorers.groups import ListwiseScorer, TournamentScorer
 from judges.server.scorers.scorer import Scorer
-from judges.server.settings.server import JudgeKind, JudgeMount
+from judges.server.settings.mount import JudgeKind, JudgeMount
 
 _SCORERS: Mapping[JudgeKind, Callable[[ChatClient, JudgeMount], Scorer]] = {
     "rubric": RubricScorer,

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from judges.llm.wire import JSON
 from judges.server.protocols.base import Adapter
 from judges.server.protocols.nemo_gym_metrics import AggregateBody
-from judges.server.settings.server import JudgeMount
+from judges.server.settings.mount import JudgeMount
 
 _REF = "#/components/schemas/{model}"
 

@@ -14,7 +14,8 @@ from judges.server.cohorts.contract import Connect
 from judges.server.core import Core
 from judges.server.operation.telemetry import Telemetry, telemetry
 from judges.server.service.access import Access
-from judges.server.settings.server import JudgeMount, RewardServerSettings
+from judges.server.settings.mount import JudgeMount
+from judges.server.settings.server import RewardServerSettings
 
 
 @dataclass(slots=True)

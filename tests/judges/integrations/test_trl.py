@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from judges.integrations.trl import close, judge_reward
 from judges.llm.errors import SettingsError
-from judges.server.settings.server import JudgeMount
+from judges.server.settings.mount import JudgeMount
 from tests.judges.server.running import asked, running
 from tests.listwise import judging
 from tests.scripted import Json, Meeting, ScriptedEndpoint

@@ -13,7 +13,7 @@ import pytest
 
 from judges.server.core import Core
 from judges.server.items import Item
-from judges.server.settings.server import JudgeMount
+from judges.server.settings.mount import JudgeMount
 from tests.scripted import ScriptedEndpoint
 
 ITEM = {"prompt": "What is 2 + 2?", "responses": ("4", "It is five."), "reference": "4", "context": "Arithmetic."}

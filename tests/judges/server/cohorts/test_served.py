@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from judges.integrations.in_process import InProcessSource
-from judges.server.settings.server import JudgeMount
+from judges.server.settings.mount import JudgeMount
 from tests.command import PATIENCE_S, eventually, serving
 from tests.judges.server.cohort_traffic import arena_judge, listwise_judge, metric
 from tests.judges.server.running import Answer, Running, asked, running

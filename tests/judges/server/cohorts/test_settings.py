@@ -9,7 +9,8 @@ import pytest
 
 from judges.llm.errors import SettingsError
 from judges.server.core import Core
-from judges.server.settings.server import JudgeMount, RewardServerSettings
+from judges.server.settings.mount import JudgeMount
+from judges.server.settings.server import RewardServerSettings
 from tests.judges.server.running import running
 from tests.judges.server.served import run
 
