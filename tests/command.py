@@ -83,6 +83,12 @@ class RunFiles:
         found = self.report["results"]["all"]
         return {name.removeprefix("eval/"): value for name, value in found.items() if value is not None}
 
+    @property
+    def left_out(self) -> dict[str, str]:
+        """Why metrics have no value, by their names without the prefix."""
+        reasons: dict[str, str] = self.report["config_general"]["left_out"]
+        return {name.removeprefix("eval/"): reason for name, reason in reasons.items()}
+
     def texts(self) -> list[str]:
         """Everything that stands in the files, the compressed ones too."""
         files = [path for path in self.path.iterdir() if path.is_file()]

@@ -96,8 +96,7 @@ class Compared:
 
     @property
     def left_out(self) -> dict[str, str]:
-        reasons: dict[str, str] = self.files.report["config_general"]["left_out"]
-        return {name.removeprefix("eval/"): reason for name, reason in reasons.items()}
+        return self.files.left_out
 
     @property
     def games(self) -> list[tuple[str, str, str]]:

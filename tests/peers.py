@@ -120,8 +120,7 @@ class Evaluated:
     @property
     def left_out(self) -> dict[str, str]:
         """Why metrics have no value, by their names without the prefix."""
-        reasons: dict[str, str] = self.files.report["config_general"]["left_out"]
-        return {name.removeprefix("eval/"): reason for name, reason in reasons.items()}
+        return self.files.left_out
 
     @property
     def markdown(self) -> str:

@@ -14,6 +14,7 @@ from aiohttp import web
 from judges.integrations.scoring import REFUSED_AT_START
 from judges.integrations.slime import close, reward
 from judges.llm.errors import SettingsError
+from tests.judges.integrations.scoring_server import answering
 from tests.judges.server.running import asked, running
 from tests.listwise import judging
 from tests.scripted import Json, Meeting, ScriptedEndpoint
@@ -109,18 +110,11 @@ async def test_a_single_sample_names_its_group_and_itself() -> None:
         bodies.append(await request.json())
         return web.json_response({"score": 0.5, "status": "ok"})
 
-    app = web.Application()
-    app.router.add_post("/v1/score", answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        args = arguments(f"http://127.0.0.1:{runner.addresses[0][1]}", group_rm=False)
+    async with answering(answer) as url:
+        args = arguments(url, group_rm=False)
         assert await reward(args, Sample("good", index=33)) == 0.5
         assert await reward(args, [Sample("good", index=34), Sample("bad", group_index=None)]) == [0.5, 0.5]
         await close()
-    finally:
-        await runner.cleanup()
     ids = sorted((str(body.get("group")), str(body.get("member"))) for body in bodies)
     assert ids == [("4", "33"), ("4", "34"), ("None", "None")]
     assert all("responses" not in body for body in bodies)

@@ -15,6 +15,7 @@ from judges.integrations.scoring import REFUSED_AT_START
 from judges.integrations.server_source import PAUSES_S
 from judges.integrations.verl import close, compute_score, compute_score_sync
 from judges.llm.errors import SettingsError
+from tests.judges.integrations.scoring_server import answering
 from tests.judges.server.running import asked, running
 from tests.scripted import Reply, ScriptedEndpoint, refusing
 
@@ -84,18 +85,10 @@ async def test_a_sample_names_its_group_and_itself(info: dict[str, Any], group: 
         bodies.append(await request.json())
         return web.json_response({"score": 1.0, "status": "ok"})
 
-    app = web.Application()
-    app.router.add_post("/v1/score", answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    async with answering(answer) as url:
         for _ in range(2):
             assert await compute_score("data", "A", "B", {**ROW, **info}, url=url) == given(1.0)
         await close()
-    finally:
-        await runner.cleanup()
     assert [body.get("group") for body in bodies] == [group] * 2
     assert len({body["member"] for body in bodies}) == 2
 
@@ -123,17 +116,9 @@ async def test_a_server_that_is_away_is_said_once_and_once_that_it_is_back(
         code = codes.pop(0) if codes else 200
         return web.json_response({"score": 1.0, "status": "ok"} if code == 200 else {"error": "full"}, status=code)
 
-    app = web.Application()
-    app.router.add_post("/v1/score", answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    async with answering(answer) as url:
         results = [await compute_score("data", "A", "B", ROW, url=url) for _ in range(2)]
         await close()
-    finally:
-        await runner.cleanup()
     assert results == [given(1.0)] * 2
     said = [record.message for record in caplog.records if record.name == "judges.integrations.server_source"]
     assert said == [
