@@ -8,6 +8,7 @@ import asyncio
 import gc
 import os
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -35,3 +36,26 @@ def pytest_collection_finish() -> None:
     """Take what was imported and collected out of the garbage collector's rounds: it stays until the end."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def _no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy of the machine that runs the tests must not stand between them and their endpoints."""
+    for name in list(os.environ):
+        if name.lower().endswith("_proxy"):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Every pause that was asked for, in order; none of them takes any time."""
+    asked: list[float] = []
+    sleep = asyncio.sleep
+
+    async def pass_at_once(seconds: float, result: Any = None) -> Any:
+        if seconds > 0:
+            asked.append(seconds)
+        return await sleep(0, result)
+
+    monkeypatch.setattr(asyncio, "sleep", pass_at_once)
+    return asked

@@ -37,13 +37,17 @@ def stand_ins(loaded: LoadedSettings[EnvSettings[ConfigT]]) -> StandIns:
 
 @asynccontextmanager
 async def running(
-    loaded: LoadedSettings[EnvSettings[ConfigT]], prompts: Sequence[str | PromptFormat] = ()
+    loaded: LoadedSettings[EnvSettings[ConfigT]],
+    prompts: Sequence[str | PromptFormat] = (),
+    *,
+    with_policy: bool = True,
 ) -> AsyncIterator[EnvSettings[ConfigT]]:
     """Start the stand-ins for the duration of the block; yields the settings with their URLs.
 
     Args:
         loaded: the settings.
         prompts: the environment's `offline_prompts`.
+        with_policy: whether a stand-in of the policy is needed; not where a trainer samples by itself.
 
     Raises:
         SettingsError: the latency, the faults or a prompt of the stand-ins is wrong.
@@ -53,7 +57,11 @@ async def running(
     async with AsyncExitStack() as stack:
         starting = {
             **({"judge": _start(stack, settings, prompts, judge_only=True)} if which.judge else {}),
-            **({"policy": _start(stack, settings, prompts, judge_only=env.policy_is_judge)} if which.policy else {}),
+            **(
+                {"policy": _start(stack, settings, prompts, judge_only=env.policy_is_judge)}
+                if which.policy and with_policy
+                else {}
+            ),
         }
         # Both at once; when one fails, the other one is there to be stopped.
         started = await asyncio.gather(*starting.values(), return_exceptions=True)
@@ -64,7 +72,7 @@ async def running(
         env = env.with_stand_ins(STAND_IN_URL, judge=urls.get("judge"), policy=urls.get("policy"))
         if "policy" in urls and openai.base_url == STAND_IN_URL:
             openai = openai.model_copy(update={"base_url": urls["policy"]})
-        yield settings.standing_in(which.names, env=env, openai=openai)
+        yield settings.standing_in(tuple(starting), env=env, openai=openai)
 
 
 async def _start(

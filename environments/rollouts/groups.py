@@ -1,34 +1,28 @@
 """Make a scored group of a row, for `serve`, `process` and the adapter to Atropos.
 
 Sample the group, judge it, record its metrics, and drop it or hand it to a sink. Guarantees: each group is recorded
-once, as sent or as dropped with a reason; all verbs drop the same groups; equal completions of a group are judged once.
+once, as sent or as dropped with a reason; all verbs drop the same groups.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any, Generic, Literal, Protocol
 
 from environments.base import DetailT, JudgedEnv
-from environments.completions import Conversation, judge_completions
 from environments.data.rows import TaskT
 from environments.metrics import MetricAggregator
-from environments.records import Sample
 from environments.rollouts.judged_group import GroupScores, JudgedGroup, longest, tokens
-from environments.rollouts.judged_together import judge_together, reward_of
-from environments.rollouts.rollout import NoTokens, Rollout, RolloutSource, first_equals
+from environments.rollouts.judging import judge_completions_of, record_judged
+from environments.rollouts.rollout import NoTokens, RolloutSource
 from environments.rollouts.scored_group import RowOfGroup, packed, scored_group
-from environments.rollouts.together_metrics import record_compared
 from environments.runs.failure_guard import FailureGuard, why_unsampled, why_unscored
 from environments.settings import EnvConfig
-from judges.core.group import GroupJudge, MemberDetail
-from judges.core.judgment import CallRun, Judgment, Status
 from judges.llm.errors import EndpointError
-from judges.llm.ledger import RowLedger, component, recorded_in
+from judges.llm.ledger import RowLedger, recorded_in
 from judges.llm.usage import Usage
 from judges.llm.wire import JSON
 
@@ -163,35 +157,8 @@ class GroupPipeline(Generic[TaskT, DetailT]):
         env = self.env
         conversation = env.conversations(task)[0]
         rollouts, policy_run = await self._source.sample(conversation, env.config.group_size)
-        if env.group_judge is not None:
-            return await self._compared(task, env.group_judge, conversation, rollouts, policy_run)
-
-        async def judge(rollout: Rollout, earlier: Judgment[DetailT] | None) -> Judgment[DetailT]:
-            ask = env.judge if earlier is None else partial(env.judge_again, earlier=earlier)
-            return await judge_completions(ask, task, [rollout.completion], policy_is_judge=env.policy_is_judge)
-
-        judgments = await judge_group(rollouts, judge)
-        return JudgedGroup(conversation, tuple(rollouts), tuple(judgments), rewards_of(env, judgments), policy_run)
-
-    async def _compared(
-        self,
-        task: TaskT,
-        judge: GroupJudge,
-        conversation: Conversation,
-        rollouts: Sequence[Rollout],
-        policy_run: CallRun,
-    ) -> JudgedGroup[MemberDetail]:
-        """Judge all rollouts of a row against each other."""
-        config = self.env.config
-        case, completions = self.env.group_case(task), [rollout.completion for rollout in rollouts]
-        found = await judge_together(judge, config.group_judge, case, completions)
-        of_scored = (
-            reward_of(judgment.score, config.group_reward_range)
-            for judgment in found.judgments
-            if judgment.score is not None
-        )
-        rewards = _with_invalid(found.judgments, of_scored, config.invalid_thinking_reward)
-        return JudgedGroup(conversation, tuple(rollouts), found.judgments, rewards, policy_run, found.together)
+        judged = await judge_completions_of(env, task, [rollout.completion for rollout in rollouts])
+        return JudgedGroup(conversation, tuple(rollouts), judged.judgments, judged.rewards, policy_run, judged.together)
 
     def drop_reason(self, group: JudgedGroup[Any], scores: GroupScores) -> str | None:
         """Return why a group with scores must be dropped, or `None`."""
@@ -203,12 +170,8 @@ class GroupPipeline(Generic[TaskT, DetailT]):
 
     def _record(self, task: TaskT, group: JudgedGroup[Any], scores: GroupScores | None) -> None:
         def record_rollout(metrics: MetricAggregator, number: int) -> None:
-            if group.together is not None:
-                return record_compared(metrics, group.together, group.judgments[number], task.category)
-            completions, judgment = (group.rollouts[number].completion,), group.judgments[number]
-            sample = Sample[DetailT](task.uid, task.category, task.question, completions)
-            sample = sample.with_judgment(judgment, invalid_score=self.env.invalid_completion_score)
-            self.env.record_metrics(metrics, task, sample)
+            completion, judgment = group.rollouts[number].completion, group.judgments[number]
+            record_judged(self.env, metrics, task, completion, judgment, group.together)
 
         self._recorder.record_group(group, scores, record_rollout)
         self._guard.record_judged(group.judgments, has_scores=scores is not None)
@@ -227,53 +190,3 @@ class GroupPipeline(Generic[TaskT, DetailT]):
         self._recorder.record_dropped(reason)
         logger.log(logging.DEBUG if reason == "no_signal" else logging.WARNING, "%s", what)
         return outcome
-
-
-def rewards_of(env: JudgedEnv[Any, Any, DetailT], judgments: Sequence[Judgment[DetailT]]) -> tuple[float | None, ...]:
-    """Return the reward of each judgment of a group; `None` where the judge failed."""
-    rewards = env.rewards([judgment for judgment in judgments if judgment.status is Status.OK])
-    return _with_invalid(judgments, rewards, env.config.invalid_thinking_reward)
-
-
-def _with_invalid(
-    judgments: Sequence[Judgment[Any]], of_scored: Iterable[float | None], invalid: float
-) -> tuple[float | None, ...]:
-    """Return the rewards of the judgments with a score, in order, among those of invalid completions and of none."""
-    rewards = iter(of_scored)
-    return tuple(
-        next(rewards)
-        if judgment.status is Status.OK
-        else invalid
-        if judgment.status is Status.INVALID_COMPLETION
-        else None
-        for judgment in judgments
-    )
-
-
-async def judge_group(
-    rollouts: Sequence[Rollout],
-    judge: Callable[[Rollout, Judgment[DetailT] | None], Awaitable[Judgment[DetailT]]],
-) -> list[Judgment[DetailT]]:
-    """Judge all rollouts at once, and ask once more for what a judgment lacks; both calls are kept in the judgment.
-
-    Rollouts with equal completions have one judgment, the first one's; the calls are in that of the first alone, so
-    that sums over the group count them once.
-
-    Args:
-        rollouts: the rollouts to judge.
-        judge: judges one; given an earlier judgment, it asks for what that lacks, and returns it as it is if complete.
-    """
-
-    async def judge_twice(number: int) -> Judgment[DetailT]:
-        rollout = rollouts[number]
-        with component(f"rollout_{number}"):  # two rollouts may have the same text for the judge
-            first = await judge(rollout, None)
-            again = await judge(rollout, first)
-        return first if again is first else replace(again, calls=(*first.calls, *again.calls))
-
-    firsts = first_equals(rollouts)
-    distinct = sorted(set(firsts))
-    judged = dict(zip(distinct, await asyncio.gather(*map(judge_twice, distinct)), strict=True))
-    return [
-        judged[first] if first == number else replace(judged[first], calls=()) for number, first in enumerate(firsts)
-    ]

@@ -47,12 +47,3 @@ class RolloutSource(Protocol):
 def lengths(rollouts: Sequence[Rollout]) -> list[int]:
     """Return the lengths of the completions in tokens."""
     return [len(rollout.sequence.completion) for rollout in rollouts]
-
-
-def first_equals(rollouts: Sequence[Rollout]) -> list[int]:
-    """Return for each rollout the number of the first one with an equal completion: its own, if there is none before.
-
-    Completions are equal if all that a judge or the check of their format can see is equal, the thinking included.
-    """
-    firsts: dict[Completion, int] = {}
-    return [firsts.setdefault(rollout.completion, number) for number, rollout in enumerate(rollouts)]

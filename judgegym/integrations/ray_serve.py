@@ -1,7 +1,7 @@
 """The reward server on Ray Serve: the ASGI application in replicas whose number follows the queue.
 
     pip install 'judgegym[ray]'
-    serve run judges.server.ray_app:app config=reward_server_rubric
+    serve run judgegym.integrations.ray_serve:app config=reward_server_rubric
 
 Each replica has its own core: equal judgments in flight are shared within a replica, finished ones
 through the judgment cache. If judges gather single responses (`group_size`), one more replica keeps the cohorts of all,

@@ -1,6 +1,6 @@
 """A reward function for slime, for a whole group (`--group-rm`) and for single samples.
 
-    --custom-rm-path judges.integrations.slime.reward --group-rm --rm-url http://127.0.0.1:8400
+    --custom-rm-path judgegym.integrations.slime.reward --group-rm --rm-url http://127.0.0.1:8400
 
 With `--group-rm` the samples of a prompt are one request, so that any judge can compare them. Without it, and in
 evaluations, for which slime has no `--group-rm`, each sample is a request of its own, which names its group and place.
@@ -23,11 +23,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from judges.integrations.cells import CellError, Field, fields_of, group_id, label_fields, plain
-from judges.integrations.conversations import Conversation, conversation_json
-from judges.integrations.groups import Row, group_request
-from judges.integrations.scoring import RefusedError, Request, Scored
-from judges.integrations.sources import SharedScorings, is_of_groups, refuse_unknown
+from judgegym.integrations.scores.cells import CellError, Field, fields_of, group_id, label_fields, plain
+from judgegym.integrations.scores.conversations import Conversation, conversation_json
+from judgegym.integrations.scores.groups import Row, group_request
+from judgegym.integrations.scores.scoring import RefusedError, Request, Scored
+from judgegym.integrations.scores.sources import SharedScorings, is_of_groups, refuse_unknown
 from judges.llm.errors import SettingsError
 from judges.llm.wire import JSON
 from judges.server.protocols.chat_tokens import plain_prompt, plain_response

@@ -1,6 +1,6 @@
 """A reward function for TRL's `reward_funcs` (GRPO, RLOO, …).
 
-    from judges.integrations.trl import judge_reward
+    from judgegym.integrations.trl import judge_reward
     trainer = GRPOTrainer(..., reward_funcs=judge_reward("http://127.0.0.1:8400"))
 
 The score of a failed judge, and of a row that cannot be judged, is `None`: TRL leaves the completion out of its group's
@@ -16,11 +16,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, cast
 
-from judges.integrations.cells import CellError, Field, fields_of
-from judges.integrations.conversations import Conversation, conversation_json
-from judges.integrations.groups import GroupedBatch, Row, check_group_size
-from judges.integrations.scoring import RefusedError, Request, Scored, Scoring
-from judges.integrations.sources import is_of_groups, scoring_of
+from judgegym.integrations.scores.cells import CellError, Field, fields_of
+from judgegym.integrations.scores.conversations import Conversation, conversation_json
+from judgegym.integrations.scores.groups import GroupedBatch, Row, check_group_size
+from judgegym.integrations.scores.scoring import RefusedError, Request, Scored, Scoring
+from judgegym.integrations.scores.sources import is_of_groups, scoring_of
 from judges.llm.errors import SettingsError
 
 if TYPE_CHECKING:

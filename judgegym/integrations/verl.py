@@ -1,6 +1,6 @@
 """A reward function for verl.
 
-    reward.custom_reward_function.path=judges/integrations/verl.py
+    reward.custom_reward_function.path=judgegym/integrations/verl.py
     reward.custom_reward_function.name=compute_score
     +reward.custom_reward_function.reward_kwargs.url=http://127.0.0.1:8400
 
@@ -30,11 +30,11 @@ import uuid
 from collections.abc import Mapping
 from typing import Any, cast
 
+from judgegym.integrations.scores.cells import CellError, Field, fields_of, group_id, label_fields, plain
+from judgegym.integrations.scores.conversations import Conversation, conversation_json
+from judgegym.integrations.scores.scoring import RefusedError, Request, Scored, Scoring
+from judgegym.integrations.scores.sources import SharedScorings, is_of_groups, refuse_unknown
 from judges.core.background import run_blocking
-from judges.integrations.cells import CellError, Field, fields_of, group_id, label_fields, plain
-from judges.integrations.conversations import Conversation, conversation_json
-from judges.integrations.scoring import RefusedError, Request, Scored, Scoring
-from judges.integrations.sources import SharedScorings, is_of_groups, refuse_unknown
 from judges.llm.errors import SettingsError
 from judges.llm.wire import JSON
 

@@ -1,7 +1,5 @@
-"""What the tests of the judges share: a clean environment, clients of scripted endpoints, pauses that pass at once."""
+"""What the tests of the judges share: clients of scripted endpoints."""
 
-import asyncio
-import os
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -13,29 +11,6 @@ from judges.llm.replicas import Endpoint
 from tests.scripted import ScriptedEndpoint
 
 MODEL = "judge-model"
-
-
-@pytest.fixture(autouse=True)
-def _no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A proxy of the machine that runs the tests must not stand between them and their endpoints."""
-    for name in list(os.environ):
-        if name.lower().endswith("_proxy"):
-            monkeypatch.delenv(name)
-
-
-@pytest.fixture
-def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Every pause that was asked for, in order; none of them takes any time."""
-    asked: list[float] = []
-    sleep = asyncio.sleep
-
-    async def pass_at_once(seconds: float, result: Any = None) -> Any:
-        if seconds > 0:
-            asked.append(seconds)
-        return await sleep(0, result)
-
-    monkeypatch.setattr(asyncio, "sleep", pass_at_once)
-    return asked
 
 
 @pytest.fixture

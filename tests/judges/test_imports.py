@@ -14,8 +14,8 @@ MODULES = [
     "judges.statistics.agreement",
     "judges.statistics.bootstrap",
     "judges.server.core",
-    "judges.integrations.trl",
-    "judges.integrations.verl",
+    "judgegym.integrations.trl",
+    "judgegym.integrations.verl",
 ]
 LATE = ("numpy", "scipy", "sklearn", "krippendorff", "tiktoken", "datasets", "transformers", "wandb", "atroposlib")
 

@@ -11,7 +11,8 @@ from environments.evaluate.metrics import record_critique
 from environments.metrics import MetricAggregator, Metrics
 from environments.rollouts.groups import RecordRollout
 from environments.rollouts.judged_group import GroupScores, JudgedGroup
-from environments.rollouts.rollout import first_equals, lengths
+from environments.rollouts.judging import first_equals
+from environments.rollouts.rollout import lengths
 from environments.training.metrics.correlation import record_correlation
 from environments.training.metrics.group_judging import GroupJudging
 from judges.core.judgment import Status
@@ -94,7 +95,7 @@ class TrainingMetrics:
                 record_rollout(self._own, number)
             if judgment.critique is not None:
                 record_critique(self._own, judgment)
-        for number, first in enumerate(first_equals(group.rollouts)):
+        for number, first in enumerate(first_equals([rollout.completion for rollout in group.rollouts])):
             if first != number:
                 window.equal += 1
                 window.calls_saved += sum(not call.run.cached for call in group.judgments[first].calls)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias, cast
 
-from judges.integrations.cells import plain
+from judgegym.integrations.scores.cells import plain
 from judges.llm import wire
 from judges.llm.wire import JSON
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from judges.integrations.ranks import Ranks, distributed
-from judges.integrations.scoring import RefusedError, Request, Scored, Scoring
+from judgegym.integrations.scores.ranks import Ranks, distributed
+from judgegym.integrations.scores.scoring import RefusedError, Request, Scored, Scoring
 from judges.llm.errors import JudgeGymError, SettingsError
 from judges.llm.wire import JSON
 

@@ -10,7 +10,7 @@ import asyncio
 
 from pydantic import ValidationError
 
-from judges.integrations.scoring import RefusedError, Request, Scored
+from judgegym.integrations.scores.scoring import RefusedError, Request, Scored
 from judges.server.core import Core
 from judges.server.errors import OverloadError
 from judges.server.items import ResponseScore

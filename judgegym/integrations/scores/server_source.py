@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from judges.integrations.scoring import RefusedError, Request, Scored
+from judgegym.integrations.scores.scoring import RefusedError, Request, Scored
 from judges.llm import wire
 from judges.llm.errors import SettingsError
 from judges.llm.urls import without_credentials

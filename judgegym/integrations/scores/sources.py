@@ -6,15 +6,15 @@ import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
-from judges.integrations.cells import plain
-from judges.integrations.scoring import Scoring
-from judges.integrations.server_source import ServerSource
+from judgegym.integrations.scores.cells import plain
+from judgegym.integrations.scores.scoring import Scoring
+from judgegym.integrations.scores.server_source import ServerSource
 from judges.llm import wire
 from judges.llm.errors import SettingsError
 from judges.llm.wire import JSON
 
 if TYPE_CHECKING:
-    from judges.integrations.in_process import InProcessSource
+    from judgegym.integrations.scores.in_process import InProcessSource
     from judges.server.settings.mount import JudgeMount
 
 _OF_GROUPS = frozenset({"listwise", "tournament"})
@@ -107,8 +107,8 @@ def scoring_of(
 
 def _in_process(judge: JudgeMount | Mapping[str, object], deadline_s: float) -> InProcessSource:
     # Late: beside a reward server a trainer's environment needs none of the judges' packages.
+    from judgegym.integrations.scores.in_process import InProcessSource
     from judges.config.keywords import settings_from_keywords
-    from judges.integrations.in_process import InProcessSource
     from judges.server.settings.mount import JudgeMount
 
     if isinstance(judge, Mapping):

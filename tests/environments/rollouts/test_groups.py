@@ -11,8 +11,9 @@ import pytest
 
 from environments.completions import Completion, Conversation
 from environments.metrics import MetricAggregator
-from environments.rollouts.groups import GroupPipeline, RecordRollout, ScoredGroup, judge_group
+from environments.rollouts.groups import GroupPipeline, RecordRollout, ScoredGroup
 from environments.rollouts.judged_group import GroupScores, JudgedGroup
+from environments.rollouts.judging import judge_each
 from environments.rollouts.rollout import NoTokens, Rollout
 from environments.runs.failure_guard import HOPELESS_AFTER, NothingSucceeds
 from judges.core.judgment import CallRun, Judgment, Status
@@ -201,17 +202,17 @@ async def test_judge_again_only_where_the_judge_failed(status: Status, again: bo
 
 
 @pytest.mark.parametrize("helps", [True, False])
-async def test_judge_group_incomplete_judgment_is_judged_once_more_and_both_are_paid_for(helps: bool) -> None:
+async def test_judge_each_incomplete_judgment_is_judged_once_more_and_both_are_paid_for(helps: bool) -> None:
     failed = judgment(None, Status.JUDGE_FAILED)
     judged: list[str] = []
 
-    async def judge(asked: Rollout, earlier: Judgment[Any] | None) -> Judgment[Any]:
+    async def judge(asked: Completion, earlier: Judgment[Any] | None) -> Judgment[Any]:
         if earlier is OK:
             return earlier
-        judged.append(asked.text)
-        return replace(failed) if asked.text == "1" and not (earlier and helps) else OK
+        judged.append(asked.answer)
+        return replace(failed) if asked.answer == "1" and not (earlier and helps) else OK
 
-    found = await judge_group([rollout(text=str(number)) for number in range(3)], judge)
+    found = await judge_each([rollout(text=str(number)).completion for number in range(3)], judge)
     assert sorted(judged) == ["0", "1", "1", "2"]
     last = OK if helps else failed
     assert found == [OK, replace(last, calls=(*failed.calls, *last.calls)), OK]
@@ -220,12 +221,12 @@ async def test_judge_group_incomplete_judgment_is_judged_once_more_and_both_are_
 async def test_all_are_judged_at_once() -> None:
     meeting = Meeting(5)
 
-    async def judge(asked: Rollout, earlier: Judgment[Any] | None) -> Judgment[Any]:
+    async def judge(asked: Completion, earlier: Judgment[Any] | None) -> Judgment[Any]:
         await meeting.wait()
-        return earlier or judgment(float(asked.text))
+        return earlier or judgment(float(asked.answer))
 
-    rollouts = [rollout(text=str(number)) for number in range(5)]
-    found = await asyncio.wait_for(judge_group(rollouts, judge), 60)
+    rollouts = [rollout(text=str(number)).completion for number in range(5)]
+    found = await asyncio.wait_for(judge_each(rollouts, judge), 60)
     assert [each.score for each in found] == [0, 1, 2, 3, 4]
 
 
@@ -233,13 +234,13 @@ async def test_all_are_judged_at_once() -> None:
 async def test_equal_completions_share_one_judgment_whose_calls_count_once(helps: bool) -> None:
     failed, judged = judgment(None, Status.JUDGE_FAILED), list[tuple[str, bool]]()
 
-    async def judge(asked: Rollout, earlier: Judgment[Any] | None) -> Judgment[Any]:
+    async def judge(asked: Completion, earlier: Judgment[Any] | None) -> Judgment[Any]:
         if earlier is OK:
             return earlier
-        judged.append((asked.text, earlier is not None))
-        return OK if asked.text == "b" or (earlier and helps) else replace(failed)
+        judged.append((asked.answer, earlier is not None))
+        return OK if asked.answer == "b" or (earlier and helps) else replace(failed)
 
-    found = await judge_group([rollout(text=text) for text in "abaa"], judge)
+    found = await judge_each([rollout(text=text).completion for text in "abaa"], judge)
     assert sorted(judged) == [("a", False), ("a", True), ("b", False)], "a shared failure is asked again once"
     assert [each.status for each in found] == [Status.OK if helps or text == "b" else failed.status for text in "abaa"]
     assert [len(each.calls) for each in found] == [2, 1, 0, 0]
@@ -256,13 +257,13 @@ async def test_equal_completions_share_one_judgment_whose_calls_count_once(helps
 async def test_completions_that_differ_in_anything_a_judge_may_see_are_judged_apart(other: dict[str, Any]) -> None:
     judged: list[Completion] = []
 
-    async def judge(asked: Rollout, earlier: Judgment[Any] | None) -> Judgment[Any]:
+    async def judge(asked: Completion, earlier: Judgment[Any] | None) -> Judgment[Any]:
         if earlier is None:
-            judged.append(asked.completion)
+            judged.append(asked)
         return OK
 
-    same = rollout(text="a")
-    different = replace(same, completion=replace(same.completion, **other))
-    found = await judge_group([same, different, same], judge)
-    assert judged == [same.completion, different.completion]
+    same = rollout(text="a").completion
+    different = replace(same, **other)
+    found = await judge_each([same, different, same], judge)
+    assert judged == [same, different]
     assert [len(each.calls) for each in found] == [1, 1, 0]

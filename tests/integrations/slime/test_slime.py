@@ -12,7 +12,7 @@ from tests.judges.server.running import asked, running
 from tests.listwise import judging
 from tests.scripted import Json
 
-FUNCTION = "judges.integrations.slime.reward"
+FUNCTION = "judgegym.integrations.slime.reward"
 
 
 def judge(request: Json, number: int) -> str:

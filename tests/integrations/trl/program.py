@@ -10,7 +10,7 @@ import datasets
 import transformers
 import trl
 
-from judges.integrations.trl import judge_reward
+from judgegym.integrations.trl import judge_reward
 
 TOKENIZER = "environments/rollouts/tokenizers/bytes"
 directory, runs = sys.argv[1], json.loads(sys.argv[2])

@@ -12,7 +12,7 @@ from tests.judges.server.running import asked, running
 from tests.listwise import judging, shown_answers
 from tests.scripted import Json
 
-PATH = str(trainers.ROOT / "judges/integrations/verl.py")
+PATH = str(trainers.ROOT / "judgegym/integrations/verl.py")
 MANAGERS = ["naive", "dapo", "gdpo", "rate_limited"]
 ROWS = [
     {"response": "good", "truth": 72, "extra_info": {"question": "Why?"}},
@@ -47,7 +47,7 @@ async def test_all_managers_give_the_scores_and_the_same_keys() -> None:
             *(case(manager, url=server.url) for manager in MANAGERS),
             case("naive", judge=in_process),
             case("naive", name="compute_score_sync", url=server.url),
-            {**case("naive", path="pkg://judges.integrations.verl", url=server.url), "router": True},
+            {**case("naive", path="pkg://judgegym.integrations.verl", url=server.url), "router": True},
         ]
         ended = await trainers.run("verl", "program.py", cases)
         shown = "".join(asked(request) for request in server.judge.bodies)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from judges.integrations import groups
-from judges.integrations.trl import RewardFunction, close, judge_reward
+from judgegym.integrations.scores import groups
+from judgegym.integrations.trl import RewardFunction, close, judge_reward
 from judges.llm.errors import SettingsError
 from tests.judges.server.running import asked, running
 from tests.scripted import Json

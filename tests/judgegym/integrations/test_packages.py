@@ -16,7 +16,7 @@ BESIDE_A_SERVER = {"aiohttp", "orjson"}
 IMPORTS = """
 import importlib.metadata, json, re, sys
 before = set(sys.modules)
-from judges.integrations import slime, trl, verl
+from judgegym.integrations import slime, trl, verl
 trl.judge_reward("http://127.0.0.1:1")
 loaded = {name.partition(".")[0] for name in set(sys.modules) - before}
 owners = {package for module, packages in importlib.metadata.packages_distributions().items()
@@ -39,19 +39,19 @@ def test_beside_a_server_the_shims_import_two_packages() -> None:
 
 TRL = """
 import asyncio
-from judges.integrations.trl import judge_reward
+from judgegym.integrations.trl import judge_reward
 reward = judge_reward({url!r})
 print(asyncio.run(reward(["Q"], ["answer"])), asyncio.run(reward(["Q"], ["answer"])))
 """
 VERL = """
 import asyncio
-from judges.integrations.verl import compute_score, compute_score_sync
+from judgegym.integrations.verl import compute_score, compute_score_sync
 one = asyncio.run(compute_score("d", "answer", "", {{"question": "Q"}}, url={url!r}))
 print(one["score"], compute_score_sync("d", "answer", "", {{"question": "Q"}}, url={url!r})["score"])
 """
 IN_PROCESS = """
 import asyncio
-from judges.integrations.trl import judge_reward
+from judgegym.integrations.trl import judge_reward
 reward = judge_reward(judge={{"judge": "rubric", "judge_base_url": {endpoint!r}, "judge_model_name": "m"}})
 print(asyncio.run(reward(["Q"], ["answer"])))
 """
@@ -59,7 +59,7 @@ print(asyncio.run(reward(["Q"], ["answer"])))
 FORKED = """
 import os, warnings
 warnings.simplefilter("ignore", DeprecationWarning)  # Python's own word on forks, from 3.12 on
-from judges.integrations.verl import compute_score_sync
+from judgegym.integrations.verl import compute_score_sync
 from judges.llm.errors import SettingsError
 def score():
     return compute_score_sync("d", "answer", "", {{"question": "Q"}}, url={url!r})["score"]

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from judges.integrations.scoring import REFUSED_AT_START
-from judges.integrations.slime import close, reward
+from judgegym.integrations.scores.scoring import REFUSED_AT_START
+from judgegym.integrations.slime import close, reward
 from judges.llm.errors import SettingsError
-from tests.judges.integrations.scoring_server import answering
+from tests.judgegym.integrations.scoring_server import answering
 from tests.judges.server.running import asked, running
 from tests.listwise import judging
 from tests.scripted import Json, Meeting, ScriptedEndpoint

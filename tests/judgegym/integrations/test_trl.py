@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from judges.integrations.trl import close, judge_reward
+from judgegym.integrations.trl import close, judge_reward
 from judges.llm.errors import SettingsError
 from judges.server.settings.mount import JudgeMount
 from tests.judges.server.running import asked, running

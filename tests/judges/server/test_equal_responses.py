@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from judges.integrations.trl import close, judge_reward
+from judgegym.integrations.trl import close, judge_reward
 from judges.server.settings.mount import JudgeMount
 from tests.judges.server.bodies import VERIFY
 from tests.judges.server.running import Running, running

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from judges.integrations.in_process import InProcessSource
+from judgegym.integrations.scores.in_process import InProcessSource
 from judges.server.settings.mount import JudgeMount
 from tests.command import PATIENCE_S, eventually, serving
 from tests.judges.server.cohort_traffic import arena_judge, listwise_judge, metric

@@ -1,0 +1,68 @@
+"""Which environment a trainer has chosen, with which settings.
+
+Guarantees: a source is a small value that pickles, compares and hashes, so that it can travel to other processes and
+find there the environment that is already open; nothing is read before it is opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from environments.data.rows import Split
+from judgegym.integrations.scores.cells import plain
+from judges.llm import wire
+from judges.llm.errors import SettingsError
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentSource:
+    """An environment with its settings.
+
+    Attributes:
+        environment: a built-in name such as `arena_hard`, or `path/to/file.py:Class`, `package.module:Class`.
+        arguments: its settings as on the command line, such as `--env.judge_model_name=gpt-4.1-mini`.
+        split: which rows.
+    """
+
+    environment: str
+    arguments: tuple[str, ...] = ()
+    split: Split = "train"
+
+    @classmethod
+    def of(
+        cls,
+        environment: str,
+        settings: Mapping[str, object] | None = None,
+        *,
+        config: str | Path | None = None,
+        offline: bool = False,
+        split: Split = "train",
+    ) -> EnvironmentSource:
+        """Name an environment by settings in any configuration library's containers.
+
+        Args:
+            environment: as in the attribute.
+            settings: the settings under `env`, without that prefix, such as `{"judge_model_name": "gpt-4.1-mini"}`;
+                one that is `None` is left at its default.
+            config: a YAML file or a preset with further settings.
+            offline: judge with the stand-in, on the bundled samples; its rewards mean nothing.
+            split: which rows.
+
+        Raises:
+            SettingsError: a value has no counterpart in JSON, or the split is not known.
+        """
+        if split not in ("train", "eval"):
+            raise SettingsError(f"split: expected train or eval, found {split!r}")
+        try:
+            given = {name: plain(value) for name, value in (settings or {}).items() if value is not None}
+        except ValueError as error:
+            raise SettingsError(f"settings: {error}") from None
+        named = [f"--env.{name}={value if isinstance(value, str) else _json(value)}" for name, value in given.items()]
+        arguments = [*(() if config is None else (f"--config={config}",)), *named, *(("--offline",) if offline else ())]
+        return cls(environment, tuple(arguments), split)
+
+
+def _json(value: wire.JSON) -> str:
+    return wire.dumps(value).decode()
