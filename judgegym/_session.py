@@ -24,7 +24,7 @@ SettingsT = TypeVar("SettingsT", bound=JudgeSettings)
 JudgeT = TypeVar("JudgeT")
 
 
-async def stand_in_settings(stack: AsyncExitStack, settings: JudgeSettings) -> JudgeSettings:
+async def stand_in_settings(stack: AsyncExitStack, settings: SettingsT) -> SettingsT:
     """The settings with the URL of a stand-in as endpoint; `stack` stops the stand-in."""
     from judges.offline import StandIn  # late: only offline use starts a child process
 

@@ -7,9 +7,11 @@ prompt from one process; where several processes each send a part of a group, a 
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 
 from pydantic import ValidationError
 
+from judgegym._session import stand_in_settings
 from judgegym.integrations.scores.scoring import RefusedError, Request, Scored
 from judges.server.core import Core
 from judges.server.errors import OverloadError
@@ -23,14 +25,17 @@ _MOST_PENDING = 100_000
 class InProcessSource:
     """A judge with a core of its own, which opens at the first request."""
 
-    def __init__(self, judge: JudgeMount, *, deadline_s: float) -> None:
+    def __init__(self, judge: JudgeMount, *, deadline_s: float, offline: bool = False) -> None:
         """Score with `judge`, configured as in the server.
 
         Args:
             judge: the settings of the judge.
             deadline_s: seconds within which a score is returned.
+            offline: ask the stand-in instead of the judge's endpoint; its scores mean nothing.
         """
         self._judge = judge
+        self._offline = offline
+        self._stack = AsyncExitStack()
         self._deadline_s = deadline_s
         self._core: Core | None = None
         self._opening = asyncio.Lock()
@@ -58,17 +63,23 @@ class InProcessSource:
     async def _opened(self) -> Core:
         async with self._opening:
             if self._core is None:
-                core = Core({"": self._judge}, deadline_s=self._deadline_s, max_pending=_MOST_PENDING)
-                await core.__aenter__()
-                self._core = core
+                self._core = await self._open()
             return self._core
+
+    async def _open(self) -> Core:
+        identity = "--offline" if self._offline else ""  # in the cache's key, since a stand-in's port differs each time
+        async with AsyncExitStack() as stack:
+            judge = await stand_in_settings(stack, self._judge) if self._offline else self._judge
+            core = Core({"": judge}, deadline_s=self._deadline_s, max_pending=_MOST_PENDING, judge_identity=identity)
+            await stack.enter_async_context(core)
+            self._stack = stack.pop_all()
+            return core
 
     async def close(self) -> None:
         """Close the core."""
-        core, self._core = self._core, None
-        if core is not None:
-            await core.__aexit__(None, None, None)
+        stack, self._stack, self._core = self._stack, AsyncExitStack(), None
+        await stack.aclose()
 
 
 def _scored(result: ResponseScore) -> Scored:
-    return Scored(result.score, result.status, result.explanation)
+    return Scored(result.score, result.status, result.explanation, result.label)

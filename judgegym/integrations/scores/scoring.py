@@ -45,11 +45,13 @@ class Scored:
         score: from 0 to 1; `None` if the judge failed, the completion is empty or the row cannot be judged.
         status: status of the judgment, or `refused` for a row that cannot be judged.
         explanation: the judge's reasons; without a score, what went wrong.
+        label: the verdict in the judge's terms, if it is one word, such as `win`.
     """
 
     score: float | None
     status: str
     explanation: str = ""
+    label: str | None = None
 
     @property
     def is_invalid(self) -> bool:

@@ -128,9 +128,10 @@ def _results(body: JSON, count: int) -> list[Scored]:
 def _scored(result: JSON) -> Scored:
     if not isinstance(result, Mapping) or not isinstance(result.get("status"), str):
         raise ValueError("expected a result with score and status")
-    score = result.get("score")
+    score, label = result.get("score"), result.get("label")
     return Scored(
         score=float(score) if isinstance(score, int | float) else None,
         status=str(result["status"]),
         explanation=str(result.get("explanation", "")),
+        label=label if isinstance(label, str) else None,
     )

@@ -57,13 +57,20 @@ class SharedScorings:
         mount: str,
         timeout_s: float,
         deadline_s: float,
+        offline: bool = False,
     ) -> Scoring:
         """See `scoring_of`; settings may be in the containers of any configuration library."""
         settings = None if judge is None else cast("Mapping[str, JSON]", plain(judge))
-        key = wire.dumps([url, settings, token, mount, timeout_s, deadline_s])
+        key = wire.dumps([url, settings, token, mount, timeout_s, deadline_s, offline])
         if key not in self._of:
             self._of[key] = scoring_of(
-                url, settings, token=token, mount=mount, timeout_s=timeout_s, deadline_s=deadline_s
+                url,
+                settings,
+                token=token,
+                mount=mount,
+                timeout_s=timeout_s,
+                deadline_s=deadline_s,
+                offline=offline,
             )
         return self._of[key]
 
@@ -81,6 +88,7 @@ def scoring_of(
     mount: str,
     timeout_s: float,
     deadline_s: float,
+    offline: bool = False,
 ) -> Scoring:
     """Score with the server at `url`, or with `judge` (settings under the server's names) in this process.
 
@@ -91,6 +99,7 @@ def scoring_of(
         mount: the name of a judge at the server.
         timeout_s: seconds for one attempt at the server.
         deadline_s: seconds within which each request has its result.
+        offline: with `judge`, ask the stand-in instead of the judge's endpoint; its scores mean nothing.
 
     Raises:
         SettingsError: neither or both are given, or a setting is unknown or wrong.
@@ -100,12 +109,14 @@ def scoring_of(
     if judge is not None:
         if mount or token:
             raise SettingsError(f"{'mount' if mount else 'token'}: only with url; a judge in this process has none")
-        return Scoring(_in_process(judge, deadline_s), deadline_s=deadline_s)
+        return Scoring(_in_process(judge, deadline_s, offline=offline), deadline_s=deadline_s)
     assert url is not None
+    if offline:
+        raise SettingsError("offline: only without url; the server says whether its judge is the stand-in")
     return Scoring(ServerSource(url, token=token, mount=mount, timeout_s=timeout_s), deadline_s=deadline_s)
 
 
-def _in_process(judge: JudgeMount | Mapping[str, object], deadline_s: float) -> InProcessSource:
+def _in_process(judge: JudgeMount | Mapping[str, object], deadline_s: float, *, offline: bool) -> InProcessSource:
     # Late: beside a reward server a trainer's environment needs none of the judges' packages.
     from judgegym.integrations.scores.in_process import InProcessSource
     from judges.config.keywords import settings_from_keywords
@@ -113,4 +124,4 @@ def _in_process(judge: JudgeMount | Mapping[str, object], deadline_s: float) -> 
 
     if isinstance(judge, Mapping):
         judge = settings_from_keywords(JudgeMount, judge, prefix="judge.")
-    return InProcessSource(judge, deadline_s=deadline_s)
+    return InProcessSource(judge, deadline_s=deadline_s, offline=offline)
