@@ -26,7 +26,7 @@ be given several times"""
 
 def parser_of(prog: str) -> argparse.ArgumentParser:
     """The flags of the command."""
-    serves = "Serve an OpenAI-compatible stand-in for policy and judge."
+    serves = "Serve an OpenAI-compatible stand-in for policy and judge. It streams where a request asks for it."
     parser = OneLineParser(prog, serves)
     add = parser.add_argument
     add("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")

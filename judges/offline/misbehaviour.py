@@ -1,19 +1,23 @@
 """How each kind of fault looks on the wire.
 
+Where a stream is asked for, an answer that is a completion, whole or broken, is one; any other fault comes before the
+stream, and looks as without one.
 The text of an answer that only looks whole begins with `BROKEN_OFF`: a test finds out who took it for an answer.
 """
 
 import email.utils
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import orjson
 
 from judges.offline import tokens, wire
 from judges.offline.answers import noise
+from judges.offline.faults import NO_COMPLETION
 from judges.offline.request import ChatRequest
+from judges.offline.stream import events
 
 BROKEN_OFF = "BROKEN OFF."
 HUGE = 256 * 1024 * 1024
@@ -21,10 +25,13 @@ _DEEP = 100_000
 _PAGE = b"<html><head><title>502 Bad Gateway</title></head><body>\n<h1>Bad Gateway</h1>\n</body></html>"
 _JSON = {"Content-Type": "application/json"}
 _HTML = {"Content-Type": "text/html"}
+_EVENTS = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache"}
+_NUMBER = b'"@"'  # no text has it: within one, a quotation mark is escaped
 _ABSURD_PAUSES = ("soon", "-1", "nan", "inf", "31536000", "9" * 400, "Mon, 99 Foo 2026 00:00:00 GMT")
+_ABSURD_COUNTS = ("9" * 4000, "9223372036854775807", "18446744073709551616", "-5", "1e400", "true", '"12"')
 
 Json = dict[str, Any]
-End = Literal["response", "pieces", "endless", "close", "reset", "hang"]
+End = Literal["response", "events", "pieces", "endless", "close", "reset", "hang"]
 
 
 @dataclass(frozen=True)
@@ -32,9 +39,9 @@ class Effect:
     """What is done with a request.
 
     Attributes:
-        end: `response` sends the response; `pieces` sends it slowly and in chunks; `endless` goes on with its body's
-            first byte up to `HUGE`; `close` and `reset` send `body` as it is, without headers, and end the connection;
-            `hang` does nothing.
+        end: `response` sends the response; `events` sends a stream, event by event; `pieces` sends either slowly and in
+            pieces; `endless` goes on with the body's first byte up to `HUGE`; `close` and `reset` send `body` as it is,
+            without headers, and end the connection; `hang` does nothing.
         body: of the response.
         status: of the response.
         headers: of the response.
@@ -46,27 +53,39 @@ class Effect:
     headers: Mapping[str, str] = field(default_factory=lambda: _JSON)
 
 
+def whole(request: ChatRequest, completion: Json) -> Effect:
+    """A completion as it was asked for: as one body, or as a stream."""
+    if request.stream:
+        return Effect("events", b"".join(events(completion, include_usage=request.include_usage)), headers=_EVENTS)
+    return Effect(body=orjson.dumps(completion))
+
+
 def effect(kind: str, request: ChatRequest, answers: Callable[[], Sequence[str]], attempt: int) -> Effect:
     """What a kind of fault does to this attempt of a request; `answers` gives the texts of the right answer."""
     if kind in _OF_BODY:
-        return _OF_BODY[kind](wire.completion(request, answers()))
+        return _OF_BODY[kind](orjson.dumps(wire.completion(request, answers())))
     if kind in _OF_CHOICES:
-        data = orjson.loads(wire.completion(request, answers()))
+        data = wire.completion(request, answers())
         _OF_CHOICES[kind](data)
-        return Effect(body=orjson.dumps(data))
+        return Effect(body=orjson.dumps(data)) if kind in NO_COMPLETION else whole(request, data)
     match kind:
+        case "slow":
+            return replace(whole(request, wire.completion(request, answers())), end="pieces")
         case "garbage":
-            return Effect(body=wire.completion(request, [noise(request, index) for index in range(request.n)]))
+            return whole(request, wire.completion(request, [noise(request, index) for index in range(request.n)]))
         case "empty":
-            return Effect(body=wire.completion(request, [""] * request.n))
+            return whole(request, wire.completion(request, [""] * request.n))
         case "more_choices":
-            return Effect(body=wire.completion(request, [*answers(), noise(request)]))
+            return whole(request, wire.completion(request, [*answers(), noise(request)]))
         case "wrong_type":
-            data = orjson.loads(wire.completion(request, answers()))
+            data = wire.completion(request, answers())
             _WRONG_TYPES[attempt % len(_WRONG_TYPES)](data)
             return Effect(body=orjson.dumps(data))
         case "absurd_usage":
-            return Effect(body=_absurd_usage(wire.completion(request, answers()), attempt))
+            number = _ABSURD_COUNTS[attempt % len(_ABSURD_COUNTS)].encode()
+            usage = {"prompt_tokens": "@", "completion_tokens": "@"}
+            done = whole(request, {**wire.completion(request, answers()), "usage": usage})
+            return replace(done, body=done.body.replace(_NUMBER, number))
         case "retry_after_date":
             return _status(429, kind, email.utils.formatdate(time.time() + 1, usegmt=True))
         case "retry_after_absurd":
@@ -110,7 +129,6 @@ _OF_BODY: Mapping[str, Callable[[bytes], Effect]] = {
     "bad_gzip": lambda body: Effect("close", _said_to_be_gzip(body)),
     "deep_body": lambda body: Effect(body=b"[" * _DEEP + b"]" * _DEEP),
     "huge_body": lambda body: Effect("endless", b" "),
-    "slow": lambda body: Effect("pieces", body),
 }
 
 
@@ -230,9 +248,3 @@ _WRONG_TYPES: Sequence[Callable[[Json], None]] = (
     _each(lambda choice: choice["message"].update(content=5)),
     _each(lambda choice: choice["message"].update(content={"text": "fine"})),
 )
-
-
-def _absurd_usage(body: bytes, attempt: int) -> bytes:
-    numbers = ("9" * 4000, "9223372036854775807", "18446744073709551616", "-5", "1e400", "true", '"12"')
-    number = numbers[attempt % len(numbers)].encode()
-    return body[: body.rindex(b'"usage":')] + b'"usage":{"prompt_tokens":%b,"completion_tokens":%b}}' % (number, number)

@@ -31,7 +31,14 @@ class RequestMessage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """A valid request. `digest` identifies the whole body; `top_logprobs` is 0 where no `logprobs` are asked for."""
+    """A valid request.
+
+    Attributes:
+        digest: of the whole body but for `stream` and `stream_options`: how an answer is sent does not change it.
+        stream: whether the answer is wanted as events.
+        include_usage: whether one of them has the usage.
+        top_logprobs: 0 where no `logprobs` are asked for.
+    """
 
     messages: tuple[RequestMessage, ...]
     model: str
@@ -40,6 +47,8 @@ class ChatRequest:
     n: int
     max_tokens: int | None
     digest: str
+    stream: bool
+    include_usage: bool
     return_token_ids: bool
     logprobs: bool
     top_logprobs: int
@@ -54,7 +63,7 @@ def parse_request(body: bytes) -> ChatRequest:
     """Read a request body; raises `BadRequest` (and nothing else). Unknown fields count in the digest only."""
     try:
         data = orjson.loads(body)
-        canonical = orjson.dumps(data, option=orjson.OPT_SORT_KEYS)
+        canonical = orjson.dumps(_without_stream(data), option=orjson.OPT_SORT_KEYS)
     except (orjson.JSONDecodeError, orjson.JSONEncodeError) as error:
         # The encoder has a lower limit of nesting than the decoder.
         raise BadRequest(f"the request body is not valid JSON: {error}") from None
@@ -65,8 +74,7 @@ def parse_request(body: bytes) -> ChatRequest:
         _fail("model", "a non-empty string", model)
     if not isinstance(messages, list) or not messages:
         _fail("messages", "a non-empty list", messages)
-    if data.get("stream"):
-        raise BadRequest("the stand-in does not stream: leave out 'stream'")
+    stream, include_usage = _stream(data)
     numbers = {name: _number(name, data.get(name)) for name in _BOUNDS}
     return ChatRequest(
         messages=tuple(_message(f"messages[{index}]", entry) for index, entry in enumerate(messages)),
@@ -76,10 +84,33 @@ def parse_request(body: bytes) -> ChatRequest:
         n=numbers["n"] or 1,
         max_tokens=numbers["max_completion_tokens"] or numbers["max_tokens"],
         digest=hashlib.sha256(canonical).hexdigest(),
+        stream=stream,
+        include_usage=include_usage,
         return_token_ids=data.get("return_token_ids") is True,
         logprobs=logprobs,
         top_logprobs=numbers["top_logprobs"] or 0 if logprobs else 0,
     )
+
+
+def _without_stream(data: object) -> object:
+    if not isinstance(data, dict):
+        return data
+    return {name: value for name, value in data.items() if name not in ("stream", "stream_options")}
+
+
+def _stream(data: dict[str, Any]) -> tuple[bool, bool]:
+    """Whether the answer is wanted as events, and whether one of them has the usage."""
+    stream, options = data.get("stream"), data.get("stream_options")
+    if not isinstance(stream, bool | None):
+        _fail("stream", "true, false or null", stream)
+    if not isinstance(options, dict | None):
+        _fail("stream_options", "an object or null", options)
+    if options is not None and not stream:
+        _fail("stream_options", "left out where 'stream' is not true", options)
+    include_usage = (options or {}).get("include_usage")
+    if not isinstance(include_usage, bool | None):
+        _fail("stream_options.include_usage", "true, false or null", include_usage)
+    return bool(stream), bool(include_usage)
 
 
 def _message(name: str, entry: object) -> RequestMessage:

@@ -5,6 +5,7 @@ import contextlib
 import socket
 import struct
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 
@@ -16,7 +17,7 @@ from judges.offline.answers import answers
 from judges.offline.faults import HARMLESS
 from judges.offline.known import BUILT_IN
 from judges.offline.listening import Listening
-from judges.offline.misbehaviour import HUGE, Effect, effect
+from judges.offline.misbehaviour import HUGE, Effect, effect, whole
 from judges.offline.prefix_cache import PrefixCache
 from judges.offline.request import BadRequest, ChatRequest, parse_request
 from judges.offline.settings import StandInSettings
@@ -85,11 +86,11 @@ class StandInServer:
             response = self._respond(request, fault)
             await asyncio.sleep(due - asyncio.get_running_loop().time())
             if self._listening.is_away:
-                return await self._misbehave(http, Effect("hang"))
+                return await self._send(http, Effect("hang"))
             is_answer = fault is None or fault in HARMLESS or (fault == "duplicate_choices" and request.n == 1)
             counts["answers"] += is_answer
             self.answered[request.digest] += is_answer
-            return response if isinstance(response, web.Response) else await self._misbehave(http, response)
+            return response if isinstance(response, web.Response) else await self._send(http, response)
         except BadRequest as bad:
             return _json(wire.error(400, str(bad)), 400)
         finally:
@@ -112,8 +113,9 @@ class StandInServer:
         texts = partial(answers, request, self._prompts, judge_only=self._settings.judge_only)
         if fault is None:
             cached = None if self._prefixes is None else self._prefixes.cached_tokens(request.messages)
-            return _json(wire.completion(request, texts(), cached=cached))
-        done = effect(fault, request, texts, self.asked[request.digest])
+            done = whole(request, wire.completion(request, texts(), cached=cached))
+        else:
+            done = effect(fault, request, texts, self.asked[request.digest])
         if done.end != "response":
             return done
         response = web.Response(body=done.body, status=done.status, headers=done.headers)
@@ -121,12 +123,16 @@ class StandInServer:
             response.headers["Retry-After"] = str(self._settings.retry_after)
         return response
 
-    async def _misbehave(self, http: web.Request, done: Effect) -> web.StreamResponse:
-        """Do what is no plain response; if the connection has no end by then, wait for it."""
+    async def _send(self, http: web.Request, done: Effect) -> web.StreamResponse:
+        """Send what is no plain response; if the connection has no end by then, wait for it."""
         with contextlib.suppress(ConnectionError):  # the client has left
             match done.end:
+                case "events":
+                    return await _send_pieces(http, done, [b"%b\n\n" % each for each in done.body.split(b"\n\n")[:-1]])
                 case "pieces":
-                    return await self._send_slowly(http, done.body)
+                    size = max(1, -(-len(done.body) // _PIECES))
+                    pieces = [done.body[place : place + size] for place in range(0, len(done.body), size)]
+                    return await _send_pieces(http, done, pieces, pause=self._settings.slow_ms / 1000 / len(pieces))
                 case "endless":
                     return await _send_without_end(http, done.body)
         transport = http.transport
@@ -138,15 +144,6 @@ class StandInServer:
         never: asyncio.Future[web.Response] = asyncio.get_running_loop().create_future()
         return await never  # until the handler is cancelled
 
-    async def _send_slowly(self, http: web.Request, body: bytes) -> web.StreamResponse:
-        response = web.StreamResponse(headers={"Content-Type": "application/json"})
-        response.content_length = len(body)
-        await response.prepare(http)
-        for number in range(_PIECES):
-            await asyncio.sleep(self._settings.slow_ms / 1000 / _PIECES)
-            await response.write(body[number * len(body) // _PIECES : (number + 1) * len(body) // _PIECES])
-        return response
-
     async def _models(self, _: web.Request) -> web.Response:
         return _json(orjson.dumps({"object": "list", "data": [_MODEL]}))
 
@@ -157,6 +154,21 @@ class StandInServer:
     async def _list_requests(self, _: web.Request) -> web.Response:
         """How often each request has arrived and was answered, by its digest."""
         return _json(orjson.dumps({"asked": self.asked, "answered": self.answered}))
+
+
+async def _send_pieces(
+    http: web.Request, done: Effect, pieces: Sequence[bytes], *, pause: float = 0
+) -> web.StreamResponse:
+    """Send these pieces, each after a pause of these seconds; how long a stream is shows at its end alone."""
+    response = web.StreamResponse(headers=done.headers)
+    if response.content_type != "text/event-stream":
+        response.content_length = len(done.body)
+    await response.prepare(http)
+    for piece in pieces:
+        if pause:
+            await asyncio.sleep(pause)
+        await response.write(piece)
+    return response
 
 
 async def _send_without_end(http: web.Request, body: bytes) -> web.StreamResponse:

@@ -10,11 +10,11 @@ from judges.offline.answers import cut
 from judges.offline.request import ChatRequest
 
 
-def completion(request: ChatRequest, texts: Sequence[str], *, cached: int | None = None) -> bytes:
+def completion(request: ChatRequest, texts: Sequence[str], *, cached: int | None = None) -> dict[str, Any]:
     """The answer to a request with these choices, each within the request's `max_tokens`.
 
     If not `None`, `cached` is told as the number of cached prompt tokens.
-    Bytes depend on the arguments alone: the id comes from the request's digest and `created` is 0.
+    It depends on the arguments alone: the id comes from the request's digest and `created` is 0.
     """
     choices: list[dict[str, Any]] = []
     used = 0
@@ -37,17 +37,15 @@ def completion(request: ChatRequest, texts: Sequence[str], *, cached: int | None
     prompt = sum(len(message.content) // 4 + 4 for message in request.messages)
     details = {} if cached is None else {"prompt_tokens_details": {"cached_tokens": min(cached, prompt)}}
     prompt_ids = {"prompt_token_ids": tokens.prompt_ids(request.messages)} if request.return_token_ids else {}
-    return orjson.dumps(
-        {
-            **prompt_ids,
-            "id": f"chatcmpl-{request.digest[:24]}",
-            "object": "chat.completion",
-            "created": 0,
-            "model": request.model,
-            "choices": choices,
-            "usage": {"prompt_tokens": prompt, "completion_tokens": used, "total_tokens": prompt + used, **details},
-        }
-    )
+    return {
+        **prompt_ids,
+        "id": f"chatcmpl-{request.digest[:24]}",
+        "object": "chat.completion",
+        "created": 0,
+        "model": request.model,
+        "choices": choices,
+        "usage": {"prompt_tokens": prompt, "completion_tokens": used, "total_tokens": prompt + used, **details},
+    }
 
 
 def error(status: int, message: str) -> bytes:

@@ -60,6 +60,15 @@ def test_system_text_takes_every_system_message_and_no_other() -> None:
     assert system_text(messages) == "a\nc"
 
 
+def test_a_stream_is_the_same_request_sent_otherwise() -> None:
+    plain = parse_request(orjson.dumps({**VALID, "stream": False}))
+    stream = parse_request(orjson.dumps({**VALID, "stream": True, "stream_options": {"include_usage": True}}))
+    assert (plain.stream, plain.include_usage) == (False, False)
+    assert (stream.stream, stream.include_usage) == (True, True)
+    assert plain.digest == stream.digest == parse_request(orjson.dumps(VALID)).digest
+    assert not parse_request(orjson.dumps({**VALID, "stream": True, "stream_options": None})).include_usage
+
+
 def test_digest_ignores_the_order_of_keys_and_nothing_else() -> None:
     digest = parse_request(orjson.dumps(VALID)).digest
     assert parse_request(orjson.dumps(dict(reversed(VALID.items())))).digest == digest
@@ -86,7 +95,10 @@ def test_digest_ignores_the_order_of_keys_and_nothing_else() -> None:
         ({"seed": True}, "seed"),
         ({"max_tokens": 0}, "max_tokens"),
         ({"max_completion_tokens": "10"}, "max_completion_tokens"),
-        ({"stream": True}, "stream"),
+        ({"stream": 1}, "stream"),
+        ({"stream": True, "stream_options": True}, "stream_options"),
+        ({"stream_options": {"include_usage": True}}, "stream_options"),
+        ({"stream": True, "stream_options": {"include_usage": 1}}, "stream_options.include_usage"),
         ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
         ({"logprobs": True, "top_logprobs": -1}, "top_logprobs"),
         ({"logprobs": True, "top_logprobs": True}, "top_logprobs"),
@@ -126,7 +138,7 @@ JSON = st.recursive(
     max_leaves=12,
 )
 FIELDS = st.sampled_from(
-    ["model", "messages", "temperature", "seed", "n", "max_tokens", "stream", "logprobs", "top_logprobs", "other"]
+    ["model", "messages", "temperature", "seed", "n", "max_tokens", "stream", "stream_options", "logprobs", "other"]
 )
 
 

@@ -1,0 +1,162 @@
+"""What `stream: true` gives: the answer of the same request without it, in events."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import aiohttp
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judges.offline import stream, wire
+from judges.offline.faults import BROKEN, HARMLESS, NO_COMPLETION, SAID, Faults
+from tests.judges.offline.kinds import KINDS
+from tests.judges.offline.server import request_of, serving
+
+BODY: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Describe a lighthouse in winter."}]}
+STREAM: dict[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}
+
+UNREADABLE = ("huge_body", "bad_gzip", "wrong_type")
+"""Too long to read, not to be read, and another one at each attempt."""
+
+
+def chunks_of(body: bytes) -> list[dict[str, Any]]:
+    """The chunks of a stream, of which each line is an event or empty, and the last one says that it is done."""
+    lines = body.decode().split("\n\n")
+    assert lines[-2:] == ["data: [DONE]", ""]
+    return [orjson.loads(line.removeprefix("data: ")) for line in lines[:-2]]
+
+
+def joined(chunks: Sequence[dict[str, Any]], index: int) -> dict[str, Any]:
+    """A choice as a client puts it together."""
+    found: dict[str, Any] = {"content": None, "entries": [], "token_ids": [], "finish_reason": None}
+    for chunk in chunks:
+        for choice in chunk["choices"]:
+            if choice["index"] != index:
+                continue
+            assert found["finish_reason"] is None, "nothing comes after the end of a choice"
+            for name, value in choice["delta"].items():
+                found[name] = (found.get(name) or "") + value if isinstance(value, str) else value
+            found["entries"] += (choice["logprobs"] or {"content": []})["content"]
+            found["token_ids"] += choice.get("token_ids", [])
+            found["finish_reason"] = choice["finish_reason"]
+    return found
+
+
+async def posted(root: str, body: dict[str, Any]) -> tuple[aiohttp.ClientResponse, bytes]:
+    async with aiohttp.ClientSession() as session, session.post(root + "/v1/chat/completions", json=body) as response:
+        return response, await response.read()
+
+
+@pytest.mark.parametrize("fields", [{}, {"max_tokens": 5}, {"logprobs": True, "return_token_ids": True}])
+async def test_the_events_make_up_the_answer_of_the_same_request(fields: dict[str, Any]) -> None:
+    thinking = {"role": "system", "content": "Think in <think> tags."}
+    body = {**BODY, "messages": [thinking, *BODY["messages"]], "n": 3, **fields}
+    async with serving() as root:
+        _, whole = await posted(root, body)
+        response, streamed = await posted(root, {**body, **STREAM})
+    right, chunks = orjson.loads(whole), chunks_of(streamed)
+    assert response.status == 200 and response.content_type == "text/event-stream"
+    assert response.headers.get("Transfer-Encoding") == "chunked"
+    assert {(chunk["id"], chunk["object"], chunk["model"]) for chunk in chunks} == {
+        (right["id"], "chat.completion.chunk", "m")
+    }
+    for choice in right["choices"]:
+        found = joined(chunks, choice["index"])
+        assert {name: found[name] for name in choice["message"]} == choice["message"]
+        assert found["content"].startswith("<think>")
+        assert found["finish_reason"] == choice["finish_reason"] == ("length" if "max_tokens" in fields else "stop")
+        assert found["entries"] == ((choice["logprobs"] or {}).get("content") or [])
+        assert found["token_ids"] == choice.get("token_ids", [])
+    assert [chunk.get("prompt_token_ids") for chunk in chunks if "prompt_token_ids" in chunk] == (
+        [right["prompt_token_ids"]] if "return_token_ids" in fields else []
+    )
+    assert chunks[-1]["choices"] == [] and chunks[-1]["usage"] == right["usage"]
+    assert all(chunk["usage"] is None for chunk in chunks[:-1])
+
+
+async def test_choices_come_in_turn() -> None:
+    async with serving() as root:
+        _, streamed = await posted(root, {**BODY, "n": 2, "stream": True})
+    order = [chunk["choices"][0]["index"] for chunk in chunks_of(streamed)]
+    assert order[:4] == [0, 1, 0, 1]
+
+
+@pytest.mark.parametrize("options", [{}, {"stream_options": None}, {"stream_options": {"include_usage": False}}])
+async def test_without_the_option_no_event_has_the_usage(options: dict[str, Any]) -> None:
+    async with serving() as root:
+        _, streamed = await posted(root, {**BODY, "stream": True, **options})
+    assert all(chunk["choices"] and "usage" not in chunk for chunk in chunks_of(streamed))
+
+
+async def test_a_judge_streams_its_verdict() -> None:
+    body = {"model": "m", "messages": KINDS["arena"].show("Why?", "So.")}
+    async with serving(judge_only=True) as root:
+        _, whole = await posted(root, body)
+        _, streamed = await posted(root, {**body, "stream": True})
+        refused, _ = await posted(root, {**BODY, "stream": True})
+    assert joined(chunks_of(streamed), 0)["content"] == orjson.loads(whole)["choices"][0]["message"]["content"]
+    assert refused.status == 400 and refused.content_type == "application/json"
+
+
+@pytest.mark.parametrize("kind", ["429", *(kind for kind in NO_COMPLETION if kind not in UNREADABLE)])
+async def test_fault_without_completion_comes_before_the_stream(kind: str) -> None:
+    async with serving(faults=Faults({kind: 1})) as root, aiohttp.ClientSession() as session:
+        found = []
+        for more in ({}, STREAM):
+            async with session.post(
+                root + "/v1/chat/completions", json={**BODY, **more}, allow_redirects=False
+            ) as response:
+                found.append((response.status, response.content_type, await response.read()))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("kind", [*BROKEN, *SAID])
+async def test_broken_completion_is_broken_within_the_stream(kind: str) -> None:
+    async with serving(faults=Faults({kind: 1})) as root:
+        if kind == "no_finish":  # not the first answer
+            await posted(root, BODY)
+        _, whole = await posted(root, {**BODY, "n": 2})
+        response, streamed = await posted(root, {**BODY, "n": 2, **STREAM})
+    choices, chunks = orjson.loads(whole)["choices"], chunks_of(streamed)
+    assert response.content_type == "text/event-stream"
+    assert {each["index"] for chunk in chunks for each in chunk["choices"]} == {each["index"] for each in choices}
+    if kind == "duplicate_choices":  # two that say to be the same one
+        return
+    for choice in choices:
+        found = joined(chunks, choice["index"])
+        message = dict(choice["message"])
+        calls = message.pop("tool_calls", None)
+        assert {name: found.get(name) for name in message} == message
+        assert found["finish_reason"] == choice["finish_reason"]
+        if calls:
+            assert found["tool_calls"] == [{"index": 0, **calls[0]}]
+    errors = [each["error"] for chunk in chunks for each in chunk["choices"] if "error" in each]
+    assert len(errors) == (2 if kind == "choice_error" else 0)
+
+
+@pytest.mark.parametrize("kind", HARMLESS)
+async def test_harmless_fault_streams_the_right_texts(kind: str) -> None:
+    async with serving() as root:
+        _, whole = await posted(root, {**BODY, "n": 2})
+    async with serving(faults=Faults({kind: 1}), slow_ms=20) as root:
+        _, streamed = await posted(root, {**BODY, "n": 2, **STREAM})
+    if kind == "absurd_usage":  # a number that no parser takes
+        lines = streamed.split(b"\n\n")
+        streamed = b"\n\n".join(line for line in lines if b'"usage":{' not in line)
+    chunks = chunks_of(streamed)
+    assert any(chunk.get("usage") for chunk in chunks) == (kind not in ("absurd_usage", "missing_usage"))
+    for choice in orjson.loads(whole)["choices"]:
+        assert joined(chunks, choice["index"])["content"] == choice["message"]["content"]
+
+
+@given(st.text(st.characters(codec="utf-8")), st.booleans())
+def test_any_text_is_the_sum_of_its_pieces(text: str, with_tokens: bool) -> None:
+    fields = {"logprobs": True, "top_logprobs": 2, "return_token_ids": True} if with_tokens else {}
+    completion = wire.completion(request_of("Go.", **fields), [text])
+    chunks = chunks_of(b"".join(stream.events(completion, include_usage=False)))
+    found, (choice,) = joined(chunks, 0), completion["choices"]
+    assert found["content"] == text
+    assert found["token_ids"] == choice.get("token_ids", [])
+    assert found["entries"] == (choice["logprobs"]["content"] if with_tokens else [])
