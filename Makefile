@@ -3,7 +3,8 @@
 # make test       lint, formatting, types, import rules and tests, three at once since many wait (ARGS='-k tokenizer' adds options of pytest)
 # make bench      every measured ratio, in under fifteen minutes, into benchmarks/RESULTS.md (ARGS='--only serve' one script)
 # make soak       ten minutes of mixed traffic with faults, kills and full disks (ARGS='--minutes 2' shortens it)
-# make test-integrations    tests with the trainers' own packages, which it installs into .trainers (several GB; CPU only)
+# make test-integrations    tests with the trainers' own packages, each in an environment of its own below .trainers (several GB; CPU only;
+#                           ARGS='--only trl,verl' some of them; TRAINER_SOURCES=DIR has clones of slime and rllm where GitHub is out of reach)
 # make format     format, and fix what ruff can fix
 # make clean      remove the virtual environment and all caches; runs/ stays
 #
@@ -37,10 +38,10 @@ bench: $(DEV)
 soak: $(DEV)
 	@$(BIN)/python -m benchmarks.soak $(ARGS)
 
-# A trainer that cannot be installed here (another Python, no network) has its tests skipped, with the reason.
+# A trainer that cannot be installed here (another Python, no network) has its tests skipped, with the reason. Tests run one
+# after the other: each starts a trainer, which takes the memory and the cores of several workers.
 test-integrations: $(DEV)
-	TRAINER_ENVIRONMENTS=$(TRAINER_ENVIRONMENTS) tests/integrations/install.sh
-	TRAINER_ENVIRONMENTS=$(TRAINER_ENVIRONMENTS) $(BIN)/python -m pytest -rs tests/integrations $(ARGS)
+	@TRAINER_ENVIRONMENTS="$(TRAINER_ENVIRONMENTS)" $(BIN)/python -m tests.integrations.install $(ARGS)
 
 format: $(DEV)
 	$(BIN)/ruff check --fix --exit-zero .

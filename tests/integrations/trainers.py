@@ -38,8 +38,14 @@ def place_of(trainer: str) -> Path:
         pytest.skip("with the trainers' own packages: make test-integrations")
     place = Path(PLACE).absolute() / trainer
     if not place.is_dir():
-        pytest.skip(f"{trainer} is not installed in {PLACE}")
+        why = reason_file(place.parent, trainer)
+        pytest.skip(f"{trainer} is not installed: {why.read_text().strip() if why.is_file() else f'not in {PLACE}'}")
     return place
+
+
+def reason_file(place: Path, trainer: str) -> Path:
+    """The file that says why a trainer could not be installed into `place`, if it could not."""
+    return place / f"{trainer}.skipped"
 
 
 async def run(trainer: str, program: str, *arguments: object, launcher: tuple[str, ...] = ()) -> Ended:
