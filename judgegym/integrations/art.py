@@ -1,0 +1,168 @@
+"""A judge for ART's groups of trajectories: one function for the `after_each` of `gather_trajectory_groups`.
+
+    from judgegym.integrations.art import judge_group
+    groups = await art.gather_trajectory_groups(rollouts, after_each=judge_group("http://127.0.0.1:8400"))
+
+Guarantees:
+
+* A group is one request, so that any judge can compare its trajectories: listwise in one call, with what they begin
+  with in common once. Scores belong to ids, never to places in the judge's answer. Equal trajectories are judged once.
+* A new group is returned; the given one stays as it is. Messages, `Choice` objects, tools, additional histories,
+  metadata, policy versions and logs are kept.
+* A trajectory whose judge failed is left out of the new group, and `exceptions` of the group says why: a reward of any
+  value would change the deviation by which ART divides the advantages of the others. A group of which fewer than two
+  are left is dropped: `None`.
+* The function raises nothing but a `SettingsError`, of a setting that cannot work.
+
+Source: openpipe-art 0.5.18, `art.rewards.ruler_score_group` and `art.gather_trajectory_groups`.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from itertools import takewhile
+from typing import TYPE_CHECKING, TypeAlias, cast
+
+from art import Trajectory, TrajectoryGroup
+from art.trajectories import PydanticException
+from openai.types.chat.chat_completion import Choice
+
+from judgegym.integrations.scores.cells import CellError, Field, fields_of
+from judgegym.integrations.scores.conversations import Conversation, conversation_json
+from judgegym.integrations.scores.groups import Row, group_request
+from judgegym.integrations.scores.scoring import RefusedError, Request, Scored, Scoring
+from judgegym.integrations.scores.sources import scoring_of
+from judges.llm.wire import JSON
+
+if TYPE_CHECKING:
+    from judges.server.settings.mount import JudgeMount
+
+logger = logging.getLogger(__name__)
+
+_CELLS: tuple[Field, ...] = ("reference", "rubric", "aspects", "baseline", "context")
+
+GroupFunction: TypeAlias = Callable[[TrajectoryGroup], Awaitable[TrajectoryGroup | None]]
+
+
+def judge_group(
+    url: str | None = None,
+    *,
+    judge: JudgeMount | Mapping[str, object] | None = None,
+    token: str | None = None,
+    mount: str = "",
+    invalid_completion_score: float = 0.0,
+    timeout_s: float = 150.0,
+    deadline_s: float = 900.0,
+    name: str = "judge",
+) -> GroupFunction:
+    """Make a function from a group to the same group with the judge's rewards, or `None`.
+
+    Each trajectory has the score (0 to 1) in `reward` and `metrics["judge_score"]`, its earlier reward in
+    `metrics["independent_reward"]`, the judge's reasons in `logs`. `metrics["invalid_completion"]` is 1 where the
+    policy wrote no text. The group's `metrics["judge_failed"]` is the number of those that were left out.
+
+    Args:
+        url: the URL of a reward server.
+        judge: instead of a URL, the settings of a judge to run in this process, under the server's names.
+        token: the server's bearer token.
+        mount: the name of a judge at the server; empty for the judge at the root.
+        invalid_completion_score: the reward of a trajectory in which the policy wrote no text.
+        timeout_s: seconds for one attempt at the server.
+        deadline_s: seconds within which a group has its scores; what has none by then is left out.
+        name: what the names of metrics begin with.
+
+    Raises:
+        SettingsError: a setting is wrong, or neither or both of `url` and `judge` are given. Those that only the server
+            or the judge's endpoint knows (a mount, a token) raise it at the first group.
+    """
+    scoring = scoring_of(url, judge, token=token, mount=mount, timeout_s=timeout_s, deadline_s=deadline_s)
+
+    async def score(group: TrajectoryGroup) -> TrajectoryGroup | None:
+        if not group.trajectories:
+            return group
+        (results,) = await scoring.score([request_of(group)])
+        if len(results) < len(group.trajectories):  # a group of which no request could be made has one result
+            results *= len(group.trajectories)
+        return _judged(group, results, name, invalid_completion_score)
+
+    score.source = scoring  # type: ignore[attr-defined]  # for `close`
+    return score
+
+
+async def close(function: GroupFunction) -> None:
+    """Close the connections of a function now; otherwise they are closed when the process ends."""
+    await cast(Scoring, function.source).close()  # type: ignore[attr-defined]  # set above
+
+
+def request_of(group: TrajectoryGroup) -> Request | RefusedError:
+    """The body of `POST /v1/score` for a group, or why there is none.
+
+    The prompt is what the policy was given before it first wrote. Where trajectories differ in that, it is the messages
+    that all begin with, and the rest belongs to the responses.
+    """
+    conversations = [trajectory.messages() for trajectory in group.trajectories]
+    starts = map(_first_of_policy, group.trajectories)
+    prompts = [messages[:start] for messages, start in zip(conversations, starts, strict=True)]
+    columns = takewhile(lambda turns: all(turn == turns[0] for turn in turns[1:]), zip(*prompts, strict=False))
+    length = len(list(columns))
+    rows = []
+    for trajectory, messages in zip(group.trajectories, conversations, strict=True):
+        metadata = {**group.metadata, **trajectory.metadata}
+        try:
+            shared = {"prompt": _json(messages[:length]), **fields_of({cell: metadata.get(cell) for cell in _CELLS})}
+            rows.append(Row(shared, _json(messages[length:])))
+        except CellError as error:
+            return RefusedError(str(error))
+    if any(row.shared != rows[0].shared for row in rows[1:]):
+        return RefusedError("metadata: the trajectories of a group differ in what the judge is to compare them by")
+    return group_request(rows)
+
+
+def _first_of_policy(trajectory: Trajectory) -> int:
+    """The place of the first trainable turn; without one, of the first turn of an assistant."""
+    turns = trajectory.messages_and_choices
+    trainable = (place for place, turn in enumerate(turns) if isinstance(turn, Choice))
+    assistants = (place for place, turn in enumerate(trajectory.messages()) if turn["role"] == "assistant")
+    return next(trainable, next(assistants, len(turns)))
+
+
+def _json(messages: Sequence[object]) -> JSON:
+    return conversation_json(cast(Conversation, messages))
+
+
+def _judged(group: TrajectoryGroup, results: Sequence[Scored], name: str, invalid: float) -> TrajectoryGroup | None:
+    pairs = list(zip(group.trajectories, results, strict=True))
+    failed = [result for result in results if result.is_failed]
+    if len(pairs) - len(failed) < min(2, len(pairs)):
+        logger.warning("a group is dropped: %d of %d have no score: %s", len(failed), len(pairs), failed[0].explanation)
+        return None
+    judged = copy.copy(group)
+    judged.trajectories = [_rewarded(each, result, name, invalid) for each, result in pairs if not result.is_failed]
+    judged.exceptions += [
+        PydanticException(type=f"{name}_failed", message=f"{result.status}: {result.explanation}", traceback="")
+        for result in failed
+    ]
+    judged.metrics[f"{name}_failed"] = len(failed)
+    return judged
+
+
+def _rewarded(trajectory: Trajectory, result: Scored, name: str, invalid: float) -> Trajectory:
+    reward = invalid if result.score is None else result.score
+    metrics = {
+        "independent_reward": trajectory.reward,
+        f"{name}_score": reward,
+        "invalid_completion": float(result.is_invalid),
+    }
+    return trajectory.model_copy(
+        update={
+            "messages_and_choices": [*trajectory.messages_and_choices],
+            "tools": None if trajectory.tools is None else [*trajectory.tools],
+            "additional_histories": [each.model_copy(deep=True) for each in trajectory.additional_histories],
+            "reward": reward,
+            "metrics": {**trajectory.metrics, **metrics},
+            "metadata": {**trajectory.metadata},
+            "logs": [*trajectory.logs, f"{name}: {result.explanation}"],
+        }
+    )
