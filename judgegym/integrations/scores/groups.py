@@ -7,14 +7,21 @@ groups of one row each is refused in one sentence, by all processes alike.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import Generic, TypeAlias, TypeVar
 
 from judgegym.integrations.scores.ranks import Ranks, distributed
 from judgegym.integrations.scores.scoring import RefusedError, Request, Scored, Scoring
 from judges.llm.errors import JudgeGymError, SettingsError
 from judges.llm.wire import JSON
+
+RowT = TypeVar("RowT")
+ResultT = TypeVar("ResultT")
+
+JudgeOfGroups: TypeAlias = Callable[[Sequence[Sequence[RowT]]], Awaitable[Sequence[Sequence[ResultT]]]]
+"""Judges groups, all at the same time: a result for each row of each group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,31 +39,25 @@ class Row:
     error: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Outcome:
+@dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
+class _Outcome(Generic[ResultT]):
     """The results of one process by position in the global batch, or what it raised."""
 
-    results: Mapping[int, Scored]
+    results: Mapping[int, ResultT]
     error: str = ""
 
 
-class GroupedBatch:
-    """Scores batches in groups of one size."""
+class GroupedBatch(Generic[RowT, ResultT]):
+    """Judges batches in groups. Where there are several processes, all of them judge each batch, also an empty part."""
 
-    def __init__(self, size: int, source: Scoring) -> None:
-        """Score groups of `size` with `source`.
-
-        Raises:
-            SettingsError: a group of fewer than two cannot be compared.
-        """
-        if size < 2:
-            raise SettingsError(f"group_size: expected 2 or more completions to compare, found {size}")
-        self.size = size
-        self._source = source
+    def __init__(self, judge: JudgeOfGroups[RowT, ResultT], same: Callable[[RowT], object]) -> None:
+        """Judge with `judge`; `same` is what the rows of one group have in common."""
+        self._judge_groups = judge
+        self._same = same
         self._ranks: Ranks | None = None
 
-    async def score(self, rows: Sequence[Row]) -> list[Scored]:
-        """The results of this process's rows.
+    async def score(self, rows: Sequence[RowT], size: int) -> list[ResultT]:
+        """The results of this process's rows, which are in groups of `size` in the global batch.
 
         Raises:
             SettingsError: the global batch is not made of groups of this size; or a process could not judge at all.
@@ -66,8 +67,8 @@ class GroupedBatch:
         own = 0 if ranks is None else ranks.own
         starts = list(accumulate((len(part) for part in parts), initial=0))
         batch = [row for part in parts for row in part]
-        self._check(batch, len(parts))
-        outcome = await self._judge(batch, range(starts[own], starts[own + 1]))
+        self._check(batch, size, len(parts))
+        outcome = await self._judge(batch, size, range(starts[own], starts[own + 1]))
         outcomes = [outcome] if ranks is None else await ranks.gather(outcome)
         error = next((each.error for each in outcomes if each.error), "")
         if error:
@@ -81,52 +82,46 @@ class GroupedBatch:
             self._ranks = Ranks(module)
         return self._ranks
 
-    def _check(self, batch: Sequence[Row], processes: int) -> None:
-        if len(batch) % self.size:
+    def _check(self, batch: Sequence[RowT], size: int, processes: int) -> None:
+        if len(batch) % size:
             of = f" of {processes} processes" if processes > 1 else ""
             raise SettingsError(
-                f"group_size: a batch{of} of {len(batch)} completions cannot be split into groups of {self.size}; "
+                f"group_size: a batch{of} of {len(batch)} completions cannot be split into groups of {size}; "
                 "expected the trainer's num_generations, and torch.distributed where a group is spread over processes"
             )
-        for start in range(0, len(batch), self.size):
-            if any(row.shared != batch[start].shared for row in batch[start + 1 : start + self.size]):
+        for start in range(0, len(batch), size):
+            first = self._same(batch[start])
+            if any(self._same(row) != first for row in batch[start + 1 : start + size]):
                 raise SettingsError(
-                    f"group_size: completions {start} to {start + self.size - 1} of the batch do not belong to one "
-                    f"row; expected the trainer's num_generations, found {self.size}"
+                    f"group_size: completions {start} to {start + size - 1} of the batch do not belong to one "
+                    f"row; expected the trainer's num_generations, found {size}"
                 )
 
-    async def _judge(self, batch: Sequence[Row], own: range) -> _Outcome:
+    async def _judge(self, batch: Sequence[RowT], size: int, own: range) -> _Outcome[ResultT]:
         """Judge the groups that begin with a row of this process."""
-        starts = [start for start in range(0, len(batch), self.size) if start in own]
+        starts = [start for start in range(0, len(batch), size) if start in own]
         try:
-            scored = await self._source.score([group_request(batch[start : start + self.size]) for start in starts])
+            judged = await self._judge_groups([batch[start : start + size] for start in starts])
         except JudgeGymError as error:  # the other processes wait for an answer: all raise the same
             return _Outcome({}, str(error))
-        results: dict[int, Scored] = {}
-        for start, of_group in zip(starts, scored, strict=True):
-            # A group of which no request could be made has one result.
-            of_all = of_group if len(of_group) == self.size else of_group * self.size
-            results.update(zip(range(start, start + self.size), of_all, strict=True))
+        results: dict[int, ResultT] = {}
+        for start, of_group in zip(starts, judged, strict=True):
+            results.update(zip(range(start, start + size), of_group, strict=True))
         return _Outcome(results)
+
+
+def groups_of(source: Scoring) -> GroupedBatch[Row, Scored]:
+    """Groups that `source` judges as one request each."""
+
+    async def judge(groups: Sequence[Sequence[Row]]) -> list[list[Scored]]:
+        scored = await source.score([group_request(group) for group in groups])
+        # A group of which no request could be made has one result.
+        return [of if len(of) == len(group) else of * len(group) for group, of in zip(groups, scored, strict=True)]
+
+    return GroupedBatch(judge, lambda row: row.shared)
 
 
 def group_request(group: Sequence[Row]) -> Request | RefusedError:
     """The body of `POST /v1/score` for the rows of one group, or why there is none."""
     error = next((row.error for row in group if row.error), "")
     return RefusedError(error) if error else {**group[0].shared, "responses": [row.response for row in group]}
-
-
-def check_group_size(size: int, log_metric: object) -> None:
-    """Compare the size with the trainer's own number of completions for each prompt, where the trainer is known.
-
-    TRL passes a method of its trainer. A size that divides the right one would otherwise split each group in silence.
-
-    Raises:
-        SettingsError: the trainer's number differs.
-    """
-    trainer = getattr(log_metric, "__self__", None)
-    is_training = getattr(getattr(trainer, "model", None), "training", True)
-    name = "num_generations" if is_training else "num_generations_eval"
-    number = getattr(trainer, name, None)
-    if isinstance(number, int) and number != size:
-        raise SettingsError(f"group_size: expected the trainer's {name}, which is {number}, found {size}")

@@ -69,6 +69,11 @@ class OpenedEnvironment:
         """All rows in the order of the dataset; each is read when it is its turn."""
         return (self._row(task) for task in self._tasks)
 
+    @property
+    def compares(self) -> bool:
+        """Whether the completions of a row are judged against each other, and must be given together."""
+        return self._env.group_judge is not None
+
     async def rewards(self, uid: str, completions: Sequence[str | Choice]) -> list[Rewarded]:
         """Judge the completions of one row, all at once; with a judge of groups, against each other.
 
@@ -135,13 +140,23 @@ def opened(source: EnvironmentSource) -> OpenedEnvironment:
         return _OPENED[source]
 
 
+def close_opened(source: EnvironmentSource) -> None:
+    """Close the environment of a source now, if it is open; the next `opened` opens it again."""
+    with _OPENING:
+        _close(_OPENED.pop(source, None))
+
+
 def close_all() -> None:
     """Close all environments now; otherwise they are closed when the process ends."""
     with _OPENING:
         while _OPENED:
-            environment = _OPENED.popitem()[1]
-            BACKGROUND.forget(environment.close)
-            BACKGROUND.run(environment.close())
+            _close(_OPENED.popitem()[1])
+
+
+def _close(environment: OpenedEnvironment | None) -> None:
+    if environment is not None:
+        BACKGROUND.forget(environment.close)
+        BACKGROUND.run(environment.close())
 
 
 async def _open(source: EnvironmentSource) -> OpenedEnvironment:

@@ -1,26 +1,23 @@
-"""A reward function for TRL's `reward_funcs` (GRPO, RLOO, …).
+"""A reward function that asks a judge: a reward server's, or one in this process.
 
-    from judgegym.integrations.trl import judge_reward
-    trainer = GRPOTrainer(..., reward_funcs=judge_reward("http://127.0.0.1:8400"))
-
-The score of a failed judge, and of a row that cannot be judged, is `None`: TRL leaves the completion out of its group's
-mean and deviation. An empty completion is a wrong answer (`invalid_completion_score`), about which no judge is asked. A
-judge that compares completions (`listwise`, `tournament`, `choice`, `arena_hard` without a baseline) needs
-`group_size`, which is the trainer's `num_generations`.
-
-Source: TRL 1.16, the calling convention of its reward functions.
+The score of a failed judge, and of a row that cannot be judged, is `None`. An empty completion is a wrong answer
+(`invalid_completion_score`), about which no judge is asked. A judge that compares completions (`listwise`,
+`tournament`, `choice`, `arena_hard` without a baseline) needs `group_size`, which is the trainer's `num_generations`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, cast
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from judgegym.integrations.scores.cells import CellError, Field, fields_of
 from judgegym.integrations.scores.conversations import Conversation, conversation_json
-from judgegym.integrations.scores.groups import GroupedBatch, Row, check_group_size
-from judgegym.integrations.scores.scoring import RefusedError, Request, Scored, Scoring
+from judgegym.integrations.scores.groups import Row, groups_of
+from judgegym.integrations.scores.scoring import RefusedError, Request
 from judgegym.integrations.scores.sources import is_of_groups, scoring_of
+from judgegym.integrations.trl.reward_function import RewardFunction, log, named
+from judgegym.integrations.trl.trainer import close_after, group_size_of, trainer_of
+from judges.core.background import run_blocking
 from judges.llm.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -35,17 +32,6 @@ COLUMNS: Mapping[str, Field] = {
     "context": "context",
 }
 """Dataset columns that are sent to the judge, with the field of the request for each; the later of two wins."""
-
-
-class RewardFunction(Protocol):
-    """A reward function as TRL calls it, once for each batch."""
-
-    __name__: str
-
-    async def __call__(
-        self, prompts: Sequence[Conversation], completions: Sequence[Conversation], **columns: object
-    ) -> list[float | None]:
-        """A score for each completion; `None` if there is none."""
 
 
 def judge_reward(
@@ -69,7 +55,7 @@ def judge_reward(
         mount: the name of a judge at the server; empty for the judge at the root.
         group_size: the trainer's `num_generations`: compare the completions of a group with each other (listwise,
             tournament, choice, arena_hard). A group that is spread over several processes is gathered, and judged by
-            one of them.
+            one of them. In evaluations the trainer's `num_generations_eval` is the size.
         invalid_completion_score: the score of an empty completion; `None` leaves it out.
         timeout_s: seconds for one attempt at the server.
         deadline_s: seconds within which a batch has its scores; what has none by then is `None`.
@@ -84,29 +70,30 @@ def judge_reward(
             "group_size: a judge that compares completions needs the number of those of each prompt, which is the "
             "trainer's num_generations"
         )
+    if group_size is not None and group_size < 2:
+        raise SettingsError(f"group_size: expected 2 or more completions to compare, found {group_size}")
     source = scoring_of(url, judge, token=token, mount=mount, timeout_s=timeout_s, deadline_s=deadline_s)
-    batches = None if group_size is None else GroupedBatch(group_size, source)
+    groups = groups_of(source)
 
-    async def reward(
-        prompts: Sequence[Conversation], completions: Sequence[Conversation], **columns: object
+    def close_now() -> None:
+        run_blocking(source.close())
+
+    async def score(
+        prompts: Sequence[Conversation], completions: Sequence[Conversation], columns: Mapping[str, object]
     ) -> list[float | None]:
+        trainer = trainer_of(columns)
+        close_after(trainer, close_now)
         rows = [_row(prompts, completions, columns, place) for place in range(len(completions))]
-        if batches is not None:
-            check_group_size(batches.size, columns.get("log_metric"))
-            results = await batches.score(rows)
+        if group_size is not None:
+            size = group_size_of(trainer, group_size)
+            assert size is not None  # it is told
+            results = await groups.score(rows, size)
         else:
             results = [result for (result,) in await source.score([_alone(row) for row in rows])]
-        _log(results, columns, name)
+        log(results, columns, name)
         return [invalid_completion_score if result.is_invalid else result.score for result in results]
 
-    reward.__name__ = name
-    reward.source = source  # type: ignore[attr-defined]  # for `close`
-    return reward
-
-
-async def close(reward: RewardFunction) -> None:
-    """Close the connections of a reward function now; otherwise they are closed when the process ends."""
-    await cast(Scoring, reward.source).close()  # type: ignore[attr-defined]  # set above
+    return named(score, name, source.close)
 
 
 def _row(
@@ -128,16 +115,4 @@ def _alone(row: Row) -> Request | RefusedError:
     return RefusedError(row.error) if row.error else {**row.shared, "response": row.response}
 
 
-def _log(results: Sequence[Scored], columns: Mapping[str, object], name: str) -> None:
-    """Log explanations, statuses and the shares of failures and of empty completions, where TRL passes loggers."""
-    extra, metric = columns.get("log_extra"), columns.get("log_metric")
-    if callable(extra):
-        extra(f"{name}_explanation", [result.explanation for result in results])
-        extra(f"{name}_status", [result.status for result in results])
-    if callable(metric) and results:
-        log = cast("Callable[[str, float], None]", metric)
-        log(f"{name}_failed", sum(result.is_failed for result in results) / len(results))
-        log(f"{name}_invalid", sum(result.is_invalid for result in results) / len(results))
-
-
-__all__ = ["COLUMNS", "RewardFunction", "close", "judge_reward"]
+__all__ = ["COLUMNS", "judge_reward"]

@@ -1,0 +1,117 @@
+"""Rewards of an environment's rows, for a reward function and for the environments that a trainer makes.
+
+Guarantees: all answers of a batch are judged at the same time; the answers to a row are judged together, which judges
+of groups need, and equal ones are judged once. If the judge's endpoint refuses all of the first batch, its settings are
+at fault, and a `SettingsError` says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from environments.data.rows import Split
+from judgegym.integrations.scores.groups import GroupedBatch
+from judgegym.integrations.scores.scoring import Scored
+from judgegym.integrations.single_turn.opened import OpenedEnvironment, close_opened, opened
+from judgegym.integrations.single_turn.results import Rewarded
+from judgegym.integrations.single_turn.source import EnvironmentSource
+from judges.llm.errors import DataError, SettingsError
+from judges.llm.wire import Choice
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which row of an environment a rollout is of."""
+
+    uid: str
+    split: Split = "train"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the policy has answered to a row."""
+
+    place: Place
+    choice: Choice
+
+
+def place_of(uid: object, split: object) -> Place:
+    """The row with these cells.
+
+    Raises:
+        DataError: they name none.
+    """
+    if not isinstance(uid, str) or split not in (None, "train", "eval"):
+        raise DataError(f"expected a row of dataset(), with its uid and split, found uid {uid!r} and split {split!r}")
+    return Place(uid, "eval" if split == "eval" else "train")
+
+
+class Judging:
+    """Judges answers with the environments of the two splits, which open at the first use."""
+
+    def __init__(self, sources: Mapping[Split, EnvironmentSource]) -> None:
+        """Judge with the environments of `sources`."""
+        self._sources = sources
+        self._groups = GroupedBatch(self._judge, lambda answer: answer.place)
+        self._is_proven = False
+
+    def opened(self, split: Split) -> OpenedEnvironment:
+        """The environment with the rows of a split; blocks while it opens.
+
+        Raises:
+            SettingsError: a setting is wrong.
+            DataError: the rows cannot be loaded.
+        """
+        return opened(self._sources[split])
+
+    def close(self) -> None:
+        """Close what is open; the next use opens it again. Blocks."""
+        for source in self._sources.values():
+            close_opened(source)
+
+    async def rewards(self, answers: Sequence[Answer], size: int | None) -> list[Rewarded]:
+        """The results of this process's answers, in order.
+
+        Args:
+            answers: those of this process.
+            size: the number of answers to each row, which may be spread over several processes: all of these call this
+                at the same time. `None`: all answers are here, and neighbours with the same row are answers to it.
+
+        Raises:
+            SettingsError: the answers are not in groups of this size, or no answer can be judged.
+            DataError: there is no such row.
+        """
+        if size is not None:
+            return await self._groups.score(answers, size)
+        groups = [list(group) for _, group in groupby(answers, key=lambda answer: answer.place)]
+        return [result for group in await self._judge(groups) for result in group]
+
+    async def compares(self, split: Split) -> bool:
+        """Whether answers to a row are compared with each other."""
+        return (await asyncio.to_thread(self.opened, split)).compares
+
+    async def _judge(self, groups: Sequence[Sequence[Answer]]) -> list[list[Rewarded]]:
+        splits = {group[0].place.split for group in groups}
+        environments = {split: await asyncio.to_thread(self.opened, split) for split in splits}
+        judged = await asyncio.gather(
+            *(
+                environments[group[0].place.split].rewards(group[0].place.uid, [answer.choice for answer in group])
+                for group in groups
+            )
+        )
+        self._check([scored_of(result) for group in judged for result in group])
+        return judged
+
+    def _check(self, results: Sequence[Scored]) -> None:
+        refusals = [result.refusal for result in results if result.refusal]
+        if not self._is_proven and len(results) > 1 and len(refusals) == len(results):
+            raise SettingsError(f"the judge's endpoint refused all of the first {len(results)} answers: {refusals[0]}")
+        self._is_proven = self._is_proven or any(result.score is not None for result in results)
+
+
+def scored_of(rewarded: Rewarded) -> Scored:
+    """A reward as a score, for logs."""
+    return Scored(rewarded.reward, rewarded.status.value, rewarded.explanation)

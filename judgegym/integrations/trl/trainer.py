@@ -1,0 +1,126 @@
+"""The trainer behind a call of a reward function: how large its groups are, and when its training ends.
+
+TRL hands reward functions no trainer, but a bound method of it, `log_metric`. Guarantees: nothing here fails with a
+caller that is no such trainer; `close_after` calls its function once a training, or an evaluation by itself, has ended,
+and when a trainer whose training has raised is given up.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Collection, Mapping
+from functools import cache
+from typing import Any, Protocol, cast
+
+from judges.llm.errors import SettingsError
+
+Close = Callable[[], None]
+
+
+class Trainer(Protocol):
+    """What is used of a trainer, where it is there."""
+
+    callback_handler: Any
+    is_in_train: bool
+    num_generations: int
+    num_generations_eval: int
+    eos_token_ids: Collection[int]
+
+    def add_callback(self, callback: object) -> None:
+        """Tell `callback` of what happens from now on."""
+
+
+def trainer_of(columns: Mapping[str, object]) -> Trainer | None:
+    """The trainer that calls a reward function with these keywords."""
+    return cast("Trainer | None", getattr(columns.get("log_metric"), "__self__", None))
+
+
+def group_size_of(trainer: Trainer | None, told: int | None) -> int | None:
+    """The number of completions of each prompt in this batch; `None` if nobody knows.
+
+    Evaluations may have a number of their own. A size that divides the right one would split each group in silence.
+
+    Args:
+        trainer: the trainer, if it is known.
+        told: the number that the user has told, that of the training.
+
+    Raises:
+        SettingsError: the trainer trains with another number.
+    """
+    is_training = getattr(getattr(trainer, "model", None), "training", True)
+    number = getattr(trainer, "num_generations" if is_training else "num_generations_eval", None)
+    if not isinstance(number, int):
+        return told
+    if is_training and told is not None and number != told:
+        raise SettingsError(f"group_size: expected the trainer's num_generations, which is {number}, found {told}")
+    return number
+
+
+def close_after(trainer: Trainer | None, close: Close) -> None:
+    """Call `close` when the trainer has nothing more to ask; the same function is called once each time."""
+    handler = getattr(trainer, "callback_handler", None)
+    if trainer is None or handler is None:
+        return
+    ends = next((each for each in handler.callbacks if isinstance(each, _ends_type())), None)
+    if ends is None:
+        ends = _ends_type()(is_training=getattr(trainer, "is_in_train", True))
+        trainer.add_callback(ends)
+    if ends.close_with(close):
+        call_when_gone(trainer, close)
+
+
+def closing(close: Close) -> object:
+    """A callback that calls `close` when the trainer that it is given to has nothing more to ask."""
+    ends = _ends_type()(is_training=False)
+    ends.close_with(close)
+    return ends
+
+
+@cache
+def _ends_type() -> type[Any]:
+    # Late: beside a reward server the two packages of the shims are enough, until a trainer calls.
+    from transformers import TrainerCallback
+
+    class ClosesAtTheEnd(TrainerCallback):
+        """Closes what the reward functions of one trainer have opened."""
+
+        def __init__(self, *, is_training: bool) -> None:
+            self._closes: list[Close] = []
+            self._is_training = is_training
+
+        def close_with(self, close: Close) -> bool:
+            """Call `close` at each end, too; whether it was not there yet."""
+            is_new = close not in self._closes
+            if is_new:
+                self._closes.append(close)
+            return is_new
+
+        def on_train_begin(self, *_: object, **further: object) -> None:
+            """Keep open what evaluations beside the training use."""
+            self._is_training = True
+
+        def on_train_end(self, *_: object, **further: object) -> None:
+            """Close all; a later call of a reward function opens again what it needs."""
+            self._is_training = False
+            for close in self._closes:
+                close()
+
+        def on_evaluate(self, *_: object, **further: object) -> None:
+            """Close all, unless a training goes on."""
+            if not self._is_training:
+                self.on_train_end()
+
+    return ClosesAtTheEnd
+
+
+def call_when_gone(owner: object, close: Close) -> None:
+    """Call `close` when `owner` is collected, in a thread of its own: the collector may run in any, and must not wait.
+
+    At the end of the process it is not called: the background loop closes everything then.
+    """
+    weakref.finalize(owner, _in_a_thread, close).atexit = False
+
+
+def _in_a_thread(close: Close) -> None:
+    threading.Thread(target=close, name="judgegym-close", daemon=True).start()
