@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from judgegym.integrations.scores.in_process import InProcessSource
     from judges.server.settings.mount import JudgeMount
 
-_OF_GROUPS = frozenset({"listwise", "tournament"})
+_OF_GROUPS = frozenset({"choice", "listwise", "tournament"})
 """The kinds of judges that judge nothing but groups."""
 
 

@@ -9,11 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 from environments.data.rows import Split
 from judgegym.integrations.scores.cells import plain
+from judgegym.integrations.scores.sources import refuse_unknown
 from judges.llm import wire
 from judges.llm.errors import SettingsError
+
+_ARGUMENTS = ("environment", "settings", "config", "offline", "split")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,23 @@ class EnvironmentSource:
         named = [f"--env.{name}={value if isinstance(value, str) else _json(value)}" for name, value in given.items()]
         arguments = [*(() if config is None else (f"--config={config}",)), *named, *(("--offline",) if offline else ())]
         return cls(environment, tuple(arguments), split)
+
+
+def source_of(value: EnvironmentSource | Mapping[str, object] | str) -> EnvironmentSource:
+    """A source as settings name it: itself, the name of an environment, or the arguments of `EnvironmentSource.of`.
+
+    Raises:
+        SettingsError: an argument is unknown or wrong.
+    """
+    if isinstance(value, EnvironmentSource):
+        return value
+    if isinstance(value, str):
+        return EnvironmentSource.of(value)
+    refuse_unknown(map(str, value), _ARGUMENTS, within="environment")
+    given = cast("dict[str, Any]", plain(value))
+    if not isinstance(given.get("environment"), str) or not isinstance(given.get("settings", {}), Mapping):
+        raise SettingsError("environment: expected `environment`, its name, and optionally a mapping of `settings`")
+    return EnvironmentSource.of(given.pop("environment"), given.pop("settings", None), **given)
 
 
 def _json(value: wire.JSON) -> str:

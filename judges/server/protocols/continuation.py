@@ -12,6 +12,8 @@ import re
 
 from judges.llm.template_tokens import TEMPLATE_TOKEN
 
+NOT_FOUND = "the response was not found in the query: it neither begins with the prompt nor has one assistant's header"
+
 # The header of an assistant's turn: ChatML, Llama 3, Gemma, gpt-oss, Granite, Kimi, Cohere, DeepSeek, Phi, Mistral.
 _HEADER = re.compile(
     r"<\|im_start\|>assistant\n|<\|start_header_id\|>assistant<\|end_header_id\|>|<start_of_turn>model\n|<\|turn>model\n"

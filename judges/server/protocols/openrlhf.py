@@ -23,11 +23,10 @@ from judges.server.errors import RequestError
 from judges.server.items import Item, ResponseScore, failure
 from judges.server.protocols.base import Adapter, ProtocolReply, RequestBody, id_of
 from judges.server.protocols.chat_tokens import plain_prompt, plain_response
-from judges.server.protocols.continuation import response_in
+from judges.server.protocols.continuation import NOT_FOUND, response_in
 from judges.server.protocols.native import rubric_of
 
 _SHOWN = 80
-NOT_FOUND = "the response was not found in the query: it neither begins with the prompt nor has one assistant's header"
 
 
 class RewardBody(RequestBody):

@@ -94,6 +94,7 @@ TARGETS = (
         "openrlhf",
         "0.11.2",
         "openrlhf.utils.agent",
+        extra="environments",
         packages=(TORCH, "transformers", "pylatexenc"),
         bare=("openrlhf==0.11.2",),  # it depends on what needs a GPU; its executor of agents does not
     ),
@@ -163,6 +164,7 @@ TARGETS = (
         "verl",
         "0.9.1",
         "verl.experimental.reward_loop",
+        extra="environments",
         pythons=("3.11", "3.12", "3.10"),
         packages=(
             TORCH,

@@ -1,15 +1,18 @@
-"""Runs OpenRLHF's `SingleTurnAgentExecutor` with an engine that says what it is told.
+"""Runs OpenRLHF's executors with an engine that says what it is told.
 
-Arguments: the reward server's URL, the samples as JSON: {prompt, label, response, max_length, tokenizer}.
+Arguments: the reward server's URL or a file with a `reward_func`, or `agent=` and a file with an `AgentExecutor`; the
+samples as JSON: {prompt, label, response, max_length, tokenizer}.
 """
 
 import asyncio
+import importlib.util
 import json
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import transformers
-from openrlhf.utils.agent import SingleTurnAgentExecutor
+from openrlhf.utils.agent import AgentExecutorBase, SingleTurnAgentExecutor
 
 TOKENIZER = transformers.AutoTokenizer.from_pretrained("environments/rollouts/tokenizers/bytes")
 
@@ -44,8 +47,19 @@ class Engine:
         return SimpleNamespace(outputs=[output])
 
 
+def agent_of(path):
+    """As `openrlhf.trainer.ray.vllm_engine` does, which cannot be imported without vLLM."""
+    spec = importlib.util.spec_from_file_location("agent_module", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert hasattr(module, "AgentExecutor"), "Agent module must contain AgentExecutor class"
+    assert issubclass(module.AgentExecutor, AgentExecutorBase)
+    return module.AgentExecutor()
+
+
 async def main():
-    executor = SingleTurnAgentExecutor(sys.argv[1].split(","))
+    form = sys.argv[1]
+    executor = agent_of(form[6:]) if form.startswith("agent=") else SingleTurnAgentExecutor(form.split(","))
 
     async def one(sample):
         tokenizer = Words() if sample.get("words") else TOKENIZER
@@ -55,7 +69,10 @@ async def main():
         done = await executor.execute(sample["prompt"], sample["label"], params, length, tokenizer, engine)
         return {name: done[name] for name in ("reward", "scores", "extra_logs")}
 
-    print(json.dumps(await asyncio.gather(*(one(sample) for sample in json.loads(sys.argv[2])))))
+    results = await asyncio.gather(*(one(sample) for sample in json.loads(sys.argv[2])))
+    # The folder of the integrations has modules with the names of packages: trl, verl, openrlhf.
+    assert "integrations" not in {Path(place).name for place in sys.path}, sys.path
+    print(json.dumps(results))
 
 
 asyncio.run(main())

@@ -1,0 +1,233 @@
+"""Rewards for OpenRLHF in its own process: as a reward function, and as an agent.
+
+    from judgegym.integrations.openrlhf import reward_function
+    reward_func = reward_function(judge={"judge": "rubric", "judge_model_name": "…"})   # --reward.remote_url FILE.py
+
+    from judgegym.integrations.openrlhf import agent_executor
+    AgentExecutor = agent_executor(judge={"judge": "listwise"}, group_size=8)     # --train.agent_func_path FILE.py
+
+Either is a file of one's own, or this file itself, which takes the same arguments as a JSON object from the variable
+`JUDGEGYM_OPENRLHF`.
+
+OpenRLHF reads no missing reward: a sample without a score gets the mean of its group (with `group_size`), or
+`fallback_score`, and `extra_logs.judge_failed` is 1. The reward function is called in a thread for each sample, with
+prompt and response in one text; the agent has the response's own tokens. All samples of a prompt are made in one
+process of OpenRLHF, where they meet.
+
+OpenRLHF loads such a file by its path, without a module of that name: nothing here may need one (no dataclasses).
+
+Source: OpenRLHF 0.11.2, `openrlhf.utils.agent`, `openrlhf.trainer.ray.vllm_engine`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from judgegym.integrations.scores.cells import CellError, label_fields
+from judgegym.integrations.scores.gathering import Gathering, GatheringSettings, Worth, judged_by
+from judgegym.integrations.scores.groups import Row
+from judgegym.integrations.scores.sources import is_of_groups, scoring_of
+from judges.core.background import run_blocking
+from judges.llm import wire
+from judges.llm.errors import SettingsError
+from judges.llm.wire import JSON
+from judges.server.protocols.chat_tokens import plain_prompt, plain_response
+from judges.server.protocols.continuation import NOT_FOUND, response_in
+
+if TYPE_CHECKING:
+    from judgegym.integrations.single_turn.source import EnvironmentSource
+
+VARIABLE = "JUDGEGYM_OPENRLHF"
+THREADS = 1024
+"""How many samples of the reward function may wait for their group at the same time."""
+
+RewardFunction = Callable[[Sequence[str], Sequence[str], Sequence[object]], dict[str, Any]]
+
+
+def reward_function(
+    url: str | None = None,
+    *,
+    judge: Mapping[str, object] | None = None,
+    environment: EnvironmentSource | Mapping[str, object] | str | None = None,
+    group_size: int | None = None,
+    **settings: Any,
+) -> RewardFunction:
+    """Make a `reward_func(queries, prompts, labels)`.
+
+    A label is a reference, or an object (also as JSON text) of `reference`, `rubric` and `group`; with an environment
+    it is the id of one of its rows.
+
+    Args:
+        url: the URL of a reward server.
+        judge: instead: the settings of a judge to run in this process, with the server's names.
+        environment: instead: an environment, whose rewards these are: a name, a source, or the arguments of
+            `EnvironmentSource.of`.
+        group_size: `--rollout.n_samples_per_prompt`: judge the samples of a prompt together, and give those without a
+            score the mean of the others.
+        settings: `token` and `mount` of the server; `fallback_score`, `invalid_completion_score`, `timeout_s`,
+            `deadline_s`, `group_wait_s`.
+
+    Raises:
+        SettingsError: a setting is wrong.
+    """
+    rewards = _rewards(url, judge, environment, group_size, **settings)
+    _more_threads()
+
+    def reward_func(queries: Sequence[str], prompts: Sequence[str], labels: Sequence[object]) -> dict[str, Any]:
+        async def all_of_them() -> list[Worth]:
+            samples = zip(queries, prompts, labels, strict=True)
+            return await asyncio.gather(
+                *(rewards.of(prompt, response_in(query, prompt), label) for query, prompt, label in samples)
+            )
+
+        worths = [worth.numbers for worth in run_blocking(all_of_them())]
+        scores = [worth.pop("score") for worth in worths]
+        logs = {name: [worth[name] for worth in worths] for name in (worths[0] if worths else ())}
+        return {"rewards": scores, "scores": list(scores), "extra_logs": logs}
+
+    return reward_func
+
+
+def agent_executor(
+    url: str | None = None,
+    *,
+    judge: Mapping[str, object] | None = None,
+    environment: EnvironmentSource | Mapping[str, object] | str | None = None,
+    group_size: int | None = None,
+    **settings: Any,
+) -> type:
+    """Make an `AgentExecutor` of one turn, whose reward is the judge's. The arguments are those of `reward_function`.
+
+    Raises:
+        SettingsError: a setting is wrong.
+    """
+    from openrlhf.utils.agent import SingleTurnAgentExecutor
+
+    rewards = _rewards(url, judge, environment, group_size, **settings)
+
+    class AgentExecutor(SingleTurnAgentExecutor):
+        """One turn, and its reward."""
+
+        def __init__(self) -> None:
+            super().__init__(None)
+
+        async def execute(
+            self,
+            prompt: str,
+            label: object,
+            sampling_params: Any,
+            max_length: int,
+            hf_tokenizer: Any,
+            llm_engine: Any,
+            images: Any = None,
+        ) -> dict[str, Any]:
+            """Sample as OpenRLHF does, and judge the tokens that were sampled."""
+            output: dict[str, Any] = await super().execute(
+                prompt, label, sampling_params, max_length, hf_tokenizer, llm_engine, images=images
+            )
+            ((start, end),) = output["action_ranges"]
+            response = hf_tokenizer.decode(output["observation_tokens"][start:end], skip_special_tokens=False)
+            numbers = (await rewards.of(prompt, response, label)).numbers
+            score = numbers.pop("score")
+            return {**output, "reward": score, "scores": score, "extra_logs": numbers}
+
+    return AgentExecutor
+
+
+def __getattr__(name: str) -> Any:
+    """What OpenRLHF looks for in this file, where no file of the user's has made it."""
+    if name == "reward_func":
+        return reward_function(**_from_variable())
+    if name == "AgentExecutor":
+        return agent_executor(**_from_variable())
+    raise AttributeError(name)
+
+
+def _from_variable() -> dict[str, Any]:
+    expected = f'{VARIABLE}: expected a JSON object of settings, such as {{"url": "http://127.0.0.1:8400"}}'
+    try:
+        given = wire.loads(os.environ.get(VARIABLE, ""))
+    except ValueError:
+        raise SettingsError(expected) from None
+    if not isinstance(given, Mapping):
+        raise SettingsError(expected)
+    return dict(given)
+
+
+def _rewards(
+    url: str | None,
+    judge: Mapping[str, object] | None,
+    environment: EnvironmentSource | Mapping[str, object] | str | None,
+    group_size: int | None,
+    *,
+    token: str | None = None,
+    mount: str = "",
+    fallback_score: float = 0.0,
+    invalid_completion_score: float = 0.0,
+    timeout_s: float = 150.0,
+    deadline_s: float = 900.0,
+    group_wait_s: float = 600.0,
+) -> _Rewards:
+    """What gives the rewards.
+
+    Raises:
+        SettingsError: a setting is wrong.
+    """
+    if judge is not None and is_of_groups(judge) and group_size is None:
+        raise SettingsError("group_size: a judge that compares needs --rollout.n_samples_per_prompt")
+    together = group_size is not None and group_size > 1 and (judge is None or is_of_groups(judge))
+    settings = GatheringSettings(
+        size=group_size or 1,
+        together=together,
+        wait_s=group_wait_s,
+        ids_recur=True,
+        fallback_score=fallback_score,
+        invalid_completion_score=invalid_completion_score,
+    )
+    if environment is not None:
+        # Late: they need all packages of the judges.
+        from judgegym.integrations.single_turn.scored import judged_in
+        from judgegym.integrations.single_turn.source import source_of
+
+        if url is not None or judge is not None:
+            raise SettingsError("expected one of url, judge and environment")
+        return _Rewards(Gathering(judged_in(source_of(environment)), settings), is_environment=True)
+    source = scoring_of(url, judge, token=token, mount=mount, timeout_s=timeout_s, deadline_s=deadline_s)
+    return _Rewards(Gathering(judged_by(source, together=together), settings), is_environment=False)
+
+
+class _Rewards:
+    """Scores samples one by one, and lets those of a prompt meet."""
+
+    def __init__(self, gathering: Gathering, *, is_environment: bool) -> None:
+        self._gathering = gathering
+        self._is_environment = is_environment
+
+    async def of(self, prompt: str, response: str | None, label: object) -> Worth:
+        """What a response is worth; `None` is one that was not found in the query."""
+        group = f"{prompt}\n{label!r}"  # OpenRLHF passes no id of the group
+        return await self._gathering.score(group, self._row(prompt, response, label))
+
+    def _row(self, prompt: str, response: str | None, label: object) -> Row:
+        error = NOT_FOUND if response is None else ""
+        text = plain_response(response or "")
+        if self._is_environment:
+            return Row({"uid": label if isinstance(label, str) else None}, text, error)
+        shared: dict[str, JSON] = {"prompt": plain_prompt(prompt)}
+        try:
+            return Row(shared | label_fields(label), text, error)
+        except CellError as refusal:
+            return Row(shared, text, str(refusal))
+
+
+def _more_threads() -> None:
+    """Let many samples wait for their judge: OpenRLHF calls the function in threads, of which there are few."""
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:  # loaded outside of OpenRLHF
+        return
+    loop.set_default_executor(ThreadPoolExecutor(THREADS, thread_name_prefix="reward"))

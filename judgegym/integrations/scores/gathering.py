@@ -1,0 +1,245 @@
+"""The samples of a group, which a trainer gives one by one, and what each is worth.
+
+Guarantees: samples of one group meet, in whatever order they come; with a judge that compares, a group is judged once
+it is whole, or `wait_s` after its first sample if the others stay away, and a sample that comes later is compared with
+the others in a request of its own; with any other judge each sample is judged at once, and waits for its group only if
+the judge failed. Every sample gets a finite number: its score, what an empty one is worth, or in place of a missing
+score the mean of its group, flagged. Any event loop may ask; a caller that leaves takes no group with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from judgegym.integrations.scores.groups import Row, group_request
+from judgegym.integrations.scores.scoring import RefusedError, Request, Scored, Scoring
+from judges.core.background import BACKGROUND
+from judges.llm.errors import SettingsError
+
+_MOST_KEPT = 1024
+"""The most groups that are remembered after they were judged, for samples that come later."""
+
+Judge = Callable[[Sequence[Row]], Awaitable[list[Scored]]]
+"""Scores one row, or the rows of a group against each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class GatheringSettings:
+    """How groups are gathered, and what stands in for a score.
+
+    Attributes:
+        size: how many samples a group has.
+        together: whether the judge compares them.
+        wait_s: seconds after its first sample for which a group waits for the others.
+        ids_recur: whether a group's id names another group later, as where a prompt is the only id.
+        fallback_score: the number of a sample without a score in a group without any.
+        invalid_completion_score: what an empty completion is worth.
+    """
+
+    size: int
+    together: bool
+    wait_s: float = 600.0
+    ids_recur: bool = False
+    fallback_score: float = 0.0
+    invalid_completion_score: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Check the numbers.
+
+        Raises:
+            SettingsError: one cannot work.
+        """
+        for name in ("fallback_score", "invalid_completion_score", "wait_s"):
+            if not math.isfinite(getattr(self, name)):
+                raise SettingsError(f"{name}: expected a finite number, found {getattr(self, name)}")
+        if self.together and self.size < 2:
+            raise SettingsError(
+                f"group size: a judge that compares needs 2 or more samples of each prompt, found {self.size}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Worth:
+    """What a sample is worth in training.
+
+    Attributes:
+        score: a finite number.
+        is_failed: whether it stands in for a score that is missing.
+        is_invalid: whether the completion is empty.
+        status: how the judgment ended.
+        explanation: the judge's reasons, or what went wrong.
+    """
+
+    score: float
+    is_failed: bool
+    is_invalid: bool
+    status: str
+    explanation: str = ""
+
+    @property
+    def numbers(self) -> dict[str, float]:
+        """The score and its flags; all samples have the same keys."""
+        return {
+            "score": self.score,
+            "judge_failed": float(self.is_failed),
+            "invalid_completion": float(self.is_invalid),
+        }
+
+
+class _Group:
+    """The samples of one group that have come so far."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.rows: list[Row] = []
+        self.results: list[asyncio.Future[Scored]] = []
+        self.closed = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def begin(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run work that outlives the caller."""
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def add(self, row: Row) -> int:
+        self.rows.append(row)
+        self.results.append(asyncio.get_running_loop().create_future())
+        if len(self.rows) >= self.size:
+            self.closed.set()
+        return len(self.rows) - 1
+
+    def twin(self, row: Row) -> int | None:
+        """The place of a sample with the same response."""
+        return next((place for place, known in enumerate(self.rows) if known == row), None)
+
+
+class Gathering:
+    """Scores samples that come one by one."""
+
+    def __init__(self, judge: Judge, settings: GatheringSettings) -> None:
+        """Score with `judge`."""
+        self._judge = judge
+        self._settings = settings
+        self._groups: OrderedDict[Hashable, _Group] = OrderedDict()
+
+    async def score(self, group: Hashable, row: Row, *, size: int | None = None) -> Worth:
+        """What a sample is worth.
+
+        Args:
+            group: the id of its group.
+            row: the sample.
+            size: how many samples this group has, if not as many as others.
+
+        Raises:
+            SettingsError: no sample can be judged.
+        """
+        return await BACKGROUND.join(self._score(group, row, size or self._settings.size))
+
+    async def _score(self, group_id: Hashable, row: Row, size: int) -> Worth:
+        group = self._groups.get(group_id)
+        if group is None or (group.closed.is_set() and self._settings.ids_recur):
+            group = self._groups[group_id] = _Group(size)
+            group.begin(self._close_in_time(group))
+            self._forget()
+        if group.closed.is_set() and self._settings.together:
+            result = await self._late(group, row)
+        else:
+            place = group.add(row)
+            if not self._settings.together:
+                group.begin(_into(group.results[place], self._alone(row)))
+            result = await asyncio.shield(group.results[place])
+        if not result.is_failed:
+            return self._worth(result, [])
+        await group.closed.wait()
+        return self._worth(result, await asyncio.gather(*map(asyncio.shield, group.results)))
+
+    async def _close_in_time(self, group: _Group) -> None:
+        """Wait for all samples of a group, or until its time is over; judge them, if they are judged together."""
+        try:
+            await asyncio.wait_for(group.closed.wait(), self._settings.wait_s)
+        except asyncio.TimeoutError:
+            group.closed.set()
+        if not self._settings.together:
+            return
+        try:
+            results = await self._together(group.rows)
+        except Exception as error:  # noqa: BLE001  # each caller of the group gets it: a setting that cannot work
+            for future in group.results:
+                future.set_exception(error)
+                future.exception()  # a caller that has left does not ask
+            return
+        for future, result in zip(group.results, results, strict=True):
+            future.set_result(result)
+
+    async def _late(self, group: _Group, row: Row) -> Scored:
+        """The score of a sample whose group is closed: that of its twin, or one from a comparison with the others."""
+        place = group.twin(row)
+        if place is not None:
+            return await asyncio.shield(group.results[place])
+        return (await self._together([*group.rows, row]))[-1]
+
+    async def _together(self, rows: Sequence[Row]) -> list[Scored]:
+        if len(rows) == 1 and "baseline" not in rows[0].shared:
+            alone = "the other samples of the group did not come, and the judge compares them"
+            return [Scored(None, "judge_failed", alone)]
+        return await self._judge(rows)
+
+    async def _alone(self, row: Row) -> Scored:
+        return (await self._judge([row]))[0]
+
+    def _worth(self, result: Scored, group: Sequence[Scored]) -> Worth:
+        """The number of a result; where it has none, the mean of those in its group that have one."""
+        own = self._number(result)
+        score = own if own is not None else stand_in([self._number(each) for each in group], self._settings)
+        return Worth(score, result.is_failed, result.is_invalid, result.status, result.explanation)
+
+    def _number(self, result: Scored) -> float | None:
+        is_empty = result.is_invalid and result.score is None
+        return self._settings.invalid_completion_score if is_empty else result.score
+
+    def _forget(self) -> None:
+        """Forget the oldest groups, but none that is open."""
+        while len(self._groups) > _MOST_KEPT and next(iter(self._groups.values())).closed.is_set():
+            self._groups.popitem(last=False)
+
+
+def stand_in(scores: Sequence[float | None], settings: GatheringSettings) -> float:
+    """What stands in for a missing score: the mean of the group, which leaves the others' advantages as they are."""
+    there = [score for score in scores if score is not None]
+    if not there:
+        return settings.fallback_score
+    # The mean of equal scores is exact, so that rounding does not give the group a signal.
+    return there[0] if len(set(there)) == 1 else math.fsum(there) / len(there)
+
+
+def judged_by(source: Scoring, *, together: bool) -> Judge:
+    """A judge that asks a source: for one row, or for a group in one request."""
+
+    async def judge(rows: Sequence[Row]) -> list[Scored]:
+        (results,) = await source.score([_request(rows, together=together)])
+        return results if len(results) == len(rows) else results * len(rows)  # a refused group has one result
+
+    return judge
+
+
+def _request(rows: Sequence[Row], *, together: bool) -> Request | RefusedError:
+    if not together:
+        (row,) = rows
+        return RefusedError(row.error) if row.error else {**row.shared, "response": row.response}
+    if any(row.shared != rows[0].shared for row in rows[1:]):
+        return RefusedError("the samples of a group differ in their prompt, reference or other fields")
+    return group_request(rows)
+
+
+async def _into(future: asyncio.Future[Scored], work: Awaitable[Scored]) -> None:
+    try:
+        future.set_result(await work)
+    except Exception as error:  # noqa: BLE001  # the caller gets it: a setting that cannot work
+        future.set_exception(error)
+        future.exception()  # a caller that has left does not ask

@@ -1,0 +1,42 @@
+"""Groups of answers for the trainers' tests, and their scores as the reward server gives them to anybody."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from tests.judges.server.running import Reached
+
+QUESTIONS = ("Why is the sky blue at noon?", "Why do ships made of steel float on water?")
+ANSWERS = (
+    "Air scatters blue light of the sun more than red light, so that the sky is blue at noon.",
+    "Because a ship of steel displaces as much water as it weighs, and so does it float.",
+    "I do not know.",
+    "",
+)
+
+
+async def asked_directly(
+    server: Reached,
+    *,
+    together: bool = False,
+    questions: Sequence[str] = QUESTIONS,
+    answers: Sequence[str] = ANSWERS,
+    **fields: str,
+) -> list[float | None]:
+    """The scores of `POST /v1/score` for all answers to each question, question by question."""
+    scores: list[float | None] = []
+    for question in questions:
+        body = {"prompt": question, "reference": "Since.", **fields}
+        if together:
+            answer = await server.post("/v1/score", {**body, "responses": list(answers)})
+            scores += [result["score"] for result in answer.json["results"]]
+        else:
+            for text in answers:
+                scores.append((await server.post("/v1/score", {**body, "response": text})).json["score"])
+    return scores
+
+
+def mean(scores: Sequence[float]) -> float:
+    """The mean as rewards have it: exact for equal ones."""
+    return scores[0] if len(set(scores)) == 1 else math.fsum(scores) / len(scores)

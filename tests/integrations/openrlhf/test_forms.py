@@ -1,0 +1,146 @@
+"""The reward function and the agent in OpenRLHF's own executors, compared with the judge asked directly."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.integrations import trainers
+from tests.integrations.examples import example, swap
+from tests.integrations.groups import ANSWERS, QUESTIONS, asked_directly, mean
+from tests.integrations.offline import OfflineJudge
+from tests.judges.server.running import running
+from tests.scripted import Json
+
+SERVER = "http://127.0.0.1:8400"
+FILE = trainers.ROOT / "judgegym/integrations/openrlhf.py"
+SAMPLES = [
+    {"prompt": f"<|im_start|>user\n{question}<|im_end|>\n<|im_start|>assistant\n", "label": "Since.", "response": text}
+    for question in QUESTIONS
+    for text in ANSWERS
+]
+PLACES = range(len(SAMPLES))
+
+
+async def run(form: str | Path, *, agent: bool) -> list[Json]:
+    """What the executor has after each sample; numbers of the agent, lists of one from the function."""
+    ended = await trainers.run("openrlhf", "program.py", f"agent={form}" if agent else str(form), SAMPLES)
+    assert ended.code == 0, ended.err
+    return [_flat(sample) for sample in ended.result]
+
+
+def _flat(sample: Json) -> Json:
+    def number(value: float | list[float]) -> float:
+        return value[0] if isinstance(value, list) else value
+
+    logs = {name: number(value) for name, value in sample["extra_logs"].items()}
+    return {"reward": number(sample["reward"]), "score": number(sample["scores"]), **logs}
+
+
+def written(path: Path, number: int, url: str) -> Path:
+    """The example of the README as a file, with a server of the test."""
+    path.write_text(swap(example("OpenRLHF", number=number), (SERVER, url)))
+    return path
+
+
+FORMS = [(0, False), (1, True)]
+
+
+@pytest.mark.parametrize(("number", "agent"), FORMS)
+async def test_rewards_are_those_of_the_judge(number: int, agent: bool, tmp_path: Path) -> None:
+    async with running("--judge=rubric", judge=OfflineJudge()) as server:
+        scores = await asked_directly(server)
+        results = await run(written(tmp_path / "form.py", number, server.url), agent=agent)
+    assert len({score for score in scores if score is not None}) > 1
+    for score, result in zip(scores, results, strict=True):
+        empty = score is None
+        expected = 0.0 if score is None else score
+        assert result == {"reward": expected, "score": expected, "judge_failed": 0.0, "invalid_completion": empty}
+
+
+@pytest.mark.parametrize(("number", "agent"), FORMS)
+async def test_every_third_judgment_fails(number: int, agent: bool, tmp_path: Path) -> None:
+    async with running("--judge=rubric", judge=OfflineJudge()) as server:
+        scores = [score or 0.0 for score in await asked_directly(server)]
+    judge = OfflineJudge(every_third_fails=True)
+    async with running("--judge=rubric", judge=judge) as server:
+        results = await run(written(tmp_path / "form.py", number, server.url), agent=agent)
+    failed = [place for place in PLACES if results[place]["judge_failed"]]
+    assert failed and {SAMPLES[place]["response"] for place in failed} == {
+        text for text in ANSWERS if text and judge.has_failed(text)
+    }
+    for place in PLACES:
+        group = [each for each in PLACES if SAMPLES[each]["prompt"] == SAMPLES[place]["prompt"]]
+        there = [scores[each] for each in group if each not in failed]
+        assert results[place]["reward"] == (mean(there) if place in failed else scores[place])
+
+
+@pytest.mark.parametrize("agent", [False, True])
+async def test_groups_are_compared_in_one_call(agent: bool, tmp_path: Path) -> None:
+    """With the judge in OpenRLHF's process; the scores are those of the server for the whole group."""
+    async with running("--judge=listwise", judge=OfflineJudge()) as server:
+        scores = await asked_directly(server, together=True)
+        asked_before = len(server.judge.requests)
+        settings = {
+            "judge": {
+                "judge": "listwise",
+                "judge_base_url": server.judge.base_url,
+                "judge_model_name": "the-judge",
+            },
+            "group_size": len(ANSWERS),
+        }
+        path = tmp_path / "form.py"
+        what = "AgentExecutor = agent_executor" if agent else "reward_func = reward_function"
+        made = what.rpartition(" ")[2]
+        path.write_text(f"from judgegym.integrations.openrlhf import {made}\n{what}(**{settings!r})\n")
+        results = await run(path, agent=agent)
+        asked_for = len(server.judge.requests) - asked_before
+    assert [result["reward"] for result in results] == [score or 0.0 for score in scores]
+    assert asked_for == len(QUESTIONS)
+
+
+@pytest.mark.parametrize("agent", [False, True])
+async def test_the_module_itself_is_such_a_file(agent: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running("--judge=rubric", judge=OfflineJudge()) as server:
+        scores = await asked_directly(server)
+        monkeypatch.setenv("JUDGEGYM_OPENRLHF", json.dumps({"url": server.url}))
+        results = await run(FILE, agent=agent)
+    assert [result["reward"] for result in results] == [score or 0.0 for score in scores]
+
+
+async def test_a_file_whose_settings_cannot_work_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for given, said in (
+        (None, "expected a JSON object of settings"),
+        ('{"judge": {"judge": "listwise"}}', "group_size"),
+    ):
+        if given is None:
+            monkeypatch.delenv("JUDGEGYM_OPENRLHF", raising=False)
+        else:
+            monkeypatch.setenv("JUDGEGYM_OPENRLHF", given)
+        ended = await trainers.run("openrlhf", "program.py", str(FILE), SAMPLES)
+        assert ended.code != 0
+        assert said in ended.err
+
+
+async def test_rewards_of_an_environment(tmp_path: Path) -> None:
+    """The label is the id of a row; the rewards are those of the environment, opened here."""
+    from judgegym.integrations.single_turn.opened import close_all, opened
+    from judgegym.integrations.single_turn.source import EnvironmentSource
+
+    source = EnvironmentSource.of("rubric_absolute", offline=True)
+    path = tmp_path / "form.py"
+    path.write_text(
+        "from judgegym.integrations.openrlhf import agent_executor\n"
+        'AgentExecutor = agent_executor(environment={"environment": "rubric_absolute", "offline": True})\n'
+    )
+    environment = opened(source)
+    row = next(environment.rows())
+    texts = [text for text in ANSWERS if text]
+    ours = [each.reward for each in await environment.rewards(row.uid, texts)]
+    close_all()
+    samples = [{"prompt": row.question, "label": row.uid, "response": text} for text in texts]
+    ended = await trainers.run("openrlhf", "program.py", f"agent={path}", samples)
+    assert ended.code == 0, ended.err
+    assert [sample["reward"] for sample in ended.result] == ours
