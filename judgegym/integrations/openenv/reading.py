@@ -84,16 +84,20 @@ def _named(place: Place) -> str:
 
 
 def _found(place: Place, action: object, observation: object) -> object:
+    """The first value that is there; an empty one only if there is no other."""
     if callable(place):
         return place(action, observation)
+    found: object = None
     for path in _paths(place):
         first, *names = path.split(".")
         value: object = action if first == "action" else observation
         for name in names:
             value = value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
         if value is not None and not callable(value):
-            return value
-    return None
+            found = value
+            if value:
+                return value
+    return found
 
 
 def _conversation(value: object) -> JSON:
