@@ -1,0 +1,225 @@
+"""Datasets for the train config of a recipe: an environment's rows, or prompts with a judge.
+
+    config = train.Config(dataset_builder=EnvironmentDatasetBuilder(environment="arena_hard", …), …)
+
+Guarantees: the rows of an epoch are in the order that `serve` would have with the same seed, whichever batch is asked
+for first; a row that cannot be read is an error before the first rollout.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+
+import chz
+from tinker_cookbook.rl.types import EnvGroupBuilder, RLDataset, RLDatasetBuilder
+
+from environments.data.rows import Split
+from environments.data.task_list import TaskList, epoch_order, uids_of
+from judgegym.integrations.single_turn.opened import opened
+from judgegym.integrations.single_turn.source import EnvironmentSource
+from judgegym.integrations.tinker.groups import EnvironmentGroupBuilder, JudgeSource, PromptGroupBuilder, Rollouts
+from judgegym.integrations.tinker.prompts import PromptRow, prompt_rows
+from judges.llm.errors import SettingsError
+
+
+class JudgedDataset(RLDataset):
+    """Batches of groups; the last one may be smaller."""
+
+    def __init__(
+        self,
+        uids: Sequence[str],
+        group_of: Callable[[str], EnvGroupBuilder],
+        *,
+        batch_size: int,
+        epochs: int = 1,
+        seed: int | None = None,
+    ) -> None:
+        """Name the rows.
+
+        Args:
+            uids: their ids, each once.
+            group_of: makes the group of a row.
+            batch_size: how many groups a batch has.
+            epochs: how often each row comes.
+            seed: shuffles each epoch; `None` keeps the order of `uids`.
+        """
+        self._uids, self._group_of = uids, group_of
+        self._batch_size, self._epochs, self._seed = batch_size, epochs, seed
+        self._orders: dict[int, Sequence[str]] = {}
+
+    def __len__(self) -> int:
+        """How many batches there are."""
+        return -(-len(self._uids) * self._epochs // self._batch_size)
+
+    def get_batch(self, index: int) -> Sequence[EnvGroupBuilder]:
+        """The groups of a batch, in the order of the epoch."""
+        if not 0 <= index < len(self):
+            raise IndexError(f"batch {index}: there are {len(self)}")
+        start = index * self._batch_size
+        places = range(start, min(start + self._batch_size, len(self._uids) * self._epochs))
+        return [self._group_of(self._order(place // len(self._uids))[place % len(self._uids)]) for place in places]
+
+    def _order(self, epoch: int) -> Sequence[str]:
+        if self._seed is None:
+            return self._uids
+        if epoch not in self._orders:
+            rows = TaskList(self._uids, lambda place: PromptRow(self._uids[place]))
+            self._orders = {epoch: uids_of(epoch_order(rows, seed=self._seed, epoch=epoch))}
+        return self._orders[epoch]
+
+
+@chz.chz
+class JudgedDatasetBuilder(RLDatasetBuilder):
+    """What both kinds of datasets share.
+
+    Attributes:
+        model_name_for_tokenizer: the policy, or a folder with its tokenizer.
+        renderer_name: the cookbook's name of its renderer.
+        batch_size: how many groups a batch has.
+        group_size: how many rollouts a group has.
+        epochs: how often each row comes.
+        seed: of the order of rows.
+        test_group_size: how many rollouts a row of the test set has.
+    """
+
+    model_name_for_tokenizer: str
+    renderer_name: str
+    batch_size: int
+    group_size: int
+    epochs: int = 1
+    seed: int = 0
+    test_group_size: int = 1
+
+    @chz.validate
+    def _sizes(self) -> None:
+        for name in ("batch_size", "group_size", "epochs", "test_group_size"):
+            if getattr(self, name) < 1:
+                raise SettingsError(f"{name}: expected 1 or more, found {getattr(self, name)}")
+
+    def _rollouts(self, group_size: int) -> Rollouts:
+        return Rollouts(group_size, self.renderer_name, self.model_name_for_tokenizer)
+
+    def _train(self, uids: Sequence[str], group_of: Callable[[str], EnvGroupBuilder]) -> JudgedDataset:
+        return JudgedDataset(uids, group_of, batch_size=self.batch_size, epochs=self.epochs, seed=self.seed)
+
+    def _test(self, uids: Sequence[str], group_of: Callable[[str], EnvGroupBuilder]) -> JudgedDataset:
+        return JudgedDataset(uids, group_of, batch_size=self.batch_size)
+
+    @abstractmethod
+    async def __call__(self) -> tuple[JudgedDataset, JudgedDataset | None]:
+        """The datasets for training and for tests."""
+
+
+@chz.chz
+class EnvironmentDatasetBuilder(JudgedDatasetBuilder):
+    """The rows of an environment, with the environment's rewards.
+
+    Attributes:
+        environment: a built-in name such as `arena_hard`, or `path/to/file.py:Class`, `package.module:Class`.
+        settings: its settings under `env`, without that prefix.
+        config: a YAML file or a preset with further settings.
+        offline: judge with the stand-in, on the bundled samples; its rewards mean nothing.
+        with_test: make the test set of the environment's rows for evaluation.
+    """
+
+    environment: str
+    settings: Mapping[str, object] = chz.field(default_factory=dict)
+    config: str | None = None
+    offline: bool = False
+    with_test: bool = False
+
+    async def __call__(self) -> tuple[JudgedDataset, JudgedDataset | None]:
+        """Open the environment, and read its rows.
+
+        Raises:
+            SettingsError: a setting is wrong, or the judge's API key is missing.
+            DataError: the rows cannot be loaded.
+        """
+        uids, group_of = await self._rows("train", self.group_size)
+        train = self._train(uids, group_of)
+        return train, self._test(*await self._rows("eval", self.test_group_size)) if self.with_test else None
+
+    async def _rows(self, split: Split, group_size: int) -> tuple[Sequence[str], Callable[[str], EnvGroupBuilder]]:
+        source = EnvironmentSource.of(
+            self.environment, self.settings, config=self.config, offline=self.offline, split=split
+        )
+        environment = await asyncio.to_thread(opened, source)
+        rollouts = self._rollouts(group_size)
+
+        def group_of(uid: str) -> EnvGroupBuilder:
+            tags = _tags(environment.name, environment.row(uid).category)
+            return EnvironmentGroupBuilder(rollouts, uid, tags, source)
+
+        return environment.uids, group_of
+
+
+@chz.chz
+class PromptDatasetBuilder(JudgedDatasetBuilder):
+    """Prompts without an environment, and a judge.
+
+    Attributes:
+        prompts: a JSONL, JSON, CSV or Parquet file, a dataset on the hub, or the rows themselves. A row has `prompt`
+            (text or messages), and may have an id and what the judge is told: `reference`, `rubric`, `aspects`,
+            `baseline`, `context`.
+        test_prompts: the same for the test set.
+        url: the URL of a reward server; or
+        judge: the settings of a judge to run in each process that judges, under the server's names.
+        judge_offline: with `judge`, ask the stand-in; its scores mean nothing.
+        token_env: the environment variable with the server's bearer token, which is written to no file.
+        mount: the name of a judge at the server; empty for the judge at the root.
+        invalid_completion_score: the reward of an empty completion.
+        timeout_s: seconds for one attempt at the server.
+        deadline_s: seconds within which a group has its scores; what has none by then is a failure.
+        name: the tag under which the cookbook logs metrics.
+    """
+
+    prompts: str | Sequence[Mapping[str, object]]
+    test_prompts: str | Sequence[Mapping[str, object]] | None = None
+    url: str | None = None
+    judge: Mapping[str, object] | None = None
+    judge_offline: bool = False
+    token_env: str | None = None
+    mount: str = ""
+    invalid_completion_score: float = 0.0
+    timeout_s: float = 150.0
+    deadline_s: float = 900.0
+    name: str = "judge"
+
+    async def __call__(self) -> tuple[JudgedDataset, JudgedDataset | None]:
+        """Read the prompts.
+
+        Raises:
+            DataError: they cannot be loaded, or a row has no prompt.
+        """
+        train = self._train(*await self._rows(self.prompts, self.group_size))
+        if self.test_prompts is None:
+            return train, None
+        return train, self._test(*await self._rows(self.test_prompts, self.test_group_size))
+
+    async def _rows(
+        self, prompts: str | Sequence[Mapping[str, object]], group_size: int
+    ) -> tuple[Sequence[str], Callable[[str], EnvGroupBuilder]]:
+        rows = await asyncio.to_thread(prompt_rows, prompts)
+        rollouts = self._rollouts(group_size)
+        source = JudgeSource(
+            self.url,
+            self.judge,
+            self.judge_offline,
+            self.token_env,
+            self.mount,
+            self.invalid_completion_score,
+            self.timeout_s,
+            self.deadline_s,
+        )
+
+        def group_of(uid: str) -> EnvGroupBuilder:
+            row = rows[rows.positions[uid]]
+            return PromptGroupBuilder(rollouts, uid, _tags(self.name, row.category), row.messages, source, row.fields)
+
+        return rows.uids, group_of
+
+
+def _tags(name: str, category: str | None) -> tuple[str, ...]:
+    return (name,) if category is None else (name, f"{name}/{category}")
