@@ -1,0 +1,48 @@
+"""`python -m judgegym.integrations.nemo_gym [FOLDER]`: put resources_servers/judgegym into a NeMo Gym project.
+
+Exit codes: 0, or 2 if the folder cannot be written there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from judgegym.integrations.nemo_gym.folder import put
+from judges.config.one_line_parser import BAD_INPUT
+from judges.llm.errors import SettingsError
+
+_NEXT = """{target}
+  spawned:   gym env start --resources-server judgegym --model-type … ++judge_base_url=…
+  external:  judgegym judge-server --for nemo_gym …
+             gym env start --resources-server judgegym/external --model-type …
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Put the folder there, and say what comes next.
+
+    Args:
+        argv: the words after the program's name; the process's own by default.
+
+    Returns:
+        The exit code.
+    """
+    parser = argparse.ArgumentParser(
+        prog="python -m judgegym.integrations.nemo_gym",
+        description="Put the resources server `judgegym` into a NeMo Gym project.",
+    )
+    parser.add_argument("folder", nargs="?", type=Path, default=Path(), help="where `gym` is called; default: here")
+    try:
+        target = put(parser.parse_args(argv).folder)
+    except (SettingsError, OSError) as error:
+        sys.stderr.write(f"{error}\n")
+        return BAD_INPUT
+    sys.stdout.write(_NEXT.format(target=target))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

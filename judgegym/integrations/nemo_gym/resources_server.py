@@ -1,0 +1,116 @@
+"""The reward server as a resources server that NeMo Gym spawns.
+
+Guarantees: all routes are those of `judgegym judge-server --for nemo_gym`, answered by the same code: `/verify`,
+`/seed_session`, `/aggregate_metrics`, `/reverify_mode`, `/compare`, `/v1/score` and the page.
+A failed judge is a row with `_ng_failure_class` and `mask_sample`, never an HTTP error and never a reward. Settings
+that cannot work end the process at its start, with one line.
+
+Source: nemo-gym 0.4.0 (`base_resources_server.py`, `server_utils.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import FastAPI
+from nemo_gym.base_resources_server import (
+    BaseResourcesServerConfig,
+    BaseVerifyRequest,
+    BaseVerifyResponse,
+    SimpleResourcesServer,
+)
+from nemo_gym.config_types import ModelServerRef
+from nemo_gym.server_utils import get_server_url
+from pydantic import Field
+
+from judges.llm.errors import SettingsError
+from judges.llm.urls import is_loopback
+from judges.llm.wire import JSON
+from judges.server.asgi import RewardServer
+from judges.server.settings.server import gathering
+
+_OF_THE_SERVER = ("host", "port", "workers")
+"""Settings of the reward server for which NeMo Gym's configuration has names of its own."""
+
+
+class JudgeGymServerConfig(BaseResourcesServerConfig):
+    """The block of the server in NeMo Gym's configuration.
+
+    Attributes:
+        reward_server: settings of `judgegym judge-server` by name. What is left out, or null, comes from the variables
+            JUDGEGYM_…, from the YAML file that `config` names, and from the preset `for: nemo_gym`.
+        judge_model_server: the model server of NeMo Gym that is the judge, in place of `judge_base_url`.
+    """
+
+    reward_server: dict[str, Any] = Field(default_factory=dict)
+    judge_model_server: ModelServerRef | None = None
+
+
+class JudgeGymResourcesServer(SimpleResourcesServer):
+    """The resources server; its application is the reward server's."""
+
+    config: JudgeGymServerConfig
+
+    def setup_webserver(self) -> FastAPI:
+        """The application: all paths lead to the reward server, whose judges live as long as the process.
+
+        Raises:
+            SystemExit: a setting is wrong.
+        """
+        try:
+            reward_server = _reward_server(self.config)
+        except SettingsError as error:
+            raise SystemExit(f"{self.config.name}: reward_server: {error}") from None
+        app = FastAPI(lifespan=reward_server.lifespan, openapi_url=None)
+        app.mount("/", reward_server)
+        return app
+
+    def setup_exception_middleware(self, app: FastAPI) -> None:
+        """None is added: the reward server answers every error itself, and hears of callers that leave."""
+
+    async def verify(self, body: BaseVerifyRequest) -> BaseVerifyResponse:
+        """Not called: the reward server answers `/verify`."""
+        raise NotImplementedError
+
+
+def _reward_server(config: JudgeGymServerConfig) -> RewardServer:
+    """The application for these settings.
+
+    Raises:
+        SettingsError: one is wrong, or cannot work where NeMo Gym starts the server.
+    """
+    own = {name: value for name, value in config.reward_server.items() if value is not None}
+    misplaced = next((name for name in own if name in _OF_THE_SERVER), None)
+    if misplaced is not None:
+        expected = "num_workers" if misplaced == "workers" else misplaced
+        raise SettingsError(f"{misplaced}: NeMo Gym serves it; expected {expected} beside entrypoint")
+    address = {"host": config.host, "port": config.port}
+    server = RewardServer(**{"for": "nemo_gym", **own, **_judge(config, own), **address})
+    settings = server.load().settings
+    mounts = settings.judges()
+    if settings.tokens:
+        raise SettingsError("tokens: NeMo Gym's clients send none to a server that it spawns; expected an external one")
+    if not settings.insecure and not is_loopback(f"http://{config.host}"):
+        raise SettingsError(
+            f"insecure: {config.host} is open to other machines, and NeMo Gym's clients send no token; expected true"
+        )
+    if gathering(mounts) and (config.num_workers or 1) > 1:
+        raise SettingsError(
+            f"group_size: the rollouts of a group must meet in one process, and num_workers is {config.num_workers}"
+        )
+    return server
+
+
+def _judge(config: JudgeGymServerConfig, own: Mapping[str, JSON]) -> Mapping[str, JSON]:
+    """The judge's endpoint, if it is a model server of NeMo Gym.
+
+    Raises:
+        SettingsError: another endpoint is named, too.
+    """
+    if config.judge_model_server is None:
+        return {}
+    if "judge_base_url" in own:
+        raise SettingsError("judge_base_url: judge_model_server names the judge already; expected one of the two")
+    name = config.judge_model_server.name
+    return {"judge_base_url": f"{get_server_url(name)}/v1", "judge_model_name": own.get("judge_model_name", name)}

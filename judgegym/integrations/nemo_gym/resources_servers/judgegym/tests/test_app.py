@@ -1,0 +1,36 @@
+"""The server with the offline judge, as `gym env test --resources-server judgegym` runs it."""
+
+import json
+from pathlib import Path
+
+from fastapi.testclient import TestClient
+from nemo_gym.server_utils import ServerClient
+
+from judgegym.integrations.nemo_gym.resources_server import JudgeGymResourcesServer, JudgeGymServerConfig
+
+ROWS = Path(__file__).parents[1] / "data" / "example.jsonl"
+
+
+def _response(text):
+    content = [{"type": "output_text", "text": text, "annotations": []}]
+    return {"id": "r1", "output": [{"id": "m1", "type": "message", "role": "assistant", "content": content}]}
+
+
+def test_every_example_row_is_verified_and_aggregated():
+    """Each row has a reward of the offline judge, and comes back with its fields."""
+    config = JudgeGymServerConfig(
+        host="127.0.0.1", port=8400, entrypoint="app.py", name="judgegym", reward_server={"offline": True}
+    )
+    server = JudgeGymResourcesServer(config=config, server_client=ServerClient.model_construct())
+    with TestClient(server.setup_webserver(), base_url="http://127.0.0.1:8400") as client:
+        assert client.post("/seed_session", json={}).status_code == 200
+        verified = []
+        for line in ROWS.read_text().splitlines():
+            row = json.loads(line)
+            answer = client.post("/verify", json={**row, "response": _response("An answer.")})
+            assert answer.status_code == 200
+            assert 0 <= answer.json()["reward"] <= 1
+            assert answer.json()["responses_create_params"] == row["responses_create_params"]
+            verified.append(answer.json())
+        metrics = client.post("/aggregate_metrics", json={"verify_responses": verified}).json()
+    assert metrics["agent_metrics"]["num_responses"] == len(verified)

@@ -1,0 +1,59 @@
+"""The resources server's folder as it is put into a project; NeMo Gym itself is not needed for that."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from judgegym.integrations.nemo_gym.__main__ import main
+from judgegym.integrations.nemo_gym.folder import TEMPLATE, own_requirement, put
+from judges.llm.errors import SettingsError
+from judges.server.asgi import RewardServer
+
+
+def test_the_folder_is_copied_with_a_requirement_of_this_installation(tmp_path: Path) -> None:
+    target = put(tmp_path)
+    assert target == tmp_path / "resources_servers" / "judgegym"
+    files = {path.relative_to(TEMPLATE) for path in TEMPLATE.rglob("*") if path.is_file() and path.suffix != ".pyc"}
+    assert {path.relative_to(target) for path in target.rglob("*") if path.is_file()} == files
+    own, ours = (target / "requirements.txt").read_text().splitlines()
+    # NeMo Gym leaves the first out where it is installed from a wheel, and takes it in a checkout.
+    assert own == "-e nemo-gym[dev] @ ../../"
+    assert ours == own_requirement()
+    assert ours.startswith("judgegym[server]")
+
+
+def test_a_second_copy_is_refused_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(tmp_path)]) == 0
+    (tmp_path / "resources_servers" / "judgegym" / "app.py").write_text("changed")
+    assert main([str(tmp_path)]) == 2
+    assert (tmp_path / "resources_servers" / "judgegym" / "app.py").read_text() == "changed"
+    said = capsys.readouterr()
+    assert "--resources-server judgegym/external" in said.out
+    assert "is there already" in said.err and said.err.count("\n") == 1
+
+
+def test_a_place_that_is_no_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="is no folder"):
+        put(tmp_path / "absent")
+
+
+def test_the_settings_of_the_spawned_server_are_those_of_the_reward_server() -> None:
+    text = (TEMPLATE / "configs" / "judgegym.yaml").read_text()
+    config = yaml.safe_load(text)
+    for name in ("judge_base_url", "judge_model_name"):
+        text = text.replace(f"${{{name}}}", config[name])
+    config = yaml.safe_load(text)
+    block = config["judgegym"]["resources_servers"]["judgegym"]["reward_server"]
+    settings = RewardServer(**{"for": "nemo_gym", **block}).load().settings
+    assert (settings.judge, settings.on_failure, settings.deadline) == ("rubric", "sidecar", 900.0)
+
+
+def test_nothing_of_nemo_gym_is_imported_to_put_the_folder_there() -> None:
+    code = "import sys; import judgegym.integrations.nemo_gym.folder; print('nemo_gym' in sys.modules)"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout.strip() == "False"
