@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 from fastapi.testclient import TestClient
 from nemo_gym.server_utils import ServerClient
@@ -11,12 +12,12 @@ from judgegym.integrations.nemo_gym.resources_server import JudgeGymResourcesSer
 ROWS = Path(__file__).parents[1] / "data" / "example.jsonl"
 
 
-def _response(text):
+def _response(text: str) -> dict[str, Any]:
     content = [{"type": "output_text", "text": text, "annotations": []}]
     return {"id": "r1", "output": [{"id": "m1", "type": "message", "role": "assistant", "content": content}]}
 
 
-def test_every_example_row_is_verified_and_aggregated():
+def test_every_example_row_is_verified_and_aggregated() -> None:
     """Each row has a reward of the offline judge, and comes back with its fields."""
     config = JudgeGymServerConfig(
         host="127.0.0.1", port=8400, entrypoint="app.py", name="judgegym", reward_server={"offline": True}
