@@ -50,8 +50,15 @@ class BackgroundLoop:
         return asyncio.run_coroutine_threadsafe(work, loop)
 
     def run(self, work: Coroutine[Any, Any, ResultT]) -> ResultT:
-        """Block the calling thread until `work` is done; Ctrl-C cancels it."""
+        """Block the calling thread until `work` is done; Ctrl-C cancels it.
+
+        Raises:
+            RuntimeError: called on the loop itself, which would wait for ever.
+        """
         future = self.submit(work)
+        if threading.current_thread() is self._thread:
+            future.cancel()
+            raise RuntimeError("the background loop cannot wait for itself: await the asynchronous form instead")
         try:
             return future.result()
         except KeyboardInterrupt:

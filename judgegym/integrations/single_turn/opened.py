@@ -1,15 +1,20 @@
 """An environment that is open in this process, for a trainer that samples by itself.
 
-Guarantees: equal sources share one environment, with its rows, its judge's limits and its judgment cache; any event
-loop, or none, may ask for rewards, which are made on the background loop of the process and closed with it; rewards are
-those of `serve`: equal completions of a row are judged once, a failed judgment is asked for once more, and one that
-fails for good has no reward.
+Guarantees: equal sources share one environment, with its rows, its judge's limits and its judgment cache; while one is
+opened, others answer; any thread and any event loop, or none, may ask for rewards, which are made on the background
+loop of the process and closed with it; rewards are those of `serve`: equal completions of a row are judged once, a
+failed judgment is asked for once more, and one that fails for good has no reward.
+
+A child that was forked from a process with open environments can read their rows. For rewards it must be started
+with the method spawn, which an error says.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import AsyncExitStack, closing
 from typing import Any
 
@@ -21,16 +26,20 @@ from environments.completions import read_completion
 from environments.data.task_list import positions_of, uids_of
 from environments.metrics import MetricAggregator
 from environments.rollouts.judging import judge_completions_of, record_judged
+from environments.settings import EnvSettings
 from judgegym._command.environments import load_environment
 from judgegym.integrations.single_turn.results import Rewarded, Row
 from judgegym.integrations.single_turn.source import EnvironmentSource
 from judges.config.extras import require
+from judges.config.sources import LoadedSettings
 from judges.core.background import BACKGROUND
+from judges.core.judgment import Status
 from judges.llm.errors import DataError
 from judges.llm.transport import open_session
 from judges.llm.wire import Choice
 
 _PREFIX = "train"
+_NOT_COMPARABLE = "the judges that answered have too few of these completions in common to compare their scores"
 
 
 class OpenedEnvironment:
@@ -47,6 +56,7 @@ class OpenedEnvironment:
         self._env = env
         self._tasks: Sequence[Any] = env.tasks(source.split)
         self._stack = stack
+        self._is_closed = False
 
     @property
     def uids(self) -> Sequence[str]:
@@ -86,6 +96,7 @@ class OpenedEnvironment:
 
         Raises:
             DataError: there is no such row.
+            RuntimeError: the environment has been closed.
         """
         return await BACKGROUND.join(self._rewards(uid, completions))
 
@@ -94,12 +105,17 @@ class OpenedEnvironment:
         return BACKGROUND.run(self._rewards(uid, completions))
 
     async def _rewards(self, uid: str, completions: Sequence[str | Choice]) -> list[Rewarded]:
+        if self._is_closed:
+            raise RuntimeError(f"{self.name}: the environment has been closed; `opened` opens it again")
         env, task = self._env, self._task(uid)
         choices = [Choice(each) if isinstance(each, str) else each for each in completions]
         read = [read_completion(choice, env.config) for choice in choices]
         judged = await judge_completions_of(env, task, read)
         results = []
         for completion, judgment, reward in zip(read, judged.judgments, judged.rewards, strict=True):
+            if reward is None and judgment.status is Status.OK:  # scores that cannot be compared with the others'
+                results.append(Rewarded(None, Status.JUDGE_FAILED, judgment.label, _NOT_COMPARABLE))
+                continue
             metrics = MetricAggregator(_PREFIX, rounds=0)
             if not judgment.status.is_failure:
                 record_judged(env, metrics, task, completion, judgment, judged.together)
@@ -118,61 +134,97 @@ class OpenedEnvironment:
 
     async def close(self) -> None:
         """Close the judge's connections; to be run on the background loop."""
+        self._is_closed = True
         await self._stack.aclose()
 
 
-_OPENED: dict[EnvironmentSource, OpenedEnvironment] = {}
-_OPENING = threading.Lock()
+_OPENED: dict[EnvironmentSource, Future[OpenedEnvironment]] = {}
+_CHANGES = threading.Lock()
+"""Held while `_OPENED` is changed, never while rows are read."""
 
 
 def opened(source: EnvironmentSource) -> OpenedEnvironment:
     """The environment of a source: the one that is open in this process, or else a new one.
 
-    Reads the rows, which may take seconds; not to be called on the background loop.
+    Reads the rows in the calling thread, which may take seconds; not to be called on the background loop.
 
     Raises:
         SettingsError: a setting is wrong, or the judge's API key is missing.
         DataError: the rows cannot be loaded.
     """
-    with _OPENING:
-        if source not in _OPENED:
-            _OPENED[source] = BACKGROUND.run(_open(source))
-        return _OPENED[source]
+    with _CHANGES:
+        known = _OPENED.get(source)
+        opening = known or _OPENED.setdefault(source, Future())
+    if known is not None:
+        return known.result()
+    try:
+        environment = _open(source)
+    except BaseException as error:  # any error, also Ctrl-C: whoever waits gets it, and the next call tries again
+        with _CHANGES:
+            if _OPENED.get(source) is opening:
+                del _OPENED[source]
+        opening.set_exception(error)
+        raise
+    opening.set_result(environment)
+    return environment
 
 
 def close_opened(source: EnvironmentSource) -> None:
     """Close the environment of a source now, if it is open; the next `opened` opens it again."""
-    with _OPENING:
-        _close(_OPENED.pop(source, None))
+    with _CHANGES:
+        opening = _OPENED.pop(source, None)
+    _close([] if opening is None else [opening])
 
 
 def close_all() -> None:
     """Close all environments now; otherwise they are closed when the process ends."""
-    with _OPENING:
-        while _OPENED:
-            _close(_OPENED.popitem()[1])
+    with _CHANGES:
+        found = list(_OPENED.values())
+        _OPENED.clear()
+    _close(found)
 
 
-def _close(environment: OpenedEnvironment | None) -> None:
-    if environment is not None:
-        BACKGROUND.forget(environment.close)
-        BACKGROUND.run(environment.close())
+def _close(found: Sequence[Future[OpenedEnvironment]]) -> None:
+    for opening in found:
+        if opening.exception() is None:
+            environment = opening.result()
+            BACKGROUND.forget(environment.close)
+            BACKGROUND.run(environment.close())
 
 
-async def _open(source: EnvironmentSource) -> OpenedEnvironment:
+def _after_fork() -> None:
+    """Forget what other threads of the parent were opening: nobody will finish it here."""
+    global _CHANGES
+    _CHANGES = threading.Lock()
+    for source, opening in list(_OPENED.items()):
+        if not opening.done():
+            del _OPENED[source]
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def _open(source: EnvironmentSource) -> OpenedEnvironment:
     require("environments")
     env_type = load_environment(source.environment)
     loaded = load_settings(env_type, source.arguments, verb="serve")
     stack = AsyncExitStack()
     try:
-        standing_in = offline.running(loaded, env_type.offline_prompts, with_policy=False)
-        settings = await stack.enter_async_context(standing_in)
-        session = await stack.enter_async_context(open_session())
-        clients = stack.enter_context(closing(Clients(settings, session)))
-        env = env_type.kind_for(settings)(settings, clients, verb="serve")
+        env = BACKGROUND.run(_made(env_type, loaded, stack))
         environment = OpenedEnvironment(env, source, stack)
-    except BaseException:  # any error, also a cancellation: close what is open, and raise it
-        await stack.aclose()
+    except BaseException:  # any error, also Ctrl-C: close what is open, and raise it
+        BACKGROUND.run(stack.aclose())
         raise
     BACKGROUND.at_exit(environment.close)
     return environment
+
+
+async def _made(
+    env_type: type[JudgedEnv[Any, Any, Any]], loaded: LoadedSettings[EnvSettings[Any]], stack: AsyncExitStack
+) -> JudgedEnv[Any, Any, Any]:
+    """The environment with its connections, which `stack` closes."""
+    standing_in = offline.running(loaded, env_type.offline_prompts, with_policy=False)
+    settings = await stack.enter_async_context(standing_in)
+    session = await stack.enter_async_context(open_session())
+    clients = stack.enter_context(closing(Clients(settings, session)))
+    return env_type.kind_for(settings)(settings, clients, verb="serve")

@@ -1,18 +1,19 @@
 """Which environment a trainer has chosen, with which settings.
 
 Guarantees: a source is a small value that pickles, compares and hashes, so that it can travel to other processes and
-find there the environment that is already open; nothing is read before it is opened.
+find there the environment that is already open; nothing is read before it is opened; its `repr` shows no setting, since
+an API key may be among them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
 from typing import Any, cast
 
 from environments.data.rows import Split
-from judgegym.integrations.scores.cells import plain
+from judgegym.integrations.scores.cells import CellError, plain
 from judgegym.integrations.scores.sources import refuse_unknown
 from judges.llm import wire
 from judges.llm.errors import SettingsError
@@ -26,12 +27,13 @@ class EnvironmentSource:
 
     Attributes:
         environment: a built-in name such as `arena_hard`, or `path/to/file.py:Class`, `package.module:Class`.
-        arguments: its settings as on the command line, such as `--env.judge_model_name=gpt-4.1-mini`.
+        arguments: its settings as on the command line, such as `--env.judge_model_name=gpt-4.1-mini`. As there,
+            environment variables are read beside them, and relative paths are those of the process that opens it.
         split: which rows.
     """
 
     environment: str
-    arguments: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = field(default=(), repr=False)
     split: Split = "train"
 
     @classmethod
@@ -59,11 +61,7 @@ class EnvironmentSource:
         """
         if split not in ("train", "eval"):
             raise SettingsError(f"split: expected train or eval, found {split!r}")
-        try:
-            given = {name: plain(value) for name, value in (settings or {}).items() if value is not None}
-        except ValueError as error:
-            raise SettingsError(f"settings: {error}") from None
-        named = [f"--env.{name}={value if isinstance(value, str) else _json(value)}" for name, value in given.items()]
+        named = [_argument(name, value) for name, value in (settings or {}).items() if value is not None]
         arguments = [*(() if config is None else (f"--config={config}",)), *named, *(("--offline",) if offline else ())]
         return cls(environment, tuple(arguments), split)
 
@@ -85,5 +83,16 @@ def source_of(value: EnvironmentSource | Mapping[str, object] | str) -> Environm
     return EnvironmentSource.of(given.pop("environment"), given.pop("settings", None), **given)
 
 
-def _json(value: wire.JSON) -> str:
-    return wire.dumps(value).decode()
+def _argument(name: str, value: object) -> str:
+    """A setting as on the command line, where text is text and all else is JSON.
+
+    Raises:
+        SettingsError: the value has no counterpart in JSON.
+    """
+    if isinstance(value, PurePath):
+        value = str(value)
+    try:
+        given = plain(value)
+    except CellError as error:
+        raise SettingsError(f"settings.{name}: {error}") from None
+    return f"--env.{name}={given if isinstance(given, str) else wire.dumps(given).decode()}"
