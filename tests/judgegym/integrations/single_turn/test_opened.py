@@ -1,0 +1,186 @@
+"""Open environments: shared by equal sources, asked from any thread and loop, closed and opened again."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from eval_environments.arena_hard_environment import ArenaHardEnv
+from judgegym.integrations.single_turn.opened import close_all, close_opened, opened
+from judgegym.integrations.single_turn.source import EnvironmentSource
+from judges.core.background import BACKGROUND
+from judges.llm.errors import DataError, SettingsError
+
+ARENA = EnvironmentSource.of("arena_hard", offline=True)
+RUBRIC = EnvironmentSource.of("rubric_absolute", offline=True)
+PATIENCE_S = 60.0
+
+
+@pytest.fixture(autouse=True)
+def closed() -> Iterator[None]:
+    yield
+    close_all()
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[threading.Event, threading.Event]]:
+    """The rows of Arena-Hard are read when the second event is set; the first is set when they are asked for."""
+    asked, go = threading.Event(), threading.Event()
+    read: Callable[..., Any] = ArenaHardEnv.tasks
+
+    def tasks(self: ArenaHardEnv, split: Any) -> Any:
+        asked.set()
+        assert go.wait(PATIENCE_S)
+        return read(self, split)
+
+    monkeypatch.setattr(ArenaHardEnv, "tasks", tasks)
+    yield asked, go
+    go.set()
+
+
+def test_equal_sources_share_one_environment() -> None:
+    assert opened(RUBRIC) is opened(EnvironmentSource.of("rubric_absolute", offline=True))
+    assert opened(RUBRIC) is not opened(EnvironmentSource.of("rubric_absolute", {"thinking_mode": True}, offline=True))
+
+
+def test_rows_of_one_are_read_while_another_judges(slow: tuple[threading.Event, threading.Event]) -> None:
+    asked, go = slow
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.submit(opened, ARENA), pool.submit(opened, ARENA)
+        assert asked.wait(PATIENCE_S)
+        environment = opened(RUBRIC)
+        (result,) = environment.rewards_sync(environment.uids[0], ["An answer."])
+        assert result.reward is not None and not first.done() and not second.done()
+        go.set()
+        assert first.result(PATIENCE_S) is second.result(PATIENCE_S)
+
+
+def test_an_environment_that_cannot_be_opened_says_why_each_time() -> None:
+    wrong = EnvironmentSource.of("arena_hard", {"judge_modl_name": "m"}, offline=True)
+    for _ in range(2):
+        with pytest.raises(SettingsError, match=r"judge_modl_name, did you mean --env\.judge_model_name\?"):
+            opened(wrong)
+    missing = {"train_prompt_dataset": "/no/rows.jsonl", "judge_base_url": "http://127.0.0.1:1/v1"}
+    with pytest.raises(DataError, match=r"/no/rows\.jsonl: there is no such file"):
+        opened(EnvironmentSource.of("arena_hard", missing))
+    with pytest.raises(SettingsError, match=r"no environment 'arena_hrd', did you mean arena_hard\?"):
+        opened(EnvironmentSource.of("arena_hrd"))
+    with pytest.raises(SettingsError, match="needs an API key, and the environment variable NOBODY is not set"):
+        opened(EnvironmentSource.of("rubric_absolute", {"judge_api_key_env": "NOBODY"}))
+
+
+def test_a_row_that_is_not_there_is_named() -> None:
+    environment = opened(ARENA)
+    for ask in (environment.row, lambda uid: environment.rewards_sync(uid, ["An answer."])):
+        with pytest.raises(DataError, match="arena_hard: no row 'nobody' among the 12 rows of the split train"):
+            ask("nobody")
+
+
+def test_threads_and_loops_get_the_same_rewards() -> None:
+    environment = opened(RUBRIC)
+    uid = environment.uids[0]
+    expected = environment.rewards_sync(uid, ["An answer."])
+
+    def own_loop(_: int) -> Any:
+        return asyncio.run(environment.rewards(uid, ["An answer."]))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(own_loop, range(4))) == [expected] * 4
+
+
+async def test_a_caller_that_leaves_cancels_its_own_work_alone() -> None:
+    environment = await asyncio.to_thread(opened, RUBRIC)
+    uid = environment.uids[0]
+    leaving = asyncio.create_task(environment.rewards(uid, ["Leaves."]))
+    staying = asyncio.create_task(environment.rewards(uid, ["Stays."]))
+    await asyncio.sleep(0)
+    leaving.cancel()
+    (result,) = await staying
+    assert result.reward is not None
+    with pytest.raises(asyncio.CancelledError):
+        await leaving
+
+
+def test_the_background_loop_does_not_wait_for_itself() -> None:
+    environment = opened(RUBRIC)
+
+    async def wrong() -> None:
+        environment.rewards_sync(environment.uids[0], ["An answer."])
+
+    with pytest.raises(RuntimeError, match="cannot wait for itself"):
+        BACKGROUND.run(wrong())
+
+
+def test_closed_and_opened_again() -> None:
+    environment, other = opened(RUBRIC), opened(ARENA)
+    expected = environment.rewards_sync(environment.uids[0], ["An answer."])
+    close_opened(RUBRIC)
+    with pytest.raises(RuntimeError, match="rubric_absolute: the environment has been closed; `opened` opens it"):
+        environment.rewards_sync(environment.uids[0], ["An answer."])
+    assert opened(ARENA) is other
+    again = opened(RUBRIC)
+    assert again is not environment
+    assert again.rewards_sync(again.uids[0], ["An answer."]) == expected
+    close_all()
+    close_all()
+
+
+LEFT_OPEN = """
+import asyncio
+from judgegym.integrations.single_turn.opened import opened
+from judgegym.integrations.single_turn.source import EnvironmentSource
+environment = opened(EnvironmentSource.of("rubric_absolute", offline=True))
+asked = (environment.uids[0], ["An answer."])
+async def rewards():
+    return await environment.rewards(*asked)
+print(asyncio.run(rewards()) == asyncio.run(rewards()) == environment.rewards_sync(*asked))
+"""
+FORKED = """
+import os, warnings
+warnings.simplefilter("ignore", DeprecationWarning)  # Python's own word on forks, from 3.12 on
+from judgegym.integrations.single_turn.opened import opened
+from judgegym.integrations.single_turn.source import EnvironmentSource
+from judges.llm.errors import SettingsError
+source = EnvironmentSource.of("rubric_absolute", offline=True)
+uid = opened(source).uids[0]
+if os.fork() == 0:
+    try:
+        assert opened(source).row(uid).uid == uid
+        opened(source).rewards_sync(uid, ["An answer."])
+    except SettingsError as error:
+        os.write(1, str(error)[:11].encode())
+    os._exit(0)
+os.wait()
+print(opened(source).rewards_sync(uid, ["An answer."])[0].reward is not None)
+"""
+FORKED_BEFORE = """
+import os, warnings
+warnings.simplefilter("ignore", DeprecationWarning)
+from judgegym.integrations.single_turn.opened import opened
+from judgegym.integrations.single_turn.source import EnvironmentSource
+source = EnvironmentSource.of("rubric_absolute", offline=True)
+child = os.fork()
+opened(source).rewards_sync(opened(source).uids[0], ["An answer."])
+if child:
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("script", "printed"), [(LEFT_OPEN, "True"), (FORKED, "judges wereTrue"), (FORKED_BEFORE, "0")]
+)
+def test_a_script_that_closes_nothing_ends_without_a_word(script: str, printed: str) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-W", "default", "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+    )
+    assert (ended.stdout.strip(), ended.stderr) == (printed, "")

@@ -1,0 +1,147 @@
+"""Rewards of rows in each of the five environments; `tests/conformance/test_rewards_elsewhere.py` has their values."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Iterator
+
+import pytest
+
+from judgegym.integrations.single_turn.opened import OpenedEnvironment, close_all, opened
+from judgegym.integrations.single_turn.results import NoRewardError, Rewarded
+from judgegym.integrations.single_turn.source import EnvironmentSource
+from judges.core.judgment import Status
+from judges.llm.wire import Choice
+from tests.integrations.offline import OfflineJudge, offline_judge
+from tests.scripted import ScriptedEndpoint
+
+JUDGED = ("arena_hard", "aspect_critique", "rubric_absolute", "self_critique")
+ALL = (*JUDGED, "pairwise_judgement")
+GOOD = "You look at it for a while, and then you explain it by an example. [[A]]"
+OTHER = "I would rather not say anything at all about what that is. [[B]]"
+
+
+@pytest.fixture(autouse=True)
+def closed() -> Iterator[None]:
+    yield
+    close_all()
+
+
+async def open_at(url: str, name: str, **settings: object) -> OpenedEnvironment:
+    judge = {"judge_base_url": url, "judge_model_name": "m", "judge_api_key": "k", "judge_max_retries": 0}
+    given = {**(judge if name in JUDGED else {}), **settings}
+    return await asyncio.to_thread(opened, EnvironmentSource.of(name, given, offline=True))
+
+
+@pytest.mark.parametrize("name", ALL)
+async def test_rows_can_be_asked_and_answers_have_finite_rewards_and_metrics(name: str) -> None:
+    async with offline_judge() as (url, _):
+        environment = await open_at(url, name)
+        rows = list(environment.rows())
+        assert [row.uid for row in rows] == list(environment.uids) and len(rows) == len(environment) > 5
+        assert all(row.messages[-1]["role"] == "user" and row.question for row in rows)
+        assert environment.row(rows[3].uid) == rows[3]
+        results = await environment.rewards(rows[0].uid, [GOOD, OTHER])
+    for result in results:
+        assert result.reward is not None and math.isfinite(result.reward) and not result.is_failed
+        assert result.metrics and all(math.isfinite(value) for value in result.metrics.values())
+        assert not any(name.startswith("train/") for name in result.metrics)
+
+
+@pytest.mark.parametrize("name", JUDGED)
+async def test_equal_completions_are_judged_once(name: str) -> None:
+    async with offline_judge() as (url, judge):
+        environment = await open_at(url, name)
+        uid = environment.uids[0]
+        alone = await environment.rewards(uid, [GOOD])
+        asked = judge.asked
+        await environment.rewards(uid, [OTHER] * 4)
+        assert judge.asked == 2 * asked
+        one, _, again = await environment.rewards(uid, [GOOD, OTHER, GOOD])
+        assert one == again == alone[0] and judge.asked == 4 * asked
+
+
+@pytest.mark.parametrize("name", JUDGED)
+async def test_a_failed_judge_gives_no_reward_and_the_others_keep_theirs(name: str) -> None:
+    texts = [f"{GOOD} {number}" for number in range(6)]
+    async with offline_judge() as (url, _):
+        environment = await open_at(url, name)
+        expected = [await environment.rewards(environment.uids[0], [text]) for text in texts]
+    async with offline_judge(every_third_fails=True) as (url, judge):
+        environment = await open_at(url, name)
+        results = [await environment.rewards(environment.uids[0], [text]) for text in texts]
+        failed = [judge.has_failed(text) for text in texts]
+    assert any(failed)
+    for (result,), (before,), is_failed in zip(results, expected, failed, strict=True):
+        assert result.is_failed is is_failed
+        if is_failed:
+            assert result.reward is None and result.status is Status.JUDGE_FAILED and result.metrics == {}
+            assert "planted" in result.explanation
+            assert "no reward (judge_failed): " in str(NoRewardError(result))
+        else:
+            assert result == before
+
+
+@pytest.mark.parametrize("name", ALL)
+async def test_an_empty_completion_is_wrong_and_asks_no_judge(name: str) -> None:
+    async with offline_judge() as (url, judge):
+        environment = await open_at(url, name, invalid_thinking_reward=-0.5)
+        empty, cut = await environment.rewards(environment.uids[0], ["", Choice("", finish_reason="length")])
+        assert judge.asked == 0
+        assert await environment.rewards(environment.uids[0], []) == []
+    for result in (empty, cut):
+        assert (result.reward, result.status, result.is_invalid) == (-0.5, Status.INVALID_COMPLETION, True)
+        assert not result.is_failed and result.explanation
+
+
+@pytest.mark.parametrize("name", JUDGED)
+async def test_thinking_is_asked_for_and_not_judged(name: str) -> None:
+    async with ScriptedEndpoint(OfflineJudge()) as endpoint:
+        url = endpoint.base_url
+        plain = await open_at(url, name)
+        environment = await open_at(url, name, thinking_mode=True)
+        uid = environment.uids[0]
+        assert "<think>" in environment.row(uid).messages[0]["content"]
+        (expected,) = await plain.rewards(uid, [GOOD])
+        thought, without = await environment.rewards(uid, [f"<think>SECRET {OTHER}</think>{GOOD}", GOOD])
+        assert (thought.reward, thought.label) == (expected.reward, expected.label)
+        assert without.is_invalid
+        assert endpoint.bodies and "SECRET" not in str(endpoint.bodies)
+
+
+@pytest.mark.parametrize("name", JUDGED[:3])
+async def test_a_judge_of_groups_compares_the_completions_of_a_call(name: str) -> None:
+    async with offline_judge() as (url, judge):
+        environment = await open_at(url, name, group_judge="listwise")
+        assert environment.compares and not (await open_at(url, name)).compares
+        uid = environment.uids[0]
+        one, other, again, empty = await environment.rewards(uid, [GOOD, OTHER, GOOD, ""])
+        asked = judge.asked
+        assert one.reward is not None and other.reward is not None and one == again
+        assert empty.is_invalid
+        await environment.rewards(uid, [GOOD, OTHER, GOOD, ""])
+        assert judge.asked == 2 * asked
+    async with offline_judge(every_third_fails=True) as (url, judge):
+        environment = await open_at(url, name, group_judge="listwise")
+        groups = [await environment.rewards(environment.uids[0], [f"{GOOD} {n}", OTHER]) for n in range(6)]
+    assert judge.failed
+    for number, group in enumerate(groups):
+        has_failed = judge.has_failed(f"{GOOD} {number}")
+        assert all(result.is_failed is has_failed for result in group)
+        assert all((result.reward is None) is has_failed for result in group)
+
+
+async def test_scores_that_cannot_be_compared_are_no_rewards(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Peer evaluation, where the judges have no completion in common."""
+    async with offline_judge() as (url, _):
+        environment = await open_at(url, "self_critique")
+        monkeypatch.setattr(environment._env, "rewards", lambda judgments: [None] * len(judgments))
+        results = await environment.rewards(environment.uids[0], [GOOD, OTHER])
+    assert [result.reward for result in results] == [None, None]
+    assert all(result.is_failed and result.status is Status.JUDGE_FAILED for result in results)
+    assert "in common" in str(NoRewardError(results[0]))
+
+
+def test_without_a_reason_the_error_says_so() -> None:
+    assert str(NoRewardError(Rewarded(None, Status.UNPARSABLE))) == "no reward (unparsable): no reason was given"
