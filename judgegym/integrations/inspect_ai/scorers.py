@@ -1,0 +1,141 @@
+"""Scorers: a judge each, and the reward of an environment.
+
+inspect finds them by the entry point `inspect_ai`, under the names `judgegym/rubric` and so on. Each takes the
+arguments of `Options` and, without `url`, the settings of its judge under the names that the environments have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
+from inspect_ai.solver import TaskState
+
+from judgegym.integrations.inspect_ai.arguments import Judging, judging_of, shown_as_one_line
+from judgegym.integrations.inspect_ai.names import registered
+from judgegym.integrations.inspect_ai.samples import choice_of, request_of
+from judgegym.integrations.inspect_ai.sources import opened_source
+from judgegym.integrations.scores.scoring import REFUSED, Scored
+from judges.server.settings.mount import JudgeKind
+
+_METRICS = [mean(), stderr()]
+_EMPTY = "the completion is empty: there is nothing to judge"
+
+
+@scorer(metrics=_METRICS, name=registered("rubric"))
+def rubric(url: str | None = None, **arguments: object) -> Scorer:
+    """Score from 0 to 1 by a rubric: (score − lowest) / (highest − lowest).
+
+    Args:
+        url: the URL of a reward server; without one, the judge runs in this process.
+        arguments: those of `Options`, and the settings of the judge (`scale_min`, `judge_model_name`, …).
+    """
+    return _judge("rubric", {"url": url, **arguments})
+
+
+@scorer(metrics=_METRICS, name=registered("aspect"))
+def aspect(url: str | None = None, **arguments: object) -> Scorer:
+    """Score from 0 to 1: the weighted share of yes/no questions (`aspects`) that speak for the completion.
+
+    Args:
+        url: the URL of a reward server; without one, the judge runs in this process.
+        arguments: those of `Options`, and the settings of the judge (`strictness`, `judge_model_name`, …).
+    """
+    return _judge("aspect", {"url": url, **arguments})
+
+
+@scorer(metrics=_METRICS, name=registered("peer"))
+def peer(url: str | None = None, **arguments: object) -> Scorer:
+    """Score from 0 to 1: a peer's 0 to 100 by a rubric in text, over 100.
+
+    Args:
+        url: the URL of a reward server; without one, the judge runs in this process.
+        arguments: those of `Options`, and the settings of the judge.
+    """
+    return _judge("peer", {"url": url, **arguments})
+
+
+@scorer(metrics=_METRICS, name=registered("arena_hard"))
+def arena_hard(url: str | None = None, **arguments: object) -> Scorer:
+    """Score from 0 to 1: the win rate in both orders against the sample's `baseline`, or else its target.
+
+    Args:
+        url: the URL of a reward server; without one, the judge runs in this process.
+        arguments: those of `Options`, and the settings of the judge.
+    """
+    return _judge("arena_hard", {"url": url, **arguments})
+
+
+@scorer(metrics=_METRICS, name=registered("reward"))
+def reward(
+    environment: str,
+    config: str | Path | None = None,
+    split: str = "eval",
+    offline: bool = False,
+    **settings: object,
+) -> Scorer:
+    """Score with the reward of an environment, in that environment's own range; a sample's id is the id of its row.
+
+    Args:
+        environment: a built-in name such as `arena_hard`, or `path/to/file.py:Class`.
+        config: a YAML file or a preset with further settings.
+        split: which rows the samples are.
+        offline: judge with the stand-in, on the bundled samples; its rewards mean nothing.
+        settings: the settings under `env`.
+    """
+    with shown_as_one_line():
+        environment_opened = opened_source(environment, settings, config=config, split=split, offline=offline)
+
+    async def score(state: TaskState, target: Target) -> Score:
+        with shown_as_one_line():
+            [result] = await environment_opened.rewards(str(state.sample_id), [choice_of(state)])
+        metadata = {"status": result.status.value, "label": result.label, **result.metrics}
+        if result.reward is None:
+            return _unscored(state, result.explanation, metadata)
+        return Score(
+            value=result.reward,
+            answer=state.output.completion,
+            explanation=result.explanation,
+            reason="invalid_response_format" if result.is_invalid else None,
+            metadata=metadata,
+        )
+
+    return score
+
+
+def _judge(kind: JudgeKind, arguments: Mapping[str, object]) -> Scorer:
+    with shown_as_one_line():
+        judging = judging_of(kind, arguments)
+
+    async def score(state: TaskState, target: Target) -> Score:
+        with shown_as_one_line():
+            [[result]] = await judging.scoring.score([request_of(state, target, judging.options)])
+        return _score(state, result, judging)
+
+    return score
+
+
+def _score(state: TaskState, result: Scored, judging: Judging) -> Score:
+    metadata = {"status": result.status, "label": result.label, "judge_model": judging.model}
+    value = judging.options.invalid_completion_score if result.is_invalid else result.score
+    if value is None:
+        return _unscored(state, result.explanation, metadata)
+    return Score(
+        value=value,
+        answer=state.output.completion,
+        explanation=result.explanation or (_EMPTY if result.is_invalid else ""),
+        reason="no_response" if result.is_invalid else None,
+        metadata=metadata,
+    )
+
+
+def _unscored(state: TaskState, explanation: str, metadata: Mapping[str, object]) -> Score:
+    """A sample without a score, which inspect's metrics and reducers leave out."""
+    reasons = {REFUSED: "scoring_failed", "invalid_completion": "no_response"}
+    return Score.unscored(
+        reason=reasons.get(str(metadata["status"]), "grader_failed"),
+        answer=state.output.completion,
+        explanation=explanation,
+        metadata=dict(metadata),
+    )
