@@ -30,6 +30,7 @@ class Ended:
     code: int
     result: Any
     err: str
+    out: str = ""
 
 
 def place_of(trainer: str) -> Path:
@@ -87,7 +88,8 @@ async def run_with(executable: str, *arguments: object, launcher: tuple[str, ...
     finally:
         if child.returncode is None:
             os.killpg(child.pid, signal.SIGKILL)
-    return Ended(child.returncode or 0, _json_of(out.decode().strip().rpartition("\n")[2]), err.decode())
+    printed = out.decode()
+    return Ended(child.returncode or 0, _json_of(printed.strip().rpartition("\n")[2]), err.decode(), printed)
 
 
 def _json_of(line: str) -> Any:
