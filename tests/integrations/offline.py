@@ -39,6 +39,11 @@ class OfflineJudge:
             return Reply(status=400, body={"error": {"message": "planted"}})
         return answers(parse_request(body.encode()), judge_only=True)[0]
 
+    @property
+    def distinct(self) -> int:
+        """How many distinct requests there were."""
+        return len(self._numbers)
+
     def has_failed(self, text: str) -> bool:
         """Whether a request was refused that showed this text."""
         return any(text in asked for asked in self.failed)

@@ -1,8 +1,8 @@
 """Rewards of an environment's rows, for a reward function and for the environments that a trainer makes.
 
 Guarantees: all answers of a batch are judged at the same time; the answers to a row are judged together, which judges
-of groups need, and equal ones are judged once. If the judge's endpoint refuses all of the first batch, its settings are
-at fault, and a `SettingsError` says so.
+of groups need, and equal ones are judged once. If the judge's endpoint does not know the key or the model, or refuses
+all of the first batch, the settings are at fault, and a `SettingsError` says so.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from itertools import groupby
 
 from environments.data.rows import Split
 from judgegym.integrations.scores.groups import GroupedBatch
-from judgegym.integrations.scores.scoring import Scored
+from judgegym.integrations.scores.scoring import REFUSED_AT_START, Scored
 from judgegym.integrations.single_turn.opened import OpenedEnvironment, close_opened, opened
 from judgegym.integrations.single_turn.results import Rewarded
 from judgegym.integrations.single_turn.source import EnvironmentSource
@@ -57,6 +57,7 @@ class Judging:
         self._sources = sources
         self._groups = GroupedBatch(self._judge, lambda answer: answer.place)
         self._is_proven = False
+        self._refused = 0
 
     def opened(self, split: Split) -> OpenedEnvironment:
         """The environment with the rows of a split; blocks while it opens.
@@ -102,14 +103,23 @@ class Judging:
                 for group in groups
             )
         )
-        self._check([scored_of(result) for group in judged for result in group])
+        requests: list[list[Scored]] = []
+        for group, results in zip(groups, judged, strict=True):
+            scored = [scored for result in results if not (scored := scored_of(result)).is_invalid]
+            is_one = environments[group[0].place.split].compares
+            requests += [scored] if is_one and scored else [[result] for result in scored]
+        self._check(requests)
         return judged
 
-    def _check(self, results: Sequence[Scored]) -> None:
-        refusals = [result.refusal for result in results if result.refusal]
-        if not self._is_proven and len(results) > 1 and len(refusals) == len(results):
-            raise SettingsError(f"the judge's endpoint refused all of the first {len(results)} answers: {refusals[0]}")
-        self._is_proven = self._is_proven or any(result.score is not None for result in results)
+    def _check(self, requests: Sequence[Sequence[Scored]]) -> None:
+        """Find out at the start whether all is refused; `requests` are the results by what was judged together."""
+        refusals = [of[0].refusal for of in requests if all(result.refusal for result in of)]
+        self._refused += len(refusals)
+        self._is_proven = self._is_proven or any(result.score is not None for of in requests for result in of)
+        is_unauthorized = any(result.is_unauthorized for of in requests for result in of)
+        is_whole_batch = len(refusals) == len(requests) > 1
+        if not self._is_proven and (is_unauthorized or is_whole_batch or self._refused >= REFUSED_AT_START):
+            raise SettingsError(f"the judge's endpoint refuses its requests: {refusals[0]}")
 
 
 def scored_of(rewarded: Rewarded) -> Scored:

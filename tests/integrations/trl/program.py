@@ -1,23 +1,61 @@
-"""Trains a model of one layer with `GRPOTrainer` and prints what it logged. Arguments: directory, runs as JSON."""
+"""Trains a model of one layer with `GRPOTrainer` and prints what it logged. Arguments: directory, runs as JSON.
+
+A run names its reward functions (keywords of `judge_reward`), or an environment and the door by which the trainer
+takes it, or an example. With `texts` the policy writes these, by place in the global batch, in the place of a sample.
+"""
 
 import faulthandler
 import json
 import logging
 import os
 import sys
+from pathlib import Path
 
 import datasets
+import pyarrow.parquet
 import transformers
 import trl
+from trl.chat_template_utils import qwen2_5_chat_template
 
-from judgegym.integrations.trl import judge_reward
+from judgegym.integrations.single_turn import opened
+from judgegym.integrations.trl import judge_environment, judge_reward
 
 TOKENIZER = "environments/rollouts/tokenizers/bytes"
-directory, runs = sys.argv[1], json.loads(sys.argv[2])
+RANK = int(os.environ.get("RANK", "0"))
+directory, runs = Path(sys.argv[1]), json.loads(sys.argv[2])
 
 
-def train(reward, rows, per_device, generations):
+def tool_call(text):
+    return "<tool_call>\n" + json.dumps({"name": "answer", "arguments": {"text": text}}) + "\n</tool_call>"
+
+
+class ScriptedTrainer(trl.GRPOTrainer):
+    """Samples what the test has written; the model is trained as ever."""
+
+    texts = ()
+    fails_at = None
+
+    def _generate_single_turn(self, prompt_ids, images, multimodal_fields, num_generations, **further):
+        if not self.texts:
+            return super()._generate_single_turn(prompt_ids, images, multimodal_fields, num_generations, **further)
+        ends = [self._tokenizer.eos_token_id]
+        if "has_tool_images" in further:  # after a call of a tool
+            return [self._tokenizer("Done.")["input_ids"] + ends for _ in prompt_ids], None
+        first = RANK * len(prompt_ids)
+        texts = [self.texts[(first + place) % len(self.texts)] for place in range(len(prompt_ids))]
+        texts = [tool_call(text) if self.tools and text else text for text in texts]
+        return [self._tokenizer(text)["input_ids"] + ends for text in texts], None
+
+    def compute_loss(self, *arguments, **keywords):
+        if self.state.global_step == self.fails_at:
+            raise RuntimeError("planted")
+        return super().compute_loss(*arguments, **keywords)
+
+
+def made(name, run):
     tokenizer = transformers.AutoTokenizer.from_pretrained(TOKENIZER)
+    if run.get("door") in ("factory", "mixed"):
+        tokenizer.chat_template = qwen2_5_chat_template
     tiny = transformers.Qwen2Config(
         vocab_size=len(tokenizer),
         hidden_size=32,
@@ -25,12 +63,13 @@ def train(reward, rows, per_device, generations):
         num_hidden_layers=1,
         num_attention_heads=2,
         num_key_value_heads=1,
+        max_position_embeddings=8192,
     )
-    arguments = trl.GRPOConfig(
-        output_dir=directory,
-        per_device_train_batch_size=per_device,
-        num_generations=generations,
-        max_completion_length=4,
+    arguments = dict(
+        output_dir=str(directory / name),
+        per_device_train_batch_size=run["per_device"],
+        num_generations=run["generations"],
+        max_completion_length=4 if not run.get("texts") else 2048,
         max_steps=1,
         logging_steps=1,
         shuffle_dataset=False,
@@ -40,20 +79,84 @@ def train(reward, rows, per_device, generations):
         **({"ddp_backend": "gloo"} if "RANK" in os.environ else {}),
         save_strategy="no",
         disable_tqdm=True,
+        log_completions=True,
+        num_completions_to_print=0,
     )
-    trainer = trl.GRPOTrainer(
-        model=transformers.Qwen2ForCausalLM(tiny),
-        reward_funcs=[judge_reward(name=name, **keywords) for name, keywords in reward.items()],
-        args=arguments,
-        train_dataset=datasets.Dataset.from_list(rows),
-        processing_class=tokenizer,
-    )
-    trainer.train()
-    return next(entry for entry in trainer.state.log_history if "reward" in entry)
+    arguments.update(run.get("config", {}))
+    given = {"model": transformers.Qwen2ForCausalLM(tiny), "processing_class": tokenizer}
+    if "example" in run:
+        config = lambda **shown: trl.GRPOConfig(**{**arguments, **shown})  # noqa: E731
+        names = {"model": given["model"], "tokenizer": tokenizer, "GRPOTrainer": ScriptedTrainer, "GRPOConfig": config}
+        ScriptedTrainer.texts = run["texts"]
+        exec(run["example"], names)
+        return names["trainer"]
+    if "environment" in run:
+        environment = judge_environment(**run["environment"])
+        rows = environment.rows()[: run["rows"]]
+        doors = {
+            "reward": {"reward_funcs": environment.reward},
+            "factory": {"environment_factory": environment, "callbacks": [environment.closing]},
+            "mixed": {"environment_factory": {environment.name: environment, "other": Other}},
+        }
+        given.update(doors[run["door"]])
+        rows += run.get("others", [])
+        if run.get("plain"):
+            rows = [{**row, "prompt": row["prompt"][-1]["content"]} for row in rows]
+    else:
+        given["reward_funcs"] = [judge_reward(name=name, **keywords) for name, keywords in run["reward"].items()]
+        rows = run["rows"]
+    if "evaluate" in run:
+        given["eval_dataset"] = datasets.Dataset.from_list(rows)
+    trainer = ScriptedTrainer(args=trl.GRPOConfig(**arguments), train_dataset=datasets.Dataset.from_list(rows), **given)
+    trainer.texts, trainer.fails_at = run.get("texts", ()), run.get("fails_at")
+    return trainer
+
+
+class Other:
+    """An environment beside ours, with a tool of its own."""
+
+    def reset(self, **row):
+        self.answered = ""
+
+    def answer(self, text: str) -> str:
+        """Answer.
+
+        Args:
+            text: The answer.
+        """
+        self.answered = text
+        return "So be it."
+
+    def get_reward(self):
+        return 0.5 if self.answered else 0.0
+
+
+def open_sockets():
+    """How many connections to the ports that the runs name this process holds."""
+    own = {str(link.readlink()) for link in Path("/proc/self/fd").iterdir() if link.is_symlink()}
+    lines = [line.split() for line in Path("/proc/self/net/tcp").read_text().splitlines()[1:]]
+    ports = {f"{port:04X}" for run in runs.values() for port in run.get("watched", ())}
+    return sum(f"socket:[{line[9]}]" in own and line[2].rpartition(":")[2] in ports for line in lines)
+
+
+def train(name, run):
+    trainer = made(name, run)
+    error = ""
+    try:
+        trainer.train()
+    except RuntimeError as planted:
+        error = str(planted)
+    result = {"log": trainer.state.log_history, "error": error, "sockets": open_sockets(), "open": len(opened._OPENED)}
+    if "evaluate" in run:
+        trainer.evaluate()
+        result |= {"sockets_evaluated": open_sockets(), "open_evaluated": len(opened._OPENED)}
+    tables = sorted((directory / name / "completions").glob("*.parquet"))
+    result["tables"] = [pyarrow.parquet.read_table(path).to_pylist() for path in tables]
+    return result
 
 
 logging.basicConfig(level=logging.WARNING)
-faulthandler.dump_traceback_later(60, exit=True)
-logged = {name: train(**run) for name, run in runs.items()}
-if os.environ.get("RANK", "0") == "0":
-    print(json.dumps({name: {key: repr(value) for key, value in entry.items()} for name, entry in logged.items()}))
+faulthandler.dump_traceback_later(100, exit=True)
+results = {name: train(name, run) for name, run in runs.items()}
+if RANK == 0:
+    print(json.dumps(results))

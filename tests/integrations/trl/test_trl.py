@@ -10,19 +10,12 @@ from pathlib import Path
 import pytest
 
 from tests.integrations import trainers
+from tests.integrations.trl.asked import launched
 from tests.judges.server.running import asked, running
 from tests.listwise import judging
 from tests.scripted import Json
 
 TWINS = [{"prompt": "Q", "baseline": "one"}, {"prompt": "Q", "baseline": "two"}]
-TWO = (
-    "-m",
-    "torch.distributed.run",
-    "--nproc_per_node=2",
-    "--rdzv-backend=c10d",
-    "--rdzv-endpoint=127.0.0.1:0",
-    "--local-addr=127.0.0.1",
-)
 
 
 def judge(request: Json, number: int) -> str:
@@ -91,7 +84,7 @@ async def test_two_processes_judge_a_spread_group_once(tmp_path: Path) -> None:
             "spread": {"reward": reward, "rows": TWINS, "per_device": 2, "generations": 4},
             "twins": {"reward": reward, "rows": TWINS, "per_device": 4, "generations": 4},
         }
-        ended = await trainers.run("trl", "program.py", str(tmp_path), runs, launcher=TWO)
+        ended = await trainers.run("trl", "program.py", str(tmp_path), runs, launcher=launched(2))
         judged = len(server.judge.requests)
     assert ended.code == 0, ended.err
     for name in ("one", "other"):
