@@ -85,11 +85,7 @@ def made(name, run):
     arguments.update(run.get("config", {}))
     given = {"model": transformers.Qwen2ForCausalLM(tiny), "processing_class": tokenizer}
     if "example" in run:
-        config = lambda **shown: trl.GRPOConfig(**{**arguments, **shown})  # noqa: E731
-        names = {"model": given["model"], "tokenizer": tokenizer, "GRPOTrainer": ScriptedTrainer, "GRPOConfig": config}
-        ScriptedTrainer.texts = run["texts"]
-        exec(run["example"], names)
-        return names["trainer"]
+        return of_example(run, arguments, given)
     if "environment" in run:
         environment = judge_environment(**run["environment"])
         rows = environment.rows()[: run["rows"]]
@@ -110,6 +106,26 @@ def made(name, run):
     trainer = ScriptedTrainer(args=trl.GRPOConfig(**arguments), train_dataset=datasets.Dataset.from_list(rows), **given)
     trainer.texts, trainer.fails_at = run.get("texts", ()), run.get("fails_at")
     return trainer
+
+
+def of_example(run, arguments, given):
+    """The trainer of an example, which has trained; its model and its configuration are made small."""
+
+    class Small(ScriptedTrainer):
+        texts = run["texts"]
+
+        def __init__(self, model, **keywords):
+            super().__init__(**given, **keywords)
+
+    shown = {"GRPOTrainer": Small, "GRPOConfig": lambda **keywords: full_config(**{**arguments, **keywords})}
+    real, full_config = {name: getattr(trl, name) for name in shown}, trl.GRPOConfig
+    for name, value in shown.items():
+        setattr(trl, name, value)
+    names = {}
+    exec(run["example"], names)
+    for name, value in real.items():
+        setattr(trl, name, value)
+    return names["trainer"]
 
 
 class Other:
@@ -143,14 +159,16 @@ def train(name, run):
     trainer = made(name, run)
     error = ""
     try:
-        trainer.train()
+        if "example" not in run:
+            trainer.train()
     except RuntimeError as planted:
         error = str(planted)
     result = {"log": trainer.state.log_history, "error": error, "sockets": open_sockets(), "open": len(opened._OPENED)}
     if "evaluate" in run:
         trainer.evaluate()
         result |= {"sockets_evaluated": open_sockets(), "open_evaluated": len(opened._OPENED)}
-    tables = sorted((directory / name / "completions").glob("*.parquet"))
+    # The first process alone writes the tables, perhaps while the others are here already.
+    tables = sorted((directory / name / "completions").glob("*.parquet")) if RANK == 0 else []
     result["tables"] = [pyarrow.parquet.read_table(path).to_pylist() for path in tables]
     return result
 
