@@ -2,47 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from judgegym.integrations.single_turn.opened import opened
-from judgegym.integrations.single_turn.results import Rewarded
-from judgegym.integrations.single_turn.source import EnvironmentSource
 from judges.llm import wire
 from tests.integrations import trainers
+from tests.integrations.environments import ENVIRONMENTS, expected, settings_of
 from tests.integrations.examples import example, swap
 from tests.integrations.offline import OfflineJudge, offline_judge
 from tests.judges.server.running import running
 
 pytestmark = pytest.mark.timeout(150)
-
-ENVIRONMENTS = ("arena_hard", "pairwise_judgement", "self_critique", "aspect_critique", "rubric_absolute")
-ROWS = 3
-
-
-def settings_of(name: str, url: str) -> dict[str, Any]:
-    """The judge of an environment; the policy of pairwise_judgement judges by itself."""
-    if name == "pairwise_judgement":
-        return {}
-    if name == "self_critique":
-        return {"judges": [{"name": "the-judge", "base_url": url}], "judge_max_retries": 0}
-    asked = {"aspects": ["coherence"]} if name == "aspect_critique" else {}
-    return {"judge_base_url": url, "judge_model_name": "the-judge", "judge_max_retries": 0, **asked}
-
-
-async def expected(name: str, url: str) -> dict[str, list[tuple[str, Rewarded]]]:
-    """Completions of some rows with the rewards that the environment itself gives."""
-    environment = await asyncio.to_thread(opened, EnvironmentSource.of(name, settings_of(name, url), offline=True))
-    found = {}
-    for uid in environment.uids[:ROWS]:
-        question = environment.row(uid).messages[-1]["content"]
-        texts = [question[:400], "<think>Well.</think> The sky is green. [[A]]", "<think>So.</think>[[B]]", ""]
-        found[uid] = list(zip(texts, await environment.rewards(uid, texts), strict=True))
-    return found
 
 
 async def served(name: str, url: str, texts: Mapping[str, list[str]], monkeypatch: pytest.MonkeyPatch) -> Any:

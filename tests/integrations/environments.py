@@ -1,0 +1,38 @@
+"""The single-turn environments over the offline judge: their settings, and the rewards that they give by themselves."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from judgegym.integrations.single_turn.opened import opened
+from judgegym.integrations.single_turn.results import Rewarded
+from judgegym.integrations.single_turn.source import EnvironmentSource
+
+ENVIRONMENTS = ("arena_hard", "pairwise_judgement", "self_critique", "aspect_critique", "rubric_absolute")
+
+
+def settings_of(name: str, url: str) -> dict[str, Any]:
+    """The judge of an environment; the policy of pairwise_judgement judges by itself."""
+    if name == "pairwise_judgement":
+        return {}
+    if name == "self_critique":
+        return {"judges": [{"name": "the-judge", "base_url": url}], "judge_max_retries": 0}
+    asked = {"aspects": ["coherence"]} if name == "aspect_critique" else {}
+    return {"judge_base_url": url, "judge_model_name": "the-judge", "judge_max_retries": 0, **asked}
+
+
+def of_example(name: str, settings: dict[str, Any]) -> str:
+    """The environment on the bundled samples, as an expression of Python."""
+    return f"EnvironmentSource.of({name!r}, {settings!r}, offline=True)"
+
+
+async def expected(name: str, url: str, *, rows: int = 3) -> dict[str, list[tuple[str, Rewarded]]]:
+    """Completions of some rows, by row id, with the rewards that the environment itself gives in this process."""
+    environment = await asyncio.to_thread(opened, EnvironmentSource.of(name, settings_of(name, url), offline=True))
+    found = {}
+    for uid in environment.uids[:rows]:
+        question = environment.row(uid).messages[-1]["content"]
+        texts = [question[:400], "<think>Well.</think> The sky is green. [[A]]", "<think>So.</think>[[B]]", ""]
+        found[uid] = list(zip(texts, await environment.rewards(uid, texts), strict=True))
+    return found
