@@ -62,13 +62,15 @@ async def run(trainer: str, program: str, *arguments: object, launcher: tuple[st
     return await run_with(str(python), HERE / trainer / program, *arguments, launcher=launcher)
 
 
-async def run_with(executable: str, *arguments: object, launcher: tuple[str, ...] = ()) -> Ended:
-    """Run any program, for no longer than `PATIENCE_S`."""
+async def run_with(
+    executable: str, *arguments: object, launcher: tuple[str, ...] = (), modules: Path | None = None
+) -> Ended:
+    """Run any program, for no longer than `PATIENCE_S`; it can import what lies in the folder `modules`."""
     given = [str(value) if isinstance(value, str | Path) else json.dumps(value) for value in arguments]
     env = {
         **os.environ,
         "PATH": f"{Path(executable).parent}:{os.environ['PATH']}",
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": os.pathsep.join(map(str, filter(None, (modules, ROOT)))),
         "HF_HUB_OFFLINE": "1",
         "WANDB_MODE": "disabled",
         "TOKENIZERS_PARALLELISM": "false",

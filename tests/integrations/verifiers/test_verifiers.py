@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp import web
 
 from tests.integrations import trainers
+from tests.integrations.verifiers.commands import stand_in
 from tests.judges.server.running import asked, running
 from tests.scripted import Json
 
@@ -46,36 +44,6 @@ def judge(request: Json, number: int) -> str:
     return "I cannot say." if "FAIL" in text else f"[SCORE] {5 if 'good?' in text else 1}"
 
 
-@asynccontextmanager
-async def policy() -> AsyncIterator[str]:
-    """A policy that streams its answer, as verifiers wants it."""
-
-    async def answer(request: web.Request) -> web.StreamResponse:
-        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
-        await response.prepare(request)
-        base = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "policy"}
-        message = {"index": 0, "delta": {"role": "assistant", "content": "An answer."}, "finish_reason": None}
-        usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
-        for choices, more in (
-            ([message], {}),
-            ([{"index": 0, "delta": {}, "finish_reason": "stop"}], {}),
-            ([], {"usage": usage}),
-        ):
-            await response.write(f"data: {json.dumps({**base, 'choices': choices, **more})}\n\n".encode())
-        await response.write(b"data: [DONE]\n\n")
-        return response
-
-    app = web.Application()
-    app.router.add_post("/v1/chat/completions", answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
-    finally:
-        await runner.cleanup()
-
-
 @pytest.mark.timeout(150)
 async def test_a_failed_judge_is_no_reward_of_zero(tmp_path: Path) -> None:
     rows = [
@@ -83,7 +51,7 @@ async def test_a_failed_judge_is_no_reward_of_zero(tmp_path: Path) -> None:
         for question in ("Is it good?", "Is it bad?", "FAIL")
     ]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    async with running("--on_failure=http", judge=judge) as server, policy() as of_policy:
+    async with running("--on_failure=http", judge=judge) as server, stand_in() as of_policy:
         text = EVALUATION.format(directory=tmp_path, policy=of_policy, judge=server.url)
         (tmp_path / "evaluation.toml").write_text(text)
         place = trainers.place_of("verifiers") / "bin"
