@@ -18,7 +18,7 @@ from pydantic import BaseModel
 
 from environments.command_line.program import VERBS
 from judgegym._command.environments import FORMS, built_in, load_environment
-from judges.config.extras import EXTRAS
+from judges.config.extras import EXTRAS, TRAINERS
 from judges.config.presets import bundled
 
 if TYPE_CHECKING:
@@ -134,3 +134,11 @@ def _extras() -> Iterator[str]:
         missing = [module for module in EXTRAS[extra] if find_spec(module) is None]
         state = "not installed" if missing else "installed"
         yield f"  {extra:<13} {use} ({state})"
+    here = [extra for extra in TRAINERS if all(find_spec(module) for module in EXTRAS[extra])]
+    states = {"installed": here, "not installed": [extra for extra in TRAINERS if extra not in here]}
+    lines = [f"{state}: {', '.join(extras)}" for state, extras in states.items() if extras]
+    for place, line in enumerate(lines):
+        head = f"  {'' if place else 'trainers':<13} "
+        yield from textwrap.wrap(
+            line, _WIDTH, initial_indent=head, subsequent_indent=" " * len(head), break_on_hyphens=False
+        )

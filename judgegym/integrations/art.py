@@ -25,9 +25,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING, TypeAlias, cast
 
-from art import Trajectory, TrajectoryGroup
-from art.trajectories import PydanticException
-from openai.types.chat.chat_completion import Choice
+from judges.config.extras import needs
+
+with needs("art"):
+    from art import Trajectory, TrajectoryGroup
+    from art.trajectories import PydanticException
+    from openai.types.chat.chat_completion import Choice
 
 from judgegym.integrations.scores.cells import CellError, Field, fields_of
 from judgegym.integrations.scores.conversations import Conversation, conversation_json

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib.util import find_spec
 
 from judges.llm.errors import SettingsError
@@ -17,16 +18,43 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "profile": ("pyinstrument",),
     "completion": ("argcomplete",),
     "statistics": ("numpy", "scipy", "sklearn", "krippendorff"),
+    "art": ("art", "openai"),
+    "inspect": ("inspect_ai", "openai"),
+    "nemo-gym": ("nemo_gym",),
+    "openenv": ("openenv",),
+    "openrlhf": ("openrlhf",),
+    "skyrl-gym": ("skyrl_gym",),
+    "tinker": ("tinker", "tinker_cookbook", "chz"),
+    "trl": ("trl",),
+    "verifiers": ("verifiers",),
+    "verl": ("verl",),
 }
-"""Modules by the extra that installs them. The judges and the shims need only the core, which is not listed."""
+"""Modules by the extra that installs them. The judges and reward functions need only the core, which is not listed.
+
+Of the trainers' extras these are the trainers' own modules."""
+TRAINERS = (
+    "art",
+    "inspect",
+    "nemo-gym",
+    "openenv",
+    "openrlhf",
+    "ray",
+    "skyrl-gym",
+    "tinker",
+    "trl",
+    "verifiers",
+    "verl",
+)
+"""The extras of trainers and evaluation frameworks."""
 
 
-class MissingExtraError(SettingsError):
-    """A command needs a package that is not installed; the message names the extra that installs it."""
+class MissingExtraError(SettingsError, ImportError):
+    """A command or a module needs a package that is not installed; the message names the extra that installs it."""
 
     def __init__(self, extra: str, module: str) -> None:
         """Name the module and its extra in the message."""
         super().__init__(f"{module} is not installed: pip install 'judgegym[{extra}]'")
+        self.name = module
 
 
 def require(extra: str) -> None:
@@ -38,6 +66,21 @@ def require(extra: str) -> None:
     for module in EXTRAS[extra]:
         if find_spec(module) is None:
             raise MissingExtraError(extra, module)
+
+
+@contextmanager
+def needs(extra: str) -> Iterator[None]:
+    """Import modules of an extra, at the top of a module that is useless without them.
+
+    Raises:
+        MissingExtraError: one of its modules is not installed.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] in EXTRAS[extra]:
+            raise MissingExtraError(extra, error.name or "") from None
+        raise
 
 
 def missing_extra(error: ModuleNotFoundError) -> MissingExtraError | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from judgegym._command.environments import built_in, load_environment
+from judges.config.extras import TRAINERS
 from tests.command import ROOT
 from tests.judgegym.command import judgegym
 
@@ -39,6 +40,8 @@ def test_list_shows_every_environment_with_its_data_and_endpoints_within_80_colu
     assert "(it is the judge)" in listed["pairwise_judgement"]
     assert "ANTHROPIC_API_KEY (serve, process)" in listed["self_critique"]
     assert "--env.candidates (a list) --env.judges (a list)" in listed["self_critique"]
+    trainers = listed["extras"].partition(" trainers ")[2].replace(",", "").split()
+    assert {*trainers} - {"not", "installed:"} == {*TRAINERS}
 
 
 @pytest.mark.parametrize("word", ["arena-hard", str(ROOT / "examples" / "constitution_environment.py")])

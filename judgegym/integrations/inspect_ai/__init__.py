@@ -12,7 +12,10 @@ inspect has no scorer of several samples: what judges the epochs of a sample aga
 Source: inspect-ai 0.3.285, its scorers, tasks and entry points.
 """
 
-from judgegym.integrations.inspect_ai.scorers import arena_hard, aspect, peer, reward, rubric
-from judgegym.integrations.inspect_ai.tasks import TASKS, environment_task
+from judges.config.extras import needs
+
+with needs("inspect"):
+    from judgegym.integrations.inspect_ai.scorers import arena_hard, aspect, peer, reward, rubric
+    from judgegym.integrations.inspect_ai.tasks import TASKS, environment_task
 
 __all__ = ["TASKS", "arena_hard", "aspect", "environment_task", "peer", "reward", "rubric"]

@@ -13,22 +13,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fastapi import FastAPI
-from nemo_gym.base_resources_server import (
-    BaseResourcesServerConfig,
-    BaseVerifyRequest,
-    BaseVerifyResponse,
-    SimpleResourcesServer,
-)
-from nemo_gym.config_types import ModelServerRef
-from nemo_gym.server_utils import get_server_url
 from pydantic import Field
 
+from judges.config.extras import needs
 from judges.llm.errors import SettingsError
 from judges.llm.urls import is_loopback
 from judges.llm.wire import JSON
 from judges.server.asgi import RewardServer
 from judges.server.settings.server import gathering
+
+with needs("nemo-gym"):
+    from fastapi import FastAPI
+    from nemo_gym.base_resources_server import (
+        BaseResourcesServerConfig,
+        BaseVerifyRequest,
+        BaseVerifyResponse,
+        SimpleResourcesServer,
+    )
+    from nemo_gym.config_types import ModelServerRef
+    from nemo_gym.server_utils import get_server_url
 
 _OF_THE_SERVER = ("host", "port", "workers")
 """Settings of the reward server for which NeMo Gym's configuration has names of its own."""

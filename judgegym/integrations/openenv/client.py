@@ -10,8 +10,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from openenv.core import EnvClient
-from openenv.core.client_types import StepResult
+from judges.config.extras import needs
+
+with needs("openenv"):
+    from openenv.core import EnvClient
+    from openenv.core.client_types import StepResult
 
 from judgegym.integrations.openenv.models import CompletionAction, RowObservation, RowState
 

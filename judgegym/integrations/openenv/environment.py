@@ -15,9 +15,12 @@ import uuid
 from dataclasses import replace
 from typing import Any
 
-from openenv.core.env_server.interfaces import Environment
-from openenv.core.env_server.types import EnvironmentMetadata
-from openenv.core.rubrics import Rubric
+from judges.config.extras import needs
+
+with needs("openenv"):
+    from openenv.core.env_server.interfaces import Environment
+    from openenv.core.env_server.types import EnvironmentMetadata
+    from openenv.core.rubrics import Rubric
 
 from environments.data.rows import Split
 from judgegym.integrations.openenv.models import CompletionAction, RowObservation, RowState

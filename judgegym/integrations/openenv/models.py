@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from openenv.core.env_server.types import Action, Observation, State
+from judges.config.extras import needs
+
+with needs("openenv"):
+    from openenv.core.env_server.types import Action, Observation, State
+
 from pydantic import Field
 
 

@@ -16,7 +16,10 @@ import asyncio
 from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING
 
-from openenv.core.rubrics import Rubric
+from judges.config.extras import needs
+
+with needs("openenv"):
+    from openenv.core.rubrics import Rubric
 
 from judgegym.integrations.openenv.reading import FIELDS, PROMPT, RESPONSE, Place, Places
 from judgegym.integrations.scores.cells import Field

@@ -19,7 +19,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from openenv.core.env_server.http_server import create_app
+from judges.config.extras import needs
+
+with needs("openenv"):
+    from openenv.core.env_server.http_server import create_app
+
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 

@@ -2,3 +2,7 @@
 
 `datasets.py` has what a recipe's train config takes. Source: tinker-cookbook 0.6.1, `tinker_cookbook.rl`.
 """
+
+from judges.config.extras import require
+
+require("tinker")

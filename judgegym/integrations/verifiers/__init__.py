@@ -3,3 +3,7 @@
 verifiers finds a plugin by the name of a top-level module: `plugins/` holds these modules, each with one class of a
 kind that is made here. prime-rl takes the same ids.
 """
+
+from judges.config.extras import require
+
+require("verifiers")

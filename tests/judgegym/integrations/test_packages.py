@@ -3,20 +3,53 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import judgegym.integrations
+from judges.config.extras import EXTRAS, TRAINERS
 from tests.judges.server.running import running
 
-BESIDE_A_SERVER = {"aiohttp", "orjson"}
-"""With what they need themselves."""
+ROOM = Path(judgegym.integrations.__file__).parent
+
+SHARED = ("scores", "single_turn")
+"""What is no target."""
+EXTRA_OF = {"inspect_ai": "inspect", "nemo_gym": "nemo-gym", "ray_serve": "ray", "skyrl_gym": "skyrl-gym"}
+"""The extra of a target whose module is not called so."""
+WITHOUT_EXTRA = {"rllm": {"rllm"}, "slime": set()}
+"""The packages of targets that are not on the index."""
+NOT_IMPORTED = {"__main__", "plugins", "resources_servers"}
+"""Commands, what is installed as top-level modules, and a folder that is copied."""
+
+IMPORTED = """
+import importlib.machinery, importlib.metadata, json, sys
+names, found, asked, finders = set(json.loads(sys.argv[1])), {}, set(), list(sys.meta_path)
+class Without:
+    find_distributions = importlib.machinery.PathFinder.find_distributions
+    def find_spec(name, path=None, target=None):
+        if name.partition(".")[0] in names:
+            return asked.add(name.partition(".")[0])
+        return next((spec for finder in finders if (spec := finder.find_spec(name, path, target))), None)
+sys.meta_path[:] = [Without]
+for module in json.loads(sys.argv[2]):
+    asked.clear()
+    try:
+        importlib.import_module(module)
+        said = ""
+    except ImportError as error:
+        said = f"{type(error).__name__}: {error}"
+    found[module] = (said, sorted(asked))
+print(json.dumps(found))
+"""
 
 IMPORTS = """
 import importlib.metadata, json, re, sys
 before = set(sys.modules)
-from judgegym.integrations import slime, trl, verl
+from judgegym.integrations import openrlhf, slime, trl, verl
 trl.judge_reward("http://127.0.0.1:1")
 loaded = {name.partition(".")[0] for name in set(sys.modules) - before}
 owners = {package for module, packages in importlib.metadata.packages_distributions().items()
@@ -35,6 +68,39 @@ print(json.dumps(sorted(owner.lower() for owner in owners if owner.lower() not i
 def test_beside_a_server_the_shims_import_two_packages() -> None:
     ended = subprocess.run([sys.executable, "-c", IMPORTS], capture_output=True, text=True, check=True)
     assert ended.stdout.strip() == "[]"
+
+
+def modules_of_targets() -> dict[str, str]:
+    """Every module of the room that belongs to a target, with its target."""
+    found = {}
+    for path in sorted(ROOM.rglob("*.py")):
+        place = path.relative_to(ROOM).with_suffix("").parts
+        names = place[:-1] if place[-1] == "__init__" else place
+        if names and names[0] not in SHARED and not NOT_IMPORTED & {*names}:
+            found[".".join(("judgegym", "integrations", *names))] = names[0]
+    return found
+
+
+def test_without_the_trainers_each_module_asks_for_its_own_alone_and_says_how_to_install_it() -> None:
+    modules = modules_of_targets()
+    trainers = {name for extra in TRAINERS for name in EXTRAS[extra]} - {"openai"} | {"rllm"}
+    arguments = [json.dumps(sorted(trainers)), json.dumps([*modules])]
+    ended = subprocess.run([sys.executable, "-c", IMPORTED, *arguments], capture_output=True, text=True, check=True)
+    found = json.loads(ended.stdout)
+    assert {*found} == {*modules} and {"art", "trl", "verl"} <= {*modules.values()}
+    for module, (said, asked) in found.items():
+        target = modules[module]
+        extra = EXTRA_OF.get(target, target)
+        assert {*asked} <= (WITHOUT_EXTRA[target] if target in WITHOUT_EXTRA else {*EXTRAS[extra]}), module
+        if said and target not in WITHOUT_EXTRA:
+            assert said.startswith("MissingExtraError: ") and f"pip install 'judgegym[{extra}]'" in said, (module, said)
+
+
+def test_the_face_and_the_room_of_integrations_import_no_package() -> None:
+    code = "import sys; before = {*sys.modules}; import judgegym, judgegym.integrations\n"
+    code += "print({name.partition('.')[0] for name in {*sys.modules} - before} - {*sys.stdlib_module_names})"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout.strip() == "{'judgegym'}"
 
 
 TRL = """
