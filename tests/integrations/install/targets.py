@@ -105,6 +105,7 @@ TARGETS = (
         "rllm",
         "0.3.0.pre",
         "rllm",
+        extra="environments",
         source=Source(
             "https://github.com/rllm-org/rllm",
             commit="9beb6e0f676a46d38858991fd79ac5f8e0b16d4c",

@@ -1,0 +1,283 @@
+"""Evaluators for rLLM: a judge of one completion, or the reward of an environment's row.
+
+    JUDGEGYM_RLLM='{"url": "http://127.0.0.1:8400"}' rllm eval DATASET --agent AGENT --evaluator judgegym_rubric …
+
+`judge_evaluator` and `environment_evaluator` make evaluators for a module of one's own (`--evaluator module:name`, or
+`import_path` of a dataset's `[verifier]`). rLLM's entry points take no arguments: `judgegym_rubric`, `judgegym_aspect`,
+`judgegym_peer`, `judgegym_arena_hard` and `judgegym_environment` read theirs from the variable `JUDGEGYM_RLLM`, a JSON
+object with the names of the factories' arguments.
+
+Guarantees: a judge that fails raises a `NoRewardError`, from which rLLM's engine makes an episode that ended with an
+error, without trajectories: it has no reward and no signals, and is in no group. An empty completion is a wrong answer,
+with the signal `invalid_completion`. What the judge said is in the episode's `metadata["judge"]`.
+
+An evaluator sees one episode: judges of groups have no place here.
+
+Source: rLLM 0.3.0.pre, August 2026: `rllm.eval.evaluator_loader`, `rllm.engine.agentflow_engine`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from rllm.eval.reward_fns._helpers import extract_answer_text
+from rllm.eval.types import EvalOutput, Signal
+
+from judgegym.integrations.scores.cells import CellError, Field, fields_of
+from judgegym.integrations.scores.conversations import conversation_json
+from judgegym.integrations.scores.scoring import RefusedError, Request, Scored
+from judgegym.integrations.scores.sources import SharedScorings, is_of_groups, refuse_unknown
+from judges.core.background import run_blocking
+from judges.llm import wire
+from judges.llm.errors import SettingsError, UserError
+from judges.llm.wire import JSON
+
+if TYPE_CHECKING:
+    from rllm.types import Episode, Task
+
+    from judgegym.integrations.single_turn.source import EnvironmentSource
+    from judges.server.settings.mount import JudgeKind
+
+VARIABLE = "JUDGEGYM_RLLM"
+_REFERENCES = ("reference", "ground_truth", "answer", "target")
+"""Where a row has its reference; the first that is there is taken."""
+_NUMBERS = ("correct_from", "invalid_completion_score", "timeout_s", "deadline_s")
+_CELLS: tuple[Field, ...] = ("rubric", "aspects", "baseline", "context")
+_ARGUMENTS = ("url", "judge", "token", "mount", "offline", *_NUMBERS)
+_SCORINGS = SharedScorings()
+
+
+class NoRewardError(RuntimeError):
+    """The judge failed; the message says how and why."""
+
+
+class JudgeEvaluator:
+    """Scores an episode's answer from 0 to 1."""
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        judge: Mapping[str, object] | None = None,
+        token: str | None = None,
+        mount: str = "",
+        offline: bool = False,
+        correct_from: float = 0.5,
+        invalid_completion_score: float = 0.0,
+        timeout_s: float = 150.0,
+        deadline_s: float = 900.0,
+    ) -> None:
+        """See `judge_evaluator`."""
+        if judge is not None and is_of_groups(judge):
+            raise SettingsError(f"judge: rLLM's evaluators see one episode; {judge.get('judge')} compares several")
+        self._scoring = _SCORINGS.of(
+            url, judge, token=token, mount=mount, timeout_s=timeout_s, deadline_s=deadline_s, offline=offline
+        )
+        self._correct_from = correct_from
+        self._invalid_completion_score = invalid_completion_score
+
+    def evaluate(self, task: Task, episode: Episode) -> EvalOutput:
+        """Score the answer.
+
+        Raises:
+            NoRewardError: the judge failed.
+            SettingsError: a setting cannot work.
+        """
+        [[result]] = run_blocking(self._scoring.score([_request(task, extract_answer_text(episode))]))
+        reward = self._invalid_completion_score if result.is_invalid else result.score
+        return _output(episode, result, reward, self._correct_from)
+
+
+def judge_evaluator(url: str | None = None, **arguments: Any) -> JudgeEvaluator:
+    """Make an evaluator from a reward server (`url`) or a judge in rLLM's process (`judge`).
+
+    The judge sees the task's instruction, the episode's answer, and of the task's metadata `messages` (in the place of
+    the instruction), `reference` (or `ground_truth`, `answer`, `target`), `rubric`, `aspects`, `baseline`, `context`.
+
+    Args:
+        url: the URL of a reward server.
+        arguments: `judge`: the settings of a judge, under the server's names. `token`: the server's bearer token.
+            `mount`: the name of a judge at the server. `offline`: with `judge`, ask the stand-in. `correct_from`: the
+            score from which an answer counts as correct. `invalid_completion_score`: that of an empty answer.
+            `timeout_s`: seconds for one attempt at the server. `deadline_s`: seconds within which there is a score.
+
+    Raises:
+        SettingsError: a setting is wrong, or neither or both of `url` and `judge` are given.
+    """
+    return JudgeEvaluator(url, **arguments)
+
+
+class EnvironmentEvaluator:
+    """Gives an episode the reward of an environment's row."""
+
+    def __init__(self, environment: EnvironmentSource | Mapping[str, object] | str, correct_from: float = 0.5) -> None:
+        """See `environment_evaluator`."""
+        from judgegym.integrations.single_turn.opened import opened  # late: beside a server it is not needed
+        from judgegym.integrations.single_turn.source import source_of
+
+        self.environment = opened(source_of(environment))
+        self._correct_from = correct_from
+
+    def evaluate(self, task: Task, episode: Episode) -> EvalOutput:
+        """Judge the answer as that of the row whose id is the metadata's `uid`, or else the task's id.
+
+        Raises:
+            NoRewardError: the judge failed.
+            DataError: there is no such row.
+        """
+        uid = str(task.metadata.get("uid") or task.id)
+        [rewarded] = self.environment.rewards_sync(uid, [extract_answer_text(episode)])
+        result = Scored(rewarded.reward, rewarded.status.value, rewarded.explanation, rewarded.label)
+        return _output(episode, result, rewarded.reward, self._correct_from)
+
+
+def environment_evaluator(
+    environment: EnvironmentSource | Mapping[str, object] | str, *, correct_from: float = 0.5
+) -> EnvironmentEvaluator:
+    """Make an evaluator whose rewards are those of an environment, in its own range.
+
+    Args:
+        environment: a name, a source, or the arguments of `EnvironmentSource.of`.
+        correct_from: the reward from which an answer counts as correct.
+
+    Raises:
+        SettingsError: a setting is wrong.
+        DataError: the rows cannot be loaded.
+    """
+    return EnvironmentEvaluator(environment, correct_from)
+
+
+def environment_rows(environment: EnvironmentSource | Mapping[str, object] | str) -> list[dict[str, JSON]]:
+    """The rows of an environment, for a dataset of rLLM: `id`, `uid`, `question`, `messages`, `category`.
+
+    Raises:
+        SettingsError: a setting is wrong.
+        DataError: the rows cannot be loaded.
+    """
+    from judgegym.integrations.single_turn.opened import opened
+    from judgegym.integrations.single_turn.source import source_of
+
+    return [
+        {
+            "id": row.uid,
+            "uid": row.uid,
+            "question": row.messages[-1]["content"],
+            "messages": [{"role": message["role"], "content": message["content"]} for message in row.messages],
+            "category": row.category,
+        }
+        for row in opened(source_of(environment)).rows()
+    ]
+
+
+def _request(task: Task, answer: str) -> Request | RefusedError:
+    metadata = task.metadata
+    cells: dict[Field, object] = {name: metadata.get(name) for name in _CELLS}
+    cells["reference"] = next((metadata[name] for name in _REFERENCES if metadata.get(name) is not None), None)
+    try:
+        fields = fields_of(cells)
+    except CellError as error:
+        return RefusedError(str(error))
+    return {"prompt": _prompt(task), "response": answer, **fields}
+
+
+def _prompt(task: Task) -> JSON:
+    messages = task.metadata.get("messages")
+    if isinstance(messages, Sequence) and not isinstance(messages, str) and messages:
+        return conversation_json(messages)
+    if isinstance(task.instruction, str):
+        return task.instruction
+    return conversation_json([{"role": "user", "content": list(task.instruction)}])
+
+
+def _output(episode: Episode, result: Scored, reward: float | None, correct_from: float) -> EvalOutput:
+    said: dict[str, JSON] = {"status": result.status, "label": result.label, "explanation": result.explanation}
+    episode.metadata["judge"] = said  # an output's metadata would be among the metrics, which are numbers
+    if reward is None:
+        raise NoRewardError(f"no reward ({result.status}): {result.explanation or 'no reason was given'}")
+    signals = {"judge_score": reward, "invalid_completion": float(result.is_invalid)}
+    return EvalOutput(
+        reward=reward,
+        is_correct=not result.is_invalid and reward >= correct_from,
+        signals=[Signal(name, value) for name, value in signals.items()],
+    )
+
+
+def _from_variable() -> dict[str, Any]:
+    expected = f'{VARIABLE}: expected a JSON object, such as {{"url": "http://127.0.0.1:8400"}}'
+    try:
+        given = wire.loads(os.environ.get(VARIABLE) or "{}")
+    except ValueError:
+        raise SettingsError(expected) from None
+    if not isinstance(given, Mapping):
+        raise SettingsError(expected)
+    wrong = next((name for name in _NUMBERS if name in given and not isinstance(given[name], int | float)), None)
+    if wrong is not None:
+        raise SettingsError(f"{VARIABLE}.{wrong}: expected a number, found {type(given[wrong]).__name__}")
+    return dict(given)
+
+
+class _OfKind(JudgeEvaluator):
+    """An evaluator as rLLM makes one from an entry point: without arguments."""
+
+    kind: ClassVar[JudgeKind]
+
+    def __init__(self) -> None:
+        """Take the arguments from the variable; without `url`, the judge of this kind runs in this process.
+
+        Raises:
+            TypeError: one is wrong; rLLM's command line shows this kind of error in one line.
+        """
+        try:
+            given = _from_variable()
+            refuse_unknown(given, _ARGUMENTS, within=VARIABLE)
+            judge = given.get("judge") or {}
+            if not isinstance(judge, Mapping):
+                raise SettingsError(f"{VARIABLE}.judge: expected the judge's settings, found {type(judge).__name__}")
+            if "url" not in given:
+                given["judge"] = {**judge, "judge": self.kind}
+            super().__init__(**given)
+        except UserError as error:
+            raise TypeError(str(error)) from error
+
+
+class RubricEvaluator(_OfKind):
+    """`judgegym_rubric`: by a rubric."""
+
+    kind = "rubric"
+
+
+class AspectEvaluator(_OfKind):
+    """`judgegym_aspect`: by yes/no questions."""
+
+    kind = "aspect"
+
+
+class PeerEvaluator(_OfKind):
+    """`judgegym_peer`: as a peer, from 0 to 100 by a rubric in text."""
+
+    kind = "peer"
+
+
+class ArenaHardEvaluator(_OfKind):
+    """`judgegym_arena_hard`: the win rate against the row's baseline."""
+
+    kind = "arena_hard"
+
+
+class EnvironmentFromVariable(EnvironmentEvaluator):
+    """`judgegym_environment`: the reward of an environment, whose arguments are those of `EnvironmentSource.of`."""
+
+    def __init__(self) -> None:
+        """Take the arguments from the variable.
+
+        Raises:
+            TypeError: one is wrong; rLLM's command line shows this kind of error in one line.
+        """
+        try:
+            given = _from_variable()
+            correct_from = given.pop("correct_from", 0.5)
+            super().__init__(given, correct_from)
+        except UserError as error:
+            raise TypeError(str(error)) from error
