@@ -53,6 +53,7 @@ def judge_group(
     url: str | None = None,
     *,
     judge: JudgeMount | Mapping[str, object] | None = None,
+    offline: bool = False,
     token: str | None = None,
     mount: str = "",
     invalid_completion_score: float = 0.0,
@@ -69,6 +70,7 @@ def judge_group(
     Args:
         url: the URL of a reward server.
         judge: instead of a URL, the settings of a judge to run in this process, under the server's names.
+        offline: with `judge`, ask the stand-in instead of its endpoint; its scores mean nothing.
         token: the server's bearer token.
         mount: the name of a judge at the server; empty for the judge at the root.
         invalid_completion_score: the reward of a trajectory in which the policy wrote no text.
@@ -80,7 +82,9 @@ def judge_group(
         SettingsError: a setting is wrong, or neither or both of `url` and `judge` are given. Those that only the server
             or the judge's endpoint knows (a mount, a token) raise it at the first group.
     """
-    scoring = scoring_of(url, judge, token=token, mount=mount, timeout_s=timeout_s, deadline_s=deadline_s)
+    scoring = scoring_of(
+        url, judge, token=token, mount=mount, timeout_s=timeout_s, deadline_s=deadline_s, offline=offline
+    )
 
     async def score(group: TrajectoryGroup) -> TrajectoryGroup | None:
         if not group.trajectories:

@@ -191,6 +191,7 @@ class PromptDatasetBuilder(JudgedDatasetBuilder):
         """Read the prompts.
 
         Raises:
+            SettingsError: a setting of the judge is wrong.
             DataError: they cannot be loaded, or a row has no prompt.
         """
         train = self._train(*await self._rows(self.prompts, self.group_size))
@@ -201,7 +202,6 @@ class PromptDatasetBuilder(JudgedDatasetBuilder):
     async def _rows(
         self, prompts: str | Sequence[Mapping[str, object]], group_size: int
     ) -> tuple[Sequence[str], Callable[[str], EnvGroupBuilder]]:
-        rows = await asyncio.to_thread(prompt_rows, prompts)
         rollouts = self._rollouts(group_size)
         source = JudgeSource(
             self.url,
@@ -213,6 +213,8 @@ class PromptDatasetBuilder(JudgedDatasetBuilder):
             self.timeout_s,
             self.deadline_s,
         )
+        await asyncio.to_thread(source.scoring)  # its settings are checked before the first rollout
+        rows = await asyncio.to_thread(prompt_rows, prompts)
 
         def group_of(uid: str) -> EnvGroupBuilder:
             row = rows[rows.positions[uid]]

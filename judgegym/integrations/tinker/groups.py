@@ -17,6 +17,7 @@ from typing import cast
 from tinker_cookbook.rl.types import Env, EnvGroupBuilder, Metrics, Trajectory
 
 from judgegym.integrations.scores.conversations import Conversation, conversation_json
+from judgegym.integrations.scores.scoring import Scoring
 from judgegym.integrations.scores.sources import SharedScorings
 from judgegym.integrations.single_turn.opened import opened
 from judgegym.integrations.single_turn.source import EnvironmentSource
@@ -138,16 +139,16 @@ class JudgeSource:
     timeout_s: float = 150.0
     deadline_s: float = 900.0
 
-    async def results(self, request: Mapping[str, JSON]) -> list[Result]:
-        """The results of one request with `responses`.
+    def scoring(self) -> Scoring:
+        """What scores in this process; equal sources share it.
 
         Raises:
-            SettingsError: a setting cannot work.
+            SettingsError: a setting is wrong, or the token's variable is not set.
         """
         token = None if self.token_env is None else os.environ.get(self.token_env)
         if self.token_env is not None and token is None:
             raise SettingsError(f"token_env: there is no environment variable {self.token_env}")
-        scoring = _SCORINGS.of(
+        return _SCORINGS.of(
             self.url,
             self.judge,
             token=token,
@@ -156,7 +157,14 @@ class JudgeSource:
             deadline_s=self.deadline_s,
             offline=self.offline,
         )
-        (scored,) = await scoring.score([request])
+
+    async def results(self, request: Mapping[str, JSON]) -> list[Result]:
+        """The results of one request with `responses`.
+
+        Raises:
+            SettingsError: a setting cannot work.
+        """
+        (scored,) = await self.scoring().score([request])
         return [Result.of_scored(each, invalid=self.invalid_completion_score) for each in scored]
 
 

@@ -43,10 +43,17 @@ def prompt_rows(prompts: str | Sequence[Mapping[str, object]]) -> TaskList[Promp
     if isinstance(prompts, str):
         rows = load_rows(prompts, split="train")
     else:
-        rows = Table("prompts", [cast("Mapping[str, JSON]", plain(row)) for row in prompts])
+        rows = Table("prompts", [_json(number, row) for number, row in enumerate(prompts, start=1)])
     if not rows:
         raise DataError("prompts: no rows")
     return TaskList.of(by_uid(rows, numbered=True), _prompt_row)
+
+
+def _json(number: int, row: Mapping[str, object]) -> Mapping[str, JSON]:
+    try:
+        return cast("Mapping[str, JSON]", plain(row))
+    except CellError as error:
+        raise DataError(f"prompts, row {number}: {error}") from None
 
 
 def _prompt_row(uid: str, row: Row) -> PromptRow:

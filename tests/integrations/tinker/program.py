@@ -25,7 +25,7 @@ from tinker_cookbook.tokenizer_utils import get_tokenizer
 from tinker_cookbook.utils import ml_log
 
 TOKENIZER = "environments/rollouts/tokenizers/bytes"
-STOP = "\n\nUser:"
+STOP = "<|im_end|>"
 
 
 @dataclasses.dataclass

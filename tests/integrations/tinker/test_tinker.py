@@ -23,7 +23,6 @@ from tests.scripted import Json
 
 NAMES = (
     ('"Qwen/Qwen3-8B"', '"environments/rollouts/tokenizers/bytes"'),
-    ('"qwen3_instruct"', '"role_colon"'),
     ("batch_size=32", "batch_size=2"),
 )
 REPLIES = [
@@ -32,6 +31,7 @@ REPLIES = [
     "First split the text into numbers and units, then add up the seconds; raise ValueError for anything else.",
     "I do not know.",
 ]
+ANSWERS = [Choice(text, finish_reason="stop") for text in REPLIES]
 PROMPTS = [{"id": "honey", "prompt": "How do bees make honey?", "rubric": "Is it right?"}, {"prompt": "Who are you?"}]
 
 
@@ -104,10 +104,10 @@ def closed() -> Any:
     close_all()
 
 
-async def ours(uid: str, **settings: object) -> list[Rewarded]:
-    """What the environment itself gives for the replies, in this process."""
+async def ours(uid: str, choices: Sequence[Choice] = ANSWERS, **settings: object) -> list[Rewarded]:
+    """What the environment itself gives for the answers, in this process."""
     source = EnvironmentSource.of("arena_hard", {"judge_model_name": "the-judge", **settings}, offline=True)
-    return await opened(source).rewards(uid, [Choice(text, finish_reason="stop") for text in REPLIES])
+    return await opened(source).rewards(uid, choices)
 
 
 @pytest.mark.timeout(150)
@@ -136,6 +136,28 @@ async def test_rewards_of_an_environment(tmp_path: Path, group_judge: str, worke
     assert all(
         line["env/all/judge_failed"] == 0.0 for line in result.result["metrics"] if "env/all/reward/total" in line
     )
+
+
+@pytest.mark.timeout(150)
+async def test_thinking_is_apart_from_the_answer(tmp_path: Path) -> None:
+    """The renderer parts them; a reply with a second turn, or without thinking, has the wrong format."""
+    replies = [f"<think>Hm.</think>{REPLIES[0]}", REPLIES[1], f"<think>Well.</think>{REPLIES[2]}<|im_end|>More."]
+    choices = [
+        Choice(REPLIES[0], "Hm.", "stop"),
+        Choice(REPLIES[1], None, "stop"),
+        Choice(f"{replies[2]}<|im_end|>", None, "stop"),
+    ]
+    async with offline_judge() as (base_url, _):
+        settings = {"judge_base_url": base_url, "thinking_mode": True, "invalid_thinking_reward": -1.0}
+        result = await trained(tmp_path, of_environment(group_size=3, **settings), replies)
+        for uid in result.uids:
+            expected = await ours(uid, choices, **settings)
+            rollouts = result.of_row(uid)
+            assert [each["total_reward"] for each in rollouts] == [each.reward for each in expected]
+            invalid = [each["trajectory_metrics"]["invalid_completion"] for each in rollouts]
+            assert invalid == [float(each.is_invalid) for each in expected] and invalid[:2] == [0.0, 1.0]
+            assert [each["steps"][0]["metrics"]["parse_success"] for each in rollouts] == [1.0, 1.0, 0.0]
+            assert rollouts[0]["steps"][0]["logs"]["response"] == REPLIES[0]
 
 
 def check_group(rollouts: list[Json], rewards: Sequence[float | None]) -> None:
