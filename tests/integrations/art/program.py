@@ -1,12 +1,14 @@
-"""Gathers groups with `art.gather_trajectory_groups` and prints what comes out.
+"""Gathers groups with `art.gather_trajectory_groups`, logs them with `art.Model.log`, and prints what comes out.
 
-Arguments: the code that has `gather(scenarios, rollout)`; the scenarios as JSON. Each is a list of trajectories: the
-messages before the policy's turns (`asked`), the policy's replies with what comes between them (`turns`), `metadata`.
+Arguments: a directory for ART's own logs; the code that has `gather(scenarios, rollout)`; the scenarios as JSON. Each
+is a list of trajectories: the messages before the policy's turns (`asked`), the policy's replies with what comes
+between them (`turns`), `metadata`.
 """
 
 import asyncio
 import json
 import sys
+from pathlib import Path
 
 import art
 from openai.types.chat.chat_completion import Choice
@@ -55,10 +57,16 @@ def described(group):
     }
 
 
+def logged(directory):
+    """The metrics in ART's history, without the split in their names."""
+    (history,) = Path(directory).rglob("history.jsonl")
+    return {name.partition("/")[2]: value for name, value in json.loads(history.read_text()).items() if "/" in name}
+
+
 async def main():
     names = {}
-    exec(sys.argv[1], names)
-    scenarios = json.loads(sys.argv[2])
+    exec(sys.argv[2], names)
+    scenarios = json.loads(sys.argv[3])
 
     async def rollout(given):
         return make(given)
@@ -74,7 +82,13 @@ async def main():
         trajectory.model_dump_json() == before and trajectory.messages_and_choices == turns
         for trajectory, before, turns in made
     )
-    print(json.dumps({"groups": [described(group) for group in groups], "untouched": untouched}))
+    model = art.Model(name="policy", project="test", config=None, base_path=sys.argv[1], report_metrics=[])
+    await model.log(groups, split="val")
+    print(
+        json.dumps(
+            {"logged": logged(sys.argv[1]), "groups": [described(group) for group in groups], "untouched": untouched}
+        )
+    )
 
 
 asyncio.run(main())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.integrations import trainers
@@ -40,8 +42,8 @@ def group(*replies: str, asked: list[Json] = ASKED) -> list[Json]:
     return [{"asked": asked, "turns": [{"content": reply}], "metadata": {"n": n}} for n, reply in enumerate(replies)]
 
 
-async def gathered(code: str, *groups: list[Json]) -> Json:
-    ended = await trainers.run("art", "program.py", code, list(groups))
+async def gathered(place: Path, code: str, *groups: list[Json]) -> Json:
+    ended = await trainers.run("art", "program.py", str(place), code, list(groups))
     assert ended.code == 0, ended.err
     assert "Unclosed" not in ended.err
     assert ended.result["untouched"]
@@ -56,11 +58,11 @@ async def ours(server: Running, *replies: Json, prompt: Json = ASKED) -> list[fl
 
 @pytest.mark.timeout(150)
 @pytest.mark.parametrize("flags", [PER_SAMPLE, LISTWISE])
-async def test_rewards_are_those_of_the_server(flags: list[str]) -> None:
+async def test_rewards_are_those_of_the_server(tmp_path: Path, flags: list[str]) -> None:
     other = [{"role": "user", "content": "What do bees do with nectar?"}]
     equal = [*REPLIES[:2], REPLIES[0], ""]
     async with running(*flags, judge=OfflineJudge()) as server:
-        result = await gathered(code(server.url), group(*REPLIES), group(*equal, asked=other))
+        result = await gathered(tmp_path, code(server.url), group(*REPLIES), group(*equal, asked=other))
         asked_for = len(server.judge.requests)
         expected = [await ours(server, *REPLIES), await ours(server, *equal, prompt=other)]
     first, second = result["groups"]
@@ -78,9 +80,9 @@ async def test_rewards_are_those_of_the_server(flags: list[str]) -> None:
 
 
 @pytest.mark.timeout(150)
-async def test_a_failed_judge_leaves_out_a_trajectory_or_the_group() -> None:
+async def test_a_failed_judge_leaves_out_a_trajectory_or_the_group(tmp_path: Path) -> None:
     async with offline_judge(every_third_fails=True) as (base_url, judge):
-        result = await gathered(in_process(base_url, "rubric"), group(*REPLIES))
+        result = await gathered(tmp_path, in_process(base_url, "rubric"), group(*REPLIES))
         failed = [reply for reply in REPLIES if judge.has_failed(reply)]
     async with running(*PER_SAMPLE, judge=OfflineJudge()) as server:
         expected = dict(zip(REPLIES, await ours(server, *REPLIES), strict=True))
@@ -91,21 +93,24 @@ async def test_a_failed_judge_leaves_out_a_trajectory_or_the_group() -> None:
     assert [kind for kind, _ in of_group["exceptions"]] == ["judge_failed"]
     assert "planted" in of_group["exceptions"][0][1]
     assert of_group["of_group"] == {"judge_failed": 1}
+    logged = result["logged"]
+    assert (logged["exception_rate"], logged["group_judge_failed"]) == (1 / 5, 1.0)
+    assert logged["judge_score"] == logged["reward"] == pytest.approx(sum(of_group["rewards"]) / 4)
 
 
 @pytest.mark.timeout(150)
-async def test_a_group_without_two_scores_is_dropped() -> None:
+async def test_a_group_without_two_scores_is_dropped(tmp_path: Path) -> None:
     judge = OfflineJudge(every_third_fails=True)
     async with running(*LISTWISE, judge=judge) as server:
         groups = [group(*(f"{reply} {number}" for reply in REPLIES)) for number in range(3)]
-        result = await gathered(code(server.url), *groups)
+        result = await gathered(tmp_path, code(server.url), *groups)
     assert judge.asked == 3 and len(judge.failed) == 1
     assert len(result["groups"]) == 2
     assert all(not judge.has_failed(reply) for of_group in result["groups"] for reply in of_group["replies"])
 
 
 @pytest.mark.timeout(150)
-async def test_conversations_with_tools_and_prompts_that_differ() -> None:
+async def test_conversations_with_tools_and_prompts_that_differ(tmp_path: Path) -> None:
     later = [
         {"content": "I look.", "tool_calls": [CALL]},
         {"role": "tool", "content": "Bees.", "tool_call_id": "c1"},
@@ -115,7 +120,7 @@ async def test_conversations_with_tools_and_prompts_that_differ() -> None:
     members = [{"asked": ASKED, "turns": later}, {"asked": other, "turns": [{"content": REPLIES[1]}]}]
     members = [{**member, "metadata": {"reference": "Nectar.", "n": n}} for n, member in enumerate(members)]
     async with running(*LISTWISE, judge=OfflineJudge()) as server:
-        result = await gathered(code(server.url), members)
+        result = await gathered(tmp_path, code(server.url), members)
         shown = "".join(message["content"] for request in server.judge.bodies for message in request["messages"])
         turns = [
             [ASKED[1], {"role": "assistant", **later[0]}, later[1], {"role": "assistant", **later[2]}],
