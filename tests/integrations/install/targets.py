@@ -67,7 +67,15 @@ class Target:
 
 
 TARGETS = (
-    Target("art", "ART", "openpipe-art", "0.5.18", "art", extra="art", packages=("openpipe-art==0.5.18",)),
+    Target(
+        "art",
+        "ART",
+        "openpipe-art",
+        "0.5.18",
+        "art",
+        extra="art",
+        packages=("openpipe-art==0.5.18", "numpy", "pyarrow"),  # both for `Model.log`, which its core does not require
+    ),
     Target(
         "inspect",
         "inspect_ai",
