@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import configparser
 import json
 import os
 import shutil
@@ -18,12 +19,21 @@ import pytest
 from tests.command import ROOT, RunFiles, clean_environment
 
 PACKAGES = ("judgegym", "judges", "environments", "eval_environments")
+PLUGINS = "judgegym/integrations/verifiers/plugins/"
+"""Each folder in it is a top-level package of the wheel: verifiers finds a plugin by such a name."""
 OUTSIDE_OF_PACKAGES = ("LICENSE", "README.md", "pyproject.toml")
+ENTRY_POINTS = ("console_scripts", "inspect_ai")
 DOCUMENTS = (".md", ".png")
 """What a package's folder holds for readers of the repository; nothing reads it at run time."""
 COPIED = "/resources_servers/"
 """A folder that is put elsewhere as a whole, with its documents."""
 BUILD = "import sys; from setuptools import build_meta; print(build_meta.build_wheel(sys.argv[1]))"
+IMPORT_A_PLUGIN = """
+try:
+    import judgegym_rubric
+except ImportError as error:
+    print(error)
+"""
 LONGEST_S = 300
 pytestmark = pytest.mark.timeout(LONGEST_S)
 
@@ -51,7 +61,7 @@ def files_of_packages() -> set[str]:
         for folder, _, names in os.walk(ROOT / package, followlinks=True):
             if not folder.endswith("__pycache__"):
                 found |= {(Path(folder) / name).relative_to(ROOT).as_posix() for name in names}
-    return {name for name in found if not name.endswith(DOCUMENTS) or COPIED in name}
+    return {name.removeprefix(PLUGINS) for name in found if not name.endswith(DOCUMENTS) or COPIED in name}
 
 
 def test_wheel_holds_every_file_of_the_packages_and_no_other(wheel: Path) -> None:
@@ -59,6 +69,21 @@ def test_wheel_holds_every_file_of_the_packages_and_no_other(wheel: Path) -> Non
         held = {name for name in archive.namelist() if ".dist-info/" not in name}
     assert held == files_of_packages()
     assert "judges/presets/arena_hard_evaluate.yaml" in held
+    assert "judgegym_rubric/__init__.py" in held
+
+
+def test_wheel_names_what_frameworks_find_by_entry_points(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/entry_points.txt"))
+        parser = configparser.ConfigParser()
+        parser.optionxform = str  # type: ignore[assignment,method-assign]  # names as they are
+        parser.read_string(archive.read(name).decode())
+        held = set(archive.namelist())
+    assert parser["inspect_ai"]["judgegym"] == "judgegym.integrations.inspect_ai"
+    for group in ENTRY_POINTS:
+        for value in parser[group].values():
+            module = value.partition(":")[0].replace(".", "/")
+            assert {f"{module}.py", f"{module}/__init__.py"} & held, value
 
 
 class Installed:
@@ -206,6 +231,12 @@ def test_servers_say_what_they_take(installed: Installed) -> None:
 )
 def test_command_without_its_extra_names_it(words: list[str], extra: str, core: Installed) -> None:
     assert f"pip install 'judgegym[{extra}]'" in core.run("judgegym", *words, code=2)
+
+
+def test_plugins_are_top_level_modules_that_name_what_they_need(core: Installed) -> None:
+    assert "pip install 'judgegym[verifiers]'" in core.run("python", "-c", IMPORT_A_PLUGIN)
+    place = core.run("python", "-c", "from importlib.util import find_spec; print(find_spec('judgegym_rubric').origin)")
+    assert str(ROOT) not in place
 
 
 def test_core_lists_environments_and_runs_the_servers(core: Installed) -> None:

@@ -154,7 +154,7 @@ async def test_a_script_that_closes_nothing_ends_without_a_word(script: str, pri
     async with running() as server:
         code = script.format(url=server.url, endpoint=server.judge.base_url)
         started = await asyncio.create_subprocess_exec(
-            sys.executable, "-X", "dev", "-W", "error::ResourceWarning", "-c", code, stdout=-1, stderr=-1
+            sys.executable, "-W", "default", "-c", code, stdout=-1, stderr=-1
         )
         out, err = await asyncio.wait_for(started.communicate(), 60)
     assert (out.decode().strip(), err.decode()) == (printed, "")
