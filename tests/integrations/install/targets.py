@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 TORCH = "torch==2.13.*"
 """The build for CPUs where one can be had: `environments.py` says from where."""
+_MODULES = {"inspect": "inspect_ai", "ray": "ray_serve"}
+"""Our modules that are not called as the environment of their target."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +63,14 @@ class Target:
     has_environment: bool = True
 
     @property
+    def module(self) -> str:
+        """Our module for it, in `judgegym.integrations`."""
+        return _MODULES.get(self.name, self.name)
+
+    @property
     def tested(self) -> str:
-        """How the README names the version that is tested."""
-        return self.version if self.source is None else f"source of {self.source.day}"
+        """What the README's table says of the version: of a checkout, the month of its commit."""
+        return self.version.removesuffix(".*") if self.source is None else self.source.day[:7]
 
 
 TARGETS = (

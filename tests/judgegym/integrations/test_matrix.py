@@ -1,0 +1,107 @@
+"""The page of the integrations: every target has its row and its section, and every example of it is run by a test."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import judgegym.integrations
+from tests.integrations.examples import README
+from tests.integrations.install.targets import TARGETS, Target
+from tests.integrations.trainers import HERE
+
+ROOM = Path(judgegym.integrations.__file__).parent
+SHARED = {"__init__", "scores", "single_turn"}
+COLUMNS = ["target", "version tested", "judges", "groups", "environments", "a failed judge"]
+LONGEST = 400
+UNWRITTEN = {"ray", "slime", "verl"}
+"""Sections that are still to come."""
+_SECTION = re.compile(r"^## (?P<title>[^\n]+)$\n(?P<text>.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```", re.MULTILINE | re.DOTALL)
+
+PAGE = README.read_text()
+SECTIONS = {found["title"]: found["text"] for found in _SECTION.finditer(PAGE)}
+
+
+@dataclass(frozen=True)
+class Use:
+    """An example that a test takes; `number` is `None` where the test takes several."""
+
+    title: str
+    language: str
+    number: int | None
+
+
+def rows() -> dict[str, list[str]]:
+    """The cells of each row of the table, by the link in its first cell."""
+    lines = [line for line in PAGE.splitlines() if line.startswith("|")]
+    assert _cells(lines[0]) == COLUMNS
+    return {_cells(line)[0]: _cells(line) for line in lines[2:] if line.startswith("| [")}
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip().strip("|").split(" |")]
+
+
+def uses() -> Iterator[Use]:
+    """Every call of `example` in the tests with the trainers' own packages."""
+    for path in HERE.glob("*/*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "example":
+                given = dict(zip(("target", "language", "number"), node.args, strict=False))
+                given |= {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
+                values = {name: each.value if isinstance(each, ast.Constant) else None for name, each in given.items()}
+                number = values.get("number", 0)
+                assert isinstance(values["target"], str), (
+                    f"{path}: the target is a constant, so that this test finds it"
+                )
+                language = values.get("language", "python")
+                yield Use(values["target"], str(language), number if isinstance(number, int) else None)
+
+
+def named(target: Target) -> Any:
+    marks = [pytest.mark.skip(reason="still to come")] if target.name in UNWRITTEN else []
+    return pytest.param(target, id=target.name, marks=marks)
+
+
+def test_every_module_is_a_target_and_every_target_a_module_with_tests() -> None:
+    modules = {path.stem for path in ROOM.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()}
+    assert modules - SHARED == {target.module for target in TARGETS}
+    for target in TARGETS:
+        assert list((HERE / target.name).glob("test_*.py")), target.name
+
+
+def test_the_page_has_a_row_and_a_section_for_each_target_in_one_order() -> None:
+    anchors = [f"[{target.title}](#{target.title.lower().replace(' ', '-')})" for target in TARGETS]
+    assert [*rows()] == sorted(anchors, key=str.casefold)
+    assert [*SECTIONS] == sorted((target.title for target in TARGETS), key=str.casefold)
+    assert len(PAGE.splitlines()) < LONGEST
+
+
+@pytest.mark.parametrize("target", [named(target) for target in TARGETS])
+def test_row_is_filled_with_the_version_that_the_installer_takes(target: Target) -> None:
+    (row,) = (cells for link, cells in rows().items() if link.startswith(f"[{target.title}]"))
+    assert len(row) == len(COLUMNS) and all(row), row
+    assert target.tested in row[1]
+
+
+@pytest.mark.parametrize("target", [named(target) for target in TARGETS])
+def test_every_example_of_a_section_is_taken_by_a_test_and_compiles(target: Target) -> None:
+    blocks: dict[str, int] = {}
+    taken = {use for use in uses() if use.title == target.title}
+    for found in _BLOCK.finditer(SECTIONS[target.title]):
+        language = found["language"]
+        number = blocks.setdefault(language, 0)
+        blocks[language] += 1
+        assert {Use(target.title, language, number), Use(target.title, language, None)} & taken, found["text"]
+        if language == "python":
+            compile(found["text"], f"{target.title}, example {number}", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    assert blocks, "the section has an example"
+    for use in taken:
+        assert use.number is None or use.number < blocks.get(use.language, 0), use
