@@ -184,7 +184,6 @@ def _rewards(
         size=group_size or 1,
         together=together,
         wait_s=group_wait_s,
-        ids_recur=True,
         fallback_score=fallback_score,
         invalid_completion_score=invalid_completion_score,
     )
@@ -210,7 +209,7 @@ class _Rewards:
     async def of(self, prompt: str, response: str | None, label: object) -> Worth:
         """What a response is worth; `None` is one that was not found in the query."""
         group = f"{prompt}\n{label!r}"  # OpenRLHF passes no id of the group
-        return await self._gathering.score(group, self._row(prompt, response, label))
+        return await self._gathering.score(group, self._row(prompt, response, label), recurs=True)
 
     def _row(self, prompt: str, response: str | None, label: object) -> Row:
         error = NOT_FOUND if response is None else ""

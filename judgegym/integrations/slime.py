@@ -18,13 +18,13 @@ Source: slime, August 2026, its custom reward models.
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from judgegym.integrations.scores.cells import CellError, Field, fields_of, group_id, label_fields, plain
 from judgegym.integrations.scores.conversations import Conversation, conversation_json
+from judgegym.integrations.scores.gathering import stand_in
 from judgegym.integrations.scores.groups import Row, group_request
 from judgegym.integrations.scores.scoring import RefusedError, Request, Scored
 from judgegym.integrations.scores.sources import SharedScorings, is_of_groups, refuse_unknown
@@ -189,10 +189,9 @@ def _rewards(
 ) -> list[float]:
     """The rewards; samples without a score are marked, and get the mean of the others if they are of one group."""
     known = [settings.invalid_completion_score if result.is_invalid else result.score for result in results]
-    others = [value for value in known if value is not None] if together else []
-    mean = math.fsum(others) / len(others) if others else settings.fallback_score
+    instead = stand_in(known if together else [], settings.fallback_score)
     for sample, result in zip(samples, results, strict=True):
         metadata = sample.metadata if isinstance(sample.metadata, Mapping) else {}
         sample.metadata = {**metadata, "judge_status": result.status, "judge_explanation": result.explanation}
         sample.remove_sample = sample.remove_sample or result.is_failed
-    return [mean if value is None else value for value in known]
+    return [instead if value is None else value for value in known]

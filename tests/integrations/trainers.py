@@ -49,7 +49,13 @@ def reason_file(place: Path, trainer: str) -> Path:
     return place / f"{trainer}.skipped"
 
 
-async def run(trainer: str, program: str, *arguments: object, launcher: tuple[str, ...] = ()) -> Ended:
+async def run(
+    trainer: str,
+    program: str,
+    *arguments: object,
+    launcher: tuple[str, ...] = (),
+    patience_s: float = PATIENCE_S,
+) -> Ended:
     """Run a program that lies beside the tests of a trainer, with that trainer's Python.
 
     Args:
@@ -57,15 +63,21 @@ async def run(trainer: str, program: str, *arguments: object, launcher: tuple[st
         program: the file's name.
         arguments: text as it is, anything else as JSON.
         launcher: what comes before the program, such as `-m torch.distributed.run`.
+        patience_s: for how long it may run.
     """
     python = place_of(trainer) / "bin" / "python"
-    return await run_with(str(python), HERE / trainer / program, *arguments, launcher=launcher)
+    program_file = HERE / trainer / program
+    return await run_with(str(python), program_file, *arguments, launcher=launcher, patience_s=patience_s)
 
 
 async def run_with(
-    executable: str, *arguments: object, launcher: tuple[str, ...] = (), modules: Path | None = None
+    executable: str,
+    *arguments: object,
+    launcher: tuple[str, ...] = (),
+    modules: Path | None = None,
+    patience_s: float = PATIENCE_S,
 ) -> Ended:
-    """Run any program, for no longer than `PATIENCE_S`; it can import what lies in the folder `modules`."""
+    """Run any program, for no longer than `patience_s`; it can import what lies in the folder `modules`."""
     given = [str(value) if isinstance(value, str | Path) else json.dumps(value) for value in arguments]
     env = {
         **os.environ,
@@ -86,7 +98,7 @@ async def run_with(
         start_new_session=True,  # so that the processes of a launcher can be ended with it
     )
     try:
-        out, err = await asyncio.wait_for(child.communicate(), PATIENCE_S)
+        out, err = await asyncio.wait_for(child.communicate(), patience_s)
     finally:
         if child.returncode is None:
             os.killpg(child.pid, signal.SIGKILL)

@@ -36,7 +36,6 @@ class GatheringSettings:
         size: how many samples a group has.
         together: whether the judge compares them.
         wait_s: seconds after its first sample for which a group waits for the others.
-        ids_recur: whether a group's id names another group later, as where a prompt is the only id.
         fallback_score: the number of a sample without a score in a group without any.
         invalid_completion_score: what an empty completion is worth.
     """
@@ -44,7 +43,6 @@ class GatheringSettings:
     size: int
     together: bool
     wait_s: float = 600.0
-    ids_recur: bool = False
     fallback_score: float = 0.0
     invalid_completion_score: float = 0.0
 
@@ -128,22 +126,23 @@ class Gathering:
         self._settings = settings
         self._groups: OrderedDict[Hashable, _Group] = OrderedDict()
 
-    async def score(self, group: Hashable, row: Row, *, size: int | None = None) -> Worth:
+    async def score(self, group: Hashable, row: Row, *, size: int | None = None, recurs: bool = False) -> Worth:
         """What a sample is worth.
 
         Args:
             group: the id of its group.
             row: the sample.
             size: how many samples this group has, if not as many as others.
+            recurs: whether this id names another group later, as where a prompt is the only id.
 
         Raises:
             SettingsError: no sample can be judged.
         """
-        return await BACKGROUND.join(self._score(group, row, size or self._settings.size))
+        return await BACKGROUND.join(self._score(group, row, size or self._settings.size, recurs=recurs))
 
-    async def _score(self, group_id: Hashable, row: Row, size: int) -> Worth:
+    async def _score(self, group_id: Hashable, row: Row, size: int, *, recurs: bool) -> Worth:
         group = self._groups.get(group_id)
-        if group is None or (group.closed.is_set() and self._settings.ids_recur):
+        if group is None or (group.closed.is_set() and recurs):
             group = self._groups[group_id] = _Group(size)
             group.begin(self._close_in_time(group))
             self._forget()
@@ -195,8 +194,9 @@ class Gathering:
 
     def _worth(self, result: Scored, group: Sequence[Scored]) -> Worth:
         """The number of a result; where it has none, the mean of those in its group that have one."""
-        own = self._number(result)
-        score = own if own is not None else stand_in([self._number(each) for each in group], self._settings)
+        score = self._number(result)
+        if score is None:
+            score = stand_in([self._number(each) for each in group], self._settings.fallback_score)
         return Worth(score, result.is_failed, result.is_invalid, result.status, result.explanation)
 
     def _number(self, result: Scored) -> float | None:
@@ -209,11 +209,16 @@ class Gathering:
             self._groups.popitem(last=False)
 
 
-def stand_in(scores: Sequence[float | None], settings: GatheringSettings) -> float:
-    """What stands in for a missing score: the mean of the group, which leaves the others' advantages as they are."""
+def stand_in(scores: Sequence[float | None], fallback: float) -> float:
+    """What stands in for a missing score: the mean of the group, which leaves the others' advantages as they are.
+
+    Args:
+        scores: those of the group, itself included.
+        fallback: what stands in where the group has no score.
+    """
     there = [score for score in scores if score is not None]
     if not there:
-        return settings.fallback_score
+        return fallback
     # The mean of equal scores is exact, so that rounding does not give the group a signal.
     return there[0] if len(set(there)) == 1 else math.fsum(there) / len(there)
 

@@ -12,7 +12,7 @@ from tests.judges.server.running import asked, running
 from tests.listwise import judging, shown_answers
 from tests.scripted import Json
 
-PATH = str(trainers.ROOT / "judgegym/integrations/verl.py")
+PATH = str(trainers.ROOT / "judgegym/integrations/verl/function.py")
 MANAGERS = ["naive", "dapo", "gdpo", "rate_limited"]
 ROWS = [
     {"response": "good", "truth": 72, "extra_info": {"question": "Why?"}},

@@ -108,9 +108,9 @@ async def test_a_group_may_have_another_size() -> None:
 
 async def test_an_id_that_recurs_is_another_group() -> None:
     judge = Judge()
-    gathering = Gathering(judge, settings(2, ids_recur=True))
+    gathering = Gathering(judge, settings(2))
     for _ in range(2):
-        await asyncio.gather(*(gathering.score("Q", row(each)) for each in ("good", "bad")))
+        await asyncio.gather(*(gathering.score("Q", row(each), recurs=True) for each in ("good", "bad")))
     assert judge.asked == [["good", "bad"]] * 2
 
 

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 from aiohttp import web
 
-from judgegym.integrations import verl
 from judgegym.integrations.scores.scoring import REFUSED_AT_START
 from judgegym.integrations.scores.server_source import PAUSES_S
-from judgegym.integrations.verl import close, compute_score, compute_score_sync
+from judgegym.integrations.verl import close, compute_score, compute_score_sync, function
 from judges.llm.errors import SettingsError
 from tests.judgegym.integrations.scoring_server import answering
 from tests.judges.server.running import asked, running
@@ -29,7 +28,7 @@ def given(score: float, *, failed: float = 0.0, invalid: float = 0.0) -> dict[st
 
 @pytest.fixture(autouse=True)
 async def closed(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
-    monkeypatch.setitem(verl._SEEN, "prompt", False)
+    monkeypatch.setitem(function._SEEN, "prompt", False)
     yield
     await close()
 

@@ -1,6 +1,6 @@
 """A reward function for verl.
 
-    reward.custom_reward_function.path=judgegym/integrations/verl.py
+    reward.custom_reward_function.path=pkg://judgegym.integrations.verl
     reward.custom_reward_function.name=compute_score
     +reward.custom_reward_function.reward_kwargs.url=http://127.0.0.1:8400
 
@@ -28,23 +28,19 @@ import logging
 import math
 import uuid
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
-from judgegym.integrations.scores.cells import CellError, Field, fields_of, group_id, label_fields, plain
-from judgegym.integrations.scores.conversations import Conversation, conversation_json
+from judgegym.integrations.scores.cells import CellError, group_id, plain
 from judgegym.integrations.scores.scoring import RefusedError, Request, Scored, Scoring
 from judgegym.integrations.scores.sources import SharedScorings, is_of_groups, refuse_unknown
+from judgegym.integrations.verl.samples import fields_in, prompt_in
+from judgegym.integrations.verl.settings import DEADLINE_S, DEFAULT_URL, Router, judge_settings
 from judges.core.background import run_blocking
 from judges.llm.errors import SettingsError
 from judges.llm.wire import JSON
 
 logger = logging.getLogger(__name__)
 
-DEFAULT_URL = "http://127.0.0.1:8400"
-DEADLINE_S = 280.0
-"""Below the 300 s (`reward.timeout`) after which the manager `rate_limited` takes 0, unflagged."""
-_CELLS: tuple[Field, ...] = ("reference", "rubric", "aspects", "baseline", "context")
-_PROMPTS = ("question", "prompt")
 _GROUPS = ("uid", "index")
 """The fields of a row that name its group: verl's own id, if an agent loop has put it there; the row's."""
 _OF_VERL = frozenset({"reward_router_address", "reward_model_tokenizer"})
@@ -53,7 +49,8 @@ _SETTINGS = ("url", "judge", "token", "mount", "fallback_score", "invalid_comple
 
 _NO_GROUPS = (
     "reward_kwargs.judge: a judge that compares responses cannot run in verl's reward workers, each of which gets some "
-    "samples of a group; start the reward server (judgegym judge-server --judge listwise --group_size N) and set url"
+    "samples of a group; use the reward manager (JudgeRewardManager of pkg://judgegym.integrations.verl.manager), or "
+    "start the reward server (judgegym judge-server --judge listwise --group_size N) and set url"
 )
 
 _SCORINGS = SharedScorings()
@@ -137,6 +134,7 @@ def _source(
     if judge is None and url is None:
         url = DEFAULT_URL
     timeout_s, deadline_s = times
+    judge = judge_settings(judge, Router.of(further))
     return _SCORINGS.of(url, judge, token=token, mount=mount, timeout_s=timeout_s, deadline_s=deadline_s)
 
 
@@ -147,9 +145,8 @@ def _request(response: str, ground_truth: object, info: Mapping[str, object]) ->
         SettingsError: no row had a question so far.
     """
     try:
-        prompt = _prompt(info)
-        cells: dict[Field, object] = {name: info.get(name) for name in _CELLS}
-        fields = {**fields_of(cells), **label_fields(ground_truth)}
+        prompt = prompt_in(info)
+        fields = fields_in(info, ground_truth)
     except CellError as error:
         return RefusedError(str(error))
     if not prompt:
@@ -162,16 +159,6 @@ def _ids(info: Mapping[str, object]) -> dict[str, JSON]:
     """The ids for a judge that compares: the group's, if the row has one, and one of this call, for its retries."""
     group = next((known for name in _GROUPS if (known := group_id(plain(info.get(name)))) is not None), None)
     return {"member": uuid.uuid4().hex, **({} if group is None else {"group": group})}
-
-
-def _prompt(info: Mapping[str, object]) -> JSON:
-    for name in _PROMPTS:
-        value = plain(info.get(name))
-        if isinstance(value, str) and value.strip():
-            return value
-        if isinstance(value, list) and value and all(isinstance(turn, Mapping) for turn in value):
-            return conversation_json(cast(Conversation, value))
-    return None
 
 
 def _without_prompt(info: Mapping[str, object]) -> RefusedError:

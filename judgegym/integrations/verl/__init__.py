@@ -1,0 +1,9 @@
+"""Rewards for verl: a reward function for its own reward managers, and a reward manager that scores groups.
+
+`function.py` is called for one sample, without its prompt and its group; `manager.py` sees both, gathers the samples of
+a prompt from all of verl's reward workers, and judges them together. Importing this package does not import verl.
+"""
+
+from judgegym.integrations.verl.function import close, compute_score, compute_score_sync
+
+__all__ = ["close", "compute_score", "compute_score_sync"]

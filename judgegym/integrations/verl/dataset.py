@@ -1,0 +1,47 @@
+"""The rows of an environment as verl's dataset has them: `prompt`, and the row's id in `extra_info.uid`.
+
+    from judgegym.integrations.verl.dataset import write_rows
+    write_rows("rubric_absolute", "train.jsonl")        # data.train_files=train.jsonl
+
+Source: verl 0.9.1, `verl.utils.dataset.rl_dataset`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import cast
+
+from judgegym.integrations.single_turn.opened import opened
+from judgegym.integrations.single_turn.source import EnvironmentSource, source_of
+from judges.llm import wire
+from judges.llm.wire import JSON
+
+
+def write_rows(environment: EnvironmentSource | Mapping[str, object] | str, path: str | Path) -> int:
+    """Write all rows to a JSONL file.
+
+    Args:
+        environment: its name, a source, or the arguments of `EnvironmentSource.of`, as in `reward_kwargs.environment`.
+        path: the file.
+
+    Returns:
+        The number of rows.
+
+    Raises:
+        SettingsError: a setting is wrong.
+        DataError: the rows cannot be loaded.
+    """
+    source = source_of(environment)
+    rows = opened(source)
+    with Path(path).open("wb") as file:
+        for row in rows.rows():
+            info: JSON = {"uid": row.uid, "split": "train" if source.split == "train" else "validation"}
+            line = {
+                "data_source": source.environment,
+                "prompt": cast(JSON, list(row.messages)),
+                "reward_model": {"style": "judge", "ground_truth": ""},
+                "extra_info": info,
+            }
+            file.write(wire.dumps(line) + b"\n")
+    return len(rows)

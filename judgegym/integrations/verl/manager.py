@@ -1,0 +1,80 @@
+"""A reward manager for verl that scores the groups of the batch.
+
+    reward.reward_manager.source=importlib
+    reward.reward_manager.name=JudgeRewardManager
+    reward.reward_manager.module.path=pkg://judgegym.integrations.verl.manager
+    +reward.custom_reward_function.reward_kwargs.judge.judge=listwise
+
+The samples of a `uid` meet, in whichever reward workers they arrive; see `ManagerSettings` for all settings, and
+`gathering.py` for what is guaranteed. The judge is shown the policy's own prompt (`raw_prompt`), unless `extra_info`
+has a `question`. Every sample has the same keys in `reward_extra_info`.
+
+Source: verl 0.9.1, `verl.experimental.reward_loop`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, TypedDict
+
+from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
+
+from judgegym.integrations.verl.gathered import groups_of
+from judgegym.integrations.verl.samples import sample_of
+from judgegym.integrations.verl.settings import ManagerSettings, Router
+
+
+class Rewarded(TypedDict):
+    """What verl takes from a reward manager."""
+
+    reward_score: float
+    reward_extra_info: dict[str, float | str]
+
+
+class JudgeRewardManager(RewardManagerBase):
+    """Scores samples with one of our judges or environments, together with the others of their prompt."""
+
+    def __init__(
+        self,
+        config: Any,
+        tokenizer: Any,
+        compute_score: object,
+        reward_router_address: str | None = None,
+        reward_model_tokenizer: object = None,
+    ) -> None:
+        """Read the settings in verl's configuration.
+
+        Args:
+            config: the trainer's configuration.
+            tokenizer: the policy's.
+            compute_score: verl's reward function, which is not called.
+            reward_router_address: where verl has deployed a reward model.
+            reward_model_tokenizer: that model's.
+
+        Raises:
+            SettingsError: a setting cannot work.
+        """
+        super().__init__(config, tokenizer, compute_score)
+        deployed = {
+            "reward_router_address": reward_router_address,
+            "reward_model_tokenizer": reward_model_tokenizer,
+        }
+        function = config.reward.get("custom_reward_function") or {}
+        settings = ManagerSettings.of(function.get("reward_kwargs"), Router.of(deployed))
+        rollout = config.actor_rollout_ref.rollout
+        self._size = int(rollout.n)
+        self._validation_size = int(rollout.val_kwargs.n)
+        self._is_environment = settings.environment is not None
+        self._groups = groups_of(settings, self._size, workers=int(config.reward.num_workers))
+
+    async def run_single(self, data: Any) -> Rewarded:
+        """The reward of one sample, when its group has come as far as its judge needs it.
+
+        Raises:
+            SettingsError: no sample can be judged, which ends the training.
+        """
+        sample = await asyncio.to_thread(sample_of, data, self.tokenizer, is_environment=self._is_environment)
+        size = self._validation_size if sample.is_validation else self._size
+        worth = await self._groups.score(sample.group, sample.row, size=size, recurs=not sample.has_uid)
+        texts = {"judge_status": worth.status, "judge_explanation": worth.explanation}
+        return {"reward_score": worth.score, "reward_extra_info": {**worth.numbers, **texts}}

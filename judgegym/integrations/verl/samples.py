@@ -1,0 +1,121 @@
+"""A sample as verl's reward workers get it: a batch of one, with everything that is known of its row.
+
+Source: verl 0.9.1, `AgentLoopWorker._compute_score` (all fields of the row, with `uid` and `raw_prompt`) and
+`RewardLoopManager.compute_rm_score` (a deployed reward model that shares its GPUs: the trainer of v1 sends `raw_prompt`
+alone).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from judgegym.integrations.scores.cells import CellError, Field, fields_of, group_id, label_fields, plain
+from judgegym.integrations.scores.conversations import Conversation, conversation_json
+from judgegym.integrations.scores.groups import Row
+from judges.llm.wire import JSON
+from judges.server.protocols.chat_tokens import plain_prompt
+
+CELLS: tuple[Field, ...] = ("reference", "rubric", "aspects", "baseline", "context")
+PROMPTS = ("question", "prompt")
+"""The fields of `extra_info` that have the question, where it is not the policy's prompt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A sample.
+
+    Attributes:
+        group: the id of its group: verl's `uid` of the prompt, or else the prompt itself.
+        has_uid: whether verl has said its `uid`.
+        is_validation: whether it is known to be one of a validation.
+        row: prompt, fields and response.
+    """
+
+    group: str
+    has_uid: bool
+    is_validation: bool
+    row: Row
+
+
+def sample_of(data: Any, tokenizer: Any, *, is_environment: bool) -> Sample:
+    """Read a sample; of an agent's several outputs, the last, as verl's own managers do.
+
+    Args:
+        data: verl's `DataProto`.
+        tokenizer: the policy's.
+        is_environment: whether `extra_info.uid` names a row of an environment, which has all other fields.
+    """
+    item = data[-1:][0]
+    fields: Mapping[str, Any] = item.non_tensor_batch
+    response = _response(item, tokenizer)
+    info = fields.get("extra_info")
+    info = info if isinstance(info, Mapping) else {}
+    truth = fields.get("reward_model")
+    truth = truth.get("ground_truth") if isinstance(truth, Mapping) else None
+    prompt = prompt_in(info) or _messages(fields.get("raw_prompt")) or _prompt(item, tokenizer)
+    uid = group_id(plain(fields.get("uid")))
+    split = info.get("split")
+    return Sample(
+        group=f"{prompt!r}\n{truth!r}" if uid is None else str(uid),
+        has_uid=uid is not None,
+        is_validation=bool(data.meta_info.get("validate")) or (isinstance(split, str) and split != "train"),
+        row=_row_of_environment(info, response) if is_environment else _row(prompt, info, truth, response),
+    )
+
+
+def prompt_in(info: Mapping[str, object]) -> JSON:
+    """The question in `extra_info`; `None` if there is none."""
+    for name in PROMPTS:
+        value = plain(info.get(name))
+        if isinstance(value, str) and value.strip():
+            return value
+        if (messages := _messages(value)) is not None:
+            return messages
+    return None
+
+
+def fields_in(info: Mapping[str, object], truth: object) -> dict[str, JSON]:
+    """The fields of a request in `extra_info` and the ground truth.
+
+    Raises:
+        CellError: one cannot be sent.
+    """
+    cells: dict[Field, object] = {name: info.get(name) for name in CELLS}
+    return {**fields_of(cells), **label_fields(truth)}
+
+
+def _messages(value: object) -> JSON:
+    value = plain(value)
+    if isinstance(value, list) and value and all(isinstance(turn, Mapping) for turn in value):
+        return conversation_json(cast(Conversation, value))
+    return None
+
+
+def _row(prompt: JSON, info: Mapping[str, object], truth: object, response: str) -> Row:
+    try:
+        return Row({"prompt": prompt, **fields_in(info, truth)}, response)
+    except CellError as refusal:
+        return Row({"prompt": prompt}, response, str(refusal))
+
+
+def _row_of_environment(info: Mapping[str, object], response: str) -> Row:
+    uid = info.get("uid")
+    return Row({"uid": uid if isinstance(uid, str) else None}, response)
+
+
+def _response(item: Any, tokenizer: Any) -> str:
+    """The response, decoded as verl's own managers do."""
+    ids, mask = item.batch["responses"], item.batch["attention_mask"]
+    length = item.non_tensor_batch.get("response_len")  # several outputs of one agent are padded together
+    count = int(mask[-ids.shape[-1] :].sum()) if length is None else int(length)
+    return str(tokenizer.decode(ids[:count], skip_special_tokens=True))
+
+
+def _prompt(item: Any, tokenizer: Any) -> str:
+    """The prompt, decoded; its tokens are padded on either side."""
+    ids, mask = item.batch["prompts"], item.batch["attention_mask"]
+    length = item.non_tensor_batch.get("prompt_len")
+    kept = ids[mask[: ids.shape[-1]].bool()] if length is None else ids[: int(length)]
+    return plain_prompt(tokenizer.decode(kept, skip_special_tokens=False))

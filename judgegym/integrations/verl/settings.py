@@ -1,0 +1,173 @@
+"""Settings that the reward function and the reward manager share, as verl hands them over.
+
+Source: verl 0.9.1, `reward.custom_reward_function.reward_kwargs` and the arguments of a deployed reward model.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from judgegym.integrations.scores.cells import plain
+from judgegym.integrations.scores.gathering import Gathering, GatheringSettings, judged_by
+from judgegym.integrations.scores.scoring import Scoring
+from judgegym.integrations.scores.sources import is_of_groups, refuse_unknown, scoring_of
+from judges.llm.errors import SettingsError
+from judges.llm.wire import JSON
+
+if TYPE_CHECKING:
+    from judgegym.integrations.single_turn.source import EnvironmentSource
+
+DEFAULT_URL = "http://127.0.0.1:8400"
+DEADLINE_S = 280.0
+"""Below the 300 s (`reward.timeout`) after which the manager `rate_limited` takes 0, unflagged."""
+WITHIN = "reward_kwargs"
+
+
+@dataclass(frozen=True, slots=True)
+class Router:
+    """The reward model that verl has deployed.
+
+    Attributes:
+        address: host and port of its router, which speaks the protocol of OpenAI.
+        model: the name under which it is served: the path of its tokenizer, which is loaded from the same place.
+    """
+
+    address: str
+    model: str | None
+
+    @classmethod
+    def of(cls, arguments: Mapping[str, object]) -> Router | None:
+        """The router in the arguments that verl adds; `None` if it has deployed no reward model."""
+        address = arguments.get("reward_router_address")
+        if not isinstance(address, str):
+            return None
+        name = getattr(arguments.get("reward_model_tokenizer"), "name_or_path", None)
+        return cls(address, name if isinstance(name, str) and name else None)
+
+    def serving(self, judge: Mapping[str, JSON]) -> Mapping[str, JSON]:
+        """The settings of a judge that is served by this router, unless they name another endpoint."""
+        if judge.get("judge_base_url") is not None:
+            return judge
+        model: Mapping[str, JSON] = {} if self.model is None else {"judge_model_name": self.model}
+        return {**model, **judge, "judge_base_url": f"http://{self.address}/v1"}
+
+
+def judge_settings(judge: Mapping[str, object] | None, router: Router | None) -> Mapping[str, JSON] | None:
+    """The settings of a judge in the containers of any configuration library, as JSON."""
+    if judge is None:
+        return None
+    settings = cast("Mapping[str, JSON]", plain(judge))
+    return settings if router is None else router.serving(settings)
+
+
+@dataclass(frozen=True)
+class ManagerSettings:
+    """What the reward manager reads in `reward.custom_reward_function.reward_kwargs`.
+
+    Attributes:
+        url: the URL of the reward server; `DEFAULT_URL` if neither `judge` nor `environment` is set.
+        judge: instead: the settings of a judge, with the server's names.
+        environment: instead: an environment, whose rewards these are; `extra_info.uid` names its row.
+        together: whether the samples of a prompt are one request; by default if `judge` is one that
+            compares, or `environment` has a `group_judge`.
+        token: the server's bearer token.
+        mount: the name of a judge at the server; empty for the judge at the root.
+        fallback_score: the score of a sample whose group has no other.
+        invalid_completion_score: the score of an empty response, about which no judge is asked.
+        timeout_s: seconds for one attempt at the server.
+        deadline_s: seconds within which the judge has answered.
+        group_wait_s: seconds after its first sample for which a group waits for the others.
+    """
+
+    url: str | None = None
+    judge: Mapping[str, JSON] | None = None
+    environment: EnvironmentSource | None = None
+    together: bool | None = None
+    token: str | None = None
+    mount: str = ""
+    fallback_score: float = 0.0
+    invalid_completion_score: float = 0.0
+    timeout_s: float = 150.0
+    deadline_s: float = DEADLINE_S
+    group_wait_s: float = 600.0
+
+    @classmethod
+    def of(cls, given: object, router: Router | None) -> ManagerSettings:
+        """Read the settings, in the containers of any configuration library.
+
+        Raises:
+            SettingsError: one is unknown, or cannot work.
+        """
+        values = plain(given or {})
+        if not isinstance(values, Mapping):
+            raise SettingsError(f"{WITHIN}: expected a mapping of settings, found {type(values).__name__}")
+        refuse_unknown(values, [field.name for field in dataclasses.fields(cls)], within=WITHIN)
+        known: dict[str, Any] = dict(values)
+        for name in ("fallback_score", "invalid_completion_score", "timeout_s", "deadline_s", "group_wait_s"):
+            value = known.get(name, 0.0)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+                raise SettingsError(f"{WITHIN}.{name}: expected a number, found {value!r}")
+        if known.get("judge") is not None:
+            if not isinstance(known["judge"], Mapping):
+                raise SettingsError(f"{WITHIN}.judge: expected a mapping of settings")
+            known["judge"] = judge_settings(known["judge"], router)
+        if known.get("environment") is not None:
+            from judgegym.integrations.single_turn.source import source_of  # late: it needs all packages
+
+            known["environment"] = source_of(known["environment"])
+        settings = cls(**known)
+        if sum(each is not None for each in (settings.url, settings.judge, settings.environment)) > 1:
+            raise SettingsError(f"{WITHIN}: expected one of url, judge and environment")
+        settings.scoring()  # so that a setting that cannot work is told here
+        return settings
+
+    @property
+    def compares(self) -> bool:
+        """Whether the samples of a prompt are judged together."""
+        if self.together is not None:
+            return self.together
+        if self.environment is not None:
+            return any(each.startswith("--env.group_judge=") for each in self.environment.arguments)
+        return self.judge is not None and is_of_groups(self.judge)
+
+    def scoring(self) -> Scoring | None:
+        """What scores, with connections of its own; `None` for an environment.
+
+        Raises:
+            SettingsError: a setting of the judge is wrong.
+        """
+        if self.environment is not None:
+            return None
+        url = DEFAULT_URL if self.url is None and self.judge is None else self.url
+        return scoring_of(
+            url, self.judge, token=self.token, mount=self.mount, timeout_s=self.timeout_s, deadline_s=self.deadline_s
+        )
+
+    def gathering(self, size: int) -> Gathering:
+        """What scores samples one by one, and lets those of a prompt meet.
+
+        Args:
+            size: `actor_rollout_ref.rollout.n`.
+
+        Raises:
+            SettingsError: a setting is wrong.
+        """
+        together = self.compares
+        settings = GatheringSettings(
+            size=size,
+            together=together,
+            wait_s=self.group_wait_s,
+            fallback_score=self.fallback_score,
+            invalid_completion_score=self.invalid_completion_score,
+        )
+        scoring = self.scoring()
+        if scoring is not None:
+            return Gathering(judged_by(scoring, together=together), settings)
+        from judgegym.integrations.single_turn.scored import judged_in  # late: it needs all packages
+
+        assert self.environment is not None
+        return Gathering(judged_in(self.environment), settings)

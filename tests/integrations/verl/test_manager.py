@@ -1,0 +1,155 @@
+"""The reward manager in verl's own reward loop: workers in Ray, groups, and rewards where its trainer reads them."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.integrations import trainers
+from tests.integrations.examples import example, swap
+from tests.integrations.groups import ANSWERS, QUESTIONS, asked_directly, mean
+from tests.integrations.offline import OfflineJudge
+from tests.judges.server.running import running
+from tests.scripted import Json, ScriptedEndpoint
+
+SAMPLES = [
+    {"uid": f"uid {number}", "prompt": question, "response": text, "truth": "Since."}
+    for number, question in enumerate(QUESTIONS)
+    for text in ANSWERS
+]
+PLACES = range(len(SAMPLES))
+SIZE = f"actor_rollout_ref.rollout.n={len(ANSWERS)}"
+OURS = [word for word in shlex.split(example("verl", "bash")) if word.startswith("reward.reward_manager")]
+KWARGS = "+reward.custom_reward_function.reward_kwargs"
+TOKENIZER = "environments/rollouts/tokenizers/bytes"
+PATIENCE_S = 300.0
+KEYS = {"reward", "score", "judge_failed", "invalid_completion", "judge_status", "judge_explanation"}
+
+
+def case(how: str, *overrides: str, samples: Any = SAMPLES, router: str | None = None, workers: int = 2) -> Json:
+    given = [f"reward.num_workers={workers}", SIZE, *overrides]
+    return {"how": how, "overrides": given, "samples": samples, "router": router}
+
+
+def judge_of(endpoint: ScriptedEndpoint, **settings: object) -> list[str]:
+    """The overrides of a judge in verl's processes."""
+    known = {"judge_base_url": endpoint.base_url, "judge_model_name": "the-judge", "judge_max_retries": 0, **settings}
+    return [f"{KWARGS}.judge.{name}={value}" for name, value in known.items()]
+
+
+async def run(*cases: Json) -> list[list[Json]]:
+    """The rewards of each case; they are in one process, since verl takes long to be imported."""
+    ended = await trainers.run("verl", "loop.py", list(cases), patience_s=PATIENCE_S)
+    assert ended.code == 0, ended.err
+    results: list[list[Json]] = ended.result
+    return results
+
+
+def are(results: Sequence[Json], scores: Sequence[float | None]) -> None:
+    """Every reward is that score; rewards of a batch are float32, as verl's tensor is."""
+    for result, score in zip(results, scores, strict=True):
+        assert set(result) in (KEYS, KEYS - {"judge_status", "judge_explanation"})  # those of the function
+        assert result["score"] == (score or 0.0)
+        assert result["reward"] in (result["score"], float(np.float32(result["score"])))
+        assert (result["judge_failed"], result["invalid_completion"]) == (0.0, float(score is None))
+
+
+@pytest.mark.timeout(360)
+async def test_groups_of_a_batch_meet_across_workers() -> None:
+    """By the README's settings at a server, and with a judge in verl's processes; the batch whole, and one by one."""
+    mixed = [SAMPLES[place] for place in (3, 6, 0, 5, 1, 4, 7, 2)]
+    words = [word for word in shlex.split(example("verl", "bash")) if "=" in word]
+    async with running("--judge=listwise", judge=OfflineJudge()) as server:
+        scores = await asked_directly(server, together=True)
+        url = [swap(word, ("http://127.0.0.1:8400", server.url)) if "127.0.0.1" in word else word for word in words]
+        before = len(server.judge.requests)
+        local = [*OURS, *judge_of(server.judge, judge="listwise")]
+        cases = case("batch", *url), case("stream", *url, samples=mixed), case("stream", *local)
+        batch, stream, in_process = await run(*cases)
+        asked_for = len(server.judge.requests) - before
+    are(batch, scores)
+    are(stream, [scores[SAMPLES.index(each)] for each in mixed])
+    are(in_process, scores)
+    assert len({score for score in scores if score}) > 1
+    assert asked_for == 3 * len(QUESTIONS)  # a call for each group in each of the runs
+
+
+@pytest.mark.timeout(360)
+async def test_every_third_judgment_fails() -> None:
+    """Samples by themselves: what failed has the mean of its group, flagged; the others have their own scores."""
+    async with running("--judge=rubric", judge=OfflineJudge()) as server:
+        scores = [score or 0.0 for score in await asked_directly(server)]
+    judge = OfflineJudge(every_third_fails=True)
+    async with ScriptedEndpoint(judge) as endpoint:
+        overrides = [*OURS, *judge_of(endpoint, judge="rubric")]
+        (results,) = await run(case("stream", *overrides))
+    failed = [place for place in PLACES if results[place]["judge_failed"]]
+    assert failed and {SAMPLES[place]["response"] for place in failed} == {
+        text for text in ANSWERS if text and judge.has_failed(text)
+    }
+    for place in PLACES:
+        group = [each for each in PLACES if SAMPLES[each]["uid"] == SAMPLES[place]["uid"]]
+        there = [scores[each] for each in group if each not in failed]
+        assert results[place]["score"] == (mean(there) if place in failed else scores[place])
+        assert (results[place]["judge_status"] == "judge_failed") == (place in failed)
+
+
+@pytest.mark.timeout(360)
+async def test_a_deployed_reward_model_is_the_judge(tmp_path: Path) -> None:
+    """By the example's file: the router that verl names, and the model's name; in the manager and in the function."""
+    folder = trainers.ROOT / "judgegym/integrations/verl/config"
+    ours = [f"hydra.searchpath=[file://{folder}]", "+judgegym=deployed_judge"]
+    model = ["reward.reward_model.enable=true", f"reward.reward_model.model_path={TOKENIZER}"]
+    function = [
+        *model,
+        "reward.reward_model.rollout.name=vllm",
+        "reward.custom_reward_function.path=pkg://judgegym.integrations.verl",
+        f"{KWARGS}.judge.judge=rubric",
+    ]
+    asked = [{**each, "extra_info": {"question": each["prompt"]}} for each in SAMPLES]
+    name = f"--judge_model_name={TOKENIZER}"  # the stand-in's answers depend on it
+    async with running("--judge=listwise", name, judge=OfflineJudge()) as server:
+        compared = await asked_directly(server, together=True)
+    async with running("--judge=rubric", name, judge=OfflineJudge()) as server:
+        single = await asked_directly(server)
+    async with ScriptedEndpoint(OfflineJudge()) as router:
+        address = router.base_url.removeprefix("http://").removesuffix("/v1")
+        by_manager, by_function = await run(
+            case("worker", *ours, *model, router=address),
+            case("worker", *function, samples=asked, router=address),
+        )
+        models = {request["model"] for request in router.bodies}
+    are(by_manager, compared)
+    are(by_function, single)
+    assert models == {TOKENIZER}
+
+
+@pytest.mark.timeout(360)
+async def test_rows_of_an_environment(tmp_path: Path) -> None:
+    from judgegym.integrations.single_turn.opened import close_all, opened
+    from judgegym.integrations.single_turn.source import EnvironmentSource
+    from judgegym.integrations.verl.dataset import write_rows
+
+    source = EnvironmentSource.of("rubric_absolute", offline=True)
+    count = write_rows(source, tmp_path / "train.jsonl")
+    lines = [json.loads(line) for line in (tmp_path / "train.jsonl").read_text().splitlines()]
+    assert len(lines) == count
+    texts = [text for text in ANSWERS if text]
+    environment = opened(source)
+    ours = [each.reward for line in lines[:2] for each in await environment.rewards(line["extra_info"]["uid"], texts)]
+    close_all()
+    samples = [
+        {"uid": f"u{number}", "prompt": "P", "response": text, "extra_info": line["extra_info"]}
+        for number, line in enumerate(lines[:2])
+        for text in texts
+    ]
+    names = [f"{KWARGS}.environment.environment=rubric_absolute", f"{KWARGS}.environment.offline=true"]
+    (results,) = await run(case("worker", *OURS, *names, samples=samples))
+    assert [result["score"] for result in results] == ours
+    assert {result["judge_failed"] for result in results} == {0.0}

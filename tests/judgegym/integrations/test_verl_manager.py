@@ -1,0 +1,141 @@
+"""What verl's reward manager reads: its settings, and a sample with the group that it belongs to."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from judgegym.integrations.verl.samples import Sample, sample_of
+from judgegym.integrations.verl.settings import ManagerSettings, Router
+from judges.llm.errors import SettingsError
+
+
+class Words:
+    """A tokenizer of numbers."""
+
+    def decode(self, ids: Any, *, skip_special_tokens: bool) -> str:
+        return " ".join(map(str, ids))
+
+
+class Batch(list[Any]):
+    """A batch of verl's: slices are batches."""
+
+    meta_info: dict[str, object] = {}
+
+    def __getitem__(self, place: Any) -> Any:
+        found = super().__getitem__(place)
+        return Batch(found) if isinstance(place, slice) else found
+
+
+def read(*, is_environment: bool = False, meta: dict[str, object] | None = None, **fields: Any) -> Sample:
+    """A sample with the response `7 8`, padded, and the prompt `1 2`."""
+    batch = {
+        "prompts": np.array([1, 2]),
+        "responses": np.array([7, 8, 0]),
+        "attention_mask": np.array([1, 1, 1, 1, 0]),
+    }
+    data = Batch([SimpleNamespace(batch=batch, non_tensor_batch={"prompt_len": 2, **fields})])
+    data.meta_info = meta or {}
+    return sample_of(data, Words(), is_environment=is_environment)
+
+
+def test_the_policys_prompt_is_judged_unless_the_row_has_a_question() -> None:
+    messages = [{"role": "system", "content": "S"}, {"role": "user", "content": "Q"}]
+    assert read(raw_prompt=np.array(messages)).row.shared["prompt"] == messages
+    assert read(raw_prompt=messages, extra_info={"question": "Why?"}).row.shared["prompt"] == "Why?"
+    assert read().row.shared["prompt"] == "1 2"
+
+
+def test_the_response_ends_where_verl_says() -> None:
+    assert read().row.response == "7 8"
+    assert read(response_len=1).row.response == "7"  # one of several outputs, which are padded together
+
+
+def test_fields_of_the_row_reach_the_judge() -> None:
+    sample = read(
+        uid="u", reward_model={"ground_truth": np.int64(7)}, extra_info={"rubric": "R", "context": np.array(["c"])}
+    )
+    assert sample.row.shared == {"prompt": "1 2", "rubric": "R", "context": ["c"], "reference": "7"}
+    wrong = read(uid="u", extra_info={"aspects": 5})
+    assert "aspects: expected names" in wrong.row.error
+
+
+def test_the_group_is_verls_uid_or_else_the_row() -> None:
+    assert (read(uid="u").group, read(uid="u").has_uid) == ("u", True)
+    one, other = (read(raw_prompt=[{"role": "user", "content": "Q"}], reward_model={"ground_truth": t}) for t in "ab")
+    assert one.group != other.group
+    assert not one.has_uid
+
+
+def test_samples_of_a_validation_are_known_by_their_split_or_by_verl() -> None:
+    splits = {"train": False, "test": True, None: False, "validation": True}
+    assert {split: read(extra_info={"split": split}).is_validation for split in splits} == splits
+    assert read(meta={"validate": True}).is_validation
+
+
+def test_a_sample_of_an_environment_names_its_row() -> None:
+    assert read(is_environment=True, uid="u", extra_info={"uid": "row 3"}).row.shared == {"uid": "row 3"}
+    assert read(is_environment=True, uid="u").row.shared == {"uid": None}
+
+
+ROUTER = Router.of(
+    {"reward_router_address": "10.0.0.1:80", "reward_model_tokenizer": SimpleNamespace(name_or_path="org/model")}
+)
+
+
+def test_a_judge_without_an_endpoint_is_the_deployed_model() -> None:
+    settings = ManagerSettings.of({"judge": {"judge": "listwise"}}, ROUTER)
+    assert settings.judge == {
+        "judge": "listwise",
+        "judge_base_url": "http://10.0.0.1:80/v1",
+        "judge_model_name": "org/model",
+    }
+    other = {"judge": "listwise", "judge_base_url": "http://h/v1"}
+    assert ManagerSettings.of({"judge": other}, ROUTER).judge == other
+    named = ManagerSettings.of({"judge": {"judge_model_name": "m"}}, ROUTER).judge
+    assert named is not None and named["judge_model_name"] == "m"
+    assert ManagerSettings.of({"url": "http://h"}, ROUTER).judge is None
+    assert Router.of({}) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "compares"),
+    [
+        ({}, False),
+        ({"together": True}, True),
+        ({"judge": {"judge": "rubric"}}, False),
+        ({"judge": {"judge": "choice"}}, True),
+        ({"judge": {"judge": "listwise"}, "together": False}, False),
+        ({"environment": "arena_hard"}, False),
+        ({"environment": {"environment": "arena_hard", "settings": {"group_judge": "listwise"}}}, True),
+    ],
+)
+def test_judges_that_compare_are_given_whole_groups(given: Any, compares: bool) -> None:
+    assert ManagerSettings.of(given, None).compares is compares
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"ulr": "http://h"}, "reward_kwargs.ulr: unknown setting, did you mean url"),
+        ({"fallback_score": "0"}, "reward_kwargs.fallback_score: expected a number"),
+        ({"group_wait_s": True}, "reward_kwargs.group_wait_s: expected a number"),
+        ({"judge": "listwise"}, "reward_kwargs.judge: expected a mapping"),
+        ({"judge": {"juge": "listwise"}}, "judge.juge: unknown setting"),
+        ({"url": "http://h", "judge": {"judge": "rubric"}}, "expected one of url, judge and environment"),
+        ({"environment": {"name": "arena_hard"}}, "environment.name: unknown setting"),
+        ({"environment": {"settings": {}}}, "expected `environment`, its name"),
+        (["url"], "reward_kwargs: expected a mapping"),
+    ],
+)
+def test_settings_that_cannot_work_are_told(given: Any, said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        ManagerSettings.of(given, None)
+
+
+def test_a_judge_that_compares_needs_two_samples_of_each_prompt() -> None:
+    with pytest.raises(SettingsError, match="needs 2 or more samples"):
+        ManagerSettings.of({"judge": {"judge": "listwise"}}, None).gathering(1)
