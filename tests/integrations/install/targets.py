@@ -185,6 +185,7 @@ TARGETS = (
         packages=(
             TORCH,
             *("tensordict", "omegaconf", "numpy", "pandas", "transformers", "datasets", "codetiming", "ray"),
+            *("hydra-core", "cachetools", "fastapi", "uvicorn"),  # its configuration and its agent loop
         ),
         bare=("verl==0.9.1",),  # as OpenRLHF
     ),
