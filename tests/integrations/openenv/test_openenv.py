@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import shlex
+import socket
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
 from judges.llm import wire
@@ -14,6 +18,7 @@ from tests.integrations.environments import ENVIRONMENTS, expected, settings_of
 from tests.integrations.examples import example, swap
 from tests.integrations.offline import OfflineJudge, offline_judge
 from tests.judges.server.running import running
+from tests.scripted import Json, Reply, ScriptedEndpoint
 
 pytestmark = pytest.mark.timeout(150)
 
@@ -176,3 +181,47 @@ async def test_a_server_without_an_environment_says_what_is_missing(
     ended = await trainers.run_with(python, "-m", "judgegym.integrations.openenv", "arena_soft", "--port", "0")
     assert ended.code == 2
     assert ended.err.startswith("no environment 'arena_soft', did you mean arena_hard?")
+
+
+async def test_many_sessions_are_judged_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The judge answers nobody before all have asked."""
+    trainers.place_of("openenv")
+    async with offline_judge() as (url, _):
+        wanted = await expected("rubric_absolute", url)
+    texts = {uid: [text for text, _ in rewarded] for uid, rewarded in wanted.items()}
+    everybody = asyncio.Event()
+    offline, asking = OfflineJudge(), sum(bool(text) for of_row in texts.values() for text in of_row)
+
+    async def judge(request: Json, number: int) -> Reply | str:
+        if number >= asking:
+            everybody.set()
+        await everybody.wait()
+        return offline(request, number)
+
+    async with ScriptedEndpoint(judge) as endpoint:
+        found = await served("rubric_absolute", endpoint.base_url, texts, monkeypatch)
+    assert endpoint.peak >= asking == 9
+    flat = [rewarded.reward for of_row in wanted.values() for _, rewarded in of_row]
+    assert [reward for reward, _, _ in found["client"]] == flat
+
+
+async def test_the_command_of_the_readme_serves() -> None:
+    python = str(trainers.place_of("openenv") / "bin" / "python")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    words = shlex.split(swap(example("OpenEnv", "bash"), ("--port 8000", f"--port {port}")), comments=True)
+    assert words[0] == "python"
+    child = await asyncio.create_subprocess_exec(python, *words[1:], cwd=trainers.ROOT, stderr=asyncio.subprocess.PIPE)
+    try:
+        assert child.stderr is not None
+        while b"running on" not in (line := await child.stderr.readline()):
+            assert line, "the server has ended"
+        async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
+            asked = await (await session.post("/reset", json={"seed": 3})).json()
+            action = {"completion": "An answer.", "uid": asked["observation"]["uid"]}
+            answer = await (await session.post("/step", json={"action": action})).json()
+    finally:
+        child.terminate()
+        await child.communicate()
+    assert asked["observation"]["messages"] and answer["done"]
+    assert answer["reward"] in (-1.0, 0.0, 1.0) and answer["metadata"]["status"] == "ok"

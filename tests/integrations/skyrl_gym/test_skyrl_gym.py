@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from pathlib import Path
 from statistics import fmean
@@ -15,6 +16,7 @@ from tests.integrations.environments import ENVIRONMENTS, expected, of_example, 
 from tests.integrations.examples import example, swap
 from tests.integrations.offline import OfflineJudge, offline_judge
 from tests.judges.server.running import running
+from tests.scripted import Json, Reply, ScriptedEndpoint
 
 pytestmark = pytest.mark.timeout(150)
 
@@ -76,6 +78,29 @@ async def test_steps_with_failed_judges(tmp_path: Path) -> None:
     assert found["aggregated"]["judge_failed"] == failed / len(found["steps"])
     judged = [reward for reward, metadata, _ in found["steps"] if not metadata["judge_failed"]]
     assert found["aggregated"]["reward_of_judged"] == pytest.approx(fmean(judged))
+
+
+async def test_all_threads_are_judged_at_once(tmp_path: Path) -> None:
+    """The judge answers nobody before all have asked."""
+    trainers.place_of("skyrl_gym")
+    async with offline_judge() as (url, _):
+        wanted = await expected("rubric_absolute", url)
+    given = {uid: [text for text, _ in rewarded] for uid, rewarded in wanted.items()}
+    everybody = asyncio.Event()
+    offline, asking = OfflineJudge(), sum(bool(text) for texts in given.values() for text in texts)
+
+    async def judge(request: Json, number: int) -> Reply | str:
+        if number >= asking:
+            everybody.set()
+        await everybody.wait()
+        return offline(request, number)
+
+    async with ScriptedEndpoint(judge) as endpoint:
+        code = registering("rubric_absolute", endpoint.base_url)
+        found = await stepped(tmp_path, "environment", code, given)
+    assert endpoint.peak == asking == 9
+    flat = [rewarded.reward for of_row in wanted.values() for _, rewarded in of_row]
+    assert [reward for reward, _, _ in found["steps"]] == flat
 
 
 QUESTIONS = [

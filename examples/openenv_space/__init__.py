@@ -1,0 +1,1 @@
+"""A JudgeGym environment for OpenEnv."""
