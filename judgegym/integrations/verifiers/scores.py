@@ -60,7 +60,7 @@ class ScoresConfig(vf.BaseConfig):
     question_field: str = ""
     """The task's field with the question; empty for its prompt."""
     reference_field: str = "answer"
-    """The task's field with the reference, and so on; a task without it has none."""
+    """The task's field with the reference, and so on. A task without it has none; one of another name must exist."""
     rubric_field: str = "rubric"
     aspects_field: str = "aspects"
     baseline_field: str = "baseline"
@@ -102,7 +102,7 @@ class ScoresConfig(vf.BaseConfig):
 
         Raises:
             CellError: a field cannot be sent to a judge.
-            SettingsError: the task has no question in its field.
+            SettingsError: the task has no question, or not a field that a setting names.
         """
         names: Mapping[Cell, str] = {
             "reference": self.reference_field,
@@ -111,6 +111,10 @@ class ScoresConfig(vf.BaseConfig):
             "baseline": self.baseline_field,
             "context": self.context_field,
         }
+        for cell, name in names.items():
+            setting = f"{cell}_field"
+            if name and name != type(self).model_fields[setting].default and not hasattr(task, name):
+                raise SettingsError(f"{setting}: the task has no field {name!r}")
         found = fields_of({cell: getattr(task, name, None) for cell, name in names.items() if name})
         if self.rubric:
             found.setdefault("rubric", self.rubric)

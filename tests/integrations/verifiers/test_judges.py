@@ -28,6 +28,7 @@ PLUGGED = """
 id = "judgegym-{kind}"
 model = "the-judge"
 base_url = "{judge}"
+view = "{view}"
 settings = {{ judge_max_retries = 0{more} }}
 """
 TASKSET = """
@@ -43,7 +44,13 @@ def written(folder: Path, text: str) -> tuple[object, ...]:
 
 def in_process(judge: str, kinds: Sequence[str]) -> str:
     more = {"aspect": ', aspects = "correctness"'}
-    blocks = [PLUGGED.format(kind=kind.replace("_", "-"), judge=judge, more=more.get(kind, "")) for kind in kinds]
+    views = {"peer": "full_trace"}  # of one turn, it is the last reply
+    blocks = [
+        PLUGGED.format(
+            kind=kind.replace("_", "-"), judge=judge, more=more.get(kind, ""), view=views.get(kind, "last_reply")
+        )
+        for kind in kinds
+    ]
     return TASKSET + "".join(blocks)
 
 
@@ -65,7 +72,8 @@ def check(found: Sequence[Attempt], results: Sequence[Mapping[str, Any]], name: 
         assert attempt.metrics[f"{name}/judge_failed"] == float(result["score"] is None)
         (call,) = [call for call in attempt.judge_calls if call["name"] == name]
         assert call["response"]["parsed"]["status"] == result["status"]
-        assert call["response"]["message"]["content"] == result["explanation"]
+        said, expected = call["response"]["message"]["content"], result["explanation"]
+        assert said == expected or (result["score"] is None and said.endswith("planted"))  # the endpoint's URL differs
         assert call["request"]["prompt"] == attempt.data["prompt"]
 
 
@@ -127,3 +135,11 @@ async def test_a_judge_that_compares_gathers_the_rollouts_of_a_task(tmp_path: Pa
             body = {"prompt": data["prompt"], "responses": [each.reply for each in pair], **fields}
             check(pair, (await server.post("/v1/score", body)).json["results"], "judgegym-listwise")
     assert len(found) == 6 and all(each.ok for each in found)
+
+
+async def test_a_field_that_the_tasks_lack_is_no_reward(tmp_path: Path) -> None:
+    text = in_process("http://127.0.0.1:1/v1", ["rubric"]) + 'reference_field = "solution"\n'
+    async with stand_in() as policy:
+        (found,) = attempts(await evaluated(tmp_path, policy, *written(tmp_path, text), "-n", "1"))
+    assert not found.ok and found.rewards == {"judgegym-rubric": None}
+    assert "reference_field: the task has no field 'solution'" in found.errors[-1]

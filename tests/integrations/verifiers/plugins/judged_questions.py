@@ -15,8 +15,12 @@ class Question(vf.TaskData):
     baseline: str
 
 
-class Questions(vf.Taskset[vf.Task[Question, vf.State, vf.TaskConfig], vf.TasksetConfig]):
-    def load(self) -> Iterator[vf.Task]:
+class QuestionTask(vf.Task[Question, vf.State, vf.TaskConfig]):
+    """A class of its own: `vf-replay` takes the type of the data from it."""
+
+
+class Questions(vf.Taskset[QuestionTask, vf.TasksetConfig]):
+    def load(self) -> Iterator[QuestionTask]:
         for number, question in enumerate(QUESTIONS):
             answer = f"An answer about {question[4:-1].lower()}, in a few words."
             data = Question(
@@ -26,4 +30,4 @@ class Questions(vf.Taskset[vf.Task[Question, vf.State, vf.TaskConfig], vf.Taskse
                 rubric="Is the answer true and short?",
                 baseline=f"Nobody knows. {number}",
             )
-            yield vf.Task(data, self.config.task)
+            yield QuestionTask(data, self.config.task)
