@@ -10,6 +10,7 @@ from tests.integrations import trainers
 from tests.integrations.examples import example, swap
 from tests.integrations.offline import OfflineJudge, offline_judge
 from tests.judges.server.running import Running, running
+from tests.listwise import shown_answers, verdict
 from tests.scripted import Json
 
 URL = '"http://127.0.0.1:8400"'
@@ -132,3 +133,26 @@ async def test_conversations_with_tools_and_prompts_that_differ(tmp_path: Path) 
     assert len(bodies) == 2 and bodies[0] == bodies[1]  # one call, of which the prompt has what both begin with once
     assert result["groups"][0]["rewards"] == expected
     assert "[tool call: look(" in shown and "Nectar." in shown
+
+
+@pytest.mark.timeout(150)
+async def test_scores_belong_to_ids_in_whatever_order_the_judge_names_them(tmp_path: Path) -> None:
+    points = {reply: (number + 1) / 10 for number, reply in enumerate(REPLIES)}
+
+    def backwards(request: Json, number: int) -> str:
+        return verdict([(shown.id, points[shown.text]) for shown in reversed(shown_answers(request))])
+
+    async with running(*LISTWISE, judge=backwards) as server:
+        result = await gathered(tmp_path, code(server.url), group(*REPLIES))
+        assert len(server.judge.requests) == 1
+    assert result["groups"][0]["rewards"] == list(points.values())
+
+
+@pytest.mark.timeout(150)
+async def test_a_setting_that_cannot_work_ends_the_training_with_one_line(tmp_path: Path) -> None:
+    async with running(judge="unused") as server:
+        wrong = swap(code(server.url), (f"{server.url!r}", f"{server.url!r}, mount='nobody'"))
+        ended = await trainers.run("art", "program.py", str(tmp_path), wrong, [group(*REPLIES)])
+        assert server.judge.requests == []
+    assert ended.code == 1
+    assert any("SettingsError" in line and "HTTP 404" in line for line in ended.err.splitlines())

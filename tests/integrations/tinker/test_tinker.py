@@ -218,3 +218,14 @@ async def test_a_failed_judge_of_prompts(tmp_path: Path) -> None:
             failed = [any(given["prompt"] in text and reply in text for text in judge.failed) for reply in REPLIES]
             rewards = [None if is_failed else each["score"] for is_failed, each in zip(failed, answer, strict=True)]
             check_group(result.of_row(uid), rewards)
+
+
+@pytest.mark.timeout(150)
+async def test_a_setting_that_cannot_work_ends_the_training_with_one_line(tmp_path: Path) -> None:
+    async with running(judge="unused") as server:
+        code = of_prompts(f"url={server.url!r}, mount='nobody'")
+        ended = await trainers.run("tinker", "program.py", str(tmp_path), code, REPLIES, 0, -1)
+        assert server.judge.requests == []
+    assert ended.code == 1
+    last = ended.err.strip().splitlines()[-1]
+    assert "SettingsError" in last and "HTTP 404" in last
