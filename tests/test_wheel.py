@@ -22,7 +22,7 @@ PACKAGES = ("judgegym", "judges", "environments", "eval_environments")
 PLUGINS = "judgegym/integrations/verifiers/plugins/"
 """Each folder in it is a top-level package of the wheel: verifiers finds a plugin by such a name."""
 OUTSIDE_OF_PACKAGES = ("LICENSE", "README.md", "pyproject.toml")
-ENTRY_POINTS = ("console_scripts", "inspect_ai")
+ENTRY_POINTS = ("console_scripts", "inspect_ai", "rllm.evaluators")
 DOCUMENTS = (".md", ".png")
 """What a package's folder holds for readers of the repository; nothing reads it at run time."""
 COPIED = "/resources_servers/"
