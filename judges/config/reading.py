@@ -20,6 +20,8 @@ from judges.config.yaml_text import load_yaml
 from judges.llm.errors import SettingsError
 
 ENV_PREFIX = "JUDGEGYM_"
+READ_ELSEWHERE = frozenset({"JUDGEGYM_OPENRLHF", "JUDGEGYM_RLLM", "JUDGEGYM_TOKEN"})
+"""Variables of this prefix that are no settings of a command: the functions for trainers read them."""
 
 SourceKind = Literal["command line", "environment variable", "file", "preset"]
 
@@ -88,7 +90,7 @@ def _with_switches(settings_type: type[BaseModel], argv: Sequence[str]) -> list[
 
 
 def _read_environment(settings_type: type[BaseSettings]) -> Values:
-    named = [name for name in os.environ if name.upper().startswith(ENV_PREFIX)]
+    named = [name for name in os.environ if name.upper().startswith(ENV_PREFIX) and name not in READ_ELSEWHERE]
     for name in named:
         section = name.upper().removeprefix(ENV_PREFIX).partition("__")[0].lower()
         if section not in settings_type.model_fields:

@@ -127,7 +127,7 @@ async def test_steps_of_a_judge(tmp_path: Path, fails: bool) -> None:
             named = {} if reference is None else {"reference": str(reference)}
             body = {"prompt": [{"role": "user", "content": question}], "response": text, **named}
             wanted.append((await server.post("/v1/score", body)).json)
-        code = swap(example("skyrl-gym", number=2), ("http://127.0.0.1:8400", server.url))
+        code = f"from judgegym.integrations.skyrl_gym import *\nenv_class = register_judge({server.url!r})"
         found = await stepped(tmp_path, "judge", code, given)
     assert any(result["status"] == "judge_failed" for result in wanted) is fails
     for (reward, metadata, metrics), result in zip(found["steps"], wanted, strict=True):
