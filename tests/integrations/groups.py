@@ -22,12 +22,12 @@ async def asked_directly(
     together: bool = False,
     questions: Sequence[str] = QUESTIONS,
     answers: Sequence[str] = ANSWERS,
-    **fields: str,
+    reference: str | None = "Since.",
 ) -> list[float | None]:
     """The scores of `POST /v1/score` for all answers to each question, question by question."""
     scores: list[float | None] = []
     for question in questions:
-        body = {"prompt": question, "reference": "Since.", **fields}
+        body = {"prompt": question, "reference": reference}
         if together:
             answer = await server.post("/v1/score", {**body, "responses": list(answers)})
             scores += [result["score"] for result in answer.json["results"]]

@@ -46,6 +46,26 @@ def written(path: Path, number: int, url: str) -> Path:
 
 
 FORMS = [(0, False), (1, True)]
+FALLBACK = -0.5
+
+
+async def test_rewards_by_url_are_those_of_the_judge_and_a_failed_one_is_flagged() -> None:
+    """The server's own protocol, where each sample stands for itself: the fallback, flagged."""
+    async with running("--judge=rubric", judge=OfflineJudge()) as server:
+        scores = [score or 0.0 for score in await asked_directly(server)]
+        results = await run(f"{server.url}/get_reward", agent=False)
+    assert [result["reward"] for result in results] == [result["score"] for result in results] == scores
+    assert [result["judge_failed"] for result in results] == [0.0] * len(scores)
+    judge = OfflineJudge(every_third_fails=True)
+    async with running("--judge=rubric", f"--fallback_score={FALLBACK}", judge=judge) as server:
+        results = await run(f"{server.url}/get_reward", agent=False)
+    failed = [bool(result["judge_failed"]) for result in results]
+    assert {each["response"] for each, is_failed in zip(SAMPLES, failed, strict=True) if is_failed} == {
+        text for text in ANSWERS if text and judge.has_failed(text)
+    }
+    assert any(failed)
+    for score, result, is_failed in zip(scores, results, failed, strict=True):
+        assert result["reward"] == (FALLBACK if is_failed else score)
 
 
 @pytest.mark.parametrize(("number", "agent"), FORMS)

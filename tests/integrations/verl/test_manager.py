@@ -86,9 +86,14 @@ async def test_every_third_judgment_fails() -> None:
     async with running("--judge=rubric", judge=OfflineJudge()) as server:
         scores = [score or 0.0 for score in await asked_directly(server)]
     judge = OfflineJudge(every_third_fails=True)
-    async with ScriptedEndpoint(judge) as endpoint:
+    third = [{**each, "uid": "third", "prompt": "Why is it so?"} for each in SAMPLES[: len(ANSWERS)]]
+    async with (
+        ScriptedEndpoint(judge) as endpoint,
+        ScriptedEndpoint(OfflineJudge(every_third_fails=True)) as of_groups,
+    ):
         overrides = [*OURS, *judge_of(endpoint, judge="rubric")]
-        (results,) = await run(case("stream", *overrides))
+        compared = [*OURS, *judge_of(of_groups, judge="listwise"), f"{KWARGS}.fallback_score=-0.5"]
+        results, groups = await run(case("stream", *overrides), case("batch", *compared, samples=[*SAMPLES, *third]))
     failed = [place for place in PLACES if results[place]["judge_failed"]]
     assert failed and {SAMPLES[place]["response"] for place in failed} == {
         text for text in ANSWERS if text and judge.has_failed(text)
@@ -98,6 +103,10 @@ async def test_every_third_judgment_fails() -> None:
         there = [scores[each] for each in group if each not in failed]
         assert results[place]["score"] == (mean(there) if place in failed else scores[place])
         assert (results[place]["judge_status"] == "judge_failed") == (place in failed)
+    # Of the three groups one has failed as a whole: nothing but its empty answers has a reward, which stands for all.
+    failed_of = [[sample["judge_failed"] for sample in groups[start : start + 4]] for start in (0, 4, 8)]
+    assert sorted(failed_of) == [[0.0] * 4, [0.0] * 4, [1.0, 1.0, 1.0, 0.0]]
+    assert {sample["score"] for sample in groups if sample["judge_failed"]} == {0.0}
 
 
 @pytest.mark.timeout(360)
@@ -118,14 +127,19 @@ async def test_a_deployed_reward_model_is_the_judge(tmp_path: Path) -> None:
         compared = await asked_directly(server, together=True)
     async with running("--judge=rubric", name, judge=OfflineJudge()) as server:
         single = await asked_directly(server)
+    async with running("--judge=listwise", name, judge=OfflineJudge()) as server:
+        without_reference = await asked_directly(server, together=True, reference=None)
     async with ScriptedEndpoint(OfflineJudge()) as router:
         address = router.base_url.removeprefix("http://").removesuffix("/v1")
-        by_manager, by_function = await run(
+        bare = [{**each, "bare": True} for each in SAMPLES]  # as the trainer of v1 sends them to shared GPUs
+        by_manager, of_bare, by_function = await run(
             case("worker", *ours, *model, router=address),
+            case("worker", *ours, *model, samples=bare, router=address),
             case("worker", *function, samples=asked, router=address),
         )
         models = {request["model"] for request in router.bodies}
     are(by_manager, compared)
+    are(of_bare, without_reference)
     are(by_function, single)
     assert models == {TOKENIZER}
 
