@@ -31,6 +31,7 @@ from judgegym.integrations.scores.cells import CellError, label_fields
 from judgegym.integrations.scores.gathering import Gathering, GatheringSettings, Worth, judged_by
 from judgegym.integrations.scores.groups import Row
 from judgegym.integrations.scores.sources import is_of_groups, scoring_of
+from judges.config.extras import needs
 from judges.core.background import run_blocking
 from judges.llm import wire
 from judges.llm.errors import SettingsError
@@ -105,7 +106,8 @@ def agent_executor(
     Raises:
         SettingsError: a setting is wrong.
     """
-    from openrlhf.utils.agent import SingleTurnAgentExecutor
+    with needs("openrlhf"):
+        from openrlhf.utils.agent import SingleTurnAgentExecutor
 
     rewards = _rewards(url, judge, environment, group_size, **settings)
 

@@ -13,8 +13,6 @@ from __future__ import annotations
 import hashlib
 from typing import Any, Protocol
 
-import ray
-
 from judgegym.integrations.scores.gathering import Gathering, Worth
 from judgegym.integrations.scores.groups import Row
 from judgegym.integrations.verl.settings import ManagerSettings
@@ -47,6 +45,8 @@ class InActor:
 
     def __init__(self, settings: ManagerSettings, size: int) -> None:
         """Find the actor of these settings, or start it."""
+        import ray  # late: verl brings it along
+
         digest = hashlib.sha256(repr((settings, size)).encode()).hexdigest()[:16]
         options = {
             "name": f"judgegym-{digest}",
@@ -71,4 +71,11 @@ def groups_of(settings: ManagerSettings, size: int, *, workers: int) -> Groups:
         SettingsError: a setting is wrong.
     """
     here: Gathering = settings.gathering(size)
-    return InActor(settings, size) if workers > 1 and ray.is_initialized() else here
+    return InActor(settings, size) if workers > 1 and _has_ray() else here
+
+
+def _has_ray() -> bool:
+    """Whether this process belongs to a training of verl's, and not to a script."""
+    import ray  # late: verl brings it along
+
+    return bool(ray.is_initialized())

@@ -17,11 +17,13 @@ from __future__ import annotations
 import asyncio
 from typing import Any, TypedDict
 
-from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
-
 from judgegym.integrations.verl.gathered import groups_of
 from judgegym.integrations.verl.samples import sample_of
 from judgegym.integrations.verl.settings import ManagerSettings, Router
+from judges.config.extras import needs
+
+with needs("verl"):
+    from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
 
 
 class Rewarded(TypedDict):
