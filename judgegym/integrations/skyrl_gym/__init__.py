@@ -13,10 +13,13 @@ Source: skyrl-gym 0.4.0 (`BaseTextEnv`, `register`) and skyrl 0.4.0 (its generat
 """
 
 from judgegym.integrations.single_turn.source import EnvironmentSource
-from judgegym.integrations.skyrl_gym.dataset import dataset_rows, write_dataset
-from judgegym.integrations.skyrl_gym.environment import SingleTurnEnv, register_environment
-from judgegym.integrations.skyrl_gym.generated import leave_out_failed
-from judgegym.integrations.skyrl_gym.judge import JudgeEnv, close, register_judge
+from judges.config.extras import needs
+
+with needs("skyrl-gym"):
+    from judgegym.integrations.skyrl_gym.dataset import dataset_rows, write_dataset
+    from judgegym.integrations.skyrl_gym.environment import SingleTurnEnv, register_environment
+    from judgegym.integrations.skyrl_gym.generated import leave_out_failed
+    from judgegym.integrations.skyrl_gym.judge import JudgeEnv, close, register_judge
 
 __all__ = [
     "EnvironmentSource",
