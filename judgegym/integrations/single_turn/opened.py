@@ -3,7 +3,8 @@
 Guarantees: equal sources share one environment, with its rows, its judge's limits and its judgment cache; while one is
 opened, others answer; any thread and any event loop, or none, may ask for rewards, which are made on the background
 loop of the process and closed with it; rewards are those of `serve`: equal completions of a row are judged once, a
-failed judgment is asked for once more, and one that fails for good has no reward.
+failed judgment is asked for once more, and one that fails for good has no reward. A judge that knows neither key nor
+model from the first request on is an error in the settings.
 
 A child that was forked from a process with open environments can read their rows. For rewards it must be started
 with the method spawn, which an error says.
@@ -28,13 +29,14 @@ from environments.metrics import MetricAggregator
 from environments.rollouts.judging import judge_completions_of, record_judged
 from environments.settings import EnvSettings
 from judgegym._command.environments import load_environment
+from judgegym.integrations.scores.scoring import Scored
 from judgegym.integrations.single_turn.results import Rewarded, Row
 from judgegym.integrations.single_turn.source import EnvironmentSource
 from judges.config.extras import require
 from judges.config.sources import LoadedSettings
 from judges.core.background import BACKGROUND
 from judges.core.judgment import Status
-from judges.llm.errors import DataError
+from judges.llm.errors import DataError, SettingsError
 from judges.llm.transport import open_session
 from judges.llm.wire import Choice
 
@@ -57,6 +59,7 @@ class OpenedEnvironment:
         self._tasks: Sequence[Any] = env.tasks(source.split)
         self._stack = stack
         self._is_closed = False
+        self._is_proven = False
 
     @property
     def uids(self) -> Sequence[str]:
@@ -97,6 +100,7 @@ class OpenedEnvironment:
         Raises:
             DataError: there is no such row.
             RuntimeError: the environment has been closed.
+            SettingsError: the judge's endpoint refuses key or model, and has judged nothing so far.
         """
         return await BACKGROUND.join(self._rewards(uid, completions))
 
@@ -121,7 +125,20 @@ class OpenedEnvironment:
                 record_judged(env, metrics, task, completion, judgment, judged.together)
             values = {name.removeprefix(f"{_PREFIX}/"): float(value) for name, value in metrics.result().values.items()}
             results.append(Rewarded(reward, judgment.status, judgment.label, judgment.explanation, values))
+        self._check(results)
         return results
+
+    def _check(self, results: Sequence[Rewarded]) -> None:
+        """Find out at the start whether the judge knows neither the key nor the model: all others would end the same.
+
+        Raises:
+            SettingsError: it does not; a trainer would otherwise go on without any reward.
+        """
+        self._is_proven = self._is_proven or any(each.status is Status.OK for each in results)
+        scored = (Scored(each.reward, each.status.value, each.explanation) for each in results)
+        refused = None if self._is_proven else next((each for each in scored if each.is_unauthorized), None)
+        if refused is not None:
+            raise SettingsError(f"the judge's endpoint refuses its requests: {refused.explanation}")
 
     def _task(self, uid: str) -> Any:
         place = positions_of(self._tasks).get(uid)

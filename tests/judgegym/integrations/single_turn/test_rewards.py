@@ -12,9 +12,10 @@ from judgegym.integrations.single_turn.opened import OpenedEnvironment, close_al
 from judgegym.integrations.single_turn.results import NoRewardError, Rewarded
 from judgegym.integrations.single_turn.source import EnvironmentSource
 from judges.core.judgment import Status
+from judges.llm.errors import SettingsError
 from judges.llm.wire import Choice
 from tests.integrations.offline import OfflineJudge, offline_judge
-from tests.scripted import ScriptedEndpoint
+from tests.scripted import Json, Reply, ScriptedEndpoint
 
 JUDGED = ("arena_hard", "aspect_critique", "rubric_absolute", "self_critique")
 ALL = (*JUDGED, "pairwise_judgement")
@@ -130,6 +131,26 @@ async def test_a_judge_of_groups_compares_the_completions_of_a_call(name: str) -
         has_failed = judge.has_failed(f"{GOOD} {number}")
         assert all(result.is_failed is has_failed for result in group)
         assert all((result.reward is None) is has_failed for result in group)
+
+
+@pytest.mark.parametrize("name", JUDGED)
+async def test_a_judge_without_the_key_or_the_model_is_an_error_until_it_has_judged(name: str) -> None:
+    stand_in, knows = OfflineJudge(), False
+
+    def judge(request: Json, number: int) -> Reply | str:
+        return stand_in(request, number) if knows else Reply(status=401, body={"error": {"message": "wrong key"}})
+
+    async with ScriptedEndpoint(judge) as endpoint:
+        environment = await open_at(endpoint.base_url, name)
+        uid = environment.uids[0]
+        assert (await environment.rewards(uid, [""]))[0].is_invalid
+        for _ in range(2):
+            with pytest.raises(SettingsError, match=r"the judge's endpoint refuses its requests: .*HTTP 401"):
+                await environment.rewards(uid, [GOOD])
+        knows = True
+        assert (await environment.rewards(uid, [GOOD]))[0].reward is not None
+        knows = False
+        assert (await environment.rewards(uid, [OTHER]))[0].is_failed
 
 
 async def test_scores_that_cannot_be_compared_are_no_rewards(monkeypatch: pytest.MonkeyPatch) -> None:
