@@ -73,22 +73,25 @@ async def trained(
 
 def of_environment(group_size: int = 4, extra: str = "", **settings: object) -> str:
     given = {"judge_model_name": "the-judge", **settings}
-    return swap(
+    code = swap(
         example("tinker-cookbook"),
         *NAMES,
-        ('{"judge_model_name": "gpt-4.1-mini"}', f"{given!r},\n    offline=True{extra}"),
+        ('{"judge_model_name": "gpt-4.1-mini"}', repr(given)),
+        ("settings=settings,", f"settings=settings, offline=True{extra},"),
         ("group_size=8", f"group_size={group_size}"),
     )
+    return f"{code}\ndataset_builder = with_rewards"
 
 
 def of_prompts(judge: str) -> str:
-    return swap(
-        example("tinker-cookbook", number=1),
+    code = swap(
+        example("tinker-cookbook"),
         *NAMES,
         ('"prompts.jsonl"', repr(PROMPTS)),
         ('url="http://127.0.0.1:8400"', judge),
         ("group_size=8", "group_size=4"),
     )
+    return f"{code}\ndataset_builder = with_a_judge"
 
 
 def serve_order(uids: Sequence[str], *, seed: int) -> list[str]:
