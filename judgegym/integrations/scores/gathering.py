@@ -185,6 +185,8 @@ class Gathering:
 
     async def _together(self, rows: Sequence[Row]) -> list[Scored]:
         if len(rows) == 1 and "baseline" not in rows[0].shared:
+            if not str(rows[0].response).strip():
+                return [Scored(None, "invalid_completion", "the completion is empty")]
             alone = "the other samples of the group did not come, and the judge compares them"
             return [Scored(None, "judge_failed", alone)]
         return await self._judge(rows)

@@ -26,6 +26,10 @@ with needs("verl"):
     from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
 
 
+LONGEST = 500
+"""How much of an explanation is kept: verl makes an array of all of a batch, each as long as the longest."""
+
+
 class Rewarded(TypedDict):
     """What verl takes from a reward manager."""
 
@@ -78,5 +82,5 @@ class JudgeRewardManager(RewardManagerBase):
         sample = await asyncio.to_thread(sample_of, data, self.tokenizer, is_environment=self._is_environment)
         size = self._validation_size if sample.is_validation else self._size
         worth = await self._groups.score(sample.group, sample.row, size=size, recurs=not sample.has_uid)
-        texts = {"judge_status": worth.status, "judge_explanation": worth.explanation}
+        texts = {"judge_status": worth.status, "judge_explanation": worth.explanation[:LONGEST]}
         return {"reward_score": worth.score, "reward_extra_info": {**worth.numbers, **texts}}

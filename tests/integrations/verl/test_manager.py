@@ -146,6 +146,7 @@ async def test_a_deployed_reward_model_is_the_judge(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(360)
 async def test_rows_of_an_environment(tmp_path: Path) -> None:
+    """Each completion by itself, and compared; and samples that are alone in a validation, which wait for nobody."""
     from judgegym.integrations.single_turn.opened import close_all, opened
     from judgegym.integrations.single_turn.source import EnvironmentSource
     from judgegym.integrations.verl.dataset import write_rows
@@ -156,7 +157,10 @@ async def test_rows_of_an_environment(tmp_path: Path) -> None:
     assert len(lines) == count
     texts = [text for text in ANSWERS if text]
     environment = opened(source)
-    ours = [each.reward for line in lines[:2] for each in await environment.rewards(line["extra_info"]["uid"], texts)]
+    uids = [line["extra_info"]["uid"] for line in lines[:2]]
+    ours = [each.reward for uid in uids for each in await environment.rewards(uid, texts)]
+    of_groups = opened(EnvironmentSource.of("rubric_absolute", {"group_judge": "listwise"}, offline=True))
+    compared = [each.reward for uid in uids for each in await of_groups.rewards(uid, texts)]
     close_all()
     samples = [
         {"uid": f"u{number}", "prompt": "P", "response": text, "extra_info": line["extra_info"]}
@@ -164,6 +168,17 @@ async def test_rows_of_an_environment(tmp_path: Path) -> None:
         for text in texts
     ]
     names = [f"{KWARGS}.environment.environment=rubric_absolute", f"{KWARGS}.environment.offline=true"]
-    (results,) = await run(case("worker", *OURS, *names, samples=samples))
+    size = f"actor_rollout_ref.rollout.n={len(texts)}"
+    together = [*OURS, *names, f"{KWARGS}.environment.settings.group_judge=listwise", size]
+    validation = [{**each, "uid": each["response"], "extra_info": {"split": "test"}} for each in SAMPLES[:4]]
+    alone = [*OURS, f"{KWARGS}.judge.judge=listwise", f"{KWARGS}.judge.judge_base_url=http://127.0.0.1:9/v1"]
+    results, groups, single = await run(
+        case("worker", *OURS, *names, samples=samples),
+        case("worker", *together, samples=samples),
+        case("worker", *alone, samples=validation),
+    )
     assert [result["score"] for result in results] == ours
-    assert {result["judge_failed"] for result in results} == {0.0}
+    assert [result["score"] for result in groups] == compared != ours
+    assert {result["judge_failed"] for result in [*results, *groups]} == {0.0}
+    assert [result["judge_failed"] for result in single] == [1.0, 1.0, 1.0, 0.0]
+    assert [result["invalid_completion"] for result in single] == [0.0, 0.0, 0.0, 1.0]

@@ -97,6 +97,8 @@ async def test_a_sample_whose_group_stays_away_is_flagged_unless_it_has_a_baseli
     alone = await gathering.score("g", row("good"))
     assert (alone.score, alone.is_failed, judge.asked) == (0.5, True, [])
     assert (await gathering.score("h", row("good", baseline="B"))).score == 1.0
+    empty = await gathering.score("i", row(" "))
+    assert (empty.is_failed, empty.is_invalid) == (False, True)
 
 
 async def test_a_group_may_have_another_size() -> None:
