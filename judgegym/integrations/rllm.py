@@ -1,17 +1,18 @@
 """Evaluators for rLLM: a judge of one completion, or the reward of an environment's row.
 
-    JUDGEGYM_RLLM='{"url": "http://127.0.0.1:8400"}' rllm eval DATASET --agent AGENT --evaluator judgegym_rubric …
+    RLLM_JUDGEGYM='{"url": "http://127.0.0.1:8400"}' rllm eval DATASET --agent AGENT --evaluator judgegym_rubric …
 
 `judge_evaluator` and `environment_evaluator` make evaluators for a module of one's own (`--evaluator module:name`, or
 `import_path` of a dataset's `[verifier]`). rLLM's entry points take no arguments: `judgegym_rubric`, `judgegym_aspect`,
-`judgegym_peer`, `judgegym_arena_hard` and `judgegym_environment` read theirs from the variable `JUDGEGYM_RLLM`, a JSON
+`judgegym_peer`, `judgegym_arena_hard` and `judgegym_environment` read theirs from the variable `RLLM_JUDGEGYM`, a JSON
 object with the names of the factories' arguments.
 
 Guarantees: a judge that fails raises a `NoRewardError`, from which rLLM's engine makes an episode that ended with an
 error, without trajectories: it has no reward and no signals, and is in no group. An empty completion is a wrong answer,
 with the signal `invalid_completion`. What the judge said is in the episode's `metadata["judge"]`.
 
-An evaluator sees one episode: judges of groups have no place here.
+An evaluator sees one episode. A judge that compares waits until the rollouts of a task are there: `group_size` of the
+server, or of `judge`, is their number (`--attempts`, the trainer's group size).
 
 Source: rLLM 0.3.0.pre, August 2026: `rllm.eval.evaluator_loader`, `rllm.engine.agentflow_engine`.
 """
@@ -25,7 +26,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from rllm.eval.reward_fns._helpers import extract_answer_text
 from rllm.eval.types import EvalOutput, Signal
 
-from judgegym.integrations.scores.cells import CellError, Field, fields_of
+from judgegym.integrations.scores.cells import CellError, Field, fields_of, group_ids
 from judgegym.integrations.scores.conversations import conversation_json
 from judgegym.integrations.scores.scoring import RefusedError, Request, Scored
 from judgegym.integrations.scores.sources import SharedScorings, is_of_groups, refuse_unknown
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from judgegym.integrations.single_turn.source import EnvironmentSource
     from judges.server.settings.mount import JudgeKind
 
-VARIABLE = "JUDGEGYM_RLLM"
+VARIABLE = "RLLM_JUDGEGYM"
 _REFERENCES = ("reference", "ground_truth", "answer", "target")
 """Where a row has its reference; the first that is there is taken."""
 _NUMBERS = ("correct_from", "invalid_completion_score", "timeout_s", "deadline_s")
@@ -70,8 +71,8 @@ class JudgeEvaluator:
         deadline_s: float = 900.0,
     ) -> None:
         """See `judge_evaluator`."""
-        if judge is not None and is_of_groups(judge):
-            raise SettingsError(f"judge: rLLM's evaluators see one episode; {judge.get('judge')} compares several")
+        if judge is not None and is_of_groups(judge) and judge.get("group_size") is None:
+            raise SettingsError(f"judge.group_size: {judge.get('judge')} compares the rollouts of a task: how many?")
         self._scoring = _SCORINGS.of(
             url, judge, token=token, mount=mount, timeout_s=timeout_s, deadline_s=deadline_s, offline=offline
         )
@@ -85,7 +86,7 @@ class JudgeEvaluator:
             NoRewardError: the judge failed.
             SettingsError: a setting cannot work.
         """
-        [[result]] = run_blocking(self._scoring.score([_request(task, extract_answer_text(episode))]))
+        [[result]] = run_blocking(self._scoring.score([_request(task, episode)]))
         reward = self._invalid_completion_score if result.is_invalid else result.score
         return _output(episode, result, reward, self._correct_from)
 
@@ -118,6 +119,8 @@ class EnvironmentEvaluator:
         from judgegym.integrations.single_turn.source import source_of
 
         self.environment = opened(source_of(environment))
+        if self.environment.compares:
+            raise SettingsError("group_judge: rLLM evaluates each episode by itself; choose a judge that sees one")
         self._correct_from = correct_from
 
     def evaluate(self, task: Task, episode: Episode) -> EvalOutput:
@@ -171,7 +174,7 @@ def environment_rows(environment: EnvironmentSource | Mapping[str, object] | str
     ]
 
 
-def _request(task: Task, answer: str) -> Request | RefusedError:
+def _request(task: Task, episode: Episode) -> Request | RefusedError:
     metadata = task.metadata
     cells: dict[Field, object] = {name: metadata.get(name) for name in _CELLS}
     cells["reference"] = next((metadata[name] for name in _REFERENCES if metadata.get(name) is not None), None)
@@ -179,7 +182,8 @@ def _request(task: Task, answer: str) -> Request | RefusedError:
         fields = fields_of(cells)
     except CellError as error:
         return RefusedError(str(error))
-    return {"prompt": _prompt(task), "response": answer, **fields}
+    ids = group_ids(task.id, episode.id)  # for a judge that compares the rollouts of a task
+    return {"prompt": _prompt(task), "response": extract_answer_text(episode), **fields, **ids}
 
 
 def _prompt(task: Task) -> JSON:

@@ -26,8 +26,10 @@ from judges.llm.urls import without_credentials
 from judges.server.protocols.native import rubric_of
 from judges.server.settings.mount import JudgeKind, JudgeMount
 
-_NOT_HERE = frozenset({"judge", "rubric", "group_size", "group_wait"})
-"""Settings of a server's judge that a scorer has not: it is of one kind, and sees one response."""
+_NOT_HERE = frozenset({"judge", "rubric"})
+"""Settings of a server's judge that a scorer has not: it is of one kind, and `rubric` is one of its options."""
+_OF_GROUPS = frozenset({"listwise", "tournament", "choice"})
+"""The kinds that judge the epochs of a sample against each other."""
 _LISTS = frozenset({"aspects"})
 """Arguments that are lists; a list in the place of any other is a text that was split."""
 _SECRET = frozenset({"judge_api_key", "token"})
@@ -79,7 +81,7 @@ class Options(BaseModel):
 
     url: Annotated[str | None, BeforeValidator(whole)] = None
     mount: str = ""
-    token_env: str = "JUDGEGYM_TOKEN"
+    token_env: str = "INSPECT_JUDGEGYM_TOKEN"
     offline: bool = False
     rubric: Annotated[str | dict[str, object] | None, BeforeValidator(_rubric)] = None
     rubric_file: Annotated[str | None, BeforeValidator(_file)] = None
@@ -137,6 +139,8 @@ def judging_of(kind: JudgeKind, arguments: Mapping[str, object]) -> Judging:
         return Judging(options, _scoring(options, None), None)
     if options.aspects is not None:
         of_judge["aspects"] = options.aspects
+    if kind in _OF_GROUPS and "group_size" not in of_judge:
+        raise SettingsError(f"group_size: {kind} compares the epochs of a sample, and needs their number")
     plain = {name: value if name in _LISTS else whole(value) for name, value in of_judge.items()}
     mount = settings_from_keywords(JudgeMount, {"judge": kind, **plain})  # the names as they were given, in its errors
     if not options.offline:

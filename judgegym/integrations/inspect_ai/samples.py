@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from judgegym.integrations.inspect_ai.arguments import Options
-from judgegym.integrations.scores.cells import CellError, Field, fields_of
+from judgegym.integrations.scores.cells import CellError, Field, fields_of, group_ids
 from judgegym.integrations.scores.conversations import conversation_json
 from judgegym.integrations.scores.scoring import RefusedError, Request
 from judges.llm.wire import CUT_OFF, JSON, Choice
@@ -33,7 +33,8 @@ def request_of(state: TaskState, target: Target, options: Options) -> Request | 
         fields = fields_of(cells)
     except CellError as error:
         return RefusedError(str(error))
-    return {"prompt": _prompt(state, options), "response": state.output.completion, **fields}
+    ids = group_ids(str(state.sample_id), state.epoch)  # for a judge that compares epochs
+    return {"prompt": _prompt(state, options), "response": state.output.completion, **fields, **ids}
 
 
 def choice_of(state: TaskState) -> Choice:

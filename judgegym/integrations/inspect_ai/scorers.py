@@ -67,6 +67,39 @@ def arena_hard(url: str | None = None, **arguments: object) -> Scorer:
     return _judge("arena_hard", {"url": url, **arguments})
 
 
+@scorer(metrics=_METRICS, name=registered("listwise"))
+def listwise(url: str | None = None, **arguments: object) -> Scorer:
+    """Score from 0 to 1: a score for each epoch of a sample, in one call.
+
+    Args:
+        url: the URL of a reward server; without one, the judge runs in this process, and needs `group_size`.
+        arguments: those of `Options`, and the settings of the judge; `group_size` is the number of epochs.
+    """
+    return _judge("listwise", {"url": url, **arguments})
+
+
+@scorer(metrics=_METRICS, name=registered("tournament"))
+def tournament(url: str | None = None, **arguments: object) -> Scorer:
+    """Score from 0 to 1: games between the epochs of a sample.
+
+    Args:
+        url: the URL of a reward server; without one, the judge runs in this process, and needs `group_size`.
+        arguments: those of `Options`, and the settings of the judge; `group_size` is the number of epochs.
+    """
+    return _judge("tournament", {"url": url, **arguments})
+
+
+@scorer(metrics=_METRICS, name=registered("choice"))
+def choice(url: str | None = None, **arguments: object) -> Scorer:
+    """Score from 0 to 1: 1 for the best of the epochs of a sample, 0 for the others.
+
+    Args:
+        url: the URL of a reward server; without one, the judge runs in this process, and needs `group_size`.
+        arguments: those of `Options`, and the settings of the judge; `group_size` is the number of epochs.
+    """
+    return _judge("choice", {"url": url, **arguments})
+
+
 @scorer(metrics=_METRICS, name=registered("reward"))
 def reward(
     environment: str,

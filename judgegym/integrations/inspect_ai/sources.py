@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from judgegym.integrations.inspect_ai.arguments import whole
 from judges.config.extras import require
+from judges.llm.errors import SettingsError
 
 if TYPE_CHECKING:
     from environments.data.rows import Split
@@ -35,7 +36,12 @@ def opened_source(
     from judgegym.integrations.single_turn.source import EnvironmentSource
 
     given = {name: whole(value) if _was_split(value) else value for name, value in settings.items()}
-    return opened(EnvironmentSource.of(environment, given, config=config, offline=offline, split=cast("Split", split)))
+    found = opened(EnvironmentSource.of(environment, given, config=config, offline=offline, split=cast("Split", split)))
+    if found.compares:
+        raise SettingsError(
+            "group_judge: inspect scores each sample by itself; choose a judge that sees one completion"
+        )
+    return found
 
 
 def _was_split(value: object) -> bool:

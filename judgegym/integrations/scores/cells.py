@@ -84,6 +84,12 @@ def group_id(value: JSON) -> str | int | None:
     return value if isinstance(value, int) or 0 < len(value) <= LONGEST_ID else None
 
 
+def group_ids(group: JSON, member: JSON) -> dict[str, JSON]:
+    """The fields of a request that say to which group a response belongs; an id that can be none is left out."""
+    named = {"group": group_id(group), "member": group_id(member)}
+    return {name: value for name, value in named.items() if value is not None}
+
+
 def _text(value: JSON) -> str | None:
     return None if value is None or value == "" else value if isinstance(value, str) else str(value)
 

@@ -17,7 +17,7 @@ from tests.integrations import trainers
 from tests.integrations.examples import example, swap
 from tests.integrations.offline import OfflineJudge, offline_judge
 from tests.judges.server.running import Running, running
-from tests.scripted import Json, Reply, ScriptedEndpoint, completion
+from tests.scripted import Json, Reply, Script, ScriptedEndpoint, completion
 
 URL = "http://127.0.0.1:8400"
 RUBRIC = "Is it right, and short?"
@@ -44,10 +44,18 @@ def policy(request: Json, number: int) -> Reply:
     return Reply(body={**completion(said), "id": "c", "created": 0, "model": request["model"], "usage": usage})
 
 
+def varied(request: Json, number: int) -> Reply:
+    """Another answer each time."""
+    reply = policy({**request, "messages": [{"content": f"Name prime number {(number * 5 + 3) % 6}."}]}, number)
+    message = reply.body["choices"][0]["message"]
+    message["content"] = f"{message['content']} This is answer {number}."
+    return reply
+
+
 @asynccontextmanager
-async def model(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ScriptedEndpoint]:
+async def model(monkeypatch: pytest.MonkeyPatch, script: Script = policy) -> AsyncIterator[ScriptedEndpoint]:
     """A policy that inspect reaches as `openai-api/stub/policy`."""
-    async with ScriptedEndpoint(policy) as endpoint:
+    async with ScriptedEndpoint(script) as endpoint:
         monkeypatch.setenv("STUB_BASE_URL", endpoint.base_url)
         monkeypatch.setenv("STUB_API_KEY", "none")
         yield endpoint
@@ -143,6 +151,34 @@ async def test_failed_judge_leaves_the_sample_unscored(monkeypatch: pytest.Monke
 
 
 @pytest.mark.timeout(150)
+async def test_epochs_are_compared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    rows = ROWS[:3]
+    async with model(monkeypatch, varied):
+        [log] = await evaluated({"rows": rows, "epochs": 3, "log_dir": str(tmp_path)})
+    async with offline_judge(every_third_fails=True) as (base_url, judge):
+        given = {"group_size": 3, "judge_base_url": base_url, "judge_model_name": "the-judge", "judge_max_retries": 0}
+        settings = [part for name, value in given.items() for part in ("-S", f"{name}={value}")]
+        scoring = ("score", log["path"], "--action", "append", "--overwrite", "--scorer", "judgegym/listwise")
+        ended = await command(*scoring, *settings)
+    assert ended.code == 0, ended.err
+    assert len(judge.failed) == 1
+    [log] = await evaluated({"read": [log["path"]]})
+    async with running("--judge=listwise", judge=OfflineJudge()) as server:
+        for row in rows:
+            of_row = [sample for sample in log["samples"] if sample["id"] == row["id"]]
+            scores = {sample["completion"]: sample["scores"]["listwise"] for sample in of_row}
+            if judge.has_failed(of_row[0]["completion"]):
+                assert {(score["value"], score["reason"]) for score in scores.values()} == {(None, "grader_failed")}
+                continue
+            body = {"prompt": row["input"], "reference": row["target"], "baseline": "Nine.", "responses": list(scores)}
+            expected = (await server.post("/v1/score", body)).json["results"]
+            assert [score["value"] for score in scores.values()] == [result["score"] for result in expected]
+    values = {sample["scores"]["listwise"]["value"] for sample in log["samples"]}
+    assert len(values) > 2  # None, and scores that tell the epochs apart
+    assert (log["results"]["listwise"]["scored"], log["results"]["listwise"]["unscored"]) == (2, 1)
+
+
+@pytest.mark.timeout(150)
 async def test_examples(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     logs = ("logs", str(tmp_path))
     async with model(monkeypatch), running(judge=OfflineJudge()) as server:
@@ -235,6 +271,12 @@ WRONG = [
     ("rubric", {"url": "http://a:b@host"}, "url: inspect writes arguments into its log"),
     ("rubric", {"url": URL, "offline": True}, "offline: only without url"),
     ("arena_hard", {"offline": True, "judge_temperature": "hot"}, "judge_temperature: input should be a valid number"),
+    ("listwise", {"offline": True}, "group_size: listwise compares the epochs of a sample"),
+    (
+        "reward",
+        {"environment": "arena_hard", "offline": True, "group_judge": "listwise"},
+        "group_judge: inspect scores",
+    ),
     ("reward", {"environment": "arena"}, "no environment 'arena'"),
     ("reward", {"environment": "arena_hard", "split": "test"}, "split: expected train or eval"),
 ]

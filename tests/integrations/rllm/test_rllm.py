@@ -15,7 +15,7 @@ from tests.integrations import trainers
 from tests.integrations.examples import example, swap
 from tests.integrations.offline import OfflineJudge, offline_judge
 from tests.judges.server.running import Running, running
-from tests.scripted import Json, ScriptedEndpoint
+from tests.scripted import Json, Script, ScriptedEndpoint
 
 URL = "http://127.0.0.1:8400"
 PRIMES = ("Two.", "Three is a prime, since nothing divides it.", "", "Five", "Seven is prime.", "Eleven, I think.")
@@ -35,8 +35,8 @@ def policy(request: Json, number: int) -> str:
     return PRIMES[int(number_of)] if number_of.isdigit() else f"Bees make honey of nectar, {len(asked)} drops of it."
 
 
-async def evaluated(*runs: Json) -> list[Json]:
-    async with ScriptedEndpoint(policy) as model:
+async def evaluated(*runs: Json, script: Script = policy) -> list[Json]:
+    async with ScriptedEndpoint(script) as model:
         ended = await trainers.run("rllm", "program.py", {"base_url": model.base_url, "runs": list(runs)})
     assert ended.code == 0, ended.err
     assert "Unclosed" not in ended.err
@@ -102,6 +102,35 @@ async def test_failed_judge_is_an_episode_without_trajectories() -> None:
     assert sorted(reward for group in result["grouped"] for reward in group) == sorted(kept)
 
 
+GROUPS = """
+from judgegym.integrations.rllm import judge_evaluator
+
+evaluator = judge_evaluator(judge={judge!r})
+rows = {rows!r}
+"""
+
+
+@pytest.mark.timeout(150)
+async def test_rollouts_of_a_task_are_compared() -> None:
+    said = iter(f"{PRIMES[n % 6]} This is answer {n}." for n in range(8))
+    async with offline_judge(every_third_fails=True) as (base_url, judge):
+        settings = {**within(base_url)["judge"], "judge": "listwise", "group_size": 2}
+        run = {"code": GROUPS.format(judge=settings, rows=ROWS[:4]), "attempts": 2}
+        [result] = await evaluated(run, script=lambda request, number: next(said))
+    assert len(judge.failed) == 1
+    async with running("--judge=listwise", judge=OfflineJudge()) as server:
+        for row in ROWS[:4]:
+            items = [item for item in result["items"] if item["row"] == row["id"]]
+            if any(item["error"] for item in items):
+                assert [item["rewards"] for item in items] == [[], []]
+                continue
+            asked = {"responses": [item["answer"] for item in items], "baseline": row["baseline"]}
+            body = {"prompt": row["question"], "reference": row["ground_truth"], **asked}
+            expected = (await server.post("/v1/score", body)).json["results"]
+            assert [item["reward"] for item in items] == [each["score"] for each in expected]
+    assert (result["errors"], len(result["grouped"])) == (2, 3)
+
+
 @pytest.mark.timeout(150)
 async def test_environment_of_the_example() -> None:
     code = example("rllm")
@@ -109,7 +138,11 @@ async def test_environment_of_the_example() -> None:
     async with offline_judge(every_third_fails=True) as (base_url, judge):
         settings = {"judge_base_url": base_url, "judge_max_retries": 0, "judge_model_name": "the-judge"}
         failing = swap(limited, ('"offline": True', f'"offline": True, "settings": {settings!r}'))
+        by_name = {"evaluator": "judgegym_environment", "settings": {"environment": "arena_hard", "offline": True}}
         whole, some = await evaluated({"code": limited}, {"code": failing})
+        [again] = await evaluated(
+            {**by_name, "rows": [{"id": "x", "uid": whole["items"][0]["row"], "question": "Why?"}]}
+        )
     environment = opened(EnvironmentSource.of("arena_hard", offline=True))
     assert [item["row"] for item in whole["items"]] == list(environment.uids[:5])
     for item, other in zip(whole["items"], some["items"], strict=True):
@@ -122,6 +155,8 @@ async def test_environment_of_the_example() -> None:
             assert judge.has_failed(item["answer"])
             assert (other["rewards"], other["signals"]) == ([], {})
     assert 0 < some["errors"] < 5
+    [expected] = await environment.rewards(whole["items"][0]["row"], [again["items"][0]["answer"]])
+    assert again["items"][0]["rewards"] == [expected.reward]
 
 
 @pytest.mark.timeout(150)
@@ -147,11 +182,16 @@ async def test_command_of_the_example(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 
 WRONG = [
-    ("rubric", {"ofline": True}, "JUDGEGYM_RLLM.ofline: unknown setting, did you mean offline?"),
+    ("rubric", {"ofline": True}, "RLLM_JUDGEGYM.ofline: unknown setting, did you mean offline?"),
     ("rubric", {"judge": {"judge_modl_name": "x"}}, "judge.judge_modl_name: unknown setting of a judge, did you mean"),
-    ("peer", {"judge": "peer"}, "JUDGEGYM_RLLM.judge: expected the judge's settings, found str"),
-    ("aspect", {"correct_from": "high"}, "JUDGEGYM_RLLM.correct_from: expected a number, found str"),
-    ("arena_hard", ["url"], "JUDGEGYM_RLLM: expected a JSON object"),
+    ("peer", {"judge": "peer"}, "RLLM_JUDGEGYM.judge: expected the judge's settings, found str"),
+    ("aspect", {"correct_from": "high"}, "RLLM_JUDGEGYM.correct_from: expected a number, found str"),
+    ("arena_hard", ["url"], "RLLM_JUDGEGYM: expected a JSON object"),
+    (
+        "environment",
+        {"environment": "arena_hard", "offline": True, "settings": {"group_judge": "listwise"}},
+        "group_judge",
+    ),
     ("environment", {"environment": "arena"}, "no environment 'arena'"),
     ("environment", {"offline": True}, "environment: expected `environment`, its name"),
 ]
