@@ -55,6 +55,11 @@ class MissingExtraError(SettingsError, ImportError):
         """Name the module and its extra in the message."""
         super().__init__(f"{module} is not installed: pip install 'judgegym[{extra}]'")
         self.name = module
+        self._extra = extra
+
+    def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str]]:
+        """Travel to another process as it is."""
+        return MissingExtraError, (self._extra, self.name or "")
 
 
 def require(extra: str) -> None:

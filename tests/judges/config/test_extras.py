@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -12,7 +13,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from judges.config import extras
-from judges.config.extras import EXTRAS, MissingExtraError, missing_extra, require
+from judges.config.extras import EXTRAS, TRAINERS, MissingExtraError, missing_extra, needs, require
 from tests.judges.server.running import running
 
 if sys.version_info >= (3, 11):
@@ -40,8 +41,11 @@ def test_core_is_seven_small_packages() -> None:
     assert names(PROJECT["dependencies"]) == CORE
 
 
+PACKAGES = {"art": "openpipe-art", "sklearn": "scikit-learn"}
+
+
 def packages(modules: Iterable[str]) -> set[str]:
-    return {canonicalize_name({"sklearn": "scikit-learn"}.get(module, module)) for module in modules}
+    return {canonicalize_name(PACKAGES.get(module, module)) for module in modules}
 
 
 @pytest.mark.parametrize("extra", EXTRAS)
@@ -51,7 +55,7 @@ def test_modules_of_an_extra_are_those_of_packages_that_it_installs(extra: str) 
 
 def test_all_and_dev_hold_every_extra_that_a_command_checks_for() -> None:
     everything, development = (names(PROJECT["optional-dependencies"][extra]) for extra in ("all", "dev"))
-    assert packages(module for extra in EXTRAS if extra != "ray" for module in EXTRAS[extra]) <= everything
+    assert packages(module for extra in EXTRAS if extra not in TRAINERS for module in EXTRAS[extra]) <= everything
     assert everything <= development
 
 
@@ -95,3 +99,22 @@ async def test_server_without_prometheus_client_scores_and_refuses_its_metrics(
     assert (scored.status, scored.json["score"]) == (200, 0.75)
     assert (metrics.status, metrics.json["error"]["type"]) == (501, "not_installed")
     assert "judgegym[server]" in metrics.text and "judgegym[server]" in caplog.text
+
+
+def test_an_import_that_needs_an_extra_names_it_and_any_other_error_stays() -> None:
+    said = r"^verifiers\.v1 is not installed: pip install 'judgegym\[verifiers\]'$"
+    with pytest.raises(MissingExtraError, match=said), needs("verifiers"):
+        raise ModuleNotFoundError("No module named 'verifiers.v1'", name="verifiers.v1")
+    with pytest.raises(ModuleNotFoundError, match=r"^No module named 'nobody'$"), needs("verifiers"):
+        raise ModuleNotFoundError("No module named 'nobody'", name="nobody")
+    with pytest.raises(ImportError):  # so that code which tries an import goes on without it
+        raise MissingExtraError("verifiers", "verifiers")
+
+
+def test_the_error_travels_to_another_process() -> None:
+    error = pickle.loads(pickle.dumps(MissingExtraError("art", "openai")))
+    assert str(error) == "openai is not installed: pip install 'judgegym[art]'" and error.name == "openai"
+
+
+def test_trainers_are_extras() -> None:
+    assert {*TRAINERS} < {*EXTRAS}
