@@ -135,7 +135,7 @@ async def test_failed_judge_leaves_the_sample_unscored(monkeypatch: pytest.Monke
         [whole] = await evaluated(todo)
     undisturbed = {sample["id"]: sample["scores"]["rubric"]["value"] for sample in whole["samples"]}
     failed = [sample for sample in log["samples"] if judge.has_failed(sample["completion"])]
-    assert len({sample["id"] for sample in failed}) == len(judge.failed) == 1
+    assert len({sample["id"] for sample in failed}) == len(set(judge.failed)) == 1  # of two epochs, one may ask again
     for sample in log["samples"]:
         score = sample["scores"]["rubric"]
         if sample in failed:
