@@ -19,7 +19,7 @@ from tests.integrations.trainers import HERE
 ROOM = Path(judgegym.integrations.__file__).parent
 SHARED = {"__init__", "scores", "single_turn"}
 COLUMNS = ["target", "version tested", "judges", "groups", "environments", "a failed judge"]
-LONGEST = 450
+LONGEST = 400
 UNWRITTEN = {"ray"}
 """Sections that are still to come."""
 _SECTION = re.compile(r"^## (?P<title>[^\n]+)$\n(?P<text>.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
