@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -40,31 +41,53 @@ class _Begun:
     is_mixed: bool
 
 
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """An answer and how it was judged."""
+
+    text: str
+    rewarded: Rewarded
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A judgment that is under way, or done, and the episode's number in it."""
+
+    task: asyncio.Task[list[_Judged]]
+    number: int
+
+    async def result(self) -> _Judged:
+        """Wait for it; who stops waiting does not stop it for the others."""
+        return (await asyncio.shield(self.task))[self.number]
+
+
 class Episodes:
-    """The rollouts of one factory that are under way."""
+    """The rollouts of one factory that are under way. It keeps none of them alive."""
 
     def __init__(self, judging: Judging, group_size: int | None) -> None:
         """Judge with `judging`, in groups of `group_size` if it is told."""
         self._judging = judging
         self._group_size = group_size
-        self._open: list[Episode] = []
+        self._open: list[weakref.ref[Episode]] = []
 
     def begin(self, episode: Episode) -> None:
         """Count an episode among those that are judged together next."""
-        if episode in self._open:  # of a batch that nobody has asked for its rewards
+        own = weakref.ref(episode)
+        if own in self._open:  # of a batch that nobody has asked for its rewards
             self._open = []
-        self._open.append(episode)
+        self._open.append(own)
 
-    def judge(self, episode: Episode) -> asyncio.Task[dict[Episode, tuple[str, Rewarded]]]:
+    def judge(self, episode: Episode) -> _Asked:
         """Judge an episode, and with it all that have begun with it."""
-        batch, self._open = self._open, []
+        batch = [each for reference in self._open if (each := reference()) is not None]
+        self._open = []
         batch = batch if episode in batch else [episode]
         task = asyncio.ensure_future(self._judge(batch))
-        for each in batch:
-            each._judged(task)
-        return task
+        for number, each in enumerate(batch):
+            each._asked = _Asked(task, number)
+        return _Asked(task, batch.index(episode))
 
-    async def _judge(self, batch: Sequence[Episode]) -> dict[Episode, tuple[str, Rewarded]]:
+    async def _judge(self, batch: Sequence[Episode]) -> list[_Judged]:
         begun = [each._begun_with() for each in batch]
         texts = [each._text for each in batch]
         answers = [_answer(each.place, text) for each, text in zip(begun, texts, strict=True)]
@@ -82,7 +105,7 @@ class Episodes:
         failed = sum(result.is_failed for result in results)
         if failed:
             logger.warning("%d of %d answers have no reward, because the judge failed", failed, len(results))
-        return dict(zip(batch, zip(texts, results, strict=True), strict=True))
+        return list(map(_Judged, texts, results))
 
 
 class Episode:
@@ -98,7 +121,7 @@ class Episode:
         self._episodes = episodes
         self._text = ""
         self._begun: _Begun | None = None
-        self._task: asyncio.Task[dict[Episode, tuple[str, Rewarded]]] | None = None
+        self._asked: _Asked | None = None
 
     def reset(self, **row: object) -> None:
         """Begin with a row of `dataset()`, whose prompt has all that the policy is asked.
@@ -109,7 +132,7 @@ class Episode:
         from judgegym.integrations.trl.judging import place_of
 
         self._begun = _Begun(place_of(row.get("uid"), row.get("split")), "environment" not in row)
-        self.rewarded, self._text, self._task = None, "", None
+        self.rewarded, self._text, self._asked = None, "", None
         self._episodes.begin(self)
 
     def answer(self, text: str) -> str:
@@ -130,20 +153,16 @@ class Episode:
         Raises:
             SettingsError: a setting cannot work.
         """
-        task = self._task or self._episodes.judge(self)
-        text, rewarded = (await asyncio.shield(task))[self]
-        if text != self._text:  # another environment was done before this one had answered
-            text, rewarded = (await asyncio.shield(self._episodes.judge(self)))[self]
-        self.rewarded = rewarded
-        return rewarded.reward
+        judged = await (self._asked or self._episodes.judge(self)).result()
+        if judged.text != self._text:  # another environment was done before this one had answered
+            judged = await self._episodes.judge(self).result()
+        self.rewarded = judged.rewarded
+        return judged.rewarded.reward
 
     def _begun_with(self) -> _Begun:
         if self._begun is None:
             raise DataError("get_reward: expected a call of reset before")
         return self._begun
-
-    def _judged(self, task: asyncio.Task[dict[Episode, tuple[str, Rewarded]]]) -> None:
-        self._task = task
 
 
 def _answer(place: Place, text: str) -> Answer:

@@ -2,74 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
 
-from judgegym.integrations.scores import groups
 from judgegym.integrations.trl import RewardFunction, close, judge_reward
 from judges.llm.errors import SettingsError
+from tests.judgegym.integrations import processes
 from tests.judges.server.running import asked, running
 from tests.scripted import Json
-
-
-class Processes:
-    """`torch.distributed` for threads in the place of processes, each with a number."""
-
-    def __init__(self, count: int) -> None:
-        self._count = count
-        self._own = threading.local()
-        self._groups: list[list[Any]] = []
-        self._lock = threading.Lock()
-
-    def be(self, rank: int) -> None:
-        self._own.rank = rank
-        self._own.groups = 0
-
-    def is_available(self) -> bool:
-        return True
-
-    is_initialized = is_available
-
-    def get_world_size(self) -> int:
-        return self._count
-
-    def get_rank(self) -> int:
-        return int(self._own.rank)
-
-    def new_group(self, *, backend: str, timeout: timedelta) -> object:
-        number, self._own.groups = self._own.groups, self._own.groups + 1
-        with self._lock:
-            while len(self._groups) <= number:
-                self._groups.append([threading.Barrier(self._count, timeout=30), {}])
-        return (self.get_rank(), *self._groups[number])
-
-    def all_gather_object(self, object_list: list[Any], obj: object, group: Any) -> None:
-        rank, barrier, given = group
-        given[rank] = obj
-        barrier.wait()
-        object_list[:] = [given[each] for each in range(self._count)]
-        barrier.wait()
 
 
 async def in_processes(
     rewards: list[RewardFunction], batches: list[tuple[list[str], list[str]]], monkeypatch: pytest.MonkeyPatch
 ) -> list[Any]:
     """What each process gets for its batch; an exception in its place."""
-    processes = Processes(len(batches))
-    monkeypatch.setattr(groups, "distributed", lambda: processes)
-
-    def process(rank: int) -> object:
-        processes.be(rank)
-        try:
-            return asyncio.run(rewards[rank](*batches[rank]))  # type: ignore[arg-type]  # a coroutine function
-        except SettingsError as error:
-            return error
-
-    return await asyncio.gather(*(asyncio.to_thread(process, rank) for rank in range(len(batches))))
+    calls = [partial(reward, *batch) for reward, batch in zip(rewards, batches, strict=True)]
+    return await processes.in_processes(calls, monkeypatch)
 
 
 def best(request: Json, number: int) -> str:

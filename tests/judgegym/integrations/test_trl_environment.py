@@ -3,23 +3,41 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import gc
+import inspect
+from collections.abc import AsyncIterator, Iterator
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from judgegym.integrations.single_turn.opened import close_all, opened
+from judgegym.integrations.single_turn import opened
 from judgegym.integrations.single_turn.source import EnvironmentSource
-from judgegym.integrations.trl import JudgeEnvironment, judge_environment
-from tests.integrations.offline import offline_judge
+from judgegym.integrations.trl import JudgeEnvironment, episodes, judge_environment, judge_reward
+from judgegym.integrations.trl.answers import choice_of
+from judges.llm.errors import DataError, SettingsError
+from judges.llm.wire import CUT_OFF, Choice
+from tests.integrations.offline import OfflineJudge, offline_judge
+from tests.judgegym.integrations.processes import in_processes
+from tests.judges.server.running import asked, running
+from tests.scripted import Json, Meeting, ScriptedEndpoint
 
 ANSWERS = ["a short answer", "a rather longer answer with many words in it", "", "yes"]
+PEER, ARENA = "self_critique", "arena_hard"
 
 
 @pytest.fixture(autouse=True)
 def closed() -> Iterator[None]:
     yield
-    close_all()
+    opened.close_all()
+
+
+@pytest.fixture
+async def url() -> AsyncIterator[str]:
+    async with offline_judge() as (url, _):
+        yield url
+        await asyncio.to_thread(opened.close_all)
 
 
 def settings_of(url: str, **further: object) -> dict[str, object]:
@@ -27,53 +45,303 @@ def settings_of(url: str, **further: object) -> dict[str, object]:
 
 
 def environment_of(
-    url: str, name: str = "arena_hard", group_size: int | None = None, **settings: object
+    url: str, environment: str = PEER, *, group_size: int | None = None, name: str | None = None, **settings: object
 ) -> JudgeEnvironment:
-    return judge_environment(name, settings_of(url, **settings), offline=True, group_size=group_size)
+    given = settings_of(url, **settings)
+    return judge_environment(environment, given, offline=True, group_size=group_size, name=name)
 
 
-async def ours(
-    url: str, uid: str, answers: list[Any], name: str = "arena_hard", **settings: object
-) -> list[float | None]:
-    source = EnvironmentSource.of(name, settings_of(url, **settings), offline=True)
-    environment = await asyncio.to_thread(opened, source)
-    return [result.reward for result in await environment.rewards(uid, answers)]
+async def rows_of(environment: JudgeEnvironment, *, each: int, count: int = 1) -> list[Any]:
+    """The first rows, each several times, as TRL has them in a batch."""
+    rows = (await asyncio.to_thread(environment.rows))[:count]
+    return [row for row in rows for _ in range(each)]
 
 
-def columns_of(rows: list[Any], *, times: int) -> dict[str, Any]:
-    names = ("uid", "environment", "split")
-    return {name: [row[name] for row in rows for _ in range(times)] for name in names}
+def columns_of(rows: list[Any]) -> dict[str, Any]:
+    return {name: [row.get(name) for row in rows] for name in ("uid", "environment", "split")}
 
 
-async def test_rows_have_what_the_policy_is_asked() -> None:
-    async with offline_judge() as (url, _):
-        arena = environment_of(url)
-        rows = await asyncio.to_thread(arena.rows)
-    assert {row["environment"] for row in rows} == {"arena_hard"}
+async def ours(url: str, uid: str, answers: list[Any], environment: str = PEER, **settings: object) -> list[Any]:
+    source = EnvironmentSource.of(environment, settings_of(url, **settings), offline=True)
+    here = await asyncio.to_thread(opened.opened, source)
+    return [result.reward for result in await here.rewards(uid, answers)]
+
+
+class Trainer:
+    """What a reward function finds of its trainer."""
+
+    num_generations = 4
+    num_generations_eval = 2
+    eos_token_ids = (7,)
+    is_in_train = True
+
+    def __init__(self) -> None:
+        self.model = SimpleNamespace(training=True)
+        self.callback_handler = SimpleNamespace(callbacks=[])
+        self.metrics: dict[str, float] = {}
+
+    def add_callback(self, callback: object) -> None:
+        self.callback_handler.callbacks.append(callback)
+
+    def log_metric(self, name: str, value: float) -> None:
+        self.metrics[name] = value
+
+
+async def test_rows_have_what_the_policy_is_asked(url: str) -> None:
+    rows = await asyncio.to_thread(environment_of(url, ARENA).rows)
+    assert {(row["environment"], row["split"]) for row in rows} == {("arena_hard", "train")}
     assert len({row["uid"] for row in rows}) == len(rows) > 1
     assert all(row["prompt"][-1]["role"] == "user" and row["prompt"][-1]["content"] for row in rows)
 
 
-async def test_the_reward_function_gives_the_rewards_of_the_rows() -> None:
-    metrics: dict[str, float] = {}
-    extra: dict[str, list[Any]] = {}
-    async with offline_judge() as (url, _):
-        arena = environment_of(url)
-        one, other = (await asyncio.to_thread(arena.rows))[:2]
-        plain = ["first", "second"]
-        turns = [[{"role": "assistant", "content": text}] for text in ANSWERS]
-        rewards = await arena.reward(
-            ["Q"] * 4,
-            turns,
-            **columns_of([one], times=4),
-            log_metric=lambda name, value: metrics.update({name: value}),
-            log_extra=lambda name, values: extra.update({name: values}),
+async def test_a_dataset_of_the_rows(url: str) -> None:
+    environment = environment_of(url)
+    dataset = await asyncio.to_thread(environment.dataset, "eval")
+    assert list(dataset) == await asyncio.to_thread(environment.rows, "eval")
+    assert set(dataset["split"]) == {"eval"}
+
+
+async def test_the_reward_function_gives_the_rewards_of_the_rows(url: str) -> None:
+    trainer, extra = Trainer(), dict[str, list[Any]]()
+    environment = environment_of(url)
+    rows = await rows_of(environment, each=4)
+    turns = [[{"role": "assistant", "content": text}] for text in ANSWERS]
+    loggers = {"log_metric": trainer.log_metric, "log_extra": lambda name, values: extra.update({name: values})}
+    rewards = await environment.reward(["Q"] * 4, turns, **columns_of(rows), **loggers)
+    assert rewards == await ours(url, rows[0]["uid"], ANSWERS)
+    assert rewards == await environment.reward(["Q"] * 4, ANSWERS, **columns_of(rows))  # plain, trainer unknown
+    assert environment.reward.__name__ == "self_critique"
+    assert (trainer.metrics["self_critique_failed"], trainer.metrics["self_critique_invalid"]) == (0.0, 0.25)
+    assert 0 < trainer.metrics["self_critique/mean_score"] < 100
+    assert extra["self_critique_status"] == ["ok", "ok", "invalid_completion", "ok"]
+
+
+async def test_rows_of_others_are_left_to_others(url: str) -> None:
+    trainer, environment = Trainer(), environment_of(url)
+    trainer.num_generations = 2
+    own = await rows_of(environment, each=2)
+    rows = [*own, {"environment": "wordle"}, {"environment": "other", "uid": "7"}]
+    rewards = await environment.reward(
+        ["Q"] * 4, ["a b c", "", "x", "y"], **columns_of(rows), log_metric=trainer.log_metric
+    )
+    assert rewards[2:] == [None, None]
+    assert None not in rewards[:2]
+    assert trainer.metrics["self_critique_invalid"] == 0.5
+
+
+async def test_a_dataset_of_another_kind_is_refused(url: str) -> None:
+    environment = environment_of(url)
+    with pytest.raises(SettingsError, match=r"dataset\(\), found no column uid"):
+        await environment.reward(["Q"], ["a"])
+    with pytest.raises(DataError, match="no row 'nobody'"):
+        await environment.reward(["Q"], ["a"], uid=["nobody"])
+    with pytest.raises(DataError, match="found uid 'x' and split 'dev'"):
+        await environment.reward(["Q"], ["a"], uid=["x"], split=["dev"])
+
+
+async def test_a_group_is_compared_whole_on_several_processes(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two groups of four, in parts of three, three and two."""
+    environments = [environment_of(url, ARENA, group_judge="listwise", group_size=4) for _ in range(3)]
+    rows = await rows_of(environments[0], each=4, count=2)
+    texts = [f"answer {'word ' * number}" for number in range(8)]
+    calls = [
+        partial(
+            environment.reward,
+            ["Q"] * len(part),
+            texts[part.start : part.stop],
+            **columns_of(rows[part.start : part.stop]),
         )
-        assert rewards == await ours(url, one["uid"], ANSWERS)
-        assert await arena.reward(["Q"] * 2, plain, **columns_of([other], times=2)) == await ours(
-            url, other["uid"], plain
-        )
-    assert arena.reward.__name__ == "arena_hard"
-    assert (metrics["arena_hard_failed"], metrics["arena_hard_invalid"]) == (0.0, 0.25)
-    assert extra["arena_hard_status"] == ["ok", "ok", "invalid_completion", "ok"]
-    assert "arena_hard/win_rate" in metrics
+        for environment, part in zip(environments, (range(3), range(3, 6), range(6, 8)), strict=True)
+    ]
+    parts = await in_processes(calls, monkeypatch)
+    expected = [
+        await ours(url, rows[start]["uid"], texts[start : start + 4], ARENA, group_judge="listwise") for start in (0, 4)
+    ]
+    assert [reward for part in parts for reward in part] == [reward for group in expected for reward in group]
+
+
+async def test_a_comparing_environment_needs_the_size_of_its_groups(url: str) -> None:
+    environment = environment_of(url, ARENA, group_judge="listwise")
+    rows = await rows_of(environment, each=2)
+    with pytest.raises(SettingsError, match=r"group_size: .* num_generations"):
+        await environment.reward(["Q"] * 2, ["a", "b"], **columns_of(rows))
+    begun = [environment() for _ in range(2)]
+    for episode, row in zip(begun, rows, strict=True):
+        episode.reset(**row)
+    with pytest.raises(SettingsError, match=r"group_size: .* num_generations"):
+        await begun[0].get_reward()
+    with pytest.raises(SettingsError, match="2 or more"):
+        judge_environment(ARENA, offline=True, group_size=1)
+
+
+async def test_in_evaluations_a_group_has_the_trainers_size() -> None:
+    trainer = Trainer()
+
+    def best(request: Json, number: int) -> str:
+        return "[[B]]" if "good" in asked(request).partition("Start of Assistant B")[2] else "[[A]]"
+
+    async with running("--judge=choice", judge=best) as server:
+        reward = judge_reward(server.url, group_size=4)
+        trainer.model.training = False
+        scores = await reward(["Q"] * 4, ["a", "good", "c", "d"], log_metric=trainer.log_metric)
+        with pytest.raises(SettingsError, match="num_generations, which is 4, found 2"):
+            trainer.model.training = True
+            await judge_reward(server.url, group_size=2)(["Q"] * 2, ["a", "b"], log_metric=trainer.log_metric)
+        await asyncio.to_thread(trainer.callback_handler.callbacks[0].on_train_end)
+    assert scores == [0.0, 1.0, 1.0, 0.0]
+
+
+def test_the_tools_of_an_environment_are_one() -> None:
+    """TRL offers every public method to the policy."""
+    environment = judge_environment(PEER, offline=True, name="peers")
+    episode = environment()
+    public = {name for name, _ in inspect.getmembers(type(episode), inspect.isfunction) if not name.startswith("_")}
+    assert public == {"reset", "answer", "get_reward"}
+    assert inspect.iscoroutinefunction(episode.get_reward)
+    assert type(episode).__name__ == "peers"
+    assert type(episode) is type(environment()) is not type(judge_environment(PEER, offline=True)())
+
+
+async def test_the_first_reward_judges_all_at_once() -> None:
+    """TRL asks for one reward after another."""
+    met, judge = Meeting(3), OfflineJudge()
+
+    async def waits(request: Json, number: int) -> Any:
+        await met.wait()
+        return judge(request, number)
+
+    async with ScriptedEndpoint(waits) as endpoint:
+        environment = environment_of(endpoint.base_url)
+        rows = await rows_of(environment, each=4)
+        begun = [environment() for _ in range(4)]
+        for episode, row, text in zip(begun, rows, ANSWERS, strict=True):
+            episode.reset(**row)
+            if text:
+                episode.answer("a first thought")
+                assert episode.answer(text) == "The answer is submitted."
+        rewards = [await episode.get_reward() for episode in begun]
+        assert rewards == await ours(endpoint.base_url, rows[0]["uid"], ANSWERS)
+        assert [None if each.rewarded is None else each.rewarded.is_invalid for each in begun] == [
+            False,
+            False,
+            True,
+            False,
+        ]
+
+
+async def test_an_answer_that_comes_after_the_judgment_of_others_is_judged(url: str) -> None:
+    """Trainers that do not sample in batches ask for a reward while other rollouts are under way."""
+    environment = environment_of(url)
+    rows = await rows_of(environment, each=2)
+    early, late = environment(), environment()
+    early.reset(**rows[0])
+    late.reset(**rows[1])
+    early.answer(ANSWERS[0])
+    rewards = [await early.get_reward()]
+    late.answer(ANSWERS[1])
+    rewards.append(await late.get_reward())
+    assert rewards == await ours(url, rows[0]["uid"], ANSWERS[:2])
+
+
+async def test_environments_compare_whole_groups(url: str) -> None:
+    environment = environment_of(url, ARENA, group_judge="listwise", group_size=2)
+    rows = await rows_of(environment, each=2, count=2)
+    texts = ["one", "one and two", "three", "three or four words"]
+    begun = [environment() for _ in rows]
+    for episode, row, text in zip(begun, rows, texts, strict=True):
+        episode.reset(**row)
+        episode.answer(text)
+    rewards = [await episode.get_reward() for episode in begun]
+    expected = [await ours(url, rows[at]["uid"], texts[at : at + 2], ARENA, group_judge="listwise") for at in (0, 2)]
+    assert rewards == [reward for group in expected for reward in group]
+
+
+async def test_compared_among_other_environments_on_several_processes_is_refused(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process without such a row would never come to give its part."""
+    monkeypatch.setattr(episodes, "distributed", lambda: object())
+    environment = environment_of(url, ARENA, group_judge="listwise", group_size=2)
+    (row,) = await rows_of(environment, each=1)
+    episode = environment()
+    episode.reset(**{name: cell for name, cell in row.items() if name != "environment"})  # as TRL does
+    with pytest.raises(SettingsError, match="cannot be gathered from several processes"):
+        await episode.get_reward()
+
+
+def test_a_row_of_another_kind_is_refused() -> None:
+    with pytest.raises(DataError, match="expected a row of dataset"):
+        judge_environment(PEER, offline=True)().reset(prompt="Q")
+
+
+async def test_what_is_open_is_closed_when_the_training_ends(url: str) -> None:
+    trainer, environment = Trainer(), environment_of(url)
+    rows = await rows_of(environment, each=4)
+    given = {**columns_of(rows), "log_metric": trainer.log_metric}
+    first = await environment.reward(["Q"] * 4, ANSWERS, **given)
+    await environment.reward(["Q"] * 4, ANSWERS, **given)
+    (callback,) = trainer.callback_handler.callbacks
+    await asyncio.to_thread(callback.on_evaluate)
+    assert len(opened._OPENED) == 1
+    await asyncio.to_thread(callback.on_train_end)
+    assert not opened._OPENED
+    assert await environment.reward(["Q"] * 4, ANSWERS, **given) == first  # opened again
+    await asyncio.to_thread(callback.on_evaluate)  # after the training
+    assert not opened._OPENED
+
+
+async def test_what_is_open_is_closed_when_a_trainer_is_given_up(url: str) -> None:
+    """As after a training that has raised, of which TRL tells nobody."""
+    trainer, environment = Trainer(), environment_of(url)
+    rows = await rows_of(environment, each=4)
+    await environment.reward(["Q"] * 4, ANSWERS, **columns_of(rows), log_metric=trainer.log_metric)
+    del trainer
+    gc.collect()
+    await nothing_open()
+    episode = environment()
+    episode.reset(**rows[0])
+    await episode.get_reward()
+    assert opened._OPENED
+    del episode
+    gc.collect()
+    await nothing_open()
+
+
+async def nothing_open() -> None:
+    for _ in range(1000):
+        if not opened._OPENED:
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("an environment is still open")
+
+
+async def test_an_error_closes_what_is_open(url: str) -> None:
+    environment = environment_of(url)
+    with pytest.raises(DataError):
+        await environment.reward(["Q"], ["a"], uid=["nobody"])
+    assert not opened._OPENED
+
+
+@pytest.mark.parametrize(
+    ("completion", "ids", "choice"),
+    [
+        ("text", [1, 7], Choice("text")),
+        ("text", [1, 2], Choice("text", finish_reason=CUT_OFF)),
+        ("text", None, Choice("text")),
+        ([{"role": "assistant", "content": "4", "reasoning_content": "2 + 2"}], [7], Choice("4", "2 + 2")),
+        ([{"role": "assistant", "content": [{"type": "text", "text": "4"}]}], [7], Choice("4")),
+        (
+            [
+                {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "search"}}]},
+                {"role": "tool", "content": "found"},
+                {"role": "assistant", "content": "4"},
+            ],
+            [7],
+            Choice("4"),
+        ),
+        ([{"role": "assistant", "content": "so:"}, {"role": "tool", "content": "found"}], [7], Choice("")),
+        ([], [7], Choice("")),
+    ],
+)
+def test_the_answer_in_a_completion(completion: Any, ids: list[int] | None, choice: Choice) -> None:
+    assert choice_of(completion, ids, (7,)) == choice
