@@ -53,6 +53,13 @@ async def errors(url, http):
     return [*said, answer.status_code, answer.json()["detail"]]
 
 
+async def late(http):
+    """A step whose time is over when it begins."""
+    action = {"completion": "An answer that is late.", "uid": asked[0][0]}
+    body = (await http.post("/step", json={"action": action, "timeout_s": 1e-9})).json()
+    return [body["reward"], body["done"], body["metadata"]]
+
+
 async def tasks(http, name):
     task = {"split": "train", "index": 1}
     return {
@@ -83,6 +90,7 @@ async def main(app):
                 "state": (await http.get("/state")).json(),
                 "errors": await errors(url, http),
                 "tasks": await tasks(http, name),
+                "late": await late(http),
             }
 
 

@@ -110,6 +110,15 @@ async def composed():
     return found
 
 
+async def in_process():
+    """The same scores by a judge in this process, in async code and in threads without any."""
+    rubric = JudgeRubric(judge=space["JUDGE"], prompt="observation.question", response="action.answer")
+    steps = [(Answer(question=question, answer=answer), Marked(question=question)) for question, answer in pairs]
+    awaited = await asyncio.gather(*(rubric(*step) for step in steps))
+    blocking = await asyncio.gather(*(asyncio.to_thread(rubric, *step) for step in steps))
+    return [awaited, blocking]
+
+
 async def unsafe():
     """What OpenEnv's containers make of `None`."""
     found = {}
@@ -130,6 +139,7 @@ async def main():
         "sync": await rewards(Quiz),
         "async": await rewards(AsyncQuiz),
         "composed": await composed(),
+        "in_process": await in_process(),
         "unsafe": await unsafe(),
         "parts": [type(part).__name__ for _, part in FailSafe(COMPOSED["nested"]()).named_rubrics()],
     }

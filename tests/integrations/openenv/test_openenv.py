@@ -17,7 +17,7 @@ from tests.integrations import trainers
 from tests.integrations.environments import ENVIRONMENTS, expected, settings_of
 from tests.integrations.examples import example, swap
 from tests.integrations.offline import OfflineJudge, offline_judge
-from tests.judges.server.running import running
+from tests.judges.server.running import judged_by, running
 from tests.scripted import Json, Reply, ScriptedEndpoint
 
 pytestmark = pytest.mark.timeout(150)
@@ -71,6 +71,9 @@ def check_protocol(name: str, found: Any) -> None:
     assert "reset the session first" in early and "no row 'nobody'" in nobody
     assert "expected a number from 0" in before and "expected train or eval, found 'holdout'" in holdout
     assert status == 400 and "action.uid" in detail
+    reward, is_done, metadata = found["late"]
+    assert reward is None and is_done and metadata["judge_failed"] is True
+    assert metadata["explanation"].startswith("no reward within")
     tasks = found["tasks"]
     assert [split["name"] for split in tasks["splits"]] == ["train", "eval"]
     assert tasks["count"]["num_tasks"] > 0 and tasks["beyond"] == 400
@@ -119,7 +122,9 @@ async def rubrics(judge: OfflineJudge) -> tuple[list[Any], Any]:
             body = {"prompt": question, "response": answer}
             wanted.append((await server.post("/v1/score", body)).json)
         text = swap(example("OpenEnv", number=1), ("http://127.0.0.1:8400", server.url))
-        ended = await trainers.run("openenv", "rubric_program.py", QUESTIONS, f"{text}\nURL = {server.url!r}\n")
+        here = {"judge": "rubric", **judged_by(server.judge)}
+        more = f"URL = {server.url!r}\nJUDGE = {here!r}\n"
+        ended = await trainers.run("openenv", "rubric_program.py", QUESTIONS, f"{text}\n{more}")
     assert ended.code == 0, ended.err
     return wanted, ended.result
 
@@ -136,6 +141,7 @@ async def test_a_judge_as_rubric() -> None:
         ]
         assert [metadata["judge_invalid"] for _, metadata in found[way]] == [score is None for score in scores]
     values = [0.0 if score is None else score for score in scores]
+    assert found["in_process"] == [values, values]
     composed = {name: [score for score, _, _ in results] for name, results in found["composed"].items()}
     assert composed["sequential"] == [0.25 if value else 0.0 for value in values]
     assert composed["gate"] == [gated(value) for value in values]
@@ -161,6 +167,8 @@ async def test_a_rubric_whose_judge_fails() -> None:
         for (reward, metadata), score, is_failed in zip(found[way], scores, failed, strict=True):
             assert reward is None or reward == (0.0 if score is None else gated(score))
             assert not is_failed or "planted" in metadata["judge_explanation"]
+    values = [None if is_failed else score or 0.0 for score, is_failed in zip(scores, failed, strict=True)]
+    assert found["in_process"] == [values, values]
     for name, results in found["composed"].items():
         assert [score is None for score, _, _ in results] == failed, name
         for score, last, inside in results:

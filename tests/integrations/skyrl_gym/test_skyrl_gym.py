@@ -15,7 +15,7 @@ from tests.integrations import trainers
 from tests.integrations.environments import ENVIRONMENTS, expected, of_example, settings_of
 from tests.integrations.examples import example, swap
 from tests.integrations.offline import OfflineJudge, offline_judge
-from tests.judges.server.running import running
+from tests.judges.server.running import judged_by, running
 from tests.scripted import Json, Reply, ScriptedEndpoint
 
 pytestmark = pytest.mark.timeout(150)
@@ -127,8 +127,11 @@ async def test_steps_of_a_judge(tmp_path: Path, fails: bool) -> None:
             named = {} if reference is None else {"reference": str(reference)}
             body = {"prompt": [{"role": "user", "content": question}], "response": text, **named}
             wanted.append((await server.post("/v1/score", body)).json)
-        code = f"from judgegym.integrations.skyrl_gym import *\nenv_class = register_judge({server.url!r})"
-        found = await stepped(tmp_path, "judge", code, given)
+        here = {"judge": "rubric", **judged_by(server.judge)}
+        code = "from judgegym.integrations.skyrl_gym import *\nenv_class = register_judge({})"
+        found = await stepped(tmp_path, "judge", code.format(repr(server.url)), given)
+        in_process = await stepped(tmp_path, "judge", code.format(f"judge={here!r}"), given)
+    assert in_process == found
     assert any(result["status"] == "judge_failed" for result in wanted) is fails
     for (reward, metadata, metrics), result in zip(found["steps"], wanted, strict=True):
         is_failed, is_invalid = (result["status"] == status for status in ("judge_failed", "invalid_completion"))
