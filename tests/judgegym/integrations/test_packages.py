@@ -47,11 +47,16 @@ print(json.dumps(found))
 """
 
 IMPORTS = """
-import importlib.metadata, json, re, sys
+import importlib.metadata, json, re, sys, types
 before = set(sys.modules)
-from judgegym.integrations import openrlhf, slime, trl, verl
+for name in ("art", "art.trajectories", "openai", "openai.types.chat.chat_completion"):  # ART's own
+    sys.modules[name] = types.ModuleType(name)
+    sys.modules[name].__getattr__ = lambda attribute: type(attribute, (), {})
+from judgegym.integrations import art, openrlhf, slime, trl, verl
 trl.judge_reward("http://127.0.0.1:1")
-loaded = {name.partition(".")[0] for name in set(sys.modules) - before}
+art.judge_group("http://127.0.0.1:1")
+openrlhf.reward_function("http://127.0.0.1:1")
+loaded = {name.partition(".")[0] for name in set(sys.modules) - before} - {"art", "openai"}
 owners = {package for module, packages in importlib.metadata.packages_distributions().items()
           if module in loaded for package in packages}
 needed, todo = set(), {"aiohttp", "orjson"}
