@@ -74,7 +74,7 @@ async def test_an_attempt_without_a_verdict_does_not_spoil_the_others(keep_score
 @pytest.mark.parametrize("fails", [False, True])
 async def test_the_example_compares_with_the_environments_own_judge(fails: bool, tmp_path: Path) -> None:
     async with offline_judge(every_third_fails=fails) as (judge, _), talker() as policy:
-        text = swap(example("verifiers", "toml", 1), ("n = 8", "n = 3"))
+        text = swap(example("verifiers", "toml", 1), ("n = 8", "n = 3"), ('"OPENAI_API_KEY"', '"HOME"'))
         settings = {"judge_base_url": judge, "judge_model_name": "m", "judge_max_retries": 0}
         (tmp_path / "group.toml").write_text(text)
         task = ("--env.taskset.task.offline", "true")
