@@ -1,10 +1,10 @@
 """Evaluators for rLLM: a judge of one completion, or the reward of an environment's row.
 
-    RLLM_JUDGEGYM='{"url": "http://127.0.0.1:8400"}' rllm eval DATASET --agent AGENT --evaluator judgegym_rubric …
+    JUDGEGYM_RLLM='{"url": "http://127.0.0.1:8400"}' rllm eval DATASET --agent AGENT --evaluator judgegym_rubric …
 
 `judge_evaluator` and `environment_evaluator` make evaluators for a module of one's own (`--evaluator module:name`, or
 `import_path` of a dataset's `[verifier]`). rLLM's entry points take no arguments: `judgegym_rubric`, `judgegym_aspect`,
-`judgegym_peer`, `judgegym_arena_hard` and `judgegym_environment` read theirs from the variable `RLLM_JUDGEGYM`, a JSON
+`judgegym_peer`, `judgegym_arena_hard` and `judgegym_environment` read theirs from the variable `JUDGEGYM_RLLM`, a JSON
 object with the names of the factories' arguments.
 
 Guarantees: a judge that fails raises a `NoRewardError`, from which rLLM's engine makes an episode that ended with an
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from judgegym.integrations.single_turn.source import EnvironmentSource
     from judges.server.settings.mount import JudgeKind
 
-VARIABLE = "RLLM_JUDGEGYM"
+VARIABLE = "JUDGEGYM_RLLM"
 _REFERENCES = ("reference", "ground_truth", "answer", "target")
 """Where a row has its reference; the first that is there is taken."""
 _NUMBERS = ("correct_from", "invalid_completion_score", "timeout_s", "deadline_s")

@@ -81,7 +81,7 @@ class Options(BaseModel):
 
     url: Annotated[str | None, BeforeValidator(whole)] = None
     mount: str = ""
-    token_env: str = "INSPECT_JUDGEGYM_TOKEN"
+    token_env: str = "JUDGEGYM_TOKEN"
     offline: bool = False
     rubric: Annotated[str | dict[str, object] | None, BeforeValidator(_rubric)] = None
     rubric_file: Annotated[str | None, BeforeValidator(_file)] = None

@@ -58,7 +58,7 @@ async def main() -> None:
             exec(run["code"], space)
             evaluator, rows = space["evaluator"], space["rows"]
         else:
-            os.environ["RLLM_JUDGEGYM"] = json.dumps(run["settings"])
+            os.environ["JUDGEGYM_RLLM"] = json.dumps(run["settings"])
             try:
                 evaluator = load_evaluator(run["evaluator"])
             except TypeError as error:

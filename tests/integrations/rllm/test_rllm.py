@@ -182,11 +182,11 @@ async def test_command_of_the_example(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 
 WRONG = [
-    ("rubric", {"ofline": True}, "RLLM_JUDGEGYM.ofline: unknown setting, did you mean offline?"),
+    ("rubric", {"ofline": True}, "JUDGEGYM_RLLM.ofline: unknown setting, did you mean offline?"),
     ("rubric", {"judge": {"judge_modl_name": "x"}}, "judge.judge_modl_name: unknown setting of a judge, did you mean"),
-    ("peer", {"judge": "peer"}, "RLLM_JUDGEGYM.judge: expected the judge's settings, found str"),
-    ("aspect", {"correct_from": "high"}, "RLLM_JUDGEGYM.correct_from: expected a number, found str"),
-    ("arena_hard", ["url"], "RLLM_JUDGEGYM: expected a JSON object"),
+    ("peer", {"judge": "peer"}, "JUDGEGYM_RLLM.judge: expected the judge's settings, found str"),
+    ("aspect", {"correct_from": "high"}, "JUDGEGYM_RLLM.correct_from: expected a number, found str"),
+    ("arena_hard", ["url"], "JUDGEGYM_RLLM: expected a JSON object"),
     (
         "environment",
         {"environment": "arena_hard", "offline": True, "settings": {"group_judge": "listwise"}},
