@@ -16,13 +16,9 @@ from types import SimpleNamespace
 
 import tinker
 import torch
-from tinker_cookbook.checkpoint_utils import CheckpointManager
-from tinker_cookbook.rl import train
-from tinker_cookbook.rl.metric_util import RLTestSetEvaluator
 from tinker_cookbook.rl.rollout_strategy import FailFast
 from tinker_cookbook.rl.rollouts import RolloutErrorCounter, set_rollout_executor
 from tinker_cookbook.tokenizer_utils import get_tokenizer
-from tinker_cookbook.utils import ml_log
 
 TOKENIZER = "environments/rollouts/tokenizers/bytes"
 STOP = "<|im_end|>"
@@ -87,6 +83,12 @@ def lines_of(directory, name):
 
 
 async def main():
+    # Late: the processes for rollouts, which load this file, need none of it.
+    from tinker_cookbook.checkpoint_utils import CheckpointManager
+    from tinker_cookbook.rl import train
+    from tinker_cookbook.rl.metric_util import RLTestSetEvaluator
+    from tinker_cookbook.utils import ml_log
+
     directory, code, replies, workers, cut_off = sys.argv[1:]
     names = {}
     exec(code, names)
