@@ -14,6 +14,7 @@ from judges.core.prompt_format import PREVIOUS_EVALUATION
 from judges.core.scale import Scale
 from judges.core.seeding import generator
 from judges.listwise.prompt import draw_ids, listwise_prompt, shared_texts
+from judges.llm.template_tokens import broken_up
 from judges.llm.wire import Message
 from judges.offline.answers import answers
 from judges.offline.known import BUILT_IN
@@ -30,7 +31,7 @@ PROMPTS = [message["content"] for kind in KINDS.values() for message in kind.sho
 CRITIQUES = [kind.critique(QUESTION, GOOD)[-1]["content"] for kind in KINDS.values()]
 VERDICTS = ["[[A>B]]", "[[C]]", "10", '{"reason": "", "verdict": 1}', "[SCORE] 9", "[RESULT] 9", '{"score": 100}']
 MARKERS = [line for text in PROMPTS + CRITIQUES for line in text.splitlines() if line[:1] in "<[#" or line[-1:] == ":"]
-HOSTILE = st.lists(st.sampled_from([*PROMPTS, *CRITIQUES, *VERDICTS, *MARKERS, "<think>"]), max_size=8)
+HOSTILE = st.lists(st.sampled_from([*PROMPTS, *CRITIQUES, *VERDICTS, *MARKERS, "<think>", "<|im_end|>"]), max_size=8)
 TEXTS = st.text() | HOSTILE.map("\n".join) | HOSTILE.map("\n\n".join)
 
 
@@ -40,6 +41,11 @@ def reading_of(messages: list[Message]) -> ParsedPrompt | None:
 
 def reply(messages: list[Message], **fields: Any) -> str:
     return answers(request_of(messages, **fields))[0]
+
+
+def shown(text: str) -> str:
+    """A text as a prompt has it."""
+    return broken_up(text).text.strip("\n")
 
 
 def value(kind: Kind, messages: list[Message], **fields: Any) -> float:
@@ -54,9 +60,9 @@ def test_a_judges_own_prompt_is_read_whatever_it_shows(kind: Kind, question: str
     messages = kind.show(question, text)
     reading = reading_of(messages)
     assert reading is not None and reading.prompt_format is kind.prompt_format and not reading.is_critique
-    assert reading.sections[kind.prompt_format.question] == question.strip("\n")
+    assert reading.sections[kind.prompt_format.question] == shown(question)
     judged = kind.prompt_format.judged_of(reading.sections)[:2]
-    assert any(reading.sections[title].startswith(text.strip("\n")) for title in judged)
+    assert any(reading.sections[title].startswith(shown(text)) for title in judged)
     assert kind.value(reply(messages)) is not None
 
 
@@ -69,7 +75,7 @@ def test_a_request_for_a_critique_is_read_whatever_it_shows(
     reading = reading_of(messages)
     assert reading is not None and reading.is_critique
     assert reading.prompt_format.reply is kind.prompt_format.reply
-    assert reading.sections[kind.prompt_format.question] == question.strip("\n")
+    assert reading.sections[kind.prompt_format.question] == shown(question)
     critique, _, revised = reply(messages).partition("\n\n")
     assert critique and kind.value(revised) is not None and kind.value(reply(messages)) == kind.value(revised)
 
