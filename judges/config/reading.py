@@ -20,7 +20,7 @@ from judges.config.yaml_text import load_yaml
 from judges.llm.errors import SettingsError
 
 ENV_PREFIX = "JUDGEGYM_"
-READ_ELSEWHERE = frozenset({"JUDGEGYM_OPENRLHF"})
+READ_ELSEWHERE = frozenset({"JUDGEGYM_OPENRLHF", "JUDGEGYM_RLLM", "JUDGEGYM_TOKEN"})
 """Variables of this prefix that are no settings of a command: functions for trainers read them."""
 
 SourceKind = Literal["command line", "environment variable", "file", "preset"]
