@@ -35,6 +35,7 @@ with needs("art"):
 from judgegym.integrations.scores.cells import CellError, Field, fields_of
 from judgegym.integrations.scores.conversations import Conversation, conversation_json
 from judgegym.integrations.scores.groups import Row, group_request
+from judgegym.integrations.scores.numbers import check_finite
 from judgegym.integrations.scores.scoring import RefusedError, Request, Scored, Scoring
 from judgegym.integrations.scores.sources import scoring_of
 from judges.llm.wire import JSON
@@ -82,6 +83,7 @@ def judge_group(
         SettingsError: a setting is wrong, or neither or both of `url` and `judge` are given. Those that only the server
             or the judge's endpoint knows (a mount, a token) raise it at the first group.
     """
+    check_finite(invalid_completion_score=invalid_completion_score)
     scoring = scoring_of(
         url, judge, token=token, mount=mount, timeout_s=timeout_s, deadline_s=deadline_s, offline=offline
     )

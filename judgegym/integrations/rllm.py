@@ -28,6 +28,7 @@ from rllm.eval.types import EvalOutput, Signal
 
 from judgegym.integrations.scores.cells import CellError, Field, fields_of, group_ids
 from judgegym.integrations.scores.conversations import conversation_json
+from judgegym.integrations.scores.numbers import check_finite
 from judgegym.integrations.scores.scoring import RefusedError, Request, Scored
 from judgegym.integrations.scores.sources import SharedScorings, is_of_groups, refuse_unknown
 from judges.core.background import run_blocking
@@ -73,6 +74,7 @@ class JudgeEvaluator:
         """See `judge_evaluator`."""
         if judge is not None and is_of_groups(judge) and judge.get("group_size") is None:
             raise SettingsError(f"judge.group_size: {judge.get('judge')} compares the rollouts of a task: how many?")
+        check_finite(correct_from=correct_from, invalid_completion_score=invalid_completion_score)
         self._scoring = _SCORINGS.of(
             url, judge, token=token, mount=mount, timeout_s=timeout_s, deadline_s=deadline_s, offline=offline
         )
@@ -118,6 +120,7 @@ class EnvironmentEvaluator:
         from judgegym.integrations.single_turn.opened import opened  # late: beside a server it is not needed
         from judgegym.integrations.single_turn.source import source_of
 
+        check_finite(correct_from=correct_from)
         self.environment = opened(source_of(environment))
         if self.environment.compares:
             raise SettingsError("group_judge: rLLM evaluates each episode by itself; choose a judge that sees one")

@@ -160,14 +160,14 @@ def _settings(args: object) -> Settings:
 
 def _row(sample: Sample) -> Row:
     prompt = sample.prompt
-    asked = plain_prompt(prompt) if isinstance(prompt, str) else conversation_json(prompt)
-    response = plain_response(sample.response)
+    response = plain_response(sample.response or "")
     metadata = sample.metadata if isinstance(sample.metadata, Mapping) else {}
     try:
+        asked = plain_prompt(prompt) if isinstance(prompt, str) else conversation_json(prompt)
         cells: dict[Field, object] = {name: metadata.get(name) for name in _CELLS}
         return Row({"prompt": asked, **fields_of(cells), **label_fields(sample.label)}, response)
     except CellError as refusal:
-        return Row({"prompt": asked}, response, str(refusal))
+        return Row({"prompt": ""}, response, str(refusal))
 
 
 def _of_group(rows: Sequence[Row]) -> Request | RefusedError:

@@ -23,6 +23,7 @@ with needs("openenv"):
 
 from judgegym.integrations.openenv.reading import FIELDS, PROMPT, RESPONSE, Place, Places
 from judgegym.integrations.scores.cells import Field
+from judgegym.integrations.scores.numbers import check_finite
 from judgegym.integrations.scores.scoring import Scored
 from judgegym.integrations.scores.sources import SharedScorings, is_of_groups
 from judges.core.background import run_blocking
@@ -87,6 +88,7 @@ class JudgeRubric(Rubric):
             SettingsError: a setting is wrong, or neither or both of `url` and `judge` are given.
         """
         super().__init__()
+        check_finite(invalid_completion_score=invalid_completion_score)
         if judge is not None and is_of_groups(judge):
             raise SettingsError(
                 "judge: a step has one response, and this judge compares several; set url to a reward server that "

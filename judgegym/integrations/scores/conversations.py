@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias, cast
 
-from judgegym.integrations.scores.cells import plain
+from judgegym.integrations.scores.cells import CellError, plain
 from judges.llm import wire
 from judges.llm.wire import JSON
 
@@ -15,31 +15,59 @@ Conversation: TypeAlias = str | Sequence[Mapping[str, JSON]]
 def conversation_json(conversation: Conversation) -> JSON:
     """Text, or messages with role and content; a completion of one assistant turn is sent as text.
 
-    Calls of tools, which have no content, are written out: the judge sees what the policy did.
+    Calls of tools, which have no content, are written out: the judge sees what the policy did. Of an image, which no
+    judge sees, the kind alone is sent.
+
+    Raises:
+        CellError: a message has no fields.
     """
     if isinstance(conversation, str):
         return conversation
-    turns: list[dict[str, JSON]] = [
-        {"role": str(turn.get("role", "")), "content": _content(turn)} for turn in conversation
-    ]
+    turns = [_turn(turn) for turn in conversation]
     if len(turns) == 1 and turns[0]["role"] == "assistant" and isinstance(turns[0]["content"], str):
         return turns[0]["content"]
     return cast(JSON, turns)
 
 
-def _content(turn: Mapping[str, JSON]) -> JSON:
-    content, calls = turn.get("content"), turn.get("tool_calls")
+def _turn(turn: object) -> dict[str, JSON]:
+    if not isinstance(turn, Mapping):
+        raise CellError(f"expected messages of role and content, found {type(turn).__name__}")
+    return {"role": str(turn.get("role", "")), "content": _content(turn)}
+
+
+def _content(turn: Mapping[str, object]) -> JSON:
+    content, calls = _parts(turn.get("content")), turn.get("tool_calls")
     written = [_call(call) for call in calls] if isinstance(calls, Sequence) and not isinstance(calls, str) else []
-    if not written:
-        return plain(content) if isinstance(content, str | Sequence) else ""
-    texts = [content] if isinstance(content, str) and content else []
-    return "\n".join([*texts, *written])
+    if isinstance(content, str):
+        return "\n".join([*([content] if content else []), *written])
+    return [*content, *({"type": "text", "text": f"\n{call}"} for call in written)]
 
 
-def _call(call: JSON) -> str:
+def _parts(content: object) -> str | list[dict[str, JSON]]:
+    """Text, or parts of text; of a part that is none, such as an image, the kind alone."""
+    if hasattr(content, "tolist"):  # an array, as a data frame has it
+        content = content.tolist()
+    if isinstance(content, str):
+        return content
+    return [_part(part) for part in content] if isinstance(content, Sequence) and not isinstance(content, bytes) else ""
+
+
+def _part(part: object) -> dict[str, JSON]:
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    given: Mapping[str, object] = part if isinstance(part, Mapping) else {}
+    kind, text = given.get("type", "text"), given.get("text")
+    shown: dict[str, JSON] = {"type": kind if isinstance(kind, str) else "part"}
+    return {**shown, "text": text} if isinstance(text, str) else shown
+
+
+def _call(call: object) -> str:
     function = call.get("function", call) if isinstance(call, Mapping) else None
     if not isinstance(function, Mapping):
         return "[tool call]"
     arguments = function.get("arguments")
-    text = arguments if isinstance(arguments, str) else wire.dumps(plain(arguments)).decode()
+    try:
+        text = arguments if isinstance(arguments, str) else wire.dumps(plain(arguments)).decode()
+    except CellError:
+        text = "…"
     return f"[tool call: {function.get('name')}({text})]"

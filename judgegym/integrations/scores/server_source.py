@@ -29,6 +29,7 @@ _HINTS = {
     405: "this is not a reward server: check url",
 }
 _REFUSED = (400, 413, 422)
+_LONGEST = 200
 _TOKEN_IN_PATH = re.compile(r"(?<=/token/)[^/]+")
 
 
@@ -49,19 +50,31 @@ class ServerSource:
         """
         if not _is_http(url):
             raise SettingsError("url: expected the URL of a reward server, such as http://127.0.0.1:8400")
+        token = (token or "").strip()  # a file of a secret ends with a line break
+        if not all("!" <= character <= "~" for character in token):
+            raise SettingsError("token: it holds a character that no header can hold, such as a space")
+        if token and without_credentials(url) != url:
+            raise SettingsError(
+                "token: the url has a user or password already, and a request can have only one of both"
+            )
         self._url = f"{url.rstrip('/')}{f'/{mount}' if mount else ''}/v1/score"
         self._shown = _TOKEN_IN_PATH.sub("…", without_credentials(self._url))
         self._headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {token}"} if token else {})}
         self._timeout_s = timeout_s
         self._session: aiohttp.ClientSession | None = None
         self._is_away = False
+        self._is_proven = False
 
     async def score(self, request: Request) -> list[Scored]:
-        """See `Source`. Retry after each of `PAUSES_S` while the server cannot be reached or is full."""
+        """See `Source`. Retry after each of `PAUSES_S` while the server cannot be reached or is full.
+
+        So is one retried that has answered before and now knows neither the judge nor the token: a proxy says that
+        while the server is started again.
+        """
         responses = request.get("responses")
         count = len(responses) if isinstance(responses, Sequence) else 1
         started = time.monotonic()
-        failed = ""
+        failed = hint = ""
         for pause_s in (0.0, *PAUSES_S):
             if failed and time.monotonic() - started + pause_s > self._timeout_s:
                 break
@@ -69,18 +82,24 @@ class ServerSource:
             try:
                 code, body = await self._post(request)
                 if code == 200:
+                    results = _results(body, count)
+                    self._is_proven = True
                     self._say(back=True)
-                    return _results(body, count)
+                    return results
             except (aiohttp.ClientError, asyncio.TimeoutError, ValueError) as error:
+                hint = ""
                 failed = f"the reward server at {self._shown}: {type(error).__name__}: {error}"
                 self._say(failed)
                 continue
             failed = f"the reward server at {self._shown}: HTTP {code}: {wire.error_text(wire.dumps(body))}"
-            if code in _HINTS:
-                raise SettingsError(f"{failed} ({_HINTS[code]})")
+            hint = _HINTS.get(code, "")
+            if hint and not self._is_proven:
+                break
             if code in _REFUSED:
                 raise RefusedError(failed)
             self._say(failed)
+        if hint:
+            raise SettingsError(f"{failed} ({hint})")
         logger.warning("no score: %s", failed)
         return [Scored(None, "judge_failed", failed)] * count
 
@@ -113,7 +132,8 @@ def _error(data: bytes) -> JSON:
 def _is_http(url: str) -> bool:
     try:
         parts = urlsplit(url)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        is_whole = not parts.query and not parts.fragment  # the path of a judge comes behind it
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and is_whole
     except ValueError:  # brackets or a port that are none
         return False
 
@@ -129,8 +149,10 @@ def _scored(result: JSON) -> Scored:
     if not isinstance(result, Mapping) or not isinstance(result.get("status"), str):
         raise ValueError("expected a result with score and status")
     score, label = result.get("score"), result.get("label")
+    if score is not None and (isinstance(score, bool) or not isinstance(score, int | float) or not 0 <= score <= 1):
+        raise ValueError(f"expected a score from 0 to 1, found {score!r}"[:_LONGEST])  # NaN is none of these
     return Scored(
-        score=float(score) if isinstance(score, int | float) else None,
+        score=None if score is None or result["status"] != "ok" else float(score),
         status=str(result["status"]),
         explanation=str(result.get("explanation", "")),
         label=label if isinstance(label, str) else None,

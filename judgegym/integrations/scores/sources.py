@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
 from judgegym.integrations.scores.cells import plain
+from judgegym.integrations.scores.numbers import check_seconds
 from judgegym.integrations.scores.scoring import Scoring
 from judgegym.integrations.scores.server_source import ServerSource
 from judges.llm import wire
@@ -104,6 +105,7 @@ def scoring_of(
     Raises:
         SettingsError: neither or both are given, or a setting is unknown or wrong.
     """
+    check_seconds(timeout_s=timeout_s, deadline_s=deadline_s)
     if (url is None) == (judge is None):
         raise SettingsError("expected either url (of a reward server) or judge (to run in this process)")
     if judge is not None:

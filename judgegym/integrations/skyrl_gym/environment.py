@@ -11,10 +11,11 @@ from typing import Any
 import skyrl_gym
 from skyrl_gym.envs.base_text_env import BaseTextEnvStepOutput
 
+from judgegym.integrations.scores.numbers import check_finite
 from judgegym.integrations.single_turn.opened import opened
 from judgegym.integrations.single_turn.source import EnvironmentSource
 from judgegym.integrations.skyrl_gym.dataset import class_of
-from judgegym.integrations.skyrl_gym.episode import Episode, check_finite
+from judgegym.integrations.skyrl_gym.episode import Episode
 from judges.llm.errors import DataError
 
 

@@ -5,12 +5,9 @@ Source: skyrl-gym 0.4.0, `skyrl_gym.register` and `BaseTextEnv`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 from skyrl_gym.envs.base_text_env import BaseTextEnv, BaseTextEnvStepOutput
-
-from judges.llm.errors import SettingsError
 
 
 class Episode(BaseTextEnv):
@@ -51,14 +48,3 @@ class Episode(BaseTextEnv):
         metadata = {"judge_failed": is_failed, "invalid_completion": is_invalid, **said}
         reward = fallback if value is None else value
         return BaseTextEnvStepOutput(observations=[], reward=reward, done=True, metadata=metadata)
-
-
-def check_finite(**numbers: float) -> None:
-    """Check rewards that are settings.
-
-    Raises:
-        SettingsError: one is not a finite number.
-    """
-    for name, value in numbers.items():
-        if not math.isfinite(value):
-            raise SettingsError(f"{name}: expected a finite number, found {value}")

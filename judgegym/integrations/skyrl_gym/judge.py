@@ -14,9 +14,10 @@ from skyrl_gym.envs.base_text_env import BaseTextEnvStepOutput
 
 from judgegym.integrations.scores.cells import CellError, Field, fields_of, group_id, label_fields, plain
 from judgegym.integrations.scores.conversations import Conversation, conversation_json
+from judgegym.integrations.scores.numbers import check_finite
 from judgegym.integrations.scores.scoring import RefusedError, Request
 from judgegym.integrations.scores.sources import SharedScorings, is_of_groups
-from judgegym.integrations.skyrl_gym.episode import Episode, check_finite
+from judgegym.integrations.skyrl_gym.episode import Episode
 from judges.core.background import run_blocking
 from judges.llm.errors import SettingsError
 from judges.llm.wire import JSON

@@ -17,6 +17,7 @@ from typing import cast
 from tinker_cookbook.rl.types import Env, EnvGroupBuilder, Metrics, Trajectory
 
 from judgegym.integrations.scores.conversations import Conversation, conversation_json
+from judgegym.integrations.scores.numbers import check_finite
 from judgegym.integrations.scores.scoring import Scoring
 from judgegym.integrations.scores.sources import SharedScorings
 from judgegym.integrations.single_turn.opened import opened
@@ -145,6 +146,7 @@ class JudgeSource:
         Raises:
             SettingsError: a setting is wrong, or the token's variable is not set.
         """
+        check_finite(invalid_completion_score=self.invalid_completion_score)
         token = None if self.token_env is None else os.environ.get(self.token_env)
         if self.token_env is not None and token is None:
             raise SettingsError(f"token_env: there is no environment variable {self.token_env}")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from judgegym.integrations.scores.cells import CellError, Field, fields_of
 from judgegym.integrations.scores.conversations import Conversation, conversation_json
 from judgegym.integrations.scores.groups import Row, groups_of
+from judgegym.integrations.scores.numbers import check_finite
 from judgegym.integrations.scores.scoring import RefusedError, Request
 from judgegym.integrations.scores.sources import is_of_groups, scoring_of
 from judgegym.integrations.trl.reward_function import RewardFunction, log, named
@@ -72,6 +73,7 @@ def judge_reward(
         )
     if group_size is not None and group_size < 2:
         raise SettingsError(f"group_size: expected 2 or more completions to compare, found {group_size}")
+    check_finite(invalid_completion_score=invalid_completion_score)
     source = scoring_of(url, judge, token=token, mount=mount, timeout_s=timeout_s, deadline_s=deadline_s)
     groups = groups_of(source)
 
@@ -105,10 +107,11 @@ def _row(
         if isinstance(values, Sequence) and len(values) == len(prompts) and values[place] is not None:
             cells[field] = values[place]
     try:
-        shared, error = {"prompt": conversation_json(prompts[place]), **fields_of(cells)}, ""
+        shared = {"prompt": conversation_json(prompts[place]), **fields_of(cells)}
+        response = conversation_json(completions[place])
     except CellError as refusal:
-        shared, error = {"prompt": conversation_json(prompts[place])}, str(refusal)
-    return Row(shared, conversation_json(completions[place]), error)
+        return Row({"prompt": ""}, "", str(refusal))
+    return Row(shared, response)
 
 
 def _alone(row: Row) -> Request | RefusedError:

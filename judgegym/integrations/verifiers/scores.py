@@ -50,7 +50,7 @@ class ScoresConfig(vf.BaseConfig):
     """Seconds for one attempt at the server."""
     deadline_s: float = 900.0
     """Seconds within which there is a score, or the judge has failed."""
-    invalid_completion_score: float = 0.0
+    invalid_completion_score: float = Field(0.0, allow_inf_nan=False)
     """Reward of an empty completion, about which no judge is asked."""
 
     view: Literal["last_reply", "full_trace"] = "last_reply"

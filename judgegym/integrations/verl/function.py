@@ -25,12 +25,12 @@ Source: verl 0.9.1, its custom reward functions and reward managers.
 from __future__ import annotations
 
 import logging
-import math
 import uuid
 from collections.abc import Mapping
 from typing import Any
 
 from judgegym.integrations.scores.cells import CellError, group_id, plain
+from judgegym.integrations.scores.numbers import check_finite
 from judgegym.integrations.scores.scoring import RefusedError, Request, Scored, Scoring
 from judgegym.integrations.scores.sources import SharedScorings, is_of_groups, refuse_unknown
 from judgegym.integrations.verl.samples import fields_in, prompt_in
@@ -127,8 +127,7 @@ def _source(
 ) -> Scoring:
     """What scores with these arguments, which verl passes with each sample; samples share it."""
     refuse_unknown((name for name in further if name not in _OF_VERL), _SETTINGS, within="reward_kwargs")
-    if not all(math.isfinite(number) for number in numbers):
-        raise SettingsError("reward_kwargs: fallback_score and invalid_completion_score are numbers; verl knows no NaN")
+    check_finite(fallback_score=numbers[0], invalid_completion_score=numbers[1])
     if judge is not None and is_of_groups(judge):
         raise SettingsError(_NO_GROUPS)
     if judge is None and url is None:

@@ -7,7 +7,7 @@ alone).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -68,7 +68,7 @@ def sample_of(data: Any, tokenizer: Any, *, is_environment: bool) -> Sample:
 def prompt_in(info: Mapping[str, object]) -> JSON:
     """The question in `extra_info`; `None` if there is none."""
     for name in PROMPTS:
-        value = plain(info.get(name))
+        value = info.get(name)
         if isinstance(value, str) and value.strip():
             return value
         if (messages := _messages(value)) is not None:
@@ -87,9 +87,9 @@ def fields_in(info: Mapping[str, object], truth: object) -> dict[str, JSON]:
 
 
 def _messages(value: object) -> JSON:
-    value = plain(value)
-    if isinstance(value, list) and value and all(isinstance(turn, Mapping) for turn in value):
-        return conversation_json(cast(Conversation, value))
+    turns = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(turns, Sequence) and turns and all(isinstance(turn, Mapping) for turn in turns):
+        return conversation_json(cast(Conversation, turns))
     return None
 
 

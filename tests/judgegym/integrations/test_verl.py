@@ -151,7 +151,7 @@ async def test_judge_in_this_process_gives_scores() -> None:
         ({"judge": {"judge": "rubric"}, "url": "http://127.0.0.1:1"}, "either url"),
         ({"ulr": "http://127.0.0.1:1"}, "reward_kwargs.ulr: unknown setting, did you mean url"),
         ({"url": "127.0.0.1:8400"}, "url: expected"),
-        ({"url": "http://127.0.0.1:1", "fallback_score": float("nan")}, "no NaN"),
+        ({"url": "http://127.0.0.1:1", "fallback_score": float("nan")}, "expected a finite number"),
     ],
 )
 @pytest.mark.parametrize("number", [1, 2])

@@ -1,0 +1,88 @@
+"""What a reward server, or what stands in its place, may answer; and settings of its client that cannot work."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from judgegym.integrations.scores import server_source
+from judgegym.integrations.scores.scoring import Scoring
+from judgegym.integrations.scores.sources import scoring_of
+from judges.llm.errors import SettingsError
+from tests.judgegym.integrations.scoring_server import answering
+
+REQUEST = {"prompt": "Why?", "response": "Because."}
+
+
+def scoring(url: str, **settings: Any) -> Scoring:
+    return scoring_of(url, None, **{"token": None, "mount": "", "timeout_s": 0.5, "deadline_s": 5.0, **settings})
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        '{"score": NaN, "status": "ok"}',
+        '{"score": Infinity, "status": "ok"}',
+        '{"score": 7, "status": "ok"}',
+        '{"score": -0.1, "status": "ok"}',
+        '{"score": true, "status": "ok"}',
+        '{"score": "0.5", "status": "ok"}',
+        '{"score": 0.5, "status": "judge_failed"}',
+        '{"score": 0.5, "status": "unparsable"}',
+        '{"score": null, "status": "ok"}',
+        '{"score": 0.5}',
+        "[]",
+        "not JSON",
+    ],
+)
+async def test_what_is_no_score_from_0_to_1_is_a_failure(body: str) -> None:
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(text=body, content_type="application/json")
+
+    async with answering(answer) as url:
+        source = scoring(url)
+        [[result]] = await source.score([REQUEST])
+        await source.close()
+    assert result.score is None
+    assert result.is_failed
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 405])
+async def test_a_proxy_that_knows_nothing_while_the_server_starts_again_ends_no_training(
+    status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_source, "PAUSES_S", (0.0, 0.0))
+    codes = [200, status, 200, *[status] * 9]
+
+    async def answer(request: web.Request) -> web.Response:
+        return web.json_response({"score": 0.5, "status": "ok"}, status=codes.pop(0))
+
+    async with answering(answer) as url:
+        source = scoring(url)
+        for _ in range(2):
+            [[result]] = await source.score([REQUEST])
+            assert result.score == 0.5
+        with pytest.raises(SettingsError, match=str(status)):  # it stays away: a setting of the server has changed
+            await source.score([REQUEST])
+        await source.close()
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"url": "http://u:secret@127.0.0.1:1", "token": "t"}, "token: the url has a user"),
+        ({"token": "secret\nx"}, "token: it holds a character"),
+        ({"url": "http://127.0.0.1:1?key=secret"}, "url: expected the URL"),
+        ({"url": "http://127.0.0.1:1/#secret"}, "url: expected the URL"),
+        ({"deadline_s": 0}, "deadline_s: expected a number of seconds above 0"),
+        ({"deadline_s": float("nan")}, "deadline_s: expected a number of seconds above 0"),
+        ({"deadline_s": "9"}, "deadline_s: expected a number of seconds above 0"),
+        ({"timeout_s": -1.0}, "timeout_s: expected a number of seconds above 0"),
+    ],
+)
+def test_settings_that_cannot_work_are_said_before_the_first_sample(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(SettingsError, match=said) as raised:
+        scoring(**{"url": "http://127.0.0.1:1", **settings})
+    assert "secret" not in str(raised.value)
