@@ -3,18 +3,27 @@
     pip install 'judgegym[ray]'
     serve run judgegym.integrations.ray_serve:app config=reward_server_rubric
 
+Guarantees: a replica that Ray stops (fewer replicas, another version, the end of the application) takes no new requests
+and answers those that it has: it has `drain_timeout` for that, which is more than the deadline of a request. A judge
+that is away is no fault of a replica, and none is restarted for it: `/readyz` says so. Arguments that cannot work are
+one line of `serve`, before anything starts.
+
 Each replica has its own core: equal judgments in flight are shared within a replica, finished ones
 through the judgment cache. If judges gather single responses (`group_size`), one more replica keeps the cohorts of all,
 and the others bring it their responses.
+
+Source: ray 2.60 (`serve/api.py`, `serve/scripts.py`, `serve/_private/replica.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
+from judges.llm.errors import SettingsError
+from judges.llm.wire import JSON
 from judges.server.asgi import RewardServer
 from judges.server.cohorts.contract import Cohorts, Connect
 from judges.server.cohorts.messages import Member
@@ -27,9 +36,15 @@ _TARGET_ONGOING = 256
 """Requests in flight in a replica before Ray starts another: they wait for judges, not for the processor."""
 _MOST_REPLICAS = 8
 _KEEPER = "RewardServerCohorts"
+_OF_RAY = {
+    "host": "http_options of Ray Serve",
+    "port": "http_options of Ray Serve",
+    "workers": "min_replicas, max_replicas",
+}
+"""Settings of the reward server that have no effect in a replica, and what has."""
 
 
-def app(arguments: dict[str, str]) -> Any:
+def app(arguments: Mapping[str, JSON]) -> Any:
     """The Ray Serve application.
 
     Args:
@@ -38,11 +53,27 @@ def app(arguments: dict[str, str]) -> Any:
     Raises:
         SettingsError: a setting is wrong.
     """
+    try:
+        return _application(dict(arguments))
+    except SettingsError as error:
+        raise _in_one_line(error) from None
+
+
+def _application(named: dict[str, JSON]) -> Any:
+    """The application of these arguments.
+
+    Raises:
+        SettingsError: one is wrong.
+    """
     from ray import serve  # late: the extra `ray`
 
-    named = dict(arguments)
-    fewest = int(named.pop("min_replicas", 1))
-    most = int(named.pop("max_replicas", max(fewest, _MOST_REPLICAS)))
+    misplaced = next((name for name in _OF_RAY if name in named), None)
+    if misplaced is not None:
+        raise SettingsError(f"{misplaced}: Ray Serve has it; expected {_OF_RAY[misplaced]}")
+    fewest = _count(named, "min_replicas", 1)
+    most = _count(named, "max_replicas", max(fewest, _MOST_REPLICAS))
+    if not 0 <= fewest <= most or most == 0:
+        raise SettingsError(f"min_replicas, max_replicas: {fewest} to {most} replicas; expected the lower number first")
     reward_server = _OnRay(**named)
     settings = reward_server.load().settings
     mounts = settings.judges()  # reports errors before any replica starts
@@ -51,12 +82,42 @@ def app(arguments: dict[str, str]) -> Any:
         name="RewardServer",
         max_ongoing_requests=4 * _TARGET_ONGOING,
         autoscaling_config={"min_replicas": fewest, "max_replicas": most, "target_ongoing_requests": _TARGET_ONGOING},
+        graceful_shutdown_timeout_s=settings.drain_timeout,  # Ray's own 20 s are less than a judgment may take
     )
     if not gathering(mounts):
         return deployed.bind()
     # All its members wait in it at the same time: one that Ray held back would be missed by its cohort.
-    keeper = serve.deployment(_Keeper, name=_KEEPER, num_replicas=1, max_ongoing_requests=2 * settings.max_pending)
+    keeper = serve.deployment(
+        _Keeper,
+        name=_KEEPER,
+        num_replicas=1,
+        max_ongoing_requests=2 * settings.max_pending,
+        graceful_shutdown_timeout_s=settings.drain_timeout,
+    )
     return deployed.bind(keeper.bind(named))
+
+
+def _count(named: dict[str, JSON], name: str, default: int) -> int:
+    """A number among the arguments, which is taken out of them.
+
+    Raises:
+        SettingsError: it is none.
+    """
+    given = named.pop(name, default)
+    try:
+        return int(str(given))
+    except ValueError:
+        raise SettingsError(f"{name}: {given!r} is no whole number") from None
+
+
+def _in_one_line(error: SettingsError) -> SettingsError:
+    """The error as the command `serve` shows it: without a traceback."""
+    import click  # late: Ray brings it
+
+    class ArgumentError(SettingsError, click.ClickException):
+        """An argument of the application is wrong."""
+
+    return ArgumentError(str(error))
 
 
 class _OnRay(RewardServer):
@@ -84,7 +145,7 @@ class _Ingress:
 class _Keeper:
     """The replica in which the cohorts of all replicas are."""
 
-    def __init__(self, named: dict[str, str]) -> None:
+    def __init__(self, named: Mapping[str, JSON]) -> None:
         """Prepare; the judges are opened by the first response."""
         self._server = RewardServer(**named)
 
