@@ -42,7 +42,7 @@ class HeldJudge:
         self.answers.set()
 
     async def __call__(self, request: Json, number: int) -> Reply | str:
-        await asyncio.wait_for(self.answers.wait(), trainers.PATIENCE_S / 2)  # a test that failed does not open it
+        await asyncio.wait_for(self.answers.wait(), 3 * trainers.PATIENCE_S)  # a test that failed does not open it
         return self.now(request, number)
 
 
@@ -98,7 +98,12 @@ async def test_started_asked_scaled_to_two_replicas_and_drained(tmp_path: Path) 
     ):
         asking = Asking(served, session, judge, endpoint)
         command = swap(example("Ray Serve", "bash"), ("http://127.0.0.1:8000/v1", endpoint.base_url))
-        more = ("judge_max_retries=0", "judge_model_name=the-judge")  # the stand-in reads the name, too
+        more = (
+            "judge_max_retries=0",
+            "deadline=300",
+            "drain_timeout=310",
+            "judge_model_name=the-judge",
+        )  # the stand-in reads the name, too
         async with served.serving(command, *more, "max_replicas=1") as stop:
             assert await asking.scores(ASKED) == [expected[text] for text in ASKED]
             assert await asking.replicas(1) == [len(ASKED)]
