@@ -3,7 +3,7 @@
     pip install 'judgegym[ray]'
     serve run judgegym.integrations.ray_serve:app config=reward_server_rubric
 
-Guarantees: a replica that Ray stops (fewer replicas, another version, the end of the application) takes no new requests
+Guarantees: a replica that Ray stops (fewer replicas, another version, a deleted application) takes no new requests
 and answers those that it has: it has `drain_timeout` for that, which is more than the deadline of a request. A judge
 that is away is no fault of a replica, and none is restarted for it: `/readyz` says so. Arguments that cannot work are
 one line of `serve`, before anything starts.

@@ -58,8 +58,8 @@ class Cluster:
 
     def _words(self, command: str, *more: str) -> Sequence[str]:
         """The command line, with the cluster's address where a command takes one."""
-        serve, verb, *words = shlex.split(command, comments=True)
-        return serve, verb, *(("--address", self.address) if verb == "run" else ()), *words, *more
+        program, verb, *words = shlex.split(command.replace("'auto'", repr(self.address)), comments=True)
+        return program, verb, *(("--address", self.address) if verb == "run" else ()), *words, *more
 
 
 @asynccontextmanager

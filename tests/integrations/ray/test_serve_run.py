@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -69,14 +70,27 @@ class Asking:
         await self.endpoint.arrived(before + len(texts))
         return asked
 
-    async def replicas(self, most: int) -> list[float]:
-        """How many judgments each replica has given; the proxy asks them by chance."""
-        seen: set[float] = set()
-        for _ in range(40 * most):
+    async def replicas(self) -> dict[str, float]:
+        """How many judgments each replica has given that takes requests; the proxy asks them by chance.
+
+        A replica is known by when it began to count, one that has judged nothing as "".
+        """
+        seen: dict[str, float] = {}
+        for _ in range(80):
             async with self.session.get(f"{self.url}/metrics") as answer:
-                counted = re.findall(r"^judgegym_responses_total\{.*\} (\S+)$", await answer.text(), re.MULTILINE)
-            seen.add(sum(map(float, counted)))
-        return sorted(seen)
+                text = await answer.text()
+            began = re.findall(r"^judgegym_responses_created\{.*\} (\S+)$", text, re.MULTILINE)
+            counted = re.findall(r"^judgegym_responses_total\{.*\} (\S+)$", text, re.MULTILINE)
+            seen[min(began, default="")] = sum(map(float, counted))
+        return seen
+
+    async def until(self, is_so: Callable[[dict[str, float]], bool]) -> None:
+        """Wait until the replicas that take requests are as wanted."""
+        for _ in range(TRIES):
+            if is_so(await self.replicas()):
+                return
+            await asyncio.sleep(0.1)
+        raise AssertionError("the replicas did not become as wanted")
 
 
 async def ours(texts: list[str]) -> list[float]:
@@ -106,14 +120,14 @@ async def test_started_asked_scaled_to_two_replicas_and_drained(tmp_path: Path) 
         )  # the stand-in reads the name, too
         async with served.serving(command, *more, "max_replicas=1") as stop:
             assert await asking.scores(ASKED) == [expected[text] for text in ASKED]
-            assert await asking.replicas(1) == [len(ASKED)]
+            assert [*(await asking.replicas()).values()] == [len(ASKED)]
 
             # Two replicas of the next version, while the first one has requests: it answers them before it ends.
             asked = await asking.held(FEW)
             scaling = asyncio.create_task(
                 served.run(command, "--non-blocking", *more, "min_replicas=2", "max_replicas=2")
             )
-            await served_by_others(asking, 2)
+            await asking.until(lambda counts: [*counts] == [""])
             assert not asked.done()
             judge.answers.set()
             assert await asked == [expected[text] for text in FEW]
@@ -127,34 +141,30 @@ async def test_started_asked_scaled_to_two_replicas_and_drained(tmp_path: Path) 
             assert len(failed) == len(planted.failed) == len(PLANTED) // 3
             for text, each in zip(PLANTED, results, strict=True):
                 assert each["score"] == (None if planted.has_failed(text) else expected[text])
-            shares = [count for count in await asking.replicas(2) if count]
-            assert (len(shares), sum(shares)) == (2, len(PLANTED))
+            shares = await asking.replicas()
+            assert (len(shares), sum(shares.values())) == (2, len(PLANTED))
 
-            # Down to one: those that the stopped replicas have are answered.
+            # Down to one. Ray stops one of the two at first: it takes no more requests, and answers those that it has.
             judge.now = OfflineJudge()
             asked = await asking.held(DOWN)
             code_and_words = asyncio.create_task(served.run(command, "--non-blocking", *more, "max_replicas=1"))
-            await served_by_others(asking, 1)
+            await asking.until(lambda counts: len(counts) == 1 and counts.keys() < shares.keys())
+            assert not asked.done()
             judge.answers.set()
             assert await asked == [expected[text] for text in DOWN]
             assert (await code_and_words)[0] == 0
+            await asking.until(lambda counts: [*counts] == [""])
 
-            # The end: requests in flight are answered, too.
+            # The end: the application is deleted, and requests in flight are answered, too.
             asked = await asking.held(LAST)
-            stop()
+            deleting = asyncio.create_task(served.run(example("Ray Serve", "bash", 1)))
             await refusing(asking)
             assert not asked.done()
             judge.answers.set()
             assert await asked == [expected[text] for text in LAST]
-
-
-async def served_by_others(asking: Asking, most: int) -> None:
-    """Wait until only new replicas answer, which have judged nothing yet."""
-    for _ in range(TRIES):
-        if await asking.replicas(most) == [0.0]:
-            return
-        await asyncio.sleep(0.1)
-    raise AssertionError("the former replicas still answer")
+            code, said = await deleting
+            assert code == 0, said
+            stop()
 
 
 async def refusing(asking: Asking) -> None:
