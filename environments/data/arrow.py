@@ -18,6 +18,7 @@ from typing import Any, overload
 import orjson
 
 from environments.data.hub import why_out_of_reach
+from judges.config.extras import needs
 from judges.llm.errors import DataError
 from judges.llm.wire import JSON
 
@@ -173,7 +174,8 @@ def _is_header_alone(path: Path) -> bool:
 
 
 def _datasets() -> Any:
-    import datasets  # late: the import takes a second and a half
+    with needs("data"):
+        import datasets  # late: the import takes a second and a half
 
     datasets.disable_progress_bars()
     datasets.utils.logging.set_verbosity(logging.CRITICAL)  # our errors contain the library's

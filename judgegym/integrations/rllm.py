@@ -23,8 +23,14 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from rllm.eval.reward_fns._helpers import extract_answer_text
-from rllm.eval.types import EvalOutput, Signal
+try:
+    from rllm.eval.reward_fns._helpers import extract_answer_text
+    from rllm.eval.types import EvalOutput, Signal
+except ModuleNotFoundError as missing:
+    if (missing.name or "").partition(".")[0] != "rllm":
+        raise
+    how = "pip install git+https://github.com/rllm-org/rllm"
+    raise ImportError(f"{missing.name} is not installed: {how}", name=missing.name) from None
 
 from judgegym.integrations.scores.cells import CellError, Field, fields_of, group_ids
 from judgegym.integrations.scores.conversations import conversation_json

@@ -5,13 +5,12 @@ Exit codes: 0, or 2 if the folder cannot be written there.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from judgegym.integrations.nemo_gym.folder import put
-from judges.config.one_line_parser import BAD_INPUT
+from judges.config.one_line_parser import BAD_INPUT, OneLineParser
 from judges.llm.errors import SettingsError
 
 _NEXT = """{target}
@@ -30,9 +29,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit code.
     """
-    parser = argparse.ArgumentParser(
-        prog="python -m judgegym.integrations.nemo_gym",
-        description="Put the resources server `judgegym` into a NeMo Gym project.",
+    parser = OneLineParser(
+        "python -m judgegym.integrations.nemo_gym",
+        "Put the resources server `judgegym` into a NeMo Gym project.",
     )
     parser.add_argument("folder", nargs="?", type=Path, default=Path(), help="where `gym` is called; default: here")
     try:

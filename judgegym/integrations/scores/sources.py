@@ -95,7 +95,7 @@ def scoring_of(
 
     Args:
         url: the server's URL.
-        judge: the judge's settings.
+        judge: the judge's settings; as mapping also `offline`, with the meaning of the argument.
         token: the server's bearer token.
         mount: the name of a judge at the server.
         timeout_s: seconds for one attempt at the server.
@@ -125,5 +125,10 @@ def _in_process(judge: JudgeMount | Mapping[str, object], deadline_s: float, *, 
     from judges.server.settings.mount import JudgeMount
 
     if isinstance(judge, Mapping):
-        judge = settings_from_keywords(JudgeMount, judge, prefix="judge.")
+        named = dict(judge)
+        stands_in = named.pop("offline", False)
+        if not isinstance(stands_in, bool):
+            raise SettingsError(f"judge.offline: expected true or false, found {stands_in!r}")
+        offline = offline or stands_in
+        judge = settings_from_keywords(JudgeMount, named, prefix="judge.")
     return InProcessSource(judge, deadline_s=deadline_s, offline=offline)

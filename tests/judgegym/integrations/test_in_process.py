@@ -30,6 +30,20 @@ async def test_offline_scores_are_those_of_the_stand_in_and_open_again_after_clo
     await scorings.close()
 
 
+async def test_offline_may_be_a_setting_of_the_judge() -> None:
+    scorings = [
+        scoring_of(None, {"judge": "rubric", "offline": True}, **LIMITS),
+        scoring_of(None, {"judge": "rubric"}, offline=True, **LIMITS),
+    ]
+    results = [await scoring.score([{"prompt": "Name a prime.", "response": "Seven."}]) for scoring in scorings]
+    assert results[0] == results[1]
+    assert results[0][0][0].score is not None
+    for scoring in scorings:
+        await scoring.close()
+    with pytest.raises(SettingsError, match=r"^judge\.offline: expected true or false, found 'yes'"):
+        scoring_of(None, {"judge": "rubric", "offline": "yes"}, **LIMITS)
+
+
 async def test_a_server_says_the_label_too() -> None:
     async with running("--judge=arena_hard", judge=lambda request, number: "[[A>>B]]") as server:
         scoring = scoring_of(server.url, None, **LIMITS)
