@@ -196,7 +196,9 @@ def _rewards(
 
         if url is not None or judge is not None:
             raise SettingsError("expected one of url, judge and environment")
-        return _Rewards(Gathering(judged_in(source_of(environment)), settings), is_environment=True)
+        return _Rewards(
+            Gathering(judged_in(source_of(environment), deadline_s=deadline_s), settings), is_environment=True
+        )
     source = scoring_of(url, judge, token=token, mount=mount, timeout_s=timeout_s, deadline_s=deadline_s)
     return _Rewards(Gathering(judged_by(source, together=together), settings), is_environment=False)
 

@@ -18,11 +18,11 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from rich.markup import escape
 
 from judgegym.integrations.scores.scoring import Scoring
+from judgegym.integrations.scores.secrets import secret_in
 from judgegym.integrations.scores.sources import SharedScorings, refuse_unknown
 from judges.config.keywords import settings_from_keywords
 from judges.config.text import text_or_file
 from judges.llm.errors import SettingsError, UserError
-from judges.llm.urls import without_credentials
 from judges.server.protocols.native import rubric_of
 from judges.server.settings.mount import JudgeKind, JudgeMount
 
@@ -32,7 +32,6 @@ _OF_GROUPS = frozenset({"listwise", "tournament", "choice"})
 """The kinds that judge the epochs of a sample against each other."""
 _LISTS = frozenset({"aspects"})
 """Arguments that are lists; a list in the place of any other is a text that was split."""
-_SECRET = frozenset({"judge_api_key", "token"})
 _SCORINGS = SharedScorings()
 
 
@@ -109,6 +108,17 @@ class Judging:
     model: str | None
 
 
+def refuse_secrets(arguments: Mapping[str, object]) -> None:
+    """Refuse what inspect would write into its log.
+
+    Raises:
+        SettingsError: an argument is secret.
+    """
+    found = secret_in(arguments)
+    if found is not None:
+        raise SettingsError(f"{found}, since inspect writes arguments into its log")
+
+
 def judging_of(kind: JudgeKind, arguments: Mapping[str, object]) -> Judging:
     """What a scorer of a kind asks.
 
@@ -117,12 +127,7 @@ def judging_of(kind: JudgeKind, arguments: Mapping[str, object]) -> Judging:
     """
     given = {name: value for name, value in arguments.items() if value is not None}
     settings = [name for name in JudgeMount.model_fields if name not in _NOT_HERE]
-    secret = next((name for name in given if name in _SECRET and given[name] != "none"), None)
-    if secret is not None:
-        raise SettingsError(
-            f"{secret}: inspect writes arguments into its log; name the environment variable instead, with "
-            f"{'token_env' if secret == 'token' else 'judge_api_key_env'}"
-        )
+    refuse_secrets(given)
     refuse_unknown(given, [*Options.model_fields, *settings], within=kind)
     of_options = {name: value for name, value in given.items() if name in Options.model_fields}
     if arguments.get("invalid_completion_score", 0.0) is None:
@@ -132,8 +137,6 @@ def judging_of(kind: JudgeKind, arguments: Mapping[str, object]) -> Judging:
         raise SettingsError("rubric_file: expected either rubric or rubric_file")
     of_judge = {name: value for name, value in given.items() if name not in of_options}
     if options.url is not None:
-        if "/token/" in options.url or without_credentials(options.url) != options.url:
-            raise SettingsError("url: inspect writes arguments into its log; name the variable of the token: token_env")
         if of_judge:
             raise SettingsError(f"{next(iter(of_judge))}: only without url; the judge's settings are the server's")
         return Judging(options, _scoring(options, None), None)

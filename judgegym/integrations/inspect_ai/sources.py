@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from judgegym.integrations.inspect_ai.arguments import whole
+from judgegym.integrations.inspect_ai.arguments import refuse_secrets, whole
 from judges.config.extras import require
 from judges.llm.errors import SettingsError
 
@@ -28,13 +28,14 @@ def opened_source(
     """The environment of these settings; reads its rows, unless it is open already.
 
     Raises:
-        SettingsError: a setting is unknown or wrong, or the packages of the environments are not installed.
+        SettingsError: a setting is unknown, wrong or secret, or the packages of the environments are not installed.
         DataError: the rows cannot be loaded.
     """
     require("environments")
     from judgegym.integrations.single_turn.opened import opened
     from judgegym.integrations.single_turn.source import EnvironmentSource
 
+    refuse_secrets(settings)
     given = {name: whole(value) if _was_split(value) else value for name, value in settings.items()}
     found = opened(EnvironmentSource.of(environment, given, config=config, offline=offline, split=cast("Split", split)))
     if found.compares:

@@ -4,7 +4,7 @@ Guarantees: equal sources share one environment, with its rows, its judge's limi
 opened, others answer; any thread and any event loop, or none, may ask for rewards, which are made on the background
 loop of the process and closed with it; rewards are those of `serve`: equal completions of a row are judged once, a
 failed judgment is asked for once more, and one that fails for good has no reward. A judge that knows neither key nor
-model from the first request on is an error in the settings.
+model from the first request on, or refuses the first eight completions, is an error in the settings.
 
 A child that was forked from a process with open environments can read their rows. For rewards it must be started
 with the method spawn, which an error says.
@@ -12,9 +12,10 @@ with the method spawn, which an error says.
 
 from __future__ import annotations
 
+import math
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, closing
 from typing import Any
@@ -29,7 +30,7 @@ from environments.metrics import MetricAggregator
 from environments.rollouts.judging import judge_completions_of, record_judged
 from environments.settings import EnvSettings
 from judgegym._command.environments import load_environment
-from judgegym.integrations.scores.scoring import Scored
+from judgegym.integrations.scores.scoring import REFUSED_AT_START, Scored
 from judgegym.integrations.single_turn.results import Rewarded, Row
 from judgegym.integrations.single_turn.source import EnvironmentSource
 from judges.config.extras import require
@@ -60,6 +61,7 @@ class OpenedEnvironment:
         self._stack = stack
         self._is_closed = False
         self._is_proven = False
+        self._refused = 0
 
     @property
     def uids(self) -> Sequence[str]:
@@ -100,7 +102,7 @@ class OpenedEnvironment:
         Raises:
             DataError: there is no such row.
             RuntimeError: the environment has been closed.
-            SettingsError: the judge's endpoint refuses key or model, and has judged nothing so far.
+            SettingsError: the judge's endpoint refuses key or model, or all completions, and has judged nothing so far.
         """
         return await BACKGROUND.join(self._rewards(uid, completions))
 
@@ -120,25 +122,36 @@ class OpenedEnvironment:
             if reward is None and judgment.status is Status.OK:  # scores that cannot be compared with the others'
                 results.append(Rewarded(None, Status.JUDGE_FAILED, judgment.label, _NOT_COMPARABLE))
                 continue
+            if reward is not None and not math.isfinite(reward):  # of an environment of the user's
+                results.append(Rewarded(None, Status.JUDGE_FAILED, judgment.label, f"the reward is {reward}"))
+                continue
             metrics = MetricAggregator(_PREFIX, rounds=0)
             if not judgment.status.is_failure:
                 record_judged(env, metrics, task, completion, judgment, judged.together)
             values = {name.removeprefix(f"{_PREFIX}/"): float(value) for name, value in metrics.result().values.items()}
             results.append(Rewarded(reward, judgment.status, judgment.label, judgment.explanation, values))
-        self._check(results)
+        self._check(results, {choice.text for choice in choices})
         return results
 
-    def _check(self, results: Sequence[Rewarded]) -> None:
+    def _check(self, results: Sequence[Rewarded], texts: Collection[str]) -> None:
         """Find out at the start whether the judge knows neither the key nor the model: all others would end the same.
+
+        Other refusals (of a field in the request, say) may be the completion's fault, but not `REFUSED_AT_START` ones.
 
         Raises:
             SettingsError: it does not; a trainer would otherwise go on without any reward.
         """
         self._is_proven = self._is_proven or any(each.status is Status.OK for each in results)
-        scored = (Scored(each.reward, each.status.value, each.explanation) for each in results)
-        refused = None if self._is_proven else next((each for each in scored if each.is_unauthorized), None)
-        if refused is not None:
-            raise SettingsError(f"the judge's endpoint refuses its requests: {refused.explanation}")
+        if self._is_proven:
+            return
+        scored = [Scored(each.reward, each.status.value, each.explanation) for each in results]
+        refused = [each for each in scored if each.refusal]
+        self._refused += min(len(refused), 1 if self.compares else len(texts))
+        wrong = next((each for each in scored if each.is_unauthorized), None)
+        if wrong is None and refused and self._refused >= REFUSED_AT_START:
+            wrong = refused[-1]
+        if wrong is not None:
+            raise SettingsError(f"the judge's endpoint refuses its requests: {wrong.explanation}")
 
     def _task(self, uid: str) -> Any:
         place = positions_of(self._tasks).get(uid)

@@ -17,11 +17,15 @@ from tinker_cookbook.rl.types import EnvGroupBuilder, RLDataset, RLDatasetBuilde
 
 from environments.data.rows import Split
 from environments.data.task_list import TaskList, epoch_order, uids_of
+from judgegym.integrations.scores.secrets import secret_in
 from judgegym.integrations.single_turn.opened import opened
 from judgegym.integrations.single_turn.source import EnvironmentSource
 from judgegym.integrations.tinker.groups import EnvironmentGroupBuilder, JudgeSource, PromptGroupBuilder, Rollouts
 from judgegym.integrations.tinker.prompts import PromptRow, prompt_rows
 from judges.llm.errors import SettingsError
+
+_LOGGED = ("settings", "judge", "url")
+"""Fields of builders that may hold a secret."""
 
 
 class JudgedDataset(RLDataset):
@@ -97,6 +101,13 @@ class JudgedDatasetBuilder(RLDatasetBuilder):
         for name in ("batch_size", "group_size", "epochs", "test_group_size"):
             if getattr(self, name) < 1:
                 raise SettingsError(f"{name}: expected 1 or more, found {getattr(self, name)}")
+
+    @chz.validate
+    def _secrets(self) -> None:
+        """The cookbook writes its config into files, and to the services that log it."""
+        found = secret_in({name: getattr(self, name) for name in _LOGGED if getattr(self, name, None) is not None})
+        if found is not None:
+            raise SettingsError(f"{found}, since the cookbook writes its config into a log")
 
     def _rollouts(self, group_size: int) -> Rollouts:
         return Rollouts(group_size, self.renderer_name, self.model_name_for_tokenizer)

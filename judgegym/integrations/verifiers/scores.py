@@ -14,23 +14,23 @@ from judgegym.integrations.scores.cells import Field as Cell
 from judgegym.integrations.scores.cells import fields_of
 from judgegym.integrations.scores.conversations import conversation_json
 from judgegym.integrations.scores.scoring import Scoring
+from judgegym.integrations.scores.secrets import secret_in
 from judgegym.integrations.scores.sources import SharedScorings
 from judges.llm.errors import SettingsError
 from judges.llm.wire import JSON
 
 _SCORINGS = SharedScorings()
-_SECRET = "api_key"
 
 
-def refuse_secrets(settings: Mapping[str, object], within: str) -> None:
+def refuse_secrets(settings: Mapping[str, object], within: str = "") -> None:
     """Refuse keys among settings, which verifiers writes into the run's directory.
 
     Raises:
         ValueError: there is one.
     """
-    for name in settings:
-        if name.endswith(_SECRET):
-            raise ValueError(f"{within}.{name}: expected the name of an environment variable in {name}_env")
+    found = secret_in(settings, within)
+    if found is not None:
+        raise ValueError(found)
 
 
 class ScoresConfig(vf.BaseConfig):
@@ -69,6 +69,7 @@ class ScoresConfig(vf.BaseConfig):
     @model_validator(mode="after")
     def _has_one_source(self) -> Self:
         refuse_secrets(self.settings, "settings")
+        refuse_secrets({"url": self.url, "base_url": getattr(self, "base_url", "")})
         if self.url and (self.settings or self.offline):
             raise ValueError(f"{'settings' if self.settings else 'offline'}: only without url; the server has its own")
         if not self.url and (self.mount or self.token_var):

@@ -170,4 +170,4 @@ class ManagerSettings:
         from judgegym.integrations.single_turn.scored import judged_in  # late: it needs all packages
 
         assert self.environment is not None
-        return Gathering(judged_in(self.environment), settings)
+        return Gathering(judged_in(self.environment, deadline_s=self.deadline_s), settings)

@@ -8,8 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from judgegym.integrations.scores.groups import Row as Sample
+from judgegym.integrations.scores.scoring import REFUSED_AT_START
 from judgegym.integrations.single_turn.opened import OpenedEnvironment, close_all, opened
 from judgegym.integrations.single_turn.results import NoRewardError, Rewarded
+from judgegym.integrations.single_turn.scored import judged_in
 from judgegym.integrations.single_turn.source import EnvironmentSource
 from judges.core.judgment import Status
 from judges.llm.errors import SettingsError
@@ -166,3 +169,50 @@ async def test_scores_that_cannot_be_compared_are_no_rewards(monkeypatch: pytest
 
 def test_without_a_reason_the_error_says_so() -> None:
     assert str(NoRewardError(Rewarded(None, Status.UNPARSABLE))) == "no reward (unparsable): no reason was given"
+
+
+async def test_a_judge_that_refuses_all_is_an_error_after_the_first_completions() -> None:
+    """A field that the endpoint does not know, say: a trainer would otherwise go on without any reward."""
+
+    def judge(request: Json, number: int) -> Reply:
+        return Reply(status=400, body={"error": {"message": "unknown parameter"}})
+
+    async with ScriptedEndpoint(judge) as endpoint:
+        environment = await open_at(endpoint.base_url, "rubric_absolute")
+        uid = environment.uids[0]
+        for number in range(REFUSED_AT_START - 1):  # may be the completions' fault
+            results = await environment.rewards(uid, [f"{GOOD} {number}"] * 3)
+            assert all(result.is_failed for result in results)
+        with pytest.raises(SettingsError, match=r"refuses its requests: .*HTTP 400"):
+            await environment.rewards(uid, [OTHER])
+
+
+@pytest.mark.parametrize("wrong", [math.nan, math.inf])
+async def test_a_reward_of_an_environment_that_is_no_number_is_none(
+    wrong: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with offline_judge() as (url, _):
+        environment = await open_at(url, "rubric_absolute")
+        monkeypatch.setattr(environment._env, "rewards", lambda judgments: [wrong] * len(judgments))
+        [result, invalid] = await environment.rewards(environment.uids[0], [GOOD, ""])
+    assert (result.reward, result.is_failed, result.metrics) == (None, True, {})
+    assert invalid.reward is not None
+
+
+async def test_samples_of_an_environment_have_a_deadline_and_the_id_of_a_row() -> None:
+    def judge(request: Json, number: int) -> Reply:
+        return Reply(delay_s=30.0)
+
+    async with ScriptedEndpoint(judge) as endpoint:
+        environment = await open_at(endpoint.base_url, "rubric_absolute")
+        ask = judged_in(environment.source, deadline_s=0.1)
+        [late] = await ask([Sample({"uid": environment.uids[0]}, GOOD)])
+        assert (late.is_failed, late.explanation) == (True, "no reward within 0.1 s")
+        [foreign] = await ask([Sample({"uid": None}, GOOD)])
+        assert foreign.status == "refused"
+
+        other = judged_in(environment.source, deadline_s=0.1)
+        for _ in range(REFUSED_AT_START - 1):
+            assert (await other([Sample({"uid": None}, GOOD)]))[0].is_failed
+        with pytest.raises(SettingsError, match="expected the id of one row of rubric_absolute, found None"):
+            await other([Sample({"uid": None}, GOOD)])

@@ -1,0 +1,35 @@
+"""Secrets among settings that a trainer writes into its logs, whatever our own messages leave out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from judges.llm.urls import without_credentials
+
+_NO_KEY = ("", "none")
+"""Values that say that there is no key."""
+
+
+def secret_in(settings: Mapping[str, object], within: str = "") -> str | None:
+    """What is wrong with the first secret among settings: a key, a token, or a URL with a user, password or token."""
+    for name, value in settings.items():
+        place = f"{within}.{name}" if within else name
+        found = next((found for each in _mappings(value) if (found := secret_in(each, place)) is not None), None)
+        if found is not None:
+            return found
+        if not isinstance(value, str):
+            continue
+        if (name == "token" or name.endswith("api_key")) and value not in _NO_KEY:
+            return f"{place}: expected the name of an environment variable in {place}_env"
+        if name.endswith("url") and (without_credentials(value) != value or "/token/" in value):
+            return f"{place}: expected a URL without user, password and token"
+    return None
+
+
+def _mappings(value: object) -> Sequence[Mapping[str, object]]:
+    """The settings in a setting: a section, or a list of them."""
+    if isinstance(value, Mapping):
+        return [value]
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [item for item in value if isinstance(item, Mapping)]
+    return []
