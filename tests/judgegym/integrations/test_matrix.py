@@ -20,8 +20,6 @@ ROOM = Path(judgegym.integrations.__file__).parent
 SHARED = {"__init__", "scores", "single_turn"}
 COLUMNS = ["target", "version tested", "judges", "groups", "environments", "a failed judge"]
 LONGEST = 400
-UNWRITTEN = {"ray"}
-"""Sections that are still to come."""
 _SECTION = re.compile(r"^## (?P<title>[^\n]+)$\n(?P<text>.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 _BLOCK = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```", re.MULTILINE | re.DOTALL)
 
@@ -66,8 +64,7 @@ def uses() -> Iterator[Use]:
 
 
 def named(target: Target) -> Any:
-    marks = [pytest.mark.skip(reason="still to come")] if target.name in UNWRITTEN else []
-    return pytest.param(target, id=target.name, marks=marks)
+    return pytest.param(target, id=target.name)
 
 
 def test_every_module_is_a_target_and_every_target_a_module_with_tests() -> None:
