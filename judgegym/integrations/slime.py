@@ -9,7 +9,7 @@ Further settings are in the YAML file of `--custom-config-path`, under `judgegym
 server, slime's environment needs aiohttp and orjson only.
 
 A sample that the judge failed to score is kept out of the loss (`remove_sample`), and gets the mean of the others of
-its group, which leaves their advantages as they are; its metadata say so. A setting that cannot work raises a
+its group, which leaves their distances from it as they are; its metadata say so. A setting that cannot work raises a
 `SettingsError` at the first sample, which ends the training.
 
 Source: slime, August 2026, its custom reward models.
@@ -27,6 +27,7 @@ from judgegym.integrations.scores.conversations import Conversation, conversatio
 from judgegym.integrations.scores.gathering import stand_in
 from judgegym.integrations.scores.groups import Row, group_request
 from judgegym.integrations.scores.scoring import RefusedError, Request, Scored
+from judgegym.integrations.scores.secrets import token_of
 from judgegym.integrations.scores.sources import SharedScorings, is_of_groups, refuse_unknown
 from judges.llm.errors import SettingsError
 from judges.llm.wire import JSON
@@ -36,7 +37,7 @@ _CELLS: tuple[Field, ...] = ("reference", "rubric", "aspects", "baseline", "cont
 _ROUTE = "/slime"
 """The route of `--rm-type remote_rm`, with which `--rm-url` may end."""
 
-_EXPECTED = {"url": "text", "token": "text", "mount": "text", "judge": "a mapping"}
+_EXPECTED = {"url": "text", "token": "text", "token_env": "text", "mount": "text", "judge": "a mapping"}
 _IS: Mapping[str, Callable[[JSON], bool]] = {
     "text": lambda value: isinstance(value, str),
     "a mapping": lambda value: isinstance(value, Mapping),
@@ -70,7 +71,8 @@ class Settings:
         url: the URL of the reward server; by default `--rm-url`.
         judge: instead of a URL, the settings of a judge to run in this process, with the server's names; one that
             compares needs `--group-rm`.
-        token: the server's bearer token.
+        token: the server's bearer token, which slime logs with its arguments.
+        token_env: instead: the environment variable that has it, where the rewards are made.
         mount: the name of a judge at the server; empty for the judge at the root.
         fallback_score: the reward of samples that the judge failed to score, where their group has no other reward.
         invalid_completion_score: the reward of an empty response, about which no judge is asked.
@@ -81,6 +83,7 @@ class Settings:
     url: str | None = None
     judge: Mapping[str, object] | None = None
     token: str | None = None
+    token_env: str | None = None
     mount: str = ""
     fallback_score: float = 0.0
     invalid_completion_score: float = 0.0
@@ -108,7 +111,7 @@ async def reward(args: object, samples: Sample | Sequence[Sample], **further: ob
     source = _SCORINGS.of(
         settings.url,
         settings.judge,
-        token=settings.token,
+        token=token_of(settings.token, settings.token_env),
         mount=settings.mount,
         timeout_s=settings.timeout_s,
         deadline_s=settings.deadline_s,

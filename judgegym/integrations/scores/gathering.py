@@ -212,7 +212,7 @@ class Gathering:
 
 
 def stand_in(scores: Sequence[float | None], fallback: float) -> float:
-    """What stands in for a missing score: the mean of the group, which leaves the others' advantages as they are.
+    """What stands in for a missing score: the group's mean, which leaves the others' distances from it as they are.
 
     Args:
         scores: those of the group, itself included.

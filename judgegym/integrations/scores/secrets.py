@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 
+from judges.llm.errors import SettingsError
 from judges.llm.urls import without_credentials
 
 _NO_KEY = ("", "none")
@@ -24,6 +26,21 @@ def secret_in(settings: Mapping[str, object], within: str = "") -> str | None:
         if name.endswith("url") and (without_credentials(value) != value or "/token/" in value):
             return f"{place}: expected a URL without user, password and token"
     return None
+
+
+def token_of(token: str | None, variable: str | None) -> str | None:
+    """The token that is set, or that of an environment variable.
+
+    Raises:
+        SettingsError: both are set, or there is no such variable.
+    """
+    if not variable:
+        return token
+    if token:
+        raise SettingsError("token_env: expected either token or token_env")
+    if not os.environ.get(variable):
+        raise SettingsError(f"token_env: the environment variable {variable} is not set")
+    return os.environ[variable]
 
 
 def _mappings(value: object) -> Sequence[Mapping[str, object]]:

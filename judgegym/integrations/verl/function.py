@@ -32,6 +32,7 @@ from typing import Any
 from judgegym.integrations.scores.cells import CellError, group_id, plain
 from judgegym.integrations.scores.numbers import check_finite
 from judgegym.integrations.scores.scoring import RefusedError, Request, Scored, Scoring
+from judgegym.integrations.scores.secrets import token_of
 from judgegym.integrations.scores.sources import SharedScorings, is_of_groups, refuse_unknown
 from judgegym.integrations.verl.samples import fields_in, prompt_in
 from judgegym.integrations.verl.settings import DEADLINE_S, DEFAULT_URL, Router, judge_settings
@@ -45,7 +46,10 @@ _GROUPS = ("uid", "index")
 """The fields of a row that name its group: verl's own id, if an agent loop has put it there; the row's."""
 _OF_VERL = frozenset({"reward_router_address", "reward_model_tokenizer"})
 """Arguments that verl adds where it serves a reward model."""
-_SETTINGS = ("url", "judge", "token", "mount", "fallback_score", "invalid_completion_score", "timeout_s", "deadline_s")
+_SETTINGS = (
+    *("url", "judge", "token", "token_env", "mount", "fallback_score", "invalid_completion_score"),
+    *("timeout_s", "deadline_s"),
+)
 
 _NO_GROUPS = (
     "reward_kwargs.judge: a judge that compares responses cannot run in verl's reward workers, each of which gets some "
@@ -67,6 +71,7 @@ async def compute_score(
     url: str | None = None,
     judge: Mapping[str, object] | None = None,
     token: str | None = None,
+    token_env: str | None = None,
     mount: str = "",
     fallback_score: float = 0.0,
     invalid_completion_score: float = 0.0,
@@ -84,7 +89,8 @@ async def compute_score(
             `context`, `reference`.
         url: the URL of the reward server; `DEFAULT_URL` if `judge` is not set either.
         judge: instead of `url`: the settings of a judge to run in this process, with the server's names.
-        token: the server's bearer token.
+        token: the server's bearer token, which verl prints with its configuration.
+        token_env: instead: the environment variable that has it.
         mount: the name of a judge at the server; empty for the judge at the root.
         fallback_score: the score of a sample that the judge failed to score.
         invalid_completion_score: the score of an empty response, about which no judge is asked.
@@ -100,7 +106,7 @@ async def compute_score(
     """
     numbers = (fallback_score, invalid_completion_score)
     times = (timeout_s, deadline_s)
-    source = _source(url, judge, further, numbers, times, token=token, mount=mount)
+    source = _source(url, judge, further, numbers, times, token=token_of(token, token_env), mount=mount)
     ((result,),) = await source.score([_request(solution_str, ground_truth, extra_info or {})])
     return _reward(result, *numbers)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from judgegym.integrations.scores.cells import plain
 from judgegym.integrations.scores.gathering import Gathering, GatheringSettings, judged_by
 from judgegym.integrations.scores.scoring import Scoring
+from judgegym.integrations.scores.secrets import token_of
 from judgegym.integrations.scores.sources import is_of_groups, refuse_unknown, scoring_of
 from judges.llm.errors import SettingsError
 from judges.llm.wire import JSON
@@ -74,7 +75,8 @@ class ManagerSettings:
         environment: instead: an environment, whose rewards these are; `extra_info.uid` names its row.
         together: whether the samples of a prompt are one request; by default if `judge` is one that
             compares, or `environment` has a `group_judge`.
-        token: the server's bearer token.
+        token: the server's bearer token, which verl prints with its configuration.
+        token_env: instead: the environment variable that has it, in the reward workers.
         mount: the name of a judge at the server; empty for the judge at the root.
         fallback_score: the score of a sample whose group has no other.
         invalid_completion_score: the score of an empty response, about which no judge is asked.
@@ -88,6 +90,7 @@ class ManagerSettings:
     environment: EnvironmentSource | None = None
     together: bool | None = None
     token: str | None = None
+    token_env: str | None = None
     mount: str = ""
     fallback_score: float = 0.0
     invalid_completion_score: float = 0.0
@@ -144,7 +147,12 @@ class ManagerSettings:
             return None
         url = DEFAULT_URL if self.url is None and self.judge is None else self.url
         return scoring_of(
-            url, self.judge, token=self.token, mount=self.mount, timeout_s=self.timeout_s, deadline_s=self.deadline_s
+            url,
+            self.judge,
+            token=token_of(self.token, self.token_env),
+            mount=self.mount,
+            timeout_s=self.timeout_s,
+            deadline_s=self.deadline_s,
         )
 
     def gathering(self, size: int) -> Gathering:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from aiohttp import web
 
-from judgegym.integrations.scores.secrets import secret_in
+from judgegym.integrations import slime
+from judgegym.integrations.scores.secrets import secret_in, token_of
+from judgegym.integrations.verl import function
+from judgegym.integrations.verl.function import compute_score
+from judgegym.integrations.verl.settings import ManagerSettings
+from judges.llm.errors import SettingsError
+from tests.judgegym.integrations.scoring_server import answering
 
 
 @pytest.mark.parametrize(
@@ -32,3 +40,37 @@ def test_a_secret_is_named_and_not_shown(settings: dict[str, Any], said: str) ->
 def test_other_settings_are_none() -> None:
     settings = {"judge_api_key": "none", "judge_api_key_env": "KEY", "url": "http://host", "n": 3, "aspects": ["a"]}
     assert secret_in({**settings, "rubric": "Does it say to write to http://me@host?"}) is None
+
+
+def test_a_token_is_read_from_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_TOKEN", "sk-1")
+    assert [token_of(None, None), token_of("a", None), token_of(None, "SOME_TOKEN")] == [None, "a", "sk-1"]
+    with pytest.raises(SettingsError, match="either token or token_env"):
+        token_of("a", "SOME_TOKEN")
+    with pytest.raises(SettingsError, match="token_env: the environment variable NO_TOKEN is not set"):
+        token_of(None, "NO_TOKEN")
+
+
+async def test_verl_and_slime_send_the_token_of_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both print their settings, so that a token among them is read by others."""
+    monkeypatch.setenv("SOME_TOKEN", "sk-1")
+    sent = []
+
+    async def answer(request: web.Request) -> web.Response:
+        sent.append(request.headers.get("Authorization"))
+        return web.json_response({"score": 0.5, "status": "ok"})
+
+    async with answering(answer) as url:
+        settings: dict[str, Any] = {"url": url, "token_env": "SOME_TOKEN"}
+        assert (await compute_score("d", "r", "t", {"question": "q"}, **settings))["score"] == 0.5
+        scoring = ManagerSettings.of(settings, None).scoring()
+        assert scoring is not None
+        await scoring.score([{"prompt": "q", "response": "r"}])
+        sample = SimpleNamespace(
+            prompt="q", response="r", label="", metadata={}, group_index=0, index=0, remove_sample=False
+        )
+        assert await slime.reward(SimpleNamespace(judgegym=settings), sample) == 0.5
+        await scoring.close()
+        await function.close()
+        await slime.close()
+    assert sent == ["Bearer sk-1"] * 3
