@@ -140,7 +140,7 @@ class EnvironmentEvaluator:
             DataError: there is no such row.
         """
         uid = str(task.metadata.get("uid") or task.id)
-        [rewarded] = self.environment.rewards_sync(uid, [extract_answer_text(episode)])
+        [rewarded] = self.environment.rewards_sync(uid, [_answer(episode)])
         result = Scored(rewarded.reward, rewarded.status.value, rewarded.explanation, rewarded.label)
         return _output(episode, result, rewarded.reward, self._correct_from)
 
@@ -192,7 +192,13 @@ def _request(task: Task, episode: Episode) -> Request | RefusedError:
     except CellError as error:
         return RefusedError(str(error))
     ids = group_ids(task.id, episode.id)  # for a judge that compares the rollouts of a task
-    return {"prompt": _prompt(task), "response": extract_answer_text(episode), **fields, **ids}
+    return {"prompt": _prompt(task), "response": _answer(episode), **fields, **ids}
+
+
+def _answer(episode: Episode) -> str:
+    """The answer's text; rLLM would write out `None`, which an agent without an answer may have set."""
+    has_none = "answer" in episode.artifacts and episode.artifacts["answer"] is None
+    return "" if has_none else extract_answer_text(episode)
 
 
 def _prompt(task: Task) -> JSON:

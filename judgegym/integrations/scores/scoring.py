@@ -131,15 +131,15 @@ class Scoring:
         if not self._is_registered:
             self._is_registered = True
             BACKGROUND.at_exit(self._source.close)
-        before = self._refused
         keys = [repr(request) for request in requests]
         distinct = dict(zip(keys, requests, strict=True))  # equal completions are judged once
         judged = await asyncio.gather(*(self._one(request) for request in distinct.values()))
         of_each = dict(zip(distinct, judged, strict=True))
         results = [of_each[key] for key in keys]
-        is_whole_batch = len(requests) > 1 and self._refused - before >= len(distinct)
+        # Counted here: another batch may be under way at the same time.
+        is_whole_batch = len(requests) > 1 and all(any(result.refusal for result in of_one) for of_one in judged)
         if not self._is_proven and (is_whole_batch or self._refused >= REFUSED_AT_START):
-            refusal = results[-1][0].refusal
+            refusal = next(refusal for of_one in judged for result in of_one if (refusal := result.refusal))
             raise SettingsError(f"the first {self._refused} requests for a score were refused: {refusal}")
         return results
 

@@ -42,6 +42,7 @@ from judges.llm.transport import open_session
 from judges.llm.wire import Choice
 
 _PREFIX = "train"
+_CLOSED = "the environment was closed, as by the end of another training, before the judge had answered"
 _NOT_COMPARABLE = "the judges that answered have too few of these completions in common to compare their scores"
 
 
@@ -116,7 +117,12 @@ class OpenedEnvironment:
         env, task = self._env, self._task(uid)
         choices = [Choice(each) if isinstance(each, str) else each for each in completions]
         read = [read_completion(choice, env.config) for choice in choices]
-        judged = await judge_completions_of(env, task, read)
+        try:
+            judged = await judge_completions_of(env, task, read)
+        except RuntimeError:  # aiohttp's, of a session that is closed
+            if not self._is_closed:
+                raise
+            return [Rewarded(None, Status.JUDGE_FAILED, explanation=_CLOSED)] * len(choices)
         results = []
         for completion, judgment, reward in zip(read, judged.judgments, judged.rewards, strict=True):
             if reward is None and judgment.status is Status.OK:  # scores that cannot be compared with the others'

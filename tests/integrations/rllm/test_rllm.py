@@ -201,3 +201,10 @@ async def test_wrong_settings_are_one_line() -> None:
     said = await evaluated(*({"evaluator": f"judgegym_{kind}", "settings": settings} for kind, settings, _ in WRONG))
     for (_, _, expected), message in zip(WRONG, said, strict=True):
         assert str(message).startswith(expected), message
+
+
+async def test_an_agent_without_an_answer_has_answered_nothing() -> None:
+    """Not `None`, which rLLM's own function writes out."""
+    ended = await trainers.run("rllm", "answers.py")
+    assert ended.code == 0, ended.err
+    assert ended.result == ["Seven.", "", "7"]

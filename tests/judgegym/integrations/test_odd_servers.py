@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -86,3 +87,20 @@ def test_settings_that_cannot_work_are_said_before_the_first_sample(settings: di
     with pytest.raises(SettingsError, match=said) as raised:
         scoring(**{"url": "http://127.0.0.1:1", **settings})
     assert "secret" not in str(raised.value)
+
+
+async def test_batches_at_the_same_time_do_not_count_each_others_refusals() -> None:
+    """One row of each cannot be judged, and the others have no score for another reason: that is no wrong setting."""
+
+    async def answer(request: web.Request) -> web.Response:
+        status = 422 if "BAD" in await request.text() else 503
+        return web.json_response({"error": {"message": "no"}}, status=status)
+
+    async with answering(answer) as url:
+        source = scoring(url, timeout_s=0.2)
+        batches = [[{**REQUEST, "response": f"BAD {batch}"}, {**REQUEST, "response": f"{batch}"}] for batch in "ab"]
+        results = await asyncio.gather(*map(source.score, batches))
+        assert [[result.status for (result,) in of_one] for of_one in results] == [["refused", "judge_failed"]] * 2
+        with pytest.raises(SettingsError, match=r"were refused: .*HTTP 422"):
+            await source.score([{**REQUEST, "response": f"BAD {number}"} for number in range(2)])
+        await source.close()

@@ -216,3 +216,22 @@ async def test_samples_of_an_environment_have_a_deadline_and_the_id_of_a_row() -
             assert (await other([Sample({"uid": None}, GOOD)]))[0].is_failed
         with pytest.raises(SettingsError, match="expected the id of one row of rubric_absolute, found None"):
             await other([Sample({"uid": None}, GOOD)])
+
+
+async def test_an_environment_that_is_closed_while_it_judges_gives_no_reward_and_no_error() -> None:
+    """Another training in the process, with the same settings, has ended."""
+    asked = asyncio.Event()
+
+    def judge(request: Json, number: int) -> Reply:
+        asked.set()
+        return Reply(hang=True)
+
+    async with ScriptedEndpoint(judge) as endpoint:
+        environment = await open_at(endpoint.base_url, "rubric_absolute")
+        judging = asyncio.create_task(environment.rewards(environment.uids[0], [GOOD, OTHER]))
+        await asked.wait()
+        await asyncio.to_thread(close_all)
+        results = await judging
+    assert [(result.is_failed, result.explanation[:26]) for result in results] == [
+        (True, "the environment was closed")
+    ] * 2

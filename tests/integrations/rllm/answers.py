@@ -1,0 +1,18 @@
+"""What our evaluators take for the answer of an episode whose agent has set one."""
+
+from __future__ import annotations
+
+import json
+
+from rllm.types import Episode
+
+from judgegym.integrations.rllm import _answer
+
+
+def main() -> None:
+    """Print the answers of three episodes."""
+    print(json.dumps([_answer(Episode(artifacts={"answer": answer})) for answer in ("Seven.", None, 7)]))
+
+
+if __name__ == "__main__":
+    main()
