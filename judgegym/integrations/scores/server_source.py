@@ -48,6 +48,9 @@ class ServerSource:
         Raises:
             SettingsError: `url` is not the URL of a server.
         """
+        for name, value in {"url": url, "mount": mount, "token": token or ""}.items():
+            if not isinstance(value, str):  # settings of a file, of which nobody has checked the types
+                raise SettingsError(f"{name}: expected text, found {type(value).__name__}")
         if not _is_http(url):
             raise SettingsError("url: expected the URL of a reward server, such as http://127.0.0.1:8400")
         token = (token or "").strip()  # a file of a secret ends with a line break

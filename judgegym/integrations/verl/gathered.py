@@ -10,6 +10,7 @@ Source: Ray 2.60, named actors; verl 0.9.1, `RewardLoopManager`.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from typing import Any, Protocol
 
@@ -47,7 +48,7 @@ class InActor:
         """Find the actor of these settings, or start it."""
         import ray  # late: verl brings it along
 
-        digest = hashlib.sha256(repr((settings, size)).encode()).hexdigest()[:16]
+        digest = hashlib.sha256(repr((dataclasses.asdict(settings), size)).encode()).hexdigest()[:16]
         options = {
             "name": f"judgegym-{digest}",
             "get_if_exists": True,

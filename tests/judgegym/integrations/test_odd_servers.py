@@ -80,6 +80,9 @@ async def test_a_proxy_that_knows_nothing_while_the_server_starts_again_ends_no_
         ({"deadline_s": 0}, "deadline_s: expected a number of seconds above 0"),
         ({"deadline_s": float("nan")}, "deadline_s: expected a number of seconds above 0"),
         ({"deadline_s": "9"}, "deadline_s: expected a number of seconds above 0"),
+        ({"url": 7}, "url: expected text, found int"),
+        ({"token": 7}, "token: expected text, found int"),
+        ({"mount": 7}, "mount: expected text, found int"),
         ({"timeout_s": -1.0}, "timeout_s: expected a number of seconds above 0"),
     ],
 )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from judgegym.integrations.verl.gathered import InActor
 from judgegym.integrations.verl.samples import Sample, sample_of
 from judgegym.integrations.verl.settings import ManagerSettings, Router
 from judges.llm.errors import SettingsError
@@ -139,3 +141,32 @@ def test_settings_that_cannot_work_are_told(given: Any, said: str) -> None:
 def test_a_judge_that_compares_needs_two_samples_of_each_prompt() -> None:
     with pytest.raises(SettingsError, match="needs 2 or more samples"):
         ManagerSettings.of({"judge": {"judge": "listwise"}}, None).gathering(1)
+
+
+def test_reward_workers_share_an_actor_only_with_equal_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where settings are not shown, since they may have a key."""
+    names: list[str] = []
+
+    class Remote:
+        def options(self, *, name: str, **further: object) -> Remote:
+            names.append(name)
+            return self
+
+        def remote(self, *arguments: object) -> None:
+            pass
+
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(remote=lambda actor: Remote()))
+    arena = {"environment": "arena_hard", "settings": {"judge_api_key": "first"}}
+    given: list[dict[str, object]] = [
+        {"environment": arena},
+        {"environment": arena},
+        {"environment": {**arena, "settings": {"judge_api_key": "second"}}},
+        {"judge": {"judge": "rubric", "judge_base_url": "http://a/v1", "judge_api_key": "first"}},
+        {"judge": {"judge": "rubric", "judge_base_url": "http://a/v1", "judge_api_key": "second"}},
+        {"token": "first"},
+        {"token": "second"},
+    ]
+    for each in given:
+        InActor(ManagerSettings.of(each, None), 4)
+    assert names[0] == names[1]
+    assert len(set(names)) == len(given) - 1
