@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias, cast
 
 from judgegym.integrations.scores.cells import CellError, plain
@@ -19,10 +19,12 @@ def conversation_json(conversation: Conversation) -> JSON:
     judge sees, the kind alone is sent.
 
     Raises:
-        CellError: a message has no fields.
+        CellError: it is neither text nor messages.
     """
     if isinstance(conversation, str):
         return conversation
+    if not isinstance(conversation, Iterable):
+        raise CellError(f"expected text or messages, found {type(conversation).__name__}")
     turns = [_turn(turn) for turn in conversation]
     if len(turns) == 1 and turns[0]["role"] == "assistant" and isinstance(turns[0]["content"], str):
         return turns[0]["content"]

@@ -44,3 +44,5 @@ def test_all_that_a_turn_says_is_shown_and_images_by_their_kind(turn: dict[str, 
 def test_what_is_no_message_is_said() -> None:
     with pytest.raises(CellError, match="messages of role and content, found str"):
         conversation_json(["Hello."])  # type: ignore[list-item]
+    with pytest.raises(CellError, match="expected text or messages, found int"):
+        conversation_json(5)  # type: ignore[arg-type]
