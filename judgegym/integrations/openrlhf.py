@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 from judgegym.integrations.scores.cells import CellError, label_fields
 from judgegym.integrations.scores.gathering import Gathering, GatheringSettings, Worth, judged_by
 from judgegym.integrations.scores.groups import Row
-from judgegym.integrations.scores.sources import is_of_groups, scoring_of
+from judgegym.integrations.scores.sources import is_of_groups, refuse_unknown, scoring_of
 from judges.config.extras import needs
 from judges.core.background import run_blocking
 from judges.llm import wire
@@ -43,6 +43,10 @@ if TYPE_CHECKING:
     from judgegym.integrations.single_turn.source import EnvironmentSource
 
 VARIABLE = "JUDGEGYM_OPENRLHF"
+_SETTINGS = (
+    *("token", "mount", "fallback_score", "invalid_completion_score"),
+    *("timeout_s", "deadline_s", "group_wait_s"),
+)
 THREADS = 1024
 """How many samples of the reward function may wait for their group at the same time."""
 
@@ -75,7 +79,7 @@ def reward_function(
     Raises:
         SettingsError: a setting is wrong.
     """
-    rewards = _rewards(url, judge, environment, group_size, **settings)
+    rewards = _rewards(url, judge, environment, group_size, **_known(group_size, settings))
     _more_threads()
 
     def reward_func(queries: Sequence[str], prompts: Sequence[str], labels: Sequence[object]) -> dict[str, Any]:
@@ -109,7 +113,7 @@ def agent_executor(
     with needs("openrlhf"):
         from openrlhf.utils.agent import SingleTurnAgentExecutor
 
-    rewards = _rewards(url, judge, environment, group_size, **settings)
+    rewards = _rewards(url, judge, environment, group_size, **_known(group_size, settings))
 
     class AgentExecutor(SingleTurnAgentExecutor):
         """One turn, and its reward."""
@@ -158,6 +162,19 @@ def _from_variable() -> dict[str, Any]:
     if not isinstance(given, Mapping):
         raise SettingsError(expected)
     return dict(given)
+
+
+def _known(group_size: int | None, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The further settings, which may come from a variable, of which nobody has checked names and types.
+
+    Raises:
+        SettingsError: one is unknown, or there can be no groups of this size.
+    """
+    refuse_unknown(settings, _SETTINGS, within="settings")
+    is_size = isinstance(group_size, int) and not isinstance(group_size, bool) and group_size > 0
+    if group_size is not None and not is_size:
+        raise SettingsError(f"group_size: expected the number of samples of a prompt, found {group_size!r}")
+    return settings
 
 
 def _rewards(
