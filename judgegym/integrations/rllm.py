@@ -296,6 +296,8 @@ class EnvironmentFromVariable(EnvironmentEvaluator):
         """
         try:
             given = _from_variable()
+            if "environment" not in given:
+                raise SettingsError(f'{VARIABLE}: expected an environment, such as {{"environment": "arena_hard"}}')
             correct_from = given.pop("correct_from", 0.5)
             super().__init__(given, correct_from)
         except UserError as error:

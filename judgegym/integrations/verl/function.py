@@ -35,7 +35,7 @@ from judgegym.integrations.scores.scoring import RefusedError, Request, Scored, 
 from judgegym.integrations.scores.secrets import token_of
 from judgegym.integrations.scores.sources import SharedScorings, is_of_groups, refuse_unknown
 from judgegym.integrations.verl.samples import fields_in, prompt_in
-from judgegym.integrations.verl.settings import DEADLINE_S, DEFAULT_URL, Router, judge_settings
+from judgegym.integrations.verl.settings import DEADLINE_S, Router, judge_settings
 from judges.core.background import run_blocking
 from judges.llm.errors import SettingsError
 from judges.llm.wire import JSON
@@ -87,7 +87,7 @@ async def compute_score(
         ground_truth: the reference; a number or a list is sent as text, an object may hold `reference` and `rubric`.
         extra_info: fields of the row: `question` or `prompt`, which the judge needs, `rubric`, `aspects`, `baseline`,
             `context`, `reference`.
-        url: the URL of the reward server; `DEFAULT_URL` if `judge` is not set either.
+        url: the URL of the reward server; or `judge`.
         judge: instead of `url`: the settings of a judge to run in this process, with the server's names.
         token: the server's bearer token, which verl prints with its configuration.
         token_env: instead: the environment variable that has it.
@@ -136,8 +136,6 @@ def _source(
     check_finite(fallback_score=numbers[0], invalid_completion_score=numbers[1])
     if judge is not None and is_of_groups(judge):
         raise SettingsError(_NO_GROUPS)
-    if judge is None and url is None:
-        url = DEFAULT_URL
     timeout_s, deadline_s = times
     judge = judge_settings(judge, Router.of(further))
     return _SCORINGS.of(url, judge, token=token, mount=mount, timeout_s=timeout_s, deadline_s=deadline_s)

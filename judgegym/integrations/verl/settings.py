@@ -22,7 +22,6 @@ from judges.llm.wire import JSON
 if TYPE_CHECKING:
     from judgegym.integrations.single_turn.source import EnvironmentSource
 
-DEFAULT_URL = "http://127.0.0.1:8400"
 DEADLINE_S = 280.0
 """Below the 300 s (`reward.timeout`) after which the manager `rate_limited` takes 0, unflagged."""
 WITHIN = "reward_kwargs"
@@ -70,7 +69,7 @@ class ManagerSettings:
     """What the reward manager reads in `reward.custom_reward_function.reward_kwargs`.
 
     Attributes:
-        url: the URL of the reward server; `DEFAULT_URL` if neither `judge` nor `environment` is set.
+        url: the URL of the reward server, if neither `judge` nor `environment` is set.
         judge: instead: the settings of a judge, with the server's names.
         environment: instead: an environment, whose rewards these are; `extra_info.uid` names its row.
         together: whether the samples of a prompt are one request; by default if `judge` is one that
@@ -123,7 +122,7 @@ class ManagerSettings:
 
             known["environment"] = source_of(known["environment"])
         settings = cls(**known)
-        if sum(each is not None for each in (settings.url, settings.judge, settings.environment)) > 1:
+        if sum(each is not None for each in (settings.url, settings.judge, settings.environment)) != 1:
             raise SettingsError(f"{WITHIN}: expected one of url, judge and environment")
         settings.scoring()  # so that a setting that cannot work is told here
         return settings
@@ -145,9 +144,8 @@ class ManagerSettings:
         """
         if self.environment is not None:
             return None
-        url = DEFAULT_URL if self.url is None and self.judge is None else self.url
         return scoring_of(
-            url,
+            self.url,
             self.judge,
             token=token_of(self.token, self.token_env),
             mount=self.mount,

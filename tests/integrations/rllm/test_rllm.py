@@ -193,7 +193,7 @@ WRONG = [
         "group_judge",
     ),
     ("environment", {"environment": "arena"}, "no environment 'arena'"),
-    ("environment", {"offline": True}, "environment: expected `environment`, its name"),
+    ("environment", {"offline": True}, 'JUDGEGYM_RLLM: expected an environment, such as {"environment": "arena_hard"}'),
 ]
 
 

@@ -144,6 +144,7 @@ async def test_judge_in_this_process_gives_scores() -> None:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
+        ({}, "expected either url .of a reward server. or judge"),
         ({"judge": {"judge": "no such judge"}}, "judge.judge: input should be 'rubric'"),
         ({"judge": {"judge": "rubric", "judge_temprature": 0.1}}, "did you mean judge_temperature"),
         ({"judge": {"judge": "rubric", "scale_min": 5, "scale_max": 1}}, "scale"),

@@ -106,8 +106,8 @@ def test_a_judge_without_an_endpoint_is_the_deployed_model() -> None:
 @pytest.mark.parametrize(
     ("given", "compares"),
     [
-        ({}, False),
-        ({"together": True}, True),
+        ({"url": "http://h"}, False),
+        ({"url": "http://h", "together": True}, True),
         ({"judge": {"judge": "rubric"}}, False),
         ({"judge": {"judge": "choice"}}, True),
         ({"judge": {"judge": "listwise"}, "together": False}, False),
@@ -122,6 +122,7 @@ def test_judges_that_compare_are_given_whole_groups(given: Any, compares: bool) 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
+        ({}, "reward_kwargs: expected one of url, judge and environment"),
         ({"ulr": "http://h"}, "reward_kwargs.ulr: unknown setting, did you mean url"),
         ({"fallback_score": "0"}, "reward_kwargs.fallback_score: expected a number"),
         ({"group_wait_s": True}, "reward_kwargs.group_wait_s: expected a number"),
@@ -163,8 +164,8 @@ def test_reward_workers_share_an_actor_only_with_equal_settings(monkeypatch: pyt
         {"environment": {**arena, "settings": {"judge_api_key": "second"}}},
         {"judge": {"judge": "rubric", "judge_base_url": "http://a/v1", "judge_api_key": "first"}},
         {"judge": {"judge": "rubric", "judge_base_url": "http://a/v1", "judge_api_key": "second"}},
-        {"token": "first"},
-        {"token": "second"},
+        {"url": "http://h", "token": "first"},
+        {"url": "http://h", "token": "second"},
     ]
     for each in given:
         InActor(ManagerSettings.of(each, None), 4)
