@@ -29,8 +29,13 @@ def judge(request: Json, number: int) -> str:
     return "I cannot say." if "FAIL" in text else "[FEEDBACK] Seen. [SCORE] 5"
 
 
-def mean(entry: Json, name: str = "judge") -> float:
-    return float(entry[f"rewards/{name}/mean"])
+def logged(run: Json, name: str) -> float:
+    """What TRL has logged at the first step."""
+    return float(next(entry for entry in run["log"] if "reward" in entry)[name])
+
+
+def mean(run: Json, name: str = "judge") -> float:
+    return logged(run, f"rewards/{name}/mean")
 
 
 @pytest.mark.timeout(150)
@@ -70,7 +75,7 @@ async def test_one_process(tmp_path: Path) -> None:
     assert sum("[Start of answer" in body for body in bodies) == 2
     assert mean(ended.result["aspects"]) == 0.0  # formerly the server's own aspect was asked
     assert mean(ended.result["cells"]) == 1.0  # formerly a ValueError; the failed half is left out
-    assert float(ended.result["cells"]["judge_failed"]) == 0.5
+    assert logged(ended.result["cells"], "judge_failed") == 0.5
     assert sum("Start of Assistant A" in body for body in bodies) == 2
     assert any("1.5" in body for body in bodies)
     assert "Unclosed" not in ended.err
