@@ -15,6 +15,7 @@ from environments.completions import Conversation
 from environments.rollouts.judged_together import Together
 from environments.rollouts.rollout import Rollout, lengths
 from judges.core.judgment import CallRun, Judgment
+from judges.statistics.exact_mean import exact_mean
 
 DetailT = TypeVar("DetailT")
 
@@ -74,8 +75,7 @@ def fill_in(rewards: Sequence[float | None]) -> GroupScores | None:
         raise ValueError(f"a reward is not a finite number: {rewards}")
     if not there or len(there) < min(2, len(rewards)):
         return None
-    # The mean of equal rewards is exact, so that rounding does not give the group a signal.
-    mean = there[0] if len(set(there)) == 1 else math.fsum(there) / len(there)
+    mean = exact_mean(there)
     return GroupScores(
         tuple(mean if reward is None else float(reward) for reward in rewards),
         tuple(reward is None for reward in rewards),

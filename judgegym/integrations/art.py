@@ -36,8 +36,9 @@ from judgegym.integrations.scores.cells import CellError, Field, fields_of
 from judgegym.integrations.scores.conversations import Conversation, conversation_json
 from judgegym.integrations.scores.groups import Row, group_request
 from judgegym.integrations.scores.numbers import check_finite
-from judgegym.integrations.scores.scoring import RefusedError, Request, Scored, Scoring
-from judgegym.integrations.scores.sources import scoring_of
+from judgegym.integrations.scores.results import Rewarded
+from judgegym.integrations.scores.scoring import RefusedError, Request, Scoring
+from judgegym.integrations.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSource
 from judges.llm.wire import JSON
 
 if TYPE_CHECKING:
@@ -58,8 +59,8 @@ def judge_group(
     token: str | None = None,
     mount: str = "",
     invalid_completion_score: float = 0.0,
-    timeout_s: float = 150.0,
-    deadline_s: float = 900.0,
+    timeout_s: float = TIMEOUT_S,
+    deadline_s: float = DEADLINE_S,
     name: str = "judge",
 ) -> GroupFunction:
     """Make a function from a group to the same group with the judge's rewards, or `None`.
@@ -84,25 +85,24 @@ def judge_group(
             or the judge's endpoint knows (a mount, a token) raise it at the first group.
     """
     check_finite(invalid_completion_score=invalid_completion_score)
-    scoring = scoring_of(
+    source = JudgeSource(
         url, judge, token=token, mount=mount, timeout_s=timeout_s, deadline_s=deadline_s, offline=offline
     )
+    scoring = source.scoring()
 
     async def score(group: TrajectoryGroup) -> TrajectoryGroup | None:
         if not group.trajectories:
             return group
         (results,) = await scoring.score([request_of(group)])
-        if len(results) < len(group.trajectories):  # a group of which no request could be made has one result
-            results *= len(group.trajectories)
-        return _judged(group, results, name, invalid_completion_score)
+        return _judged(group, [each.rewarded(invalid_completion_score) for each in results], name)
 
-    score.source = scoring  # type: ignore[attr-defined]  # for `close`
+    score.scoring = scoring  # type: ignore[attr-defined]  # for `close`
     return score
 
 
 async def close(function: GroupFunction) -> None:
     """Close the connections of a function now; otherwise they are closed when the process ends."""
-    await cast(Scoring, function.source).close()  # type: ignore[attr-defined]  # set above
+    await cast(Scoring, function.scoring).close()  # type: ignore[attr-defined]  # set above
 
 
 def request_of(group: TrajectoryGroup) -> Request | RefusedError:
@@ -123,9 +123,7 @@ def request_of(group: TrajectoryGroup) -> Request | RefusedError:
             shared = {"prompt": _json(messages[:length]), **fields_of({cell: metadata.get(cell) for cell in _CELLS})}
             rows.append(Row(shared, _json(messages[length:])))
         except CellError as error:
-            return RefusedError(str(error))
-    if any(row.shared != rows[0].shared for row in rows[1:]):
-        return RefusedError("metadata: the trajectories of a group differ in what the judge is to compare them by")
+            return RefusedError(str(error), responses=len(group.trajectories))
     return group_request(rows)
 
 
@@ -141,14 +139,16 @@ def _json(messages: Sequence[object]) -> JSON:
     return conversation_json(cast(Conversation, messages))
 
 
-def _judged(group: TrajectoryGroup, results: Sequence[Scored], name: str, invalid: float) -> TrajectoryGroup | None:
+def _judged(group: TrajectoryGroup, results: Sequence[Rewarded], name: str) -> TrajectoryGroup | None:
     pairs = list(zip(group.trajectories, results, strict=True))
     failed = [result for result in results if result.is_failed]
     if len(pairs) - len(failed) < min(2, len(pairs)):
         logger.warning("a group is dropped: %d of %d have no score: %s", len(failed), len(pairs), failed[0].explanation)
         return None
     judged = copy.copy(group)
-    judged.trajectories = [_rewarded(each, result, name, invalid) for each, result in pairs if not result.is_failed]
+    judged.trajectories = [
+        _rewarded(each, result, result.reward, name) for each, result in pairs if result.reward is not None
+    ]
     judged.exceptions += [
         PydanticException(type=f"{name}_failed", message=f"{result.status}: {result.explanation}", traceback="")
         for result in failed
@@ -157,8 +157,7 @@ def _judged(group: TrajectoryGroup, results: Sequence[Scored], name: str, invali
     return judged
 
 
-def _rewarded(trajectory: Trajectory, result: Scored, name: str, invalid: float) -> Trajectory:
-    reward = invalid if result.score is None else result.score
+def _rewarded(trajectory: Trajectory, result: Rewarded, reward: float, name: str) -> Trajectory:
     metrics = {
         "independent_reward": trajectory.reward,
         f"{name}_score": reward,

@@ -28,9 +28,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from judgegym.integrations.scores.cells import CellError, label_fields
-from judgegym.integrations.scores.gathering import Gathering, GatheringSettings, Worth, judged_by
+from judgegym.integrations.scores.gathering import GROUP_WAIT_S, Gathering, GatheringSettings, judged_by
 from judgegym.integrations.scores.groups import Row
-from judgegym.integrations.scores.sources import is_of_groups, refuse_unknown, scoring_of
+from judgegym.integrations.scores.results import Worth
+from judgegym.integrations.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSource, is_of_groups, refuse_unknown
 from judges.config.extras import needs
 from judges.core.background import run_blocking
 from judges.llm import wire
@@ -187,9 +188,9 @@ def _rewards(
     mount: str = "",
     fallback_score: float = 0.0,
     invalid_completion_score: float = 0.0,
-    timeout_s: float = 150.0,
-    deadline_s: float = 900.0,
-    group_wait_s: float = 600.0,
+    timeout_s: float = TIMEOUT_S,
+    deadline_s: float = DEADLINE_S,
+    group_wait_s: float = GROUP_WAIT_S,
 ) -> _Rewards:
     """What gives the rewards.
 
@@ -208,16 +209,15 @@ def _rewards(
     )
     if environment is not None:
         # Late: they need all packages of the judges.
-        from judgegym.integrations.single_turn.scored import judged_in
+        from judgegym.integrations.single_turn.judged import judged_in
         from judgegym.integrations.single_turn.source import source_of
 
         if url is not None or judge is not None:
             raise SettingsError("expected one of url, judge and environment")
-        return _Rewards(
-            Gathering(judged_in(source_of(environment), deadline_s=deadline_s), settings), is_environment=True
-        )
-    source = scoring_of(url, judge, token=token, mount=mount, timeout_s=timeout_s, deadline_s=deadline_s)
-    return _Rewards(Gathering(judged_by(source, together=together), settings), is_environment=False)
+        judge_of_rows = judged_in(source_of(environment), deadline_s=deadline_s)
+        return _Rewards(Gathering(judge_of_rows, settings), is_environment=True)
+    source = JudgeSource(url, judge, token=token, mount=mount, timeout_s=timeout_s, deadline_s=deadline_s)
+    return _Rewards(Gathering(judged_by(source.scoring(), settings), settings), is_environment=False)
 
 
 class _Rewards:

@@ -35,8 +35,16 @@ except ModuleNotFoundError as missing:
 from judgegym.integrations.scores.cells import CellError, Field, fields_of, group_ids
 from judgegym.integrations.scores.conversations import conversation_json
 from judgegym.integrations.scores.numbers import check_finite
-from judgegym.integrations.scores.scoring import RefusedError, Request, Scored
-from judgegym.integrations.scores.sources import SharedScorings, is_of_groups, refuse_unknown
+from judgegym.integrations.scores.results import Rewarded
+from judgegym.integrations.scores.scoring import RefusedError, Request
+from judgegym.integrations.scores.sources import (
+    DEADLINE_S,
+    TIMEOUT_S,
+    JudgeSource,
+    SharedScorings,
+    is_of_groups,
+    refuse_unknown,
+)
 from judges.core.background import run_blocking
 from judges.llm import wire
 from judges.llm.errors import SettingsError, UserError
@@ -57,10 +65,6 @@ _ARGUMENTS = ("url", "judge", "token", "mount", "offline", *_NUMBERS)
 _SCORINGS = SharedScorings()
 
 
-class NoRewardError(RuntimeError):
-    """The judge failed; the message says how and why."""
-
-
 class JudgeEvaluator:
     """Scores an episode's answer from 0 to 1."""
 
@@ -74,16 +78,17 @@ class JudgeEvaluator:
         offline: bool = False,
         correct_from: float = 0.5,
         invalid_completion_score: float = 0.0,
-        timeout_s: float = 150.0,
-        deadline_s: float = 900.0,
+        timeout_s: float = TIMEOUT_S,
+        deadline_s: float = DEADLINE_S,
     ) -> None:
         """See `judge_evaluator`."""
         if judge is not None and is_of_groups(judge) and judge.get("group_size") is None:
             raise SettingsError(f"judge.group_size: {judge.get('judge')} compares the rollouts of a task: how many?")
         check_finite(correct_from=correct_from, invalid_completion_score=invalid_completion_score)
-        self._scoring = _SCORINGS.of(
+        source = JudgeSource(
             url, judge, token=token, mount=mount, timeout_s=timeout_s, deadline_s=deadline_s, offline=offline
         )
+        self._scoring = _SCORINGS.of(source)
         self._correct_from = correct_from
         self._invalid_completion_score = invalid_completion_score
 
@@ -95,8 +100,7 @@ class JudgeEvaluator:
             SettingsError: a setting cannot work.
         """
         [[result]] = run_blocking(self._scoring.score([_request(task, episode)]))
-        reward = self._invalid_completion_score if result.is_invalid else result.score
-        return _output(episode, result, reward, self._correct_from)
+        return _output(episode, result.rewarded(self._invalid_completion_score), self._correct_from)
 
 
 def judge_evaluator(url: str | None = None, **arguments: Any) -> JudgeEvaluator:
@@ -141,8 +145,7 @@ class EnvironmentEvaluator:
         """
         uid = str(task.metadata.get("uid") or task.id)
         [rewarded] = self.environment.rewards_sync(uid, [_answer(episode)])
-        result = Scored(rewarded.reward, rewarded.status.value, rewarded.explanation, rewarded.label)
-        return _output(episode, result, rewarded.reward, self._correct_from)
+        return _output(episode, rewarded, self._correct_from)
 
 
 def environment_evaluator(
@@ -210,15 +213,15 @@ def _prompt(task: Task) -> JSON:
     return conversation_json([{"role": "user", "content": list(task.instruction)}])
 
 
-def _output(episode: Episode, result: Scored, reward: float | None, correct_from: float) -> EvalOutput:
-    said: dict[str, JSON] = {"status": result.status, "label": result.label, "explanation": result.explanation}
-    episode.metadata["judge"] = said  # an output's metadata would be among the metrics, which are numbers
+def _output(episode: Episode, rewarded: Rewarded, correct_from: float) -> EvalOutput:
+    episode.metadata["judge"] = rewarded.said  # an output's metadata would be among the metrics, which are numbers
+    reward = rewarded.reward
     if reward is None:
-        raise NoRewardError(f"no reward ({result.status}): {result.explanation or 'no reason was given'}")
-    signals = {"judge_score": reward, "invalid_completion": float(result.is_invalid)}
+        raise rewarded.error()
+    signals = {"judge_score": reward, "invalid_completion": float(rewarded.is_invalid)}
     return EvalOutput(
         reward=reward,
-        is_correct=not result.is_invalid and reward >= correct_from,
+        is_correct=not rewarded.is_invalid and reward >= correct_from,
         signals=[Signal(name, value) for name, value in signals.items()],
     )
 

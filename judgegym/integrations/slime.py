@@ -19,16 +19,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
-from judgegym.integrations.scores.cells import CellError, Field, fields_of, group_id, label_fields, plain
+from judgegym.integrations.scores.cells import CellError, Field, fields_of, group_ids, label_fields, plain
 from judgegym.integrations.scores.conversations import Conversation, conversation_json
-from judgegym.integrations.scores.gathering import stand_in
-from judgegym.integrations.scores.groups import Row, group_request
-from judgegym.integrations.scores.scoring import RefusedError, Request, Scored
-from judgegym.integrations.scores.secrets import token_of
-from judgegym.integrations.scores.sources import SharedScorings, is_of_groups, refuse_unknown
+from judgegym.integrations.scores.groups import Row, group_request, single_request
+from judgegym.integrations.scores.results import Rewarded, stand_in
+from judgegym.integrations.scores.scoring import RefusedError, Request
+from judgegym.integrations.scores.sources import JudgeSource, SharedScorings, is_of_groups, refuse_unknown
 from judges.llm.errors import SettingsError
 from judges.llm.wire import JSON
 from judges.server.protocols.chat_tokens import plain_prompt, plain_response
@@ -37,10 +36,15 @@ _CELLS: tuple[Field, ...] = ("reference", "rubric", "aspects", "baseline", "cont
 _ROUTE = "/slime"
 """The route of `--rm-type remote_rm`, with which `--rm-url` may end."""
 
-_EXPECTED = {"url": "text", "token": "text", "token_env": "text", "mount": "text", "judge": "a mapping"}
+_EXPECTED = {
+    **dict.fromkeys(("url", "token", "token_env", "mount"), "text"),
+    "judge": "a mapping",
+    "offline": "true or false",
+}
 _IS: Mapping[str, Callable[[JSON], bool]] = {
     "text": lambda value: isinstance(value, str),
     "a mapping": lambda value: isinstance(value, Mapping),
+    "true or false": lambda value: isinstance(value, bool),
     "a number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
 }
 """What a setting is, by name; those that are not named are numbers. Numbers that are not finite read as missing."""
@@ -63,32 +67,19 @@ class Sample(Protocol):
     remove_sample: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """The settings under `judgegym` in the file of `--custom-config-path`.
+@dataclass(frozen=True)
+class Settings(JudgeSource):
+    """The settings under `judgegym` in the file of `--custom-config-path`: those of a source, and two rewards.
+
+    `url` is by default `--rm-url`; a `judge` that compares needs `--group-rm`.
 
     Attributes:
-        url: the URL of the reward server; by default `--rm-url`.
-        judge: instead of a URL, the settings of a judge to run in this process, with the server's names; one that
-            compares needs `--group-rm`.
-        token: the server's bearer token, which slime logs with its arguments.
-        token_env: instead: the environment variable that has it, where the rewards are made.
-        mount: the name of a judge at the server; empty for the judge at the root.
         fallback_score: the reward of samples that the judge failed to score, where their group has no other reward.
         invalid_completion_score: the reward of an empty response, about which no judge is asked.
-        timeout_s: seconds for one attempt at the server.
-        deadline_s: seconds within which a request has its scores, or is flagged.
     """
 
-    url: str | None = None
-    judge: Mapping[str, object] | None = None
-    token: str | None = None
-    token_env: str | None = None
-    mount: str = ""
-    fallback_score: float = 0.0
-    invalid_completion_score: float = 0.0
-    timeout_s: float = 150.0
-    deadline_s: float = 900.0
+    fallback_score: float = field(default=0.0, kw_only=True)
+    invalid_completion_score: float = field(default=0.0, kw_only=True)
 
 
 async def reward(args: object, samples: Sample | Sequence[Sample], **further: object) -> Reward | list[Reward]:
@@ -108,19 +99,11 @@ async def reward(args: object, samples: Sample | Sequence[Sample], **further: ob
     together = is_group and bool(getattr(args, "group_rm", False))
     if not together and settings.judge is not None and is_of_groups(settings.judge):
         raise SettingsError("judgegym.judge: a judge that compares responses needs --group-rm, or a reward server")
-    source = _SCORINGS.of(
-        settings.url,
-        settings.judge,
-        token=token_of(settings.token, settings.token_env),
-        mount=settings.mount,
-        timeout_s=settings.timeout_s,
-        deadline_s=settings.deadline_s,
-    )
     rows = [_row(sample) for sample in several]
-    requests = [_of_group(rows)] if together and rows else [_alone(*each) for each in zip(several, rows, strict=True)]
-    results = [result for of_request in await source.score(requests) for result in of_request]
-    if together and len(results) < len(several):  # a group of which no request could be made has one result
-        results *= len(several)
+    alone = map(_alone, several, rows)
+    requests = [group_request(rows)] if together and rows else list(alone)
+    scored = [result for of_request in await _SCORINGS.of(settings).score(requests) for result in of_request]
+    results = [result.rewarded(settings.invalid_completion_score) for result in scored]
     rewards = _rewards(several, results, settings, together=together)
     keys = [key for name in ("reward_key", "eval_reward_key") if (key := getattr(args, name, None))]
     if keys:
@@ -173,25 +156,18 @@ def _row(sample: Sample) -> Row:
         return Row({"prompt": ""}, response, str(refusal))
 
 
-def _of_group(rows: Sequence[Row]) -> Request | RefusedError:
-    if any(row.shared != rows[0].shared for row in rows[1:]):
-        return RefusedError("--group-rm: the samples of the group differ in their prompt, label or metadata")
-    return group_request(rows)
-
-
 def _alone(sample: Sample, row: Row) -> Request | RefusedError:
-    if row.error:
-        return RefusedError(row.error)
-    named = {"group": group_id(sample.group_index), "member": group_id(sample.index)}
-    ids: dict[str, JSON] = {name: value for name, value in named.items() if value is not None}
-    return {**row.shared, "response": row.response, **ids}
+    request = single_request(row)
+    if isinstance(request, RefusedError):
+        return request
+    return {**request, **group_ids(sample.group_index, sample.index)}
 
 
 def _rewards(
-    samples: Sequence[Sample], results: Sequence[Scored], settings: Settings, *, together: bool
+    samples: Sequence[Sample], results: Sequence[Rewarded], settings: Settings, *, together: bool
 ) -> list[float]:
     """The rewards; samples without a score are marked, and get the mean of the others if they are of one group."""
-    known = [settings.invalid_completion_score if result.is_invalid else result.score for result in results]
+    known = [result.reward for result in results]
     instead = stand_in(known if together else [], settings.fallback_score)
     for sample, result in zip(samples, results, strict=True):
         metadata = sample.metadata if isinstance(sample.metadata, Mapping) else {}

@@ -55,7 +55,7 @@ def test_rewards_are_those_of_process(training: Lab, monkeypatch: pytest.MonkeyP
             assert [dict(message) for message in row.messages] == group["messages"][0][: len(row.messages)]
             results = environment.rewards_sync(row.uid, _TEXTS)
             assert [result.reward for result in results] == group["scores"]
-            assert [result.status.value for result in results] == [
+            assert [result.status for result in results] == [
                 turns[-1]["judgment"]["status"] for turns in group["messages"]
             ]
             for result in results:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from judgegym.integrations.scores.results import Rewarded
 from judgegym.integrations.single_turn.opened import opened
-from judgegym.integrations.single_turn.results import Rewarded
 from judgegym.integrations.single_turn.source import EnvironmentSource
 
 ENVIRONMENTS = ("arena_hard", "pairwise_judgement", "self_critique", "aspect_critique", "rubric_absolute")

@@ -19,7 +19,7 @@ from rich.markup import escape
 
 from judgegym.integrations.scores.scoring import Scoring
 from judgegym.integrations.scores.secrets import secret_in
-from judgegym.integrations.scores.sources import SharedScorings, refuse_unknown
+from judgegym.integrations.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSource, SharedScorings, refuse_unknown
 from judges.config.keywords import settings_from_keywords
 from judges.config.text import text_or_file
 from judges.llm.errors import SettingsError, UserError
@@ -89,8 +89,8 @@ class Options(BaseModel):
     baseline: str = "baseline"
     include_history: bool = False
     invalid_completion_score: float | None = Field(0.0, ge=0, le=1)
-    timeout_s: float = Field(150.0, gt=0)
-    deadline_s: float = Field(900.0, gt=0)
+    timeout_s: float = Field(TIMEOUT_S, gt=0)
+    deadline_s: float = Field(DEADLINE_S, gt=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,15 +152,16 @@ def judging_of(kind: JudgeKind, arguments: Mapping[str, object]) -> Judging:
 
 
 def _scoring(options: Options, judge: Mapping[str, object] | None) -> Scoring:
-    return _SCORINGS.of(
+    source = JudgeSource(
         options.url,
         judge,
+        offline=options.offline,
         token=os.environ.get(options.token_env) if options.url is not None else None,
         mount=options.mount,
         timeout_s=options.timeout_s,
         deadline_s=options.deadline_s,
-        offline=options.offline,
     )
+    return _SCORINGS.of(source)
 
 
 @contextmanager

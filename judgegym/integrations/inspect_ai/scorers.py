@@ -12,14 +12,15 @@ from pathlib import Path
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
 from inspect_ai.solver import TaskState
 
-from judgegym.integrations.inspect_ai.arguments import Judging, judging_of, shown_as_one_line
+from judgegym.integrations.inspect_ai.arguments import judging_of, shown_as_one_line
 from judgegym.integrations.inspect_ai.names import registered
 from judgegym.integrations.inspect_ai.samples import choice_of, request_of
 from judgegym.integrations.inspect_ai.sources import opened_source
-from judgegym.integrations.scores.scoring import REFUSED, Scored
+from judgegym.integrations.scores.results import REFUSED, Rewarded
 from judges.server.settings.mount import JudgeKind
 
 _METRICS = [mean(), stderr()]
+_NO_RESPONSE = "no_response"
 _EMPTY = "the completion is empty: there is nothing to judge"
 
 
@@ -123,16 +124,7 @@ def reward(
     async def score(state: TaskState, target: Target) -> Score:
         with shown_as_one_line():
             [result] = await environment_opened.rewards(str(state.sample_id), [choice_of(state)])
-        metadata = {"status": result.status.value, "label": result.label, **result.metrics}
-        if result.reward is None:
-            return _unscored(state, result.explanation, metadata)
-        return Score(
-            value=result.reward,
-            answer=state.output.completion,
-            explanation=result.explanation,
-            reason="invalid_response_format" if result.is_invalid else None,
-            metadata=metadata,
-        )
+        return _score(state, result, result.metrics, invalid="invalid_response_format")
 
     return score
 
@@ -144,31 +136,25 @@ def _judge(kind: JudgeKind, arguments: Mapping[str, object]) -> Scorer:
     async def score(state: TaskState, target: Target) -> Score:
         with shown_as_one_line():
             [[result]] = await judging.scoring.score([request_of(state, target, judging.options)])
-        return _score(state, result, judging)
+        rewarded = result.rewarded(judging.options.invalid_completion_score)
+        return _score(state, rewarded, {"judge_model": judging.model}, invalid=_NO_RESPONSE)
 
     return score
 
 
-def _score(state: TaskState, result: Scored, judging: Judging) -> Score:
-    metadata = {"status": result.status, "label": result.label, "judge_model": judging.model}
-    value = judging.options.invalid_completion_score if result.is_invalid else result.score
-    if value is None:
-        return _unscored(state, result.explanation, metadata)
-    return Score(
-        value=value,
-        answer=state.output.completion,
-        explanation=result.explanation or (_EMPTY if result.is_invalid else ""),
-        reason="no_response" if result.is_invalid else None,
-        metadata=metadata,
-    )
+def _score(state: TaskState, rewarded: Rewarded, further: Mapping[str, object], *, invalid: str) -> Score:
+    """A sample's score; without one it is unscored, which inspect's metrics and reducers leave out.
 
-
-def _unscored(state: TaskState, explanation: str, metadata: Mapping[str, object]) -> Score:
-    """A sample without a score, which inspect's metrics and reducers leave out."""
-    reasons = {REFUSED: "scoring_failed", "invalid_completion": "no_response"}
-    return Score.unscored(
-        reason=reasons.get(str(metadata["status"]), "grader_failed"),
-        answer=state.output.completion,
-        explanation=explanation,
-        metadata=dict(metadata),
-    )
+    Args:
+        state: the sample.
+        rewarded: what its completion is worth.
+        further: metadata beside status and label.
+        invalid: inspect's reason for an invalid completion.
+    """
+    metadata = {"status": rewarded.status, "label": rewarded.label, **further}
+    answer, reason = state.output.completion, invalid if rewarded.is_invalid else None
+    explanation = rewarded.explanation or (_EMPTY if reason == _NO_RESPONSE else "")
+    if rewarded.reward is not None:
+        return Score(value=rewarded.reward, answer=answer, explanation=explanation, reason=reason, metadata=metadata)
+    missing = "scoring_failed" if rewarded.status == REFUSED else "grader_failed"
+    return Score.unscored(reason=reason or missing, answer=answer, explanation=explanation, metadata=metadata)

@@ -24,10 +24,9 @@ with needs("openenv"):
 
 from environments.data.rows import Split
 from judgegym.integrations.openenv.models import CompletionAction, RowObservation, RowState
+from judgegym.integrations.scores.results import JUDGE_FAILED, Rewarded
 from judgegym.integrations.single_turn.opened import OpenedEnvironment, opened
-from judgegym.integrations.single_turn.results import Rewarded
 from judges.core.background import run_blocking
-from judges.core.judgment import Status
 from judges.core.seeding import derive
 from judges.llm.errors import DataError
 from judges.llm.wire import Choice
@@ -57,9 +56,7 @@ def outcome(rewarded: Rewarded) -> dict[str, Any]:
     return {
         "judge_failed": rewarded.is_failed,
         "invalid_completion": rewarded.is_invalid,
-        "status": rewarded.status.value,
-        "label": rewarded.label,
-        "explanation": rewarded.explanation,
+        **rewarded.said,
         "metrics": dict(rewarded.metrics),
     }
 
@@ -143,7 +140,7 @@ class SingleTurnEnvironment(Environment[CompletionAction, RowObservation, RowSta
         try:
             observation.reward = await asyncio.wait_for(self._apply_rubric_async(action, observation), timeout_s)
         except asyncio.TimeoutError:
-            late = Rewarded(None, Status.JUDGE_FAILED, explanation=f"no reward within {timeout_s:g} s")
+            late = Rewarded(None, JUDGE_FAILED, explanation=f"no reward within {timeout_s:g} s")
             observation.metadata.update(outcome(late))
         self._state = self._state.model_copy(
             update={"uid": uid, "step_count": self._state.step_count + 1, "done": True}

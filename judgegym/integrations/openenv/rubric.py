@@ -24,19 +24,14 @@ with needs("openenv"):
 from judgegym.integrations.openenv.reading import FIELDS, PROMPT, RESPONSE, Place, Places
 from judgegym.integrations.scores.cells import Field
 from judgegym.integrations.scores.numbers import check_finite
-from judgegym.integrations.scores.scoring import Scored
-from judgegym.integrations.scores.sources import SharedScorings, is_of_groups
+from judgegym.integrations.scores.results import NoRewardError, Rewarded
+from judgegym.integrations.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSource, SharedScorings, refuse_groups
 from judges.core.background import run_blocking
-from judges.llm.errors import SettingsError
 
 if TYPE_CHECKING:
     from judges.server.settings.mount import JudgeMount
 
 _SCORINGS = SharedScorings()
-
-
-class JudgeFailedError(RuntimeError):
-    """A judge inside a composition has failed; `FailSafe` turns it into `None`."""
 
 
 class JudgeRubric(Rubric):
@@ -47,8 +42,8 @@ class JudgeRubric(Rubric):
 
     Attributes:
         last_score: as every rubric's; `None` if the judge failed.
-        last_result: score, status, label and explanation of the last call.
-        raises: whether a failure raises a `JudgeFailedError`; set by `FailSafe`.
+        last_result: reward, status, label and explanation of the last call.
+        raises: whether a failure raises a `NoRewardError`; set by `FailSafe`.
     """
 
     def __init__(
@@ -62,8 +57,8 @@ class JudgeRubric(Rubric):
         response: Place = RESPONSE,
         fields: Mapping[Field, Place] = FIELDS,
         invalid_completion_score: float = 0.0,
-        timeout_s: float = 150.0,
-        deadline_s: float = 900.0,
+        timeout_s: float = TIMEOUT_S,
+        deadline_s: float = DEADLINE_S,
         offline: bool = False,
         name: str = "judge",
     ) -> None:
@@ -89,20 +84,16 @@ class JudgeRubric(Rubric):
         """
         super().__init__()
         check_finite(invalid_completion_score=invalid_completion_score)
-        if judge is not None and is_of_groups(judge):
-            raise SettingsError(
-                "judge: a step has one response, and this judge compares several; set url to a reward server that "
-                "gathers them (judgegym judge-server --judge listwise --group_size N)"
-            )
+        refuse_groups(judge)
         self.name = name
         self.raises = False
-        self.last_result: Scored | None = None
+        self.last_result: Rewarded | None = None
         self._invalid = invalid_completion_score
         self._places = Places(prompt, response, fields)
-        settings = judge if judge is None or isinstance(judge, Mapping) else judge.model_dump(exclude_unset=True)
-        self._scoring = _SCORINGS.of(
-            url, settings, token=token, mount=mount, timeout_s=timeout_s, deadline_s=deadline_s, offline=offline
+        source = JudgeSource(
+            url, judge, token=token, mount=mount, timeout_s=timeout_s, deadline_s=deadline_s, offline=offline
         )
+        self._scoring = _SCORINGS.of(source)
 
     def forward(self, action: object, observation: object) -> float | Awaitable[float | None] | None:
         """The score; in async code an awaitable of it."""
@@ -110,7 +101,8 @@ class JudgeRubric(Rubric):
         return scoring if _in_async_code() else run_blocking(scoring)
 
     async def _score(self, action: object, observation: object) -> float | None:
-        ((result,),) = await self._scoring.score([self._places.request(action, observation)])
+        ((scored,),) = await self._scoring.score([self._places.request(action, observation)])
+        result = scored.rewarded(self._invalid)
         self.last_result = result
         metadata = getattr(observation, "metadata", None)
         if isinstance(metadata, dict):
@@ -119,8 +111,8 @@ class JudgeRubric(Rubric):
             metadata[f"{self.name}_failed"] = result.is_failed
             metadata[f"{self.name}_invalid"] = result.is_invalid
         if result.is_failed and self.raises:
-            raise JudgeFailedError(f"{self.name}: no score ({result.status}): {result.explanation}")
-        return self._invalid if result.is_invalid else result.score
+            raise result.error()
+        return result.reward
 
 
 class FailSafe(Rubric):
@@ -139,7 +131,7 @@ class FailSafe(Rubric):
                 inside.raises = True
         try:
             score = self.rubric(action, observation)
-        except JudgeFailedError:
+        except NoRewardError:
             return None
         return _unless_failed(score) if isinstance(score, Awaitable) else score
 
@@ -147,7 +139,7 @@ class FailSafe(Rubric):
 async def _unless_failed(score: Awaitable[float | None]) -> float | None:
     try:
         return await score
-    except JudgeFailedError:
+    except NoRewardError:
         return None
 
 
@@ -164,4 +156,4 @@ async def close() -> None:
     await _SCORINGS.close()
 
 
-__all__ = ["FailSafe", "JudgeFailedError", "JudgeRubric", "close"]
+__all__ = ["FailSafe", "JudgeRubric", "close"]

@@ -10,22 +10,25 @@ score the mean of its group, flagged. Any event loop may ask; a caller that leav
 from __future__ import annotations
 
 import asyncio
-import math
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from judgegym.integrations.scores.groups import Row, group_request
-from judgegym.integrations.scores.scoring import RefusedError, Request, Scored, Scoring
+from judgegym.integrations.scores.groups import Row, group_request, single_request
+from judgegym.integrations.scores.numbers import check_finite
+from judgegym.integrations.scores.results import INVALID_COMPLETION, JUDGE_FAILED, Rewarded, Worth, stand_in
+from judgegym.integrations.scores.scoring import Scoring
 from judges.core.background import BACKGROUND
 from judges.llm.errors import SettingsError
 
+GROUP_WAIT_S = 600.0
+"""Seconds after its first sample for which a group waits for the others."""
 _MOST_KEPT = 1024
 """The most groups that are remembered after they were judged, for samples that come later."""
 
-Judge = Callable[[Sequence[Row]], Awaitable[list[Scored]]]
-"""Scores one row, or the rows of a group against each other."""
+Judge = Callable[[Sequence[Row]], Awaitable[list[Rewarded]]]
+"""Judges one row, or the rows of a group against each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,7 @@ class GatheringSettings:
 
     size: int
     together: bool
-    wait_s: float = 600.0
+    wait_s: float = GROUP_WAIT_S
     fallback_score: float = 0.0
     invalid_completion_score: float = 0.0
 
@@ -52,41 +55,15 @@ class GatheringSettings:
         Raises:
             SettingsError: one cannot work.
         """
-        for name in ("fallback_score", "invalid_completion_score", "wait_s"):
-            if not math.isfinite(getattr(self, name)):
-                raise SettingsError(f"{name}: expected a finite number, found {getattr(self, name)}")
+        check_finite(
+            fallback_score=self.fallback_score,
+            invalid_completion_score=self.invalid_completion_score,
+            wait_s=self.wait_s,
+        )
         if self.together and self.size < 2:
             raise SettingsError(
                 f"group size: a judge that compares needs 2 or more samples of each prompt, found {self.size}"
             )
-
-
-@dataclass(frozen=True, slots=True)
-class Worth:
-    """What a sample is worth in training.
-
-    Attributes:
-        score: a finite number.
-        is_failed: whether it stands in for a score that is missing.
-        is_invalid: whether the completion is empty.
-        status: how the judgment ended.
-        explanation: the judge's reasons, or what went wrong.
-    """
-
-    score: float
-    is_failed: bool
-    is_invalid: bool
-    status: str
-    explanation: str = ""
-
-    @property
-    def numbers(self) -> dict[str, float]:
-        """The score and its flags; all samples have the same keys."""
-        return {
-            "score": self.score,
-            "judge_failed": float(self.is_failed),
-            "invalid_completion": float(self.is_invalid),
-        }
 
 
 class _Group:
@@ -95,7 +72,7 @@ class _Group:
     def __init__(self, size: int) -> None:
         self.size = size
         self.rows: list[Row] = []
-        self.results: list[asyncio.Future[Scored]] = []
+        self.results: list[asyncio.Future[Rewarded]] = []
         self.closed = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -153,10 +130,11 @@ class Gathering:
             if not self._settings.together:
                 group.begin(_into(group.results[place], self._alone(row)))
             result = await asyncio.shield(group.results[place])
-        if not result.is_failed:
-            return self._worth(result, [])
+        if result.reward is not None:
+            return Worth(result.reward, result)
         await group.closed.wait()
-        return self._worth(result, await asyncio.gather(*map(asyncio.shield, group.results)))
+        of_group = await asyncio.gather(*map(asyncio.shield, group.results))
+        return result.worth(stand_in([each.reward for each in of_group], self._settings.fallback_score))
 
     async def _close_in_time(self, group: _Group) -> None:
         """Wait for all samples of a group, or until its time is over; judge them, if they are judged together."""
@@ -176,34 +154,24 @@ class Gathering:
         for future, result in zip(group.results, results, strict=True):
             future.set_result(result)
 
-    async def _late(self, group: _Group, row: Row) -> Scored:
+    async def _late(self, group: _Group, row: Row) -> Rewarded:
         """The score of a sample whose group is closed: that of its twin, or one from a comparison with the others."""
         place = group.twin(row)
         if place is not None:
             return await asyncio.shield(group.results[place])
         return (await self._together([*group.rows, row]))[-1]
 
-    async def _together(self, rows: Sequence[Row]) -> list[Scored]:
+    async def _together(self, rows: Sequence[Row]) -> list[Rewarded]:
         if len(rows) == 1 and "baseline" not in rows[0].shared:
             if not str(rows[0].response).strip():
-                return [Scored(None, "invalid_completion", "the completion is empty")]
+                worth = self._settings.invalid_completion_score
+                return [Rewarded(worth, INVALID_COMPLETION, explanation="the completion is empty")]
             alone = "the other samples of the group did not come, and the judge compares them"
-            return [Scored(None, "judge_failed", alone)]
+            return [Rewarded(None, JUDGE_FAILED, explanation=alone)]
         return await self._judge(rows)
 
-    async def _alone(self, row: Row) -> Scored:
+    async def _alone(self, row: Row) -> Rewarded:
         return (await self._judge([row]))[0]
-
-    def _worth(self, result: Scored, group: Sequence[Scored]) -> Worth:
-        """The number of a result; where it has none, the mean of those in its group that have one."""
-        score = self._number(result)
-        if score is None:
-            score = stand_in([self._number(each) for each in group], self._settings.fallback_score)
-        return Worth(score, result.is_failed, result.is_invalid, result.status, result.explanation)
-
-    def _number(self, result: Scored) -> float | None:
-        is_empty = result.is_invalid and result.score is None
-        return self._settings.invalid_completion_score if is_empty else result.score
 
     def _forget(self) -> None:
         """Forget the oldest groups, but none that is open."""
@@ -211,40 +179,17 @@ class Gathering:
             self._groups.popitem(last=False)
 
 
-def stand_in(scores: Sequence[float | None], fallback: float) -> float:
-    """What stands in for a missing score: the group's mean, which leaves the others' distances from it as they are.
-
-    Args:
-        scores: those of the group, itself included.
-        fallback: what stands in where the group has no score.
-    """
-    there = [score for score in scores if score is not None]
-    if not there:
-        return fallback
-    # The mean of equal scores is exact, so that rounding does not give the group a signal.
-    return there[0] if len(set(there)) == 1 else math.fsum(there) / len(there)
-
-
-def judged_by(source: Scoring, *, together: bool) -> Judge:
+def judged_by(scoring: Scoring, settings: GatheringSettings) -> Judge:
     """A judge that asks a source: for one row, or for a group in one request."""
 
-    async def judge(rows: Sequence[Row]) -> list[Scored]:
-        (results,) = await source.score([_request(rows, together=together)])
-        return results if len(results) == len(rows) else results * len(rows)  # a refused group has one result
+    async def judge(rows: Sequence[Row]) -> list[Rewarded]:
+        (results,) = await scoring.score([group_request(rows) if settings.together else single_request(rows[0])])
+        return [result.rewarded(settings.invalid_completion_score) for result in results]
 
     return judge
 
 
-def _request(rows: Sequence[Row], *, together: bool) -> Request | RefusedError:
-    if not together:
-        (row,) = rows
-        return RefusedError(row.error) if row.error else {**row.shared, "response": row.response}
-    if any(row.shared != rows[0].shared for row in rows[1:]):
-        return RefusedError("the samples of a group differ in their prompt, reference or other fields")
-    return group_request(rows)
-
-
-async def _into(future: asyncio.Future[Scored], work: Awaitable[Scored]) -> None:
+async def _into(future: asyncio.Future[Rewarded], work: Awaitable[Rewarded]) -> None:
     try:
         future.set_result(await work)
     except Exception as error:  # noqa: BLE001  # the caller gets it: a setting that cannot work

@@ -13,7 +13,8 @@ from itertools import accumulate
 from typing import Generic, TypeAlias, TypeVar
 
 from judgegym.integrations.scores.ranks import Ranks, distributed
-from judgegym.integrations.scores.scoring import RefusedError, Request, Scored, Scoring
+from judgegym.integrations.scores.results import Scored
+from judgegym.integrations.scores.scoring import RefusedError, Request, Scoring
 from judges.llm.errors import JudgeGymError, SettingsError
 from judges.llm.wire import JSON
 
@@ -114,9 +115,7 @@ def groups_of(source: Scoring) -> GroupedBatch[Row, Scored]:
     """Groups that `source` judges as one request each."""
 
     async def judge(groups: Sequence[Sequence[Row]]) -> list[list[Scored]]:
-        scored = await source.score([group_request(group) for group in groups])
-        # A group of which no request could be made has one result.
-        return [of if len(of) == len(group) else of * len(group) for group, of in zip(groups, scored, strict=True)]
+        return await source.score([group_request(group) for group in groups])
 
     return GroupedBatch(judge, lambda row: row.shared)
 
@@ -124,4 +123,13 @@ def groups_of(source: Scoring) -> GroupedBatch[Row, Scored]:
 def group_request(group: Sequence[Row]) -> Request | RefusedError:
     """The body of `POST /v1/score` for the rows of one group, or why there is none."""
     error = next((row.error for row in group if row.error), "")
-    return RefusedError(error) if error else {**group[0].shared, "responses": [row.response for row in group]}
+    if not error and any(row.shared != group[0].shared for row in group[1:]):
+        error = "the completions of a group differ in their prompt, reference or other fields"
+    if error:
+        return RefusedError(error, responses=len(group))
+    return {**group[0].shared, "responses": [row.response for row in group]}
+
+
+def single_request(row: Row) -> Request | RefusedError:
+    """The body of `POST /v1/score` for a row by itself, or why there is none."""
+    return RefusedError(row.error) if row.error else {**row.shared, "response": row.response}

@@ -12,7 +12,8 @@ from contextlib import AsyncExitStack
 from pydantic import ValidationError
 
 from judgegym._session import stand_in_settings
-from judgegym.integrations.scores.scoring import RefusedError, Request, Scored
+from judgegym.integrations.scores.results import JUDGE_FAILED, Scored
+from judgegym.integrations.scores.scoring import RefusedError, Request
 from judges.server.core import Core
 from judges.server.errors import OverloadError
 from judges.server.items import ResponseScore
@@ -52,7 +53,7 @@ class InProcessSource:
             items = self._native.items(ScoreBody.model_validate(dict(request)), request)
             results = await core.score("", items)
         except OverloadError:
-            return [Scored(None, "judge_failed", f"{_MOST_PENDING} judgments are under way")]
+            return [Scored(None, JUDGE_FAILED, f"{_MOST_PENDING} judgments are under way")]
         except ValidationError as error:
             first = error.errors()[0]
             raise RefusedError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None

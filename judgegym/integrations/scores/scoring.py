@@ -16,11 +16,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+from judgegym.integrations.scores.results import JUDGE_FAILED, REFUSED, Scored
 from judges.core.background import BACKGROUND
 from judges.llm.errors import SettingsError
 from judges.llm.wire import JSON
@@ -29,55 +28,18 @@ logger = logging.getLogger(__name__)
 
 REFUSED_AT_START = 8
 _MOST_WARNINGS = 100
-REFUSED = "refused"
-_REJECTION = re.compile(r": rejected( HTTP (?P<status>\d+))? after \d+ request")
-"""How an `EndpointError` of the judge's endpoint reads in the explanation of a judgment."""
 
 Request = Mapping[str, JSON]
 """A body of `POST /v1/score`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scored:
-    """The result for one response.
-
-    Attributes:
-        score: from 0 to 1; `None` if the judge failed, the completion is empty or the row cannot be judged.
-        status: status of the judgment, or `refused` for a row that cannot be judged.
-        explanation: the judge's reasons; without a score, what went wrong.
-        label: the verdict in the judge's terms, if it is one word, such as `win`.
-    """
-
-    score: float | None
-    status: str
-    explanation: str = ""
-    label: str | None = None
-
-    @property
-    def is_invalid(self) -> bool:
-        """Whether the completion is at fault: it is empty, and no judge was asked."""
-        return self.status == "invalid_completion"
-
-    @property
-    def is_failed(self) -> bool:
-        """Whether there is no score for a completion that has something to judge."""
-        return self.score is None and not self.is_invalid
-
-    @property
-    def refusal(self) -> str:
-        """Why no retry will help: the row cannot be judged, or the judge's endpoint refuses it. Empty otherwise."""
-        is_refusal = self.status == REFUSED or (self.is_failed and _REJECTION.search(self.explanation) is not None)
-        return self.explanation if is_refusal else ""
-
-    @property
-    def is_unauthorized(self) -> bool:
-        """Whether the judge's endpoint knows neither the key nor the model: every other request would end the same."""
-        found = _REJECTION.search(self.explanation) if self.is_failed else None
-        return found is not None and found["status"] in ("401", "403", "404")
-
-
 class RefusedError(ValueError):
     """A request cannot be judged; the message says why."""
+
+    def __init__(self, message: str, *, responses: int = 1) -> None:
+        """Say why, and how many responses the request would have had, each of which gets a result."""
+        super().__init__(message)
+        self.responses = responses
 
 
 class Source(Protocol):
@@ -131,7 +93,7 @@ class Scoring:
         if not self._is_registered:
             self._is_registered = True
             BACKGROUND.at_exit(self._source.close)
-        keys = [repr(request) for request in requests]
+        keys = [(repr(request), _responses(request)) for request in requests]
         distinct = dict(zip(keys, requests, strict=True))  # equal completions are judged once
         judged = await asyncio.gather(*(self._one(request) for request in distinct.values()))
         of_each = dict(zip(distinct, judged, strict=True))
@@ -144,16 +106,14 @@ class Scoring:
         return results
 
     async def _one(self, request: Request | RefusedError) -> list[Scored]:
-        count = 1
+        count = _responses(request)
         try:
             if isinstance(request, RefusedError):
                 raise request
-            responses = request.get("responses")
-            count = len(responses) if isinstance(responses, Sequence) else 1
             results = await asyncio.wait_for(self._source.score(request), self._deadline_s)
         except asyncio.TimeoutError:
             logger.warning("no score within %g s", self._deadline_s)
-            return [Scored(None, "judge_failed", f"no score within {self._deadline_s:g} s")] * count
+            return [Scored(None, JUDGE_FAILED, f"no score within {self._deadline_s:g} s")] * count
         except RefusedError as error:
             results = [Scored(None, REFUSED, str(error))] * count
         refusal = next((result.refusal for result in results if result.refusal), "")
@@ -171,3 +131,11 @@ class Scoring:
         if refusal not in self._said and len(self._said) < _MOST_WARNINGS:
             self._said.add(refusal)
             logger.warning("a row has no score, because it cannot be judged (said once for each reason): %s", refusal)
+
+
+def _responses(request: Request | RefusedError) -> int:
+    """How many responses a request has."""
+    if isinstance(request, RefusedError):
+        return request.responses
+    responses = request.get("responses")
+    return len(responses) if isinstance(responses, Sequence) else 1

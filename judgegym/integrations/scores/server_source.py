@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from judgegym.integrations.scores.scoring import RefusedError, Request, Scored
+from judgegym.integrations.scores.results import JUDGE_FAILED, Scored
+from judgegym.integrations.scores.scoring import RefusedError, Request
 from judges.llm import wire
 from judges.llm.errors import SettingsError
 from judges.llm.urls import without_credentials
@@ -104,7 +105,7 @@ class ServerSource:
         if hint:
             raise SettingsError(f"{failed} ({hint})")
         logger.warning("no score: %s", failed)
-        return [Scored(None, "judge_failed", failed)] * count
+        return [Scored(None, JUDGE_FAILED, failed)] * count
 
     def _say(self, failed: str = "", *, back: bool = False) -> None:
         """Say once that the server does not answer and is asked again, and once that it is back."""

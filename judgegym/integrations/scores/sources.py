@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
 from judgegym.integrations.scores.cells import plain
 from judgegym.integrations.scores.numbers import check_seconds
 from judgegym.integrations.scores.scoring import Scoring
+from judgegym.integrations.scores.secrets import token_of
 from judgegym.integrations.scores.server_source import ServerSource
 from judges.llm import wire
 from judges.llm.errors import SettingsError
@@ -18,6 +21,10 @@ if TYPE_CHECKING:
     from judgegym.integrations.scores.in_process import InProcessSource
     from judges.server.settings.mount import JudgeMount
 
+TIMEOUT_S = 150.0
+"""Seconds for one attempt at a reward server."""
+DEADLINE_S = 900.0
+"""Seconds within which a trainer's function has its scores."""
 _OF_GROUPS = frozenset({"choice", "listwise", "tournament"})
 """The kinds of judges that judge nothing but groups."""
 
@@ -27,6 +34,19 @@ def is_of_groups(judge: JudgeMount | Mapping[str, object]) -> bool:
     if isinstance(judge, Mapping):
         return judge.get("judge") in _OF_GROUPS or judge.get("group_size") is not None
     return judge.judge in _OF_GROUPS or judge.group_size is not None
+
+
+def refuse_groups(judge: JudgeMount | Mapping[str, object] | None) -> None:
+    """Refuse a judge of groups where a trainer has one response at a time.
+
+    Raises:
+        SettingsError: it is one.
+    """
+    if judge is not None and is_of_groups(judge):
+        raise SettingsError(
+            "judge: a step has one response, and this judge compares several; set url to a reward server that gathers "
+            "them (judgegym judge-server --judge listwise --group_size N)"
+        )
 
 
 def refuse_unknown(names: Iterable[str], known: Sequence[str], *, within: str) -> None:
@@ -42,6 +62,75 @@ def refuse_unknown(names: Iterable[str], known: Sequence[str], *, within: str) -
             raise SettingsError(f"{within}.{name}: unknown setting{hint}")
 
 
+@dataclass(frozen=True)
+class JudgeSource:
+    """What scores completions: a reward server, or a judge in the process that asks.
+
+    It pickles, and holds no connections. Its `repr` shows neither the token nor the judge's settings, which may have an
+    API key.
+
+    Attributes:
+        url: the URL of a reward server; or
+        judge: the settings of a judge to run in each process that judges, under the server's names; as a mapping also
+            `offline`, with the meaning of the attribute.
+        offline: with `judge`, ask the stand-in instead of its endpoint; its scores mean nothing.
+        token: the server's bearer token, which trainers print and log with their settings.
+        token_env: instead: the environment variable that has it, where the scores are made.
+        mount: the name of a judge at the server; empty for the judge at the root.
+        timeout_s: seconds for one attempt at the server.
+        deadline_s: seconds within which a request has its scores; what has none by then is a failure.
+    """
+
+    url: str | None = None
+    judge: JudgeMount | Mapping[str, object] | None = field(default=None, repr=False)
+    offline: bool = field(default=False, kw_only=True)
+    token: str | None = field(default=None, kw_only=True, repr=False)
+    token_env: str | None = field(default=None, kw_only=True)
+    mount: str = field(default="", kw_only=True)
+    timeout_s: float = field(default=TIMEOUT_S, kw_only=True)
+    deadline_s: float = field(default=DEADLINE_S, kw_only=True)
+
+    def scoring(self) -> Scoring:
+        """What scores, with connections of its own.
+
+        Raises:
+            SettingsError: neither or both of `url` and `judge` are given, a setting is unknown or wrong, or the token's
+                variable is not set.
+        """
+        check_seconds(timeout_s=self.timeout_s, deadline_s=self.deadline_s)
+        if (self.url is None) == (self.judge is None):
+            raise SettingsError("expected either url (of a reward server) or judge (to run in this process)")
+        if self.judge is not None:
+            of_server = {"mount": self.mount, "token": self.token, "token_env": self.token_env}
+            misplaced = next((name for name, value in of_server.items() if value), None)
+            if misplaced is not None:
+                raise SettingsError(f"{misplaced}: only with url; a judge in this process has none")
+            source = _in_process(self.judge, self.deadline_s, offline=self.offline)
+            return Scoring(source, deadline_s=self.deadline_s)
+        assert self.url is not None
+        if self.offline:
+            raise SettingsError("offline: only without url; the server says whether its judge is the stand-in")
+        server = ServerSource(self.url, token=self.bearer_token(), mount=self.mount, timeout_s=self.timeout_s)
+        return Scoring(server, deadline_s=self.deadline_s)
+
+    def bearer_token(self) -> str | None:
+        """The server's token.
+
+        Raises:
+            SettingsError: its variable is not set, or the token is given, too.
+        """
+        return token_of(self.token, self.token_env)
+
+    def plain(self) -> JudgeSource:
+        """The same with a judge in JSON, whichever configuration library its settings come from."""
+        judge = self.judge
+        if judge is not None:
+            judge = judge if isinstance(judge, Mapping) else judge.model_dump(exclude_unset=True)
+            judge = cast("Mapping[str, JSON]", plain(judge))
+        values = {each.name: getattr(self, each.name) for each in dataclasses.fields(JudgeSource)}
+        return JudgeSource(**{**values, "judge": judge})
+
+
 class SharedScorings:
     """What scores, for functions that a trainer calls with their settings each time: one for equal settings."""
 
@@ -49,73 +138,22 @@ class SharedScorings:
         """Begin without any."""
         self._of: dict[bytes, Scoring] = {}
 
-    def of(
-        self,
-        url: str | None,
-        judge: Mapping[str, object] | None,
-        *,
-        token: str | None,
-        mount: str,
-        timeout_s: float,
-        deadline_s: float,
-        offline: bool = False,
-    ) -> Scoring:
-        """See `scoring_of`; settings may be in the containers of any configuration library."""
-        settings = None if judge is None else cast("Mapping[str, JSON]", plain(judge))
-        key = wire.dumps([url, settings, token, mount, timeout_s, deadline_s, offline])
+    def of(self, source: JudgeSource) -> Scoring:
+        """What scores with these settings, which may be in the containers of any configuration library.
+
+        Raises:
+            SettingsError: see `JudgeSource.scoring`.
+        """
+        settings = source.plain()
+        key = wire.dumps({**dataclasses.asdict(settings), "token": settings.bearer_token()})
         if key not in self._of:
-            self._of[key] = scoring_of(
-                url,
-                settings,
-                token=token,
-                mount=mount,
-                timeout_s=timeout_s,
-                deadline_s=deadline_s,
-                offline=offline,
-            )
+            self._of[key] = settings.scoring()
         return self._of[key]
 
     async def close(self) -> None:
         """Close the connections now; otherwise they are closed when the process ends."""
         while self._of:
             await self._of.popitem()[1].close()
-
-
-def scoring_of(
-    url: str | None,
-    judge: JudgeMount | Mapping[str, object] | None,
-    *,
-    token: str | None,
-    mount: str,
-    timeout_s: float,
-    deadline_s: float,
-    offline: bool = False,
-) -> Scoring:
-    """Score with the server at `url`, or with `judge` (settings under the server's names) in this process.
-
-    Args:
-        url: the server's URL.
-        judge: the judge's settings; as mapping also `offline`, with the meaning of the argument.
-        token: the server's bearer token.
-        mount: the name of a judge at the server.
-        timeout_s: seconds for one attempt at the server.
-        deadline_s: seconds within which each request has its result.
-        offline: with `judge`, ask the stand-in instead of the judge's endpoint; its scores mean nothing.
-
-    Raises:
-        SettingsError: neither or both are given, or a setting is unknown or wrong.
-    """
-    check_seconds(timeout_s=timeout_s, deadline_s=deadline_s)
-    if (url is None) == (judge is None):
-        raise SettingsError("expected either url (of a reward server) or judge (to run in this process)")
-    if judge is not None:
-        if mount or token:
-            raise SettingsError(f"{'mount' if mount else 'token'}: only with url; a judge in this process has none")
-        return Scoring(_in_process(judge, deadline_s, offline=offline), deadline_s=deadline_s)
-    assert url is not None
-    if offline:
-        raise SettingsError("offline: only without url; the server says whether its judge is the stand-in")
-    return Scoring(ServerSource(url, token=token, mount=mount, timeout_s=timeout_s), deadline_s=deadline_s)
 
 
 def _in_process(judge: JudgeMount | Mapping[str, object], deadline_s: float, *, offline: bool) -> InProcessSource:

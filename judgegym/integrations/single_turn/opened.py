@@ -30,8 +30,9 @@ from environments.metrics import MetricAggregator
 from environments.rollouts.judging import judge_completions_of, record_judged
 from environments.settings import EnvSettings
 from judgegym._command.environments import load_environment
-from judgegym.integrations.scores.scoring import REFUSED_AT_START, Scored
-from judgegym.integrations.single_turn.results import Rewarded, Row
+from judgegym.integrations.scores.results import JUDGE_FAILED, Rewarded
+from judgegym.integrations.scores.scoring import REFUSED_AT_START
+from judgegym.integrations.single_turn.rows import Row
 from judgegym.integrations.single_turn.source import EnvironmentSource
 from judges.config.extras import require
 from judges.config.sources import LoadedSettings
@@ -122,20 +123,20 @@ class OpenedEnvironment:
         except RuntimeError:  # aiohttp's, of a session that is closed
             if not self._is_closed:
                 raise
-            return [Rewarded(None, Status.JUDGE_FAILED, explanation=_CLOSED)] * len(choices)
+            return [Rewarded(None, JUDGE_FAILED, explanation=_CLOSED)] * len(choices)
         results = []
         for completion, judgment, reward in zip(read, judged.judgments, judged.rewards, strict=True):
             if reward is None and judgment.status is Status.OK:  # scores that cannot be compared with the others'
-                results.append(Rewarded(None, Status.JUDGE_FAILED, judgment.label, _NOT_COMPARABLE))
+                results.append(Rewarded(None, JUDGE_FAILED, judgment.label, _NOT_COMPARABLE))
                 continue
             if reward is not None and not math.isfinite(reward):  # of an environment of the user's
-                results.append(Rewarded(None, Status.JUDGE_FAILED, judgment.label, f"the reward is {reward}"))
+                results.append(Rewarded(None, JUDGE_FAILED, judgment.label, f"the reward is {reward}"))
                 continue
             metrics = MetricAggregator(_PREFIX, rounds=0)
             if not judgment.status.is_failure:
                 record_judged(env, metrics, task, completion, judgment, judged.together)
             values = {name.removeprefix(f"{_PREFIX}/"): float(value) for name, value in metrics.result().values.items()}
-            results.append(Rewarded(reward, judgment.status, judgment.label, judgment.explanation, values))
+            results.append(Rewarded(reward, judgment.status.value, judgment.label, judgment.explanation, values))
         self._check(results, {choice.text for choice in choices})
         return results
 
@@ -147,13 +148,12 @@ class OpenedEnvironment:
         Raises:
             SettingsError: it does not; a trainer would otherwise go on without any reward.
         """
-        self._is_proven = self._is_proven or any(each.status is Status.OK for each in results)
+        self._is_proven = self._is_proven or any(each.status == Status.OK.value for each in results)
         if self._is_proven:
             return
-        scored = [Scored(each.reward, each.status.value, each.explanation) for each in results]
-        refused = [each for each in scored if each.refusal]
+        refused = [each for each in results if each.refusal]
         self._refused += min(len(refused), 1 if self.compares else len(texts))
-        wrong = next((each for each in scored if each.is_unauthorized), None)
+        wrong = next((each for each in results if each.is_unauthorized), None)
         if wrong is None and refused and self._refused >= REFUSED_AT_START:
             wrong = refused[-1]
         if wrong is not None:

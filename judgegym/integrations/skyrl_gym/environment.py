@@ -49,10 +49,7 @@ class SingleTurnEnv(Episode):
             DataError: the environment has no such row.
         """
         (rewarded,) = opened(self._source).rewards_sync(self._uid, [action])
-        said = {"status": rewarded.status.value, "label": rewarded.label, "explanation": rewarded.explanation}
-        return self.end(
-            rewarded.reward, self._fallback, is_invalid=rewarded.is_invalid, said=said, metrics=rewarded.metrics
-        )
+        return self.end(rewarded, self._fallback)
 
 
 def register_environment(

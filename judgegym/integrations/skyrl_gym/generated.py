@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any
 
-from environments.rollouts.judged_group import fill_in
+from judgegym.integrations.scores.results import stand_in
 from judges.llm.errors import SettingsError
 
 
@@ -38,12 +38,10 @@ def leave_out_failed(output: MutableMapping[str, Any], input_batch: Mapping[str,
         totals = [None if metrics[place].get("judge_failed") else _total(output["rewards"][place]) for place in places]
         if None not in totals:
             continue
-        there = [total for total in totals if total is not None]
-        scores = fill_in(totals)
-        values: Sequence[float] = scores.values if scores is not None else [there[0] if there else 0.0] * len(places)
-        for place, total, value in zip(places, totals, values, strict=True):
+        mean = stand_in(totals, 0.0)
+        for place, total in zip(places, totals, strict=True):
             if total is None:
-                output["rewards"][place] = _as(output["rewards"][place], value)
+                output["rewards"][place] = _as(output["rewards"][place], mean)
                 output["loss_masks"][place] = [0] * len(output["loss_masks"][place])
     return output
 

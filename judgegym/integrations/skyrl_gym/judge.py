@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import skyrl_gym
 from skyrl_gym.envs.base_text_env import BaseTextEnvStepOutput
@@ -16,10 +16,15 @@ from judgegym.integrations.scores.cells import CellError, Field, fields_of, grou
 from judgegym.integrations.scores.conversations import Conversation, conversation_json
 from judgegym.integrations.scores.numbers import check_finite
 from judgegym.integrations.scores.scoring import RefusedError, Request
-from judgegym.integrations.scores.sources import SharedScorings, is_of_groups
+from judgegym.integrations.scores.sources import (
+    DEADLINE_S,
+    TIMEOUT_S,
+    JudgeSource,
+    SharedScorings,
+    refuse_groups,
+)
 from judgegym.integrations.skyrl_gym.episode import Episode
 from judges.core.background import run_blocking
-from judges.llm.errors import SettingsError
 from judges.llm.wire import JSON
 
 if TYPE_CHECKING:
@@ -37,14 +42,14 @@ class JudgeEnv(Episode):
         env_config: object = None,
         extras: Mapping[str, Any] | None = None,
         *,
-        asked: Mapping[str, Any],
+        source: JudgeSource,
         fallback_score: float = 0.0,
         invalid_completion_score: float = 0.0,
     ) -> None:
-        """Judge with the settings of `register_judge`, by the row's `reward_spec`."""
+        """Judge with the source that `register_judge` makes, by the row's `reward_spec`."""
         super().__init__()
         self._extras = extras or {}
-        self._scoring = _SCORINGS.of(**cast(Any, asked))
+        self._scoring = _SCORINGS.of(source)
         self._fallback, self._invalid = fallback_score, invalid_completion_score
         self._prompt: Conversation = ()
 
@@ -60,9 +65,7 @@ class JudgeEnv(Episode):
             SettingsError: the first requests were all refused.
         """
         ((result,),) = run_blocking(self._scoring.score([self._request(action)]))
-        value = self._invalid if result.is_invalid else result.score
-        said = {"status": result.status, "label": result.label, "explanation": result.explanation}
-        return self.end(value, self._fallback, is_invalid=result.is_invalid, said=said, metrics={})
+        return self.end(result.rewarded(self._invalid), self._fallback)
 
     def _request(self, action: str) -> Request | RefusedError:
         if not self._prompt:
@@ -91,8 +94,8 @@ def register_judge(
     mount: str = "",
     fallback_score: float = 0.0,
     invalid_completion_score: float = 0.0,
-    timeout_s: float = 150.0,
-    deadline_s: float = 900.0,
+    timeout_s: float = TIMEOUT_S,
+    deadline_s: float = DEADLINE_S,
     offline: bool = False,
     env_class: str = "judgegym",
 ) -> str:
@@ -120,23 +123,12 @@ def register_judge(
         SettingsError: a setting is wrong, or neither or both of `url` and `judge` are given.
     """
     check_finite(fallback_score=fallback_score, invalid_completion_score=invalid_completion_score)
-    if judge is not None and is_of_groups(judge):
-        raise SettingsError(
-            "judge: a step has one response, and this judge compares several; set url to a reward server that gathers "
-            "them (judgegym judge-server --judge listwise --group_size N)"
-        )
-    settings = judge if judge is None or isinstance(judge, Mapping) else judge.model_dump(exclude_unset=True)
-    asked = {
-        "url": url,
-        "judge": settings,
-        "token": token,
-        "mount": mount,
-        "timeout_s": timeout_s,
-        "deadline_s": deadline_s,
-        "offline": offline,
-    }
-    _SCORINGS.of(**cast(Any, asked))  # a wrong setting is an error now
-    kwargs = {"asked": asked, "fallback_score": fallback_score, "invalid_completion_score": invalid_completion_score}
+    refuse_groups(judge)
+    source = JudgeSource(
+        url, judge, token=token, mount=mount, timeout_s=timeout_s, deadline_s=deadline_s, offline=offline
+    )
+    _SCORINGS.of(source)  # a wrong setting is an error now
+    kwargs = {"source": source, "fallback_score": fallback_score, "invalid_completion_score": invalid_completion_score}
     skyrl_gym.register(id=env_class, entry_point=f"{__name__}:JudgeEnv", kwargs=kwargs)
     return env_class
 

@@ -17,10 +17,12 @@ from tinker_cookbook.rl.types import EnvGroupBuilder, RLDataset, RLDatasetBuilde
 
 from environments.data.rows import Split
 from environments.data.task_list import TaskList, epoch_order, uids_of
+from judgegym.integrations.scores.numbers import check_finite
 from judgegym.integrations.scores.secrets import secret_in
+from judgegym.integrations.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSource
 from judgegym.integrations.single_turn.opened import opened
 from judgegym.integrations.single_turn.source import EnvironmentSource
-from judgegym.integrations.tinker.groups import EnvironmentGroupBuilder, JudgeSource, PromptGroupBuilder, Rollouts
+from judgegym.integrations.tinker.groups import EnvironmentGroupBuilder, PromptGroupBuilder, Rollouts, scoring_of
 from judgegym.integrations.tinker.prompts import PromptRow, prompt_rows
 from judges.llm.errors import SettingsError
 
@@ -194,8 +196,8 @@ class PromptDatasetBuilder(JudgedDatasetBuilder):
     token_env: str | None = None
     mount: str = ""
     invalid_completion_score: float = 0.0
-    timeout_s: float = 150.0
-    deadline_s: float = 900.0
+    timeout_s: float = TIMEOUT_S
+    deadline_s: float = DEADLINE_S
     name: str = "judge"
 
     async def __call__(self) -> tuple[JudgedDataset, JudgedDataset | None]:
@@ -217,19 +219,20 @@ class PromptDatasetBuilder(JudgedDatasetBuilder):
         source = JudgeSource(
             self.url,
             self.judge,
-            self.judge_offline,
-            self.token_env,
-            self.mount,
-            self.invalid_completion_score,
-            self.timeout_s,
-            self.deadline_s,
+            offline=self.judge_offline,
+            token_env=self.token_env,
+            mount=self.mount,
+            timeout_s=self.timeout_s,
+            deadline_s=self.deadline_s,
         )
-        await asyncio.to_thread(source.scoring)  # its settings are checked before the first rollout
+        check_finite(invalid_completion_score=self.invalid_completion_score)
+        await asyncio.to_thread(scoring_of, source)  # its settings are checked before the first rollout
         rows = await asyncio.to_thread(prompt_rows, prompts)
 
         def group_of(uid: str) -> EnvGroupBuilder:
             row = rows[rows.positions[uid]]
-            return PromptGroupBuilder(rollouts, uid, _tags(self.name, row.category), row.messages, source, row.fields)
+            tags, invalid = _tags(self.name, row.category), self.invalid_completion_score
+            return PromptGroupBuilder(rollouts, uid, tags, row.messages, source, invalid, row.fields)
 
         return rows.uids, group_of
 

@@ -8,7 +8,6 @@ what the judge says is in the logs of each rollout's last step.
 from __future__ import annotations
 
 import asyncio
-import os
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,15 +16,14 @@ from typing import cast
 from tinker_cookbook.rl.types import Env, EnvGroupBuilder, Metrics, Trajectory
 
 from judgegym.integrations.scores.conversations import Conversation, conversation_json
-from judgegym.integrations.scores.numbers import check_finite
+from judgegym.integrations.scores.results import Rewarded
 from judgegym.integrations.scores.scoring import Scoring
-from judgegym.integrations.scores.sources import SharedScorings
+from judgegym.integrations.scores.sources import JudgeSource, SharedScorings
 from judgegym.integrations.single_turn.opened import opened
 from judgegym.integrations.single_turn.source import EnvironmentSource
 from judgegym.integrations.tinker.answers import read_answer, renderer_of
 from judgegym.integrations.tinker.env import OneTurnEnv
-from judgegym.integrations.tinker.rewards import Result, group_rewards
-from judges.llm.errors import SettingsError
+from judgegym.integrations.tinker.rewards import group_rewards
 from judges.llm.wire import JSON, Choice, Message
 
 _SCORINGS = SharedScorings()
@@ -94,7 +92,7 @@ class JudgedGroupBuilder(EnvGroupBuilder):
         """What the policy is asked."""
 
     @abstractmethod
-    async def _judged(self, choices: Sequence[Choice]) -> Sequence[Result]:
+    async def _judged(self, choices: Sequence[Choice]) -> Sequence[Rewarded]:
         """The results of the completions, in order."""
 
 
@@ -111,63 +109,18 @@ class EnvironmentGroupBuilder(JudgedGroupBuilder):
     async def _messages(self) -> Sequence[Message]:
         return await asyncio.to_thread(lambda: opened(self.source).row(self.uid).messages)
 
-    async def _judged(self, choices: Sequence[Choice]) -> Sequence[Result]:
+    async def _judged(self, choices: Sequence[Choice]) -> Sequence[Rewarded]:
         environment = await asyncio.to_thread(opened, self.source)
-        return [Result.of_rewarded(each) for each in await environment.rewards(self.uid, choices)]
+        return await environment.rewards(self.uid, choices)
 
 
-@dataclass(frozen=True, slots=True)
-class JudgeSource:
-    """A judge that scores completions from 0 to 1.
+def scoring_of(source: JudgeSource) -> Scoring:
+    """What scores in this process; equal sources share it.
 
-    Attributes:
-        url: the URL of a reward server; or
-        judge: the settings of a judge to run in each process that judges, under the server's names.
-        offline: with `judge`, ask the stand-in; its scores mean nothing.
-        token_env: the environment variable with the server's bearer token.
-        mount: the name of a judge at the server; empty for the judge at the root.
-        invalid_completion_score: the reward of an empty completion.
-        timeout_s: seconds for one attempt at the server.
-        deadline_s: seconds within which a group has its scores; what has none by then is a failure.
+    Raises:
+        SettingsError: a setting is wrong, or the token's variable is not set.
     """
-
-    url: str | None = None
-    judge: Mapping[str, object] | None = None
-    offline: bool = False
-    token_env: str | None = None
-    mount: str = ""
-    invalid_completion_score: float = 0.0
-    timeout_s: float = 150.0
-    deadline_s: float = 900.0
-
-    def scoring(self) -> Scoring:
-        """What scores in this process; equal sources share it.
-
-        Raises:
-            SettingsError: a setting is wrong, or the token's variable is not set.
-        """
-        check_finite(invalid_completion_score=self.invalid_completion_score)
-        token = None if self.token_env is None else os.environ.get(self.token_env)
-        if self.token_env is not None and token is None:
-            raise SettingsError(f"token_env: there is no environment variable {self.token_env}")
-        return _SCORINGS.of(
-            self.url,
-            self.judge,
-            token=token,
-            mount=self.mount,
-            timeout_s=self.timeout_s,
-            deadline_s=self.deadline_s,
-            offline=self.offline,
-        )
-
-    async def results(self, request: Mapping[str, JSON]) -> list[Result]:
-        """The results of one request with `responses`.
-
-        Raises:
-            SettingsError: a setting cannot work.
-        """
-        (scored,) = await self.scoring().score([request])
-        return [Result.of_scored(each, invalid=self.invalid_completion_score) for each in scored]
+    return _SCORINGS.of(source)
 
 
 @dataclass(frozen=True)
@@ -178,17 +131,19 @@ class PromptGroupBuilder(JudgedGroupBuilder):
         messages: what the policy is asked.
         fields: what else the judge is told, as in a body of `POST /v1/score`: reference, rubric, ….
         source: the judge.
+        invalid_completion_score: the reward of an empty completion.
     """
 
     messages: tuple[Message, ...]
     source: JudgeSource
+    invalid_completion_score: float = 0.0
     fields: Mapping[str, JSON] = field(default_factory=dict)
 
     async def _messages(self) -> Sequence[Message]:
         return self.messages
 
-    async def _judged(self, choices: Sequence[Choice]) -> Sequence[Result]:
+    async def _judged(self, choices: Sequence[Choice]) -> Sequence[Rewarded]:
         prompt = conversation_json(cast(Conversation, self.messages))
-        return await self.source.results(
-            {"prompt": prompt, "responses": [choice.text for choice in choices], **self.fields}
-        )
+        request = {"prompt": prompt, "responses": [choice.text for choice in choices], **self.fields}
+        (scored,) = await scoring_of(self.source).score([request])
+        return [each.rewarded(self.invalid_completion_score) for each in scored]

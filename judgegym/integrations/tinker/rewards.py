@@ -7,53 +7,20 @@ is dropped by the cookbook under every rollout strategy, and ends no step.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
 from tinker_cookbook.exceptions import AllTrajectoriesFailedError
 from tinker_cookbook.rl.types import Metrics
 
 from environments.rollouts.judged_group import fill_in
-from judgegym.integrations.scores.scoring import Scored
-from judgegym.integrations.single_turn.results import Rewarded
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """The judge's result for one rollout.
-
-    Attributes:
-        reward: `None` if the judge failed.
-        status: how the judgment ended.
-        explanation: the judge's reasons; without a verdict, what went wrong.
-        is_invalid: whether the completion is at fault, so that no judge was asked.
-        metrics: those of the environment; none if the judge failed.
-    """
-
-    reward: float | None
-    status: str
-    explanation: str
-    is_invalid: bool
-    metrics: Mapping[str, float] = field(default_factory=dict)
-
-    @classmethod
-    def of_rewarded(cls, rewarded: Rewarded) -> Result:
-        """The result of an environment."""
-        status, is_invalid = rewarded.status.value, rewarded.is_invalid
-        return cls(rewarded.reward, status, rewarded.explanation, is_invalid, rewarded.metrics)
-
-    @classmethod
-    def of_scored(cls, scored: Scored, *, invalid: float) -> Result:
-        """The result of a judge; `invalid` is the reward of an empty completion."""
-        reward = invalid if scored.is_invalid else scored.score
-        return cls(reward, scored.status, scored.explanation, scored.is_invalid)
+from judgegym.integrations.scores.results import Rewarded
 
 
 class NoRewardsError(AllTrajectoriesFailedError):
     """A group without rewards. The cookbook takes this error for a group to skip, and counts it as skipped."""
 
 
-def group_rewards(results: Sequence[Result], name: str) -> list[tuple[float, Metrics]]:
+def group_rewards(results: Sequence[Rewarded], name: str) -> list[tuple[float, Metrics]]:
     """The reward and the metrics of each rollout.
 
     An environment's metrics are left out where the judge failed: the cookbook takes the mean of those that are there.
@@ -66,7 +33,4 @@ def group_rewards(results: Sequence[Result], name: str) -> list[tuple[float, Met
         failed = [result for result in results if result.reward is None]
         why = f": {failed[0].status}: {failed[0].explanation}" if failed else ""
         raise NoRewardsError(f"{name}: the judge failed for {len(failed)} of {len(results)} rollouts{why}")
-    return [
-        (value, {**result.metrics, "judge_failed": float(is_mean), "invalid_completion": float(result.is_invalid)})
-        for value, is_mean, result in zip(scores.values, scores.substituted, results, strict=True)
-    ]
+    return [(value, {**result.metrics, **result.flags}) for value, result in zip(scores.values, results, strict=True)]

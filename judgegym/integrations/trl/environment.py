@@ -150,7 +150,7 @@ class JudgeEnvironment:
     async def _score(
         self, prompts: Sequence[Conversation], completions: Sequence[Conversation], columns: Mapping[str, object]
     ) -> list[float | None]:
-        from judgegym.integrations.trl.judging import Answer, place_of, scored_of
+        from judgegym.integrations.trl.judging import Answer, place_of
 
         trainer = trainer_of(columns)
         close_after(trainer, self._close)
@@ -168,8 +168,7 @@ class JudgeEnvironment:
         if size is None and answers and await self._judging.compares(answers[0].place.split):
             raise SettingsError("group_size: completions are compared, which needs the trainer's num_generations")
         results = dict(zip(own, await self._judging.rewards(answers, size), strict=True))
-        logged = {place: scored_of(result) for place, result in results.items()}
-        log([logged.get(place) for place in range(len(completions))], columns, self.name)
+        log([results.get(place) for place in range(len(completions))], columns, self.name)
         log_means([result.metrics for result in results.values()], columns, self.name)
         return [results[place].reward if place in results else None for place in range(len(completions))]
 

@@ -22,7 +22,7 @@ from judges.llm.errors import DataError, SettingsError
 from judges.llm.wire import Choice
 
 if TYPE_CHECKING:
-    from judgegym.integrations.single_turn.results import Rewarded
+    from judgegym.integrations.scores.results import Rewarded
     from judgegym.integrations.trl.judging import Answer, Judging, Place
 
 logger = logging.getLogger(__name__)

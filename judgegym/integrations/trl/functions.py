@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 
 from judgegym.integrations.scores.cells import CellError, Field, fields_of
 from judgegym.integrations.scores.conversations import Conversation, conversation_json
-from judgegym.integrations.scores.groups import Row, groups_of
+from judgegym.integrations.scores.groups import Row, groups_of, single_request
 from judgegym.integrations.scores.numbers import check_finite
-from judgegym.integrations.scores.scoring import RefusedError, Request
-from judgegym.integrations.scores.sources import is_of_groups, scoring_of
+from judgegym.integrations.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSource, is_of_groups
 from judgegym.integrations.trl.reward_function import RewardFunction, log, named
 from judgegym.integrations.trl.trainer import close_after, group_size_of, trainer_of
 from judges.core.background import run_blocking
@@ -43,8 +42,8 @@ def judge_reward(
     mount: str = "",
     group_size: int | None = None,
     invalid_completion_score: float | None = 0.0,
-    timeout_s: float = 150.0,
-    deadline_s: float = 900.0,
+    timeout_s: float = TIMEOUT_S,
+    deadline_s: float = DEADLINE_S,
     name: str = "judge",
 ) -> RewardFunction:
     """Make a reward function from a reward server (`url`) or a judge in this process (`judge`).
@@ -74,11 +73,12 @@ def judge_reward(
     if group_size is not None and group_size < 2:
         raise SettingsError(f"group_size: expected 2 or more completions to compare, found {group_size}")
     check_finite(invalid_completion_score=invalid_completion_score)
-    source = scoring_of(url, judge, token=token, mount=mount, timeout_s=timeout_s, deadline_s=deadline_s)
-    groups = groups_of(source)
+    source = JudgeSource(url, judge, token=token, mount=mount, timeout_s=timeout_s, deadline_s=deadline_s)
+    scoring = source.scoring()
+    groups = groups_of(scoring)
 
     def close_now() -> None:
-        run_blocking(source.close())
+        run_blocking(scoring.close())
 
     async def score(
         prompts: Sequence[Conversation], completions: Sequence[Conversation], columns: Mapping[str, object]
@@ -89,13 +89,14 @@ def judge_reward(
         if group_size is not None:
             size = group_size_of(trainer, group_size)
             assert size is not None  # it is told
-            results = await groups.score(rows, size)
+            scored = await groups.score(rows, size)
         else:
-            results = [result for (result,) in await source.score([_alone(row) for row in rows])]
+            scored = [result for (result,) in await scoring.score([single_request(row) for row in rows])]
+        results = [result.rewarded(invalid_completion_score) for result in scored]
         log(results, columns, name)
-        return [invalid_completion_score if result.is_invalid else result.score for result in results]
+        return [result.reward for result in results]
 
-    return named(score, name, source.close)
+    return named(score, name, scoring.close)
 
 
 def _row(
@@ -112,10 +113,6 @@ def _row(
     except CellError as refusal:
         return Row({"prompt": ""}, "", str(refusal))
     return Row(shared, response)
-
-
-def _alone(row: Row) -> Request | RefusedError:
-    return RefusedError(row.error) if row.error else {**row.shared, "response": row.response}
 
 
 __all__ = ["COLUMNS", "judge_reward"]

@@ -14,9 +14,9 @@ from itertools import groupby
 
 from environments.data.rows import Split
 from judgegym.integrations.scores.groups import GroupedBatch
-from judgegym.integrations.scores.scoring import REFUSED_AT_START, Scored
+from judgegym.integrations.scores.results import Rewarded
+from judgegym.integrations.scores.scoring import REFUSED_AT_START
 from judgegym.integrations.single_turn.opened import OpenedEnvironment, close_opened, opened
-from judgegym.integrations.single_turn.results import Rewarded
 from judgegym.integrations.single_turn.source import EnvironmentSource
 from judges.llm.errors import DataError, SettingsError
 from judges.llm.wire import Choice
@@ -103,25 +103,20 @@ class Judging:
                 for group in groups
             )
         )
-        requests: list[list[Scored]] = []
+        requests: list[list[Rewarded]] = []
         for group, results in zip(groups, judged, strict=True):
-            scored = [scored for result in results if not (scored := scored_of(result)).is_invalid]
+            judgments = [result for result in results if not result.is_invalid]
             is_one = environments[group[0].place.split].compares
-            requests += [scored] if is_one and scored else [[result] for result in scored]
+            requests += [judgments] if is_one and judgments else [[result] for result in judgments]
         self._check(requests)
         return judged
 
-    def _check(self, requests: Sequence[Sequence[Scored]]) -> None:
+    def _check(self, requests: Sequence[Sequence[Rewarded]]) -> None:
         """Find out at the start whether all is refused; `requests` are the results by what was judged together."""
         refusals = [of[0].refusal for of in requests if all(result.refusal for result in of)]
         self._refused += len(refusals)
-        self._is_proven = self._is_proven or any(result.score is not None for of in requests for result in of)
+        self._is_proven = self._is_proven or any(result.reward is not None for of in requests for result in of)
         is_unauthorized = any(result.is_unauthorized for of in requests for result in of)
         is_whole_batch = len(refusals) == len(requests) > 1
         if not self._is_proven and (is_unauthorized or is_whole_batch or self._refused >= REFUSED_AT_START):
             raise SettingsError(f"the judge's endpoint refuses its requests: {refusals[0]}")
-
-
-def scored_of(rewarded: Rewarded) -> Scored:
-    """A reward as a score, for logs."""
-    return Scored(rewarded.reward, rewarded.status.value, rewarded.explanation)

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol, cast
 
 from judgegym.integrations.scores.conversations import Conversation
+from judgegym.integrations.scores.results import Rewarded
 
 
 class RewardFunction(Protocol):
@@ -18,26 +19,6 @@ class RewardFunction(Protocol):
         self, prompts: Sequence[Conversation], completions: Sequence[Conversation], **columns: object
     ) -> list[float | None]:
         """A score for each completion; `None` if there is none."""
-
-
-class Result(Protocol):
-    """What is logged of a result."""
-
-    @property
-    def is_failed(self) -> bool:
-        """Whether the judge has failed."""
-
-    @property
-    def is_invalid(self) -> bool:
-        """Whether the completion is at fault, and no judge was asked."""
-
-    @property
-    def explanation(self) -> str:
-        """The judge's reasons; without a score, what went wrong."""
-
-    @property
-    def status(self) -> str:
-        """How the judgment ended."""
 
 
 def named(
@@ -64,7 +45,7 @@ async def close(reward: RewardFunction) -> None:
     await cast("Callable[[], Awaitable[None]]", reward.close)()  # type: ignore[attr-defined]  # set by `named`
 
 
-def log(results: Sequence[Result | None], columns: Mapping[str, object], name: str) -> None:
+def log(results: Sequence[Rewarded | None], columns: Mapping[str, object], name: str) -> None:
     """Log explanations, statuses, and the shares of failures and of empty completions, where TRL passes loggers.
 
     Args:
@@ -92,4 +73,4 @@ def log_means(metrics: Sequence[Mapping[str, float]], columns: Mapping[str, obje
             metric(f"{name}/{key}", math.fsum(values) / len(values))
 
 
-__all__ = ["Result", "RewardFunction", "close", "log", "log_means", "named"]
+__all__ = ["RewardFunction", "close", "log", "log_means", "named"]

@@ -15,9 +15,10 @@ from typing import Any
 import verifiers.v1 as vf
 from pydantic import Field
 
+from judgegym.integrations.scores.results import NoRewardError, Rewarded
+from judgegym.integrations.verifiers.recording import record
 from judgegym.integrations.verifiers.scores import ScoresConfig
 from judgegym.integrations.verifiers.tasksets import EnvironmentTask
-from judgegym.integrations.verifiers.verdicts import NoRewardError, Verdict
 from judges.llm.errors import SettingsError
 
 REWARD = "group"
@@ -87,7 +88,7 @@ class GroupEnv(vf.Env[GroupEnvConfig]):
             episode.ok = sum(trace.ok for trace in episode.traces) >= _FEWEST
         return episode
 
-    async def _judged(self, task: vf.Task, traces: Sequence[vf.Trace]) -> list[Verdict]:
+    async def _judged(self, task: vf.Task, traces: Sequence[vf.Trace]) -> list[Rewarded]:
         """A verdict for each trace, recorded there."""
         if not self._has_judge:
             verdicts = await task.judged(traces)
@@ -98,9 +99,9 @@ class GroupEnv(vf.Env[GroupEnvConfig]):
         scoring = judge.scoring({"judge": "listwise", **judge.settings})
         fields, responses = judge.fields(task.data), [judge.response(trace) for trace in traces]
         (scored,) = await scoring.score([{**fields, "responses": responses}])
-        verdicts = [Verdict.of_score(each, invalid_completion_score=judge.invalid_completion_score) for each in scored]
+        verdicts = [each.rewarded(judge.invalid_completion_score) for each in scored]
         for trace, verdict, response in zip(traces, verdicts, responses, strict=True):
-            verdict.record(trace, REWARD, {**fields, "response": response})
+            record(verdict, trace, REWARD, {**fields, "response": response})
         return verdicts
 
 

@@ -12,9 +12,10 @@ from typing import ClassVar
 
 import verifiers.v1 as vf
 
+from judgegym.integrations.scores.results import Rewarded
 from judgegym.integrations.scores.sources import is_of_groups
+from judgegym.integrations.verifiers.recording import record
 from judgegym.integrations.verifiers.scores import ScoresConfig
-from judgegym.integrations.verifiers.verdicts import Verdict
 from judges.llm.errors import SettingsError
 from judges.llm.wire import JSON
 
@@ -49,8 +50,8 @@ class ScoreJudge(vf.Judge[float, JudgePluginConfig]):
         ids: dict[str, JSON] = {"group": trace.task.key or trace.task.hash, "member": trace.id}
         scoring = config.scoring({} if config.url else self._settings())
         ((scored,),) = await scoring.score([{**request, **ids}])
-        verdict = Verdict.of_score(scored, invalid_completion_score=config.invalid_completion_score)
-        verdict.record(trace, name, request, prefix=f"{name}/")
+        verdict: Rewarded = scored.rewarded(config.invalid_completion_score)
+        record(verdict, trace, name, request, prefix=f"{name}/")
         if verdict.reward is None:
             raise verdict.error()
         return verdict.reward

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -15,7 +14,7 @@ from judgegym.integrations.scores.cells import fields_of
 from judgegym.integrations.scores.conversations import conversation_json
 from judgegym.integrations.scores.scoring import Scoring
 from judgegym.integrations.scores.secrets import secret_in
-from judgegym.integrations.scores.sources import SharedScorings
+from judgegym.integrations.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSource, SharedScorings
 from judges.llm.errors import SettingsError
 from judges.llm.wire import JSON
 
@@ -40,15 +39,15 @@ class ScoresConfig(vf.BaseConfig):
     """URL of the reward server, such as http://127.0.0.1:8400; empty for a judge in this process."""
     mount: str = ""
     """Name of a judge at the server; empty for the judge at the root."""
-    token_var: str = ""
+    token_env: str = ""
     """Environment variable with the server's bearer token."""
     settings: dict[str, Any] = Field(default_factory=dict)
     """Settings of a judge in this process, under the server's names, such as `judge_model_name`."""
     offline: bool = False
     """Judge with the stand-in in this process; its scores mean nothing."""
-    timeout_s: float = 150.0
+    timeout_s: float = TIMEOUT_S
     """Seconds for one attempt at the server."""
-    deadline_s: float = 900.0
+    deadline_s: float = DEADLINE_S
     """Seconds within which there is a score, or the judge has failed."""
     invalid_completion_score: float = Field(0.0, allow_inf_nan=False)
     """Reward of an empty completion, about which no judge is asked."""
@@ -72,8 +71,8 @@ class ScoresConfig(vf.BaseConfig):
         refuse_secrets({"url": self.url, "base_url": getattr(self, "base_url", "")})
         if self.url and (self.settings or self.offline):
             raise ValueError(f"{'settings' if self.settings else 'offline'}: only without url; the server has its own")
-        if not self.url and (self.mount or self.token_var):
-            raise ValueError(f"{'mount' if self.mount else 'token_var'}: only with url")
+        if not self.url and (self.mount or self.token_env):
+            raise ValueError(f"{'mount' if self.mount else 'token_env'}: only with url")
         return self
 
     def scoring(self, settings: Mapping[str, object]) -> Scoring:
@@ -85,18 +84,16 @@ class ScoresConfig(vf.BaseConfig):
         Raises:
             SettingsError: a setting cannot work, or the token's variable is not set.
         """
-        token = os.environ.get(self.token_var) if self.token_var else None
-        if self.token_var and not token:
-            raise SettingsError(f"token_var: the environment variable {self.token_var} is not set")
-        return _SCORINGS.of(
+        source = JudgeSource(
             self.url or None,
             None if self.url else settings,
-            token=token,
+            offline=self.offline,
+            token_env=self.token_env or None,
             mount=self.mount,
             timeout_s=self.timeout_s,
             deadline_s=self.deadline_s,
-            offline=self.offline,
         )
+        return _SCORINGS.of(source)
 
     def fields(self, task: vf.TaskData) -> dict[str, JSON]:
         """The fields of a request that come from the task.

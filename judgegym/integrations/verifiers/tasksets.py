@@ -17,11 +17,12 @@ import verifiers.v1 as vf
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
+from judgegym.integrations.scores.results import Rewarded
 from judgegym.integrations.single_turn.opened import OpenedEnvironment, opened
-from judgegym.integrations.single_turn.results import Row
+from judgegym.integrations.single_turn.rows import Row
 from judgegym.integrations.single_turn.source import EnvironmentSource
+from judgegym.integrations.verifiers.recording import record
 from judgegym.integrations.verifiers.scores import refuse_secrets
-from judgegym.integrations.verifiers.verdicts import Verdict
 from judges.llm.errors import SettingsError
 from judges.llm.wire import JSON, Choice
 
@@ -93,16 +94,15 @@ class EnvironmentTask(vf.Task[EnvironmentData, vf.State, EnvironmentTaskConfig])
             raise verdict.error()
         return verdict.reward
 
-    async def judged(self, traces: Sequence[vf.Trace]) -> list[Verdict]:
+    async def judged(self, traces: Sequence[vf.Trace]) -> list[Rewarded]:
         """What the environment says of the last replies; with its `group_judge`, compared with each other."""
         environment = await asyncio.to_thread(self._opened)
-        rewards = await environment.rewards(self.data.uid, [choice_of(trace) for trace in traces])
-        return [Verdict.of_environment(rewarded) for rewarded in rewards]
+        return await environment.rewards(self.data.uid, [choice_of(trace) for trace in traces])
 
-    def record(self, verdict: Verdict, trace: vf.Trace, name: str) -> None:
+    def record(self, verdict: Rewarded, trace: vf.Trace, name: str) -> None:
         """Record a verdict under the name of its reward."""
         request: Mapping[str, JSON] = {"environment": self.data.environment, "uid": self.data.uid}
-        verdict.record(trace, name, request)
+        record(verdict, trace, name, request)
 
     def _opened(self) -> OpenedEnvironment:
         return opened(self.config.source(self.data.environment))

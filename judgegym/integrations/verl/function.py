@@ -31,11 +31,16 @@ from typing import Any
 
 from judgegym.integrations.scores.cells import CellError, group_id, plain
 from judgegym.integrations.scores.numbers import check_finite
-from judgegym.integrations.scores.scoring import RefusedError, Request, Scored, Scoring
-from judgegym.integrations.scores.secrets import token_of
-from judgegym.integrations.scores.sources import SharedScorings, is_of_groups, refuse_unknown
+from judgegym.integrations.scores.scoring import RefusedError, Request
+from judgegym.integrations.scores.sources import (
+    TIMEOUT_S,
+    JudgeSource,
+    SharedScorings,
+    is_of_groups,
+    refuse_unknown,
+)
 from judgegym.integrations.verl.samples import fields_in, prompt_in
-from judgegym.integrations.verl.settings import DEADLINE_S, Router, judge_settings
+from judgegym.integrations.verl.settings import DEADLINE_S, WITHIN, Router, judge_settings
 from judges.core.background import run_blocking
 from judges.llm.errors import SettingsError
 from judges.llm.wire import JSON
@@ -75,7 +80,7 @@ async def compute_score(
     mount: str = "",
     fallback_score: float = 0.0,
     invalid_completion_score: float = 0.0,
-    timeout_s: float = 150.0,
+    timeout_s: float = TIMEOUT_S,
     deadline_s: float = DEADLINE_S,
     **further: object,
 ) -> dict[str, float]:
@@ -104,11 +109,18 @@ async def compute_score(
     Raises:
         SettingsError: a setting cannot work, or no row has a question.
     """
-    numbers = (fallback_score, invalid_completion_score)
-    times = (timeout_s, deadline_s)
-    source = _source(url, judge, further, numbers, times, token=token_of(token, token_env), mount=mount)
+    refuse_unknown((name for name in further if name not in _OF_VERL), _SETTINGS, within=WITHIN)
+    check_finite(fallback_score=fallback_score, invalid_completion_score=invalid_completion_score)
+    if judge is not None and is_of_groups(judge):
+        raise SettingsError(_NO_GROUPS)
+    settings = judge_settings(judge, Router.of(further))
+    source = _SCORINGS.of(
+        JudgeSource(
+            url, settings, token=token, token_env=token_env, mount=mount, timeout_s=timeout_s, deadline_s=deadline_s
+        )
+    )
     ((result,),) = await source.score([_request(solution_str, ground_truth, extra_info or {})])
-    return _reward(result, *numbers)
+    return result.rewarded(invalid_completion_score).worth(fallback_score).numbers
 
 
 def compute_score_sync(*arguments: Any, **settings: Any) -> dict[str, float]:
@@ -119,26 +131,6 @@ def compute_score_sync(*arguments: Any, **settings: Any) -> dict[str, float]:
 async def close() -> None:
     """Close the connections now; otherwise they are closed when the process ends."""
     await _SCORINGS.close()
-
-
-def _source(
-    url: str | None,
-    judge: Mapping[str, object] | None,
-    further: Mapping[str, object],
-    numbers: tuple[float, float],
-    times: tuple[float, float],
-    *,
-    token: str | None,
-    mount: str,
-) -> Scoring:
-    """What scores with these arguments, which verl passes with each sample; samples share it."""
-    refuse_unknown((name for name in further if name not in _OF_VERL), _SETTINGS, within="reward_kwargs")
-    check_finite(fallback_score=numbers[0], invalid_completion_score=numbers[1])
-    if judge is not None and is_of_groups(judge):
-        raise SettingsError(_NO_GROUPS)
-    timeout_s, deadline_s = times
-    judge = judge_settings(judge, Router.of(further))
-    return _SCORINGS.of(url, judge, token=token, mount=mount, timeout_s=timeout_s, deadline_s=deadline_s)
 
 
 def _request(response: str, ground_truth: object, info: Mapping[str, object]) -> Request | RefusedError:
@@ -170,12 +162,3 @@ def _without_prompt(info: Mapping[str, object]) -> RefusedError:
     if not _SEEN["prompt"]:
         raise SettingsError(f"{message}; verl passes no prompt of its own, and an answer to no question has no score")
     return RefusedError("extra_info: expected the question as text or messages in `question` or `prompt`")
-
-
-def _reward(result: Scored, fallback: float, invalid: float) -> dict[str, float]:
-    score = (invalid if result.is_invalid else fallback) if result.score is None else result.score
-    return {
-        "score": score,
-        "judge_failed": float(result.is_failed),
-        "invalid_completion": float(result.is_invalid),
-    }

@@ -14,8 +14,9 @@ import dataclasses
 import hashlib
 from typing import Any, Protocol
 
-from judgegym.integrations.scores.gathering import Gathering, Worth
+from judgegym.integrations.scores.gathering import Gathering
 from judgegym.integrations.scores.groups import Row
+from judgegym.integrations.scores.results import Worth
 from judgegym.integrations.verl.settings import ManagerSettings
 
 _MOST_WAITING = 100_000

@@ -30,7 +30,7 @@ LONGEST = 500
 """How much of an explanation is kept: verl makes an array of all of a batch, each as long as the longest."""
 
 
-class Rewarded(TypedDict):
+class RewardOfVerl(TypedDict):
     """What verl takes from a reward manager."""
 
     reward_score: float
@@ -73,7 +73,7 @@ class JudgeRewardManager(RewardManagerBase):
         self._is_environment = settings.environment is not None
         self._groups = groups_of(settings, self._size, workers=int(config.reward.num_workers))
 
-    async def run_single(self, data: Any) -> Rewarded:
+    async def run_single(self, data: Any) -> RewardOfVerl:
         """The reward of one sample, when its group has come as far as its judge needs it.
 
         Raises:
@@ -82,5 +82,6 @@ class JudgeRewardManager(RewardManagerBase):
         sample = await asyncio.to_thread(sample_of, data, self.tokenizer, is_environment=self._is_environment)
         size = self._validation_size if sample.is_validation else self._size
         worth = await self._groups.score(sample.group, sample.row, size=size, recurs=not sample.has_uid)
-        texts = {"judge_status": worth.status, "judge_explanation": worth.explanation[:LONGEST]}
+        said = worth.rewarded
+        texts = {"judge_status": said.status, "judge_explanation": said.explanation[:LONGEST]}
         return {"reward_score": worth.score, "reward_extra_info": {**worth.numbers, **texts}}

@@ -8,14 +8,12 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from judgegym.integrations.scores.cells import plain
-from judgegym.integrations.scores.gathering import Gathering, GatheringSettings, judged_by
-from judgegym.integrations.scores.scoring import Scoring
-from judgegym.integrations.scores.secrets import token_of
-from judgegym.integrations.scores.sources import is_of_groups, refuse_unknown, scoring_of
+from judgegym.integrations.scores.gathering import GROUP_WAIT_S, Gathering, GatheringSettings, judged_by
+from judgegym.integrations.scores.sources import JudgeSource, is_of_groups, refuse_unknown
 from judges.llm.errors import SettingsError
 from judges.llm.wire import JSON
 
@@ -65,37 +63,26 @@ def judge_settings(judge: Mapping[str, object] | None, router: Router | None) ->
 
 
 @dataclass(frozen=True)
-class ManagerSettings:
-    """What the reward manager reads in `reward.custom_reward_function.reward_kwargs`.
+class ManagerSettings(JudgeSource):
+    """What the reward manager reads in `reward.custom_reward_function.reward_kwargs`: a source, and what follows.
+
+    One of `url`, `judge` and `environment` is set.
 
     Attributes:
-        url: the URL of the reward server, if neither `judge` nor `environment` is set.
-        judge: instead: the settings of a judge, with the server's names.
         environment: instead: an environment, whose rewards these are; `extra_info.uid` names its row.
         together: whether the samples of a prompt are one request; by default if `judge` is one that
             compares, or `environment` has a `group_judge`.
-        token: the server's bearer token, which verl prints with its configuration.
-        token_env: instead: the environment variable that has it, in the reward workers.
-        mount: the name of a judge at the server; empty for the judge at the root.
         fallback_score: the score of a sample whose group has no other.
         invalid_completion_score: the score of an empty response, about which no judge is asked.
-        timeout_s: seconds for one attempt at the server.
-        deadline_s: seconds within which the judge has answered.
         group_wait_s: seconds after its first sample for which a group waits for the others.
     """
 
-    url: str | None = None
-    judge: Mapping[str, JSON] | None = None
-    environment: EnvironmentSource | None = None
-    together: bool | None = None
-    token: str | None = None
-    token_env: str | None = None
-    mount: str = ""
-    fallback_score: float = 0.0
-    invalid_completion_score: float = 0.0
-    timeout_s: float = 150.0
-    deadline_s: float = DEADLINE_S
-    group_wait_s: float = 600.0
+    environment: EnvironmentSource | None = field(default=None, kw_only=True)
+    together: bool | None = field(default=None, kw_only=True)
+    fallback_score: float = field(default=0.0, kw_only=True)
+    invalid_completion_score: float = field(default=0.0, kw_only=True)
+    deadline_s: float = field(default=DEADLINE_S, kw_only=True)
+    group_wait_s: float = field(default=GROUP_WAIT_S, kw_only=True)
 
     @classmethod
     def of(cls, given: object, router: Router | None) -> ManagerSettings:
@@ -124,7 +111,8 @@ class ManagerSettings:
         settings = cls(**known)
         if sum(each is not None for each in (settings.url, settings.judge, settings.environment)) != 1:
             raise SettingsError(f"{WITHIN}: expected one of url, judge and environment")
-        settings.scoring()  # so that a setting that cannot work is told here
+        if settings.environment is None:
+            settings.scoring()  # so that a setting that cannot work is told here
         return settings
 
     @property
@@ -136,23 +124,6 @@ class ManagerSettings:
             return any(each.startswith("--env.group_judge=") for each in self.environment.arguments)
         return self.judge is not None and is_of_groups(self.judge)
 
-    def scoring(self) -> Scoring | None:
-        """What scores, with connections of its own; `None` for an environment.
-
-        Raises:
-            SettingsError: a setting of the judge is wrong.
-        """
-        if self.environment is not None:
-            return None
-        return scoring_of(
-            self.url,
-            self.judge,
-            token=token_of(self.token, self.token_env),
-            mount=self.mount,
-            timeout_s=self.timeout_s,
-            deadline_s=self.deadline_s,
-        )
-
     def gathering(self, size: int) -> Gathering:
         """What scores samples one by one, and lets those of a prompt meet.
 
@@ -162,18 +133,15 @@ class ManagerSettings:
         Raises:
             SettingsError: a setting is wrong.
         """
-        together = self.compares
         settings = GatheringSettings(
             size=size,
-            together=together,
+            together=self.compares,
             wait_s=self.group_wait_s,
             fallback_score=self.fallback_score,
             invalid_completion_score=self.invalid_completion_score,
         )
-        scoring = self.scoring()
-        if scoring is not None:
-            return Gathering(judged_by(scoring, together=together), settings)
-        from judgegym.integrations.single_turn.scored import judged_in  # late: it needs all packages
+        if self.environment is None:
+            return Gathering(judged_by(self.scoring(), settings), settings)
+        from judgegym.integrations.single_turn.judged import judged_in  # late: it needs all packages
 
-        assert self.environment is not None
         return Gathering(judged_in(self.environment, deadline_s=self.deadline_s), settings)

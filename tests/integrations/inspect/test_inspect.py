@@ -226,7 +226,7 @@ async def test_tasks_have_the_rewards_of_their_environments(monkeypatch: pytest.
             [expected] = await environment.rewards(sample["id"], [sample["completion"]])
             score = sample["scores"]["reward"]
             assert (score["value"], score["explanation"]) == (expected.reward, expected.explanation)
-            metadata = {"status": expected.status.value, "label": expected.label, **expected.metrics}
+            metadata = {"status": expected.status, "label": expected.label, **expected.metrics}
             assert score["metadata"] == metadata
         values = [sample["scores"]["reward"]["value"] for sample in log["samples"]]
         assert log["results"]["reward"]["mean"] == pytest.approx(fmean(values), abs=1e-15)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from judgegym.integrations.single_turn.results import Rewarded
+from judgegym.integrations.scores.results import Rewarded
 from tests.integrations import trainers
 from tests.integrations.environments import ENVIRONMENTS, expected, of_example, settings_of
 from tests.integrations.examples import example, swap
@@ -49,7 +49,7 @@ async def test_steps_of_an_environment(name: str, tmp_path: Path) -> None:
     assert [reward for reward, _, _ in found["steps"]] == [rewarded.reward for rewarded in flat]
     for (reward, metadata, metrics), rewarded in zip(found["steps"], flat, strict=True):
         flags = {"judge_failed": False, "invalid_completion": rewarded.is_invalid}
-        said = {"status": rewarded.status.value, "label": rewarded.label, "explanation": rewarded.explanation}
+        said = {"status": rewarded.status, "label": rewarded.label, "explanation": rewarded.explanation}
         assert metadata == {**flags, **said}
         counted = {"judge_failed": 0.0, "invalid_completion": float(rewarded.is_invalid), "reward_of_judged": reward}
         assert metrics == {**counted, **rewarded.metrics}

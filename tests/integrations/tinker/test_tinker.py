@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from environments.data.task_list import TaskList, epoch_order, uids_of
+from judgegym.integrations.scores.results import Rewarded
 from judgegym.integrations.single_turn.opened import close_all, opened
-from judgegym.integrations.single_turn.results import Rewarded, Row
+from judgegym.integrations.single_turn.rows import Row
 from judgegym.integrations.single_turn.source import EnvironmentSource
 from judges.llm.wire import Choice
 from tests.integrations import trainers

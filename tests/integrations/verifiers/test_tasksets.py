@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from judgegym.integrations.scores.results import Rewarded
 from judgegym.integrations.single_turn.opened import opened
-from judgegym.integrations.single_turn.results import Rewarded
 from judgegym.integrations.single_turn.source import EnvironmentSource
 from judges.llm.wire import Choice
 from tests.integrations.offline import offline_judge
@@ -58,7 +58,7 @@ def check(found: Sequence[Attempt], rewarded: Sequence[Rewarded], *, name: str =
         flags = {"judge_failed": float(expected.is_failed), "invalid_completion": float(expected.is_invalid)}
         assert attempt.metrics == {**expected.metrics, **flags}
         (call,) = attempt.judge_calls
-        said = {"score": expected.reward, "status": expected.status.value, "label": expected.label}
+        said = {"score": expected.reward, "status": expected.status, "label": expected.label}
         assert (call["response"]["parsed"], call["response"]["message"]["content"] or "") == (
             said,
             expected.explanation,

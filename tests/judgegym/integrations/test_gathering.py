@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from judgegym.integrations.scores.gathering import Gathering, GatheringSettings, Worth, judged_by
+from judgegym.integrations.scores.gathering import Gathering, GatheringSettings, judged_by
 from judgegym.integrations.scores.groups import Row
-from judgegym.integrations.scores.scoring import Scored, Scoring
+from judgegym.integrations.scores.results import Rewarded, Scored, Worth
+from judgegym.integrations.scores.scoring import Scoring
 from judges.llm.errors import SettingsError
 from judges.llm.wire import JSON
 
@@ -23,9 +24,9 @@ class Judge:
     def __init__(self) -> None:
         self.asked: list[list[JSON]] = []
 
-    async def __call__(self, rows: Sequence[Row]) -> list[Scored]:
+    async def __call__(self, rows: Sequence[Row]) -> list[Rewarded]:
         self.asked.append([row.response for row in rows])
-        return [_scored(str(row.response)) for row in rows]
+        return [_scored(str(row.response)).rewarded(0.0) for row in rows]
 
 
 def _scored(text: str) -> Scored:
@@ -51,8 +52,8 @@ def settings(size: int = 4, *, together: bool = True, **given: Any) -> Gathering
 async def test_a_whole_group_is_one_call_and_a_missing_score_is_its_mean() -> None:
     worths, judge = await scored(settings(), "good", "fair", "?", "")
     assert [worth.score for worth in worths] == [1.0, 0.5, 0.5, 0.0]
-    assert [worth.is_failed for worth in worths] == [False, False, True, False]
-    assert [worth.is_invalid for worth in worths] == [False, False, False, True]
+    assert [worth.rewarded.is_failed for worth in worths] == [False, False, True, False]
+    assert [worth.rewarded.is_invalid for worth in worths] == [False, False, False, True]
     assert judge.asked == [["good", "fair", "?", ""]]
 
 
@@ -76,7 +77,7 @@ async def test_the_mean_of_equal_scores_gives_no_signal() -> None:
 @pytest.mark.parametrize("together", [True, False])
 async def test_a_group_without_any_score_has_the_fallback(together: bool) -> None:
     worths, _ = await scored(settings(2, together=together, fallback_score=0.25), "?", "!")
-    assert [(worth.score, worth.is_failed) for worth in worths] == [(0.25, True)] * 2
+    assert [(worth.score, worth.rewarded.is_failed) for worth in worths] == [(0.25, True)] * 2
 
 
 async def test_a_short_group_is_closed_and_late_samples_are_compared_with_it() -> None:
@@ -87,7 +88,7 @@ async def test_a_short_group_is_closed_and_late_samples_are_compared_with_it() -
     assert (await gathering.score("g", row("fair"))).score == 0.5
     assert (await gathering.score("g", row("good"))).score == 1.0  # its twin's
     late = await gathering.score("g", row("?"))
-    assert (late.score, late.is_failed) == (0.5, True)
+    assert (late.score, late.rewarded.is_failed) == (0.5, True)
     assert judge.asked == [["good", "bad"], ["good", "bad", "fair"], ["good", "bad", "?"]]
 
 
@@ -95,10 +96,10 @@ async def test_a_sample_whose_group_stays_away_is_flagged_unless_it_has_a_baseli
     judge = Judge()
     gathering = Gathering(judge, settings(2, wait_s=0.01, fallback_score=0.5))
     alone = await gathering.score("g", row("good"))
-    assert (alone.score, alone.is_failed, judge.asked) == (0.5, True, [])
+    assert (alone.score, alone.rewarded.is_failed, judge.asked) == (0.5, True, [])
     assert (await gathering.score("h", row("good", baseline="B"))).score == 1.0
     empty = await gathering.score("i", row(" "))
-    assert (empty.is_failed, empty.is_invalid) == (False, True)
+    assert (empty.rewarded.is_failed, empty.rewarded.is_invalid) == (False, True)
 
 
 async def test_a_group_may_have_another_size() -> None:
@@ -136,17 +137,17 @@ class Refusing:
 
 @pytest.mark.parametrize("together", [True, False])
 async def test_a_setting_that_cannot_work_is_raised_for_every_sample(together: bool) -> None:
-    judge = judged_by(Scoring(Refusing(), deadline_s=5), together=together)
-    gathering = Gathering(judge, settings(2, together=together))
+    told = settings(2, together=together)
+    gathering = Gathering(judged_by(Scoring(Refusing(), deadline_s=5), told), told)
     ended = await asyncio.gather(*(gathering.score("g", row(each)) for each in "ab"), return_exceptions=True)
     assert [str(each) for each in ended] == ["no such judge"] * 2
 
 
 async def test_samples_that_differ_in_their_row_are_no_group() -> None:
-    gathering = Gathering(judged_by(Scoring(Refusing(), deadline_s=5), together=True), settings(2))
+    gathering = Gathering(judged_by(Scoring(Refusing(), deadline_s=5), settings(2)), settings(2))
     rows = [row("good"), Row({"prompt": "another"}, "bad")]
     worths = await asyncio.gather(*(gathering.score("g", each) for each in rows))
-    assert all(worth.is_failed and "differ in their prompt" in worth.explanation for worth in worths)
+    assert all(worth.rewarded.is_failed and "differ in their prompt" in worth.rewarded.explanation for worth in worths)
 
 
 @pytest.mark.parametrize(

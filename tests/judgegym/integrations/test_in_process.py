@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
 from judgegym import ArenaHardJudge
-from judgegym.integrations.scores.sources import SharedScorings, scoring_of
+from judgegym.integrations.scores.sources import JudgeSource, SharedScorings
 from judges.llm.errors import SettingsError
+from judges.server.settings.mount import JudgeMount
 from tests.judges.server.running import running
 
-LIMITS = {"token": None, "mount": "", "timeout_s": 30.0, "deadline_s": 60.0}
+OFFLINE = JudgeSource(judge={"judge": "arena_hard"}, offline=True, deadline_s=60.0)
+URL = "http://127.0.0.1:1"
 REQUEST = {"prompt": "Name a prime.", "response": "Seven is a prime.", "baseline": "Nine."}
 
 
@@ -18,7 +22,7 @@ async def test_offline_scores_are_those_of_the_stand_in_and_open_again_after_clo
         judgment = (await judge.judge(REQUEST["prompt"], REQUEST["response"], baseline=REQUEST["baseline"]))[0]
     scorings = SharedScorings()
     for _ in range(2):
-        scoring = scorings.of(None, {"judge": "arena_hard"}, offline=True, **LIMITS)
+        scoring = scorings.of(OFFLINE)
         [[result]] = await scoring.score([REQUEST])
         assert judgment.score is not None
         assert result.score == (judgment.score + 1) / 2
@@ -26,14 +30,14 @@ async def test_offline_scores_are_those_of_the_stand_in_and_open_again_after_clo
         await scoring.close()
     [[again]] = await scoring.score([REQUEST])
     assert again == result
-    assert scorings.of(None, {"judge": "arena_hard"}, offline=True, **LIMITS) is scoring
+    assert scorings.of(OFFLINE) is scoring
     await scorings.close()
 
 
 async def test_offline_may_be_a_setting_of_the_judge() -> None:
     scorings = [
-        scoring_of(None, {"judge": "rubric", "offline": True}, **LIMITS),
-        scoring_of(None, {"judge": "rubric"}, offline=True, **LIMITS),
+        JudgeSource(judge={"judge": "rubric", "offline": True}).scoring(),
+        JudgeSource(judge={"judge": "rubric"}, offline=True).scoring(),
     ]
     results = [await scoring.score([{"prompt": "Name a prime.", "response": "Seven."}]) for scoring in scorings]
     assert results[0] == results[1]
@@ -41,17 +45,47 @@ async def test_offline_may_be_a_setting_of_the_judge() -> None:
     for scoring in scorings:
         await scoring.close()
     with pytest.raises(SettingsError, match=r"^judge\.offline: expected true or false, found 'yes'"):
-        scoring_of(None, {"judge": "rubric", "offline": "yes"}, **LIMITS)
+        JudgeSource(judge={"judge": "rubric", "offline": "yes"}).scoring()
 
 
 async def test_a_server_says_the_label_too() -> None:
     async with running("--judge=arena_hard", judge=lambda request, number: "[[A>>B]]") as server:
-        scoring = scoring_of(server.url, None, **LIMITS)
+        scoring = JudgeSource(server.url, deadline_s=60.0).scoring()
         [[result]] = await scoring.score([REQUEST])
         await scoring.close()
     assert result.label == "tie"  # A in both orders
 
 
-def test_offline_is_not_for_a_server() -> None:
-    with pytest.raises(SettingsError, match=r"^offline: only without url"):
-        scoring_of("http://127.0.0.1:1", None, offline=True, **LIMITS)
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (JudgeSource(URL, offline=True), "offline: only without url"),
+        (JudgeSource(), "expected either url"),
+        (JudgeSource(URL, {"judge": "rubric"}), "expected either url"),
+        (JudgeSource(judge={"judge": "rubric"}, mount="m"), "mount: only with url"),
+        (JudgeSource(judge={"judge": "rubric"}, token_env="NOT_SET"), "token_env: only with url"),
+        (JudgeSource(URL, token_env="NOT_SET"), "token_env: the environment variable NOT_SET is not set"),
+        (JudgeSource(URL, token="secret", token_env="NOT_SET"), "token_env: expected either token or token_env"),
+    ],
+)
+def test_sources_that_cannot_work(source: JudgeSource, said: str) -> None:
+    with pytest.raises(SettingsError, match=f"^{said}"):
+        source.scoring()
+
+
+def test_a_source_pickles_and_shows_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SERVER_TOKEN", "secret")
+    source = JudgeSource(URL, token_env="SERVER_TOKEN", mount="m")
+    assert pickle.loads(pickle.dumps(source)) == source
+    assert source.bearer_token() == "secret"
+    assert "secret" not in repr(JudgeSource(URL, {"judge_api_key": "secret"}, token="secret"))
+    scorings = SharedScorings()
+    assert scorings.of(source) is scorings.of(JudgeSource(URL, token_env="SERVER_TOKEN", mount="m"))
+    monkeypatch.setenv("SERVER_TOKEN", "another")
+    assert scorings.of(source) is not scorings.of(JudgeSource(URL, token="secret", mount="m"))
+
+
+async def test_settings_of_any_library_share_what_scores() -> None:
+    scorings = SharedScorings()
+    of_mount = scorings.of(JudgeSource(judge=JudgeMount(judge="arena_hard"), offline=True))
+    assert of_mount is scorings.of(JudgeSource(judge={"judge": "arena_hard"}, offline=True))

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from judgegym.integrations.scores import server_source
 from judgegym.integrations.scores.scoring import Scoring
-from judgegym.integrations.scores.sources import scoring_of
+from judgegym.integrations.scores.sources import JudgeSource
 from judges.llm.errors import SettingsError
 from tests.judgegym.integrations.scoring_server import answering
 
@@ -18,7 +18,7 @@ REQUEST = {"prompt": "Why?", "response": "Because."}
 
 
 def scoring(url: str, **settings: Any) -> Scoring:
-    return scoring_of(url, None, **{"token": None, "mount": "", "timeout_s": 0.5, "deadline_s": 5.0, **settings})
+    return JudgeSource(url, **{"timeout_s": 0.5, "deadline_s": 5.0, **settings}).scoring()
 
 
 @pytest.mark.parametrize(

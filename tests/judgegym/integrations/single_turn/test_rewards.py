@@ -9,12 +9,11 @@ from collections.abc import Iterator
 import pytest
 
 from judgegym.integrations.scores.groups import Row as Sample
+from judgegym.integrations.scores.results import INVALID_COMPLETION, JUDGE_FAILED, Rewarded
 from judgegym.integrations.scores.scoring import REFUSED_AT_START
+from judgegym.integrations.single_turn.judged import judged_in
 from judgegym.integrations.single_turn.opened import OpenedEnvironment, close_all, opened
-from judgegym.integrations.single_turn.results import NoRewardError, Rewarded
-from judgegym.integrations.single_turn.scored import judged_in
 from judgegym.integrations.single_turn.source import EnvironmentSource
-from judges.core.judgment import Status
 from judges.llm.errors import SettingsError
 from judges.llm.wire import Choice
 from tests.integrations.offline import OfflineJudge, offline_judge
@@ -80,9 +79,9 @@ async def test_a_failed_judge_gives_no_reward_and_the_others_keep_theirs(name: s
     for (result,), (before,), is_failed in zip(results, expected, failed, strict=True):
         assert result.is_failed is is_failed
         if is_failed:
-            assert result.reward is None and result.status is Status.JUDGE_FAILED and result.metrics == {}
+            assert result.reward is None and result.status == JUDGE_FAILED and result.metrics == {}
             assert "planted" in result.explanation
-            assert "no reward (judge_failed): " in str(NoRewardError(result))
+            assert "no reward (judge_failed): " in str(result.error())
         else:
             assert result == before
 
@@ -95,7 +94,7 @@ async def test_an_empty_completion_is_wrong_and_asks_no_judge(name: str) -> None
         assert judge.asked == 0
         assert await environment.rewards(environment.uids[0], []) == []
     for result in (empty, cut):
-        assert (result.reward, result.status, result.is_invalid) == (-0.5, Status.INVALID_COMPLETION, True)
+        assert (result.reward, result.status, result.is_invalid) == (-0.5, INVALID_COMPLETION, True)
         assert not result.is_failed and result.explanation
 
 
@@ -163,12 +162,12 @@ async def test_scores_that_cannot_be_compared_are_no_rewards(monkeypatch: pytest
         monkeypatch.setattr(environment._env, "rewards", lambda judgments: [None] * len(judgments))
         results = await environment.rewards(environment.uids[0], [GOOD, OTHER])
     assert [result.reward for result in results] == [None, None]
-    assert all(result.is_failed and result.status is Status.JUDGE_FAILED for result in results)
-    assert "in common" in str(NoRewardError(results[0]))
+    assert all(result.is_failed and result.status == JUDGE_FAILED for result in results)
+    assert "in common" in str(results[0].error())
 
 
 def test_without_a_reason_the_error_says_so() -> None:
-    assert str(NoRewardError(Rewarded(None, Status.UNPARSABLE))) == "no reward (unparsable): no reason was given"
+    assert str(Rewarded(None, "unparsable").error()) == "no reward (unparsable): no reason was given"
 
 
 async def test_a_judge_that_refuses_all_is_an_error_after_the_first_completions() -> None:

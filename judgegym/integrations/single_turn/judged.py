@@ -1,4 +1,4 @@
-"""An environment as a judge of samples that a trainer gives one by one: the rewards of its rows as results."""
+"""An environment as a judge of samples that a trainer gives one by one."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from judgegym.integrations.scores.gathering import Judge
 from judgegym.integrations.scores.groups import Row
 from judgegym.integrations.scores.numbers import check_seconds
-from judgegym.integrations.scores.scoring import REFUSED, REFUSED_AT_START, Scored
+from judgegym.integrations.scores.results import JUDGE_FAILED, REFUSED, Rewarded
+from judgegym.integrations.scores.scoring import REFUSED_AT_START
 from judgegym.integrations.single_turn.opened import opened
-from judgegym.integrations.single_turn.results import Rewarded
 from judgegym.integrations.single_turn.source import EnvironmentSource
 from judges.llm.errors import SettingsError
 
@@ -38,7 +38,7 @@ def judged_in(source: EnvironmentSource, *, deadline_s: float) -> Judge:
     check_seconds(deadline_s=deadline_s)
     known, unknown = itertools.count(), itertools.count(1)
 
-    async def judge(rows: Sequence[Row]) -> list[Scored]:
+    async def judge(rows: Sequence[Row]) -> list[Rewarded]:
         error = next((row.error for row in rows if row.error), "")
         uid = rows[0].shared.get(UID)
         if error or not isinstance(uid, str) or any(row.shared.get(UID) != uid for row in rows):
@@ -46,19 +46,15 @@ def judged_in(source: EnvironmentSource, *, deadline_s: float) -> Judge:
             logger.warning("a sample has no reward: %s", why)
             if next(unknown) == REFUSED_AT_START and next(known) == 0:
                 raise SettingsError(f"the first {REFUSED_AT_START} samples have no reward: {why}")
-            return [Scored(None, REFUSED, why)] * len(rows)
+            return [Rewarded(None, REFUSED, explanation=why)] * len(rows)
         environment = await asyncio.to_thread(opened, source)  # reads the rows at the first call
         next(known)
         judging = environment.rewards(uid, [str(row.response) for row in rows])
         try:
-            return [_scored(each) for each in await asyncio.wait_for(judging, deadline_s)]
+            return await asyncio.wait_for(judging, deadline_s)
         except asyncio.TimeoutError:
             late = f"no reward within {deadline_s:g} s"
             logger.warning("%s", late)
-            return [Scored(None, "judge_failed", late)] * len(rows)
+            return [Rewarded(None, JUDGE_FAILED, explanation=late)] * len(rows)
 
     return judge
-
-
-def _scored(rewarded: Rewarded) -> Scored:
-    return Scored(rewarded.reward, rewarded.status.value, rewarded.explanation)

@@ -1,0 +1,158 @@
+"""What a judge says of a completion, and what the completion is worth in training.
+
+A judge of texts gives a `Scored`; `Scored.rewarded` makes of it the same `Rewarded` that an environment gives.
+Guarantees: a failed judge has no number, but for a `Worth`, which says so in its flags; an empty completion is no
+failed judge. Where a trainer takes nothing but numbers, `stand_in` is the mean of the group.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from judges.statistics.exact_mean import exact_mean
+
+JUDGE_FAILED = "judge_failed"
+INVALID_COMPLETION = "invalid_completion"
+REFUSED = "refused"
+_REJECTION = re.compile(r": rejected( HTTP (?P<status>\d+))? after \d+ request")
+"""How an `EndpointError` of the judge's endpoint reads in the explanation of a judgment."""
+
+
+class NoRewardError(RuntimeError):
+    """The judge failed, and the framework takes an error for that; the message says how and why."""
+
+
+class _Judged:
+    """How a judgment ended."""
+
+    __slots__ = ()
+    status: str
+    explanation: str
+
+    @property
+    def number(self) -> float | None:
+        """The score or the reward."""
+        raise NotImplementedError
+
+    @property
+    def is_invalid(self) -> bool:
+        """Whether the completion is at fault: it is empty or in the wrong format, and no judge was asked."""
+        return self.status == INVALID_COMPLETION
+
+    @property
+    def is_failed(self) -> bool:
+        """Whether there is no number for a completion that has something to judge."""
+        return self.number is None and not self.is_invalid
+
+    @property
+    def refusal(self) -> str:
+        """Why no retry will help: the row cannot be judged, or the judge's endpoint refuses it. Empty otherwise."""
+        is_refusal = self.status == REFUSED or (self.is_failed and _REJECTION.search(self.explanation) is not None)
+        return self.explanation if is_refusal else ""
+
+    @property
+    def is_unauthorized(self) -> bool:
+        """Whether the judge's endpoint knows neither the key nor the model: every other request would end the same."""
+        found = _REJECTION.search(self.explanation) if self.is_failed else None
+        return found is not None and found["status"] in ("401", "403", "404")
+
+
+@dataclass(frozen=True, slots=True)
+class Rewarded(_Judged):
+    """What a completion is worth, by a judge or by an environment.
+
+    Attributes:
+        reward: a judge's score from 0 to 1, or an environment's reward in its own range; `None` if the judge failed,
+            or if an empty completion is to have none.
+        status: how the judgment ended, or `refused` for a row that cannot be judged.
+        label: the verdict in the judge's terms, if it is one word, such as `win`.
+        explanation: the judge's reasons; without a verdict, what went wrong.
+        metrics: the environment's metrics of this completion alone, finite numbers; empty if the judge failed.
+    """
+
+    reward: float | None
+    status: str
+    label: str | None = None
+    explanation: str = ""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def number(self) -> float | None:
+        """The reward."""
+        return self.reward
+
+    @property
+    def flags(self) -> dict[str, float]:
+        """1 or 0 for trainers that keep numbers; all completions have the same keys."""
+        return {"judge_failed": float(self.is_failed), "invalid_completion": float(self.is_invalid)}
+
+    @property
+    def said(self) -> dict[str, str | None]:
+        """How the judgment ended, in words."""
+        return {"status": self.status, "label": self.label, "explanation": self.explanation}
+
+    def error(self) -> NoRewardError:
+        """The error that says that there is no reward."""
+        return NoRewardError(f"no reward ({self.status}): {self.explanation or 'no reason was given'}")
+
+    def worth(self, instead: float) -> Worth:
+        """What it is worth where every completion needs a number: `instead` where there is none."""
+        return Worth(instead if self.reward is None else self.reward, self)
+
+
+@dataclass(frozen=True, slots=True)
+class Worth:
+    """What a completion is worth to a trainer that knows no missing reward.
+
+    Attributes:
+        score: a finite number.
+        rewarded: how it came about; if the judge failed, the number stands in for a missing one.
+    """
+
+    score: float
+    rewarded: Rewarded
+
+    @property
+    def numbers(self) -> dict[str, float]:
+        """The score and its flags; all completions have the same keys."""
+        return {"score": self.score, **self.rewarded.flags}
+
+
+@dataclass(frozen=True, slots=True)
+class Scored(_Judged):
+    """What a judge of texts says of one response.
+
+    Attributes:
+        score: from 0 to 1; `None` if the judge failed, the completion is empty or the row cannot be judged.
+        status: status of the judgment, or `refused` for a row that cannot be judged.
+        explanation: the judge's reasons; without a score, what went wrong.
+        label: the verdict in the judge's terms, if it is one word, such as `win`.
+    """
+
+    score: float | None
+    status: str
+    explanation: str = ""
+    label: str | None = None
+
+    @property
+    def number(self) -> float | None:
+        """The score."""
+        return self.score
+
+    def rewarded(self, invalid_completion_score: float | None) -> Rewarded:
+        """What the response is worth; if it is empty, `invalid_completion_score`."""
+        reward = invalid_completion_score if self.is_invalid else self.score
+        return Rewarded(reward, self.status, self.label, self.explanation)
+
+
+def stand_in(rewards: Sequence[float | None], fallback: float) -> float:
+    """What stands in for a missing reward: the group's mean, which leaves the others' distances from it as they are.
+
+    Args:
+        rewards: those of the group, itself included.
+        fallback: what stands in where the group has no reward.
+    """
+    there = [reward for reward in rewards if reward is not None]
+    return exact_mean(there) if there else fallback
