@@ -32,7 +32,7 @@ with needs("art"):
     from art.trajectories import PydanticException
     from openai.types.chat.chat_completion import Choice
 
-from judgegym.integrations.scores.cells import CellError, Field, fields_of
+from judgegym.integrations.scores.cells import CellError, fields_in
 from judgegym.integrations.scores.conversations import Conversation, conversation_json
 from judgegym.integrations.scores.groups import Row, group_request
 from judgegym.integrations.scores.numbers import check_finite
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_CELLS: tuple[Field, ...] = ("reference", "rubric", "aspects", "baseline", "context")
 
 GroupFunction: TypeAlias = Callable[[TrajectoryGroup], Awaitable[TrajectoryGroup | None]]
 
@@ -120,7 +119,7 @@ def request_of(group: TrajectoryGroup) -> Request | RefusedError:
     for trajectory, messages in zip(group.trajectories, conversations, strict=True):
         metadata = {**group.metadata, **trajectory.metadata}
         try:
-            shared = {"prompt": _json(messages[:length]), **fields_of({cell: metadata.get(cell) for cell in _CELLS})}
+            shared = {"prompt": _json(messages[:length]), **fields_in(metadata)}
             rows.append(Row(shared, _json(messages[length:])))
         except CellError as error:
             return RefusedError(str(error), responses=len(group.trajectories))

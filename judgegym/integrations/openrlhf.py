@@ -22,19 +22,18 @@ Source: OpenRLHF 0.11.2, `openrlhf.utils.agent`, `openrlhf.trainer.ray.vllm_engi
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from judgegym.integrations.scores.cells import CellError, label_fields
 from judgegym.integrations.scores.gathering import GROUP_WAIT_S, Gathering, GatheringSettings, judged_by
 from judgegym.integrations.scores.groups import Row
 from judgegym.integrations.scores.results import Worth
 from judgegym.integrations.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSource, is_of_groups, refuse_unknown
+from judgegym.integrations.scores.variables import settings_in
 from judges.config.extras import needs
 from judges.core.background import run_blocking
-from judges.llm import wire
 from judges.llm.errors import SettingsError
 from judges.llm.wire import JSON
 from judges.server.protocols.chat_tokens import plain_prompt, plain_response
@@ -148,21 +147,10 @@ def agent_executor(
 def __getattr__(name: str) -> Any:
     """What OpenRLHF looks for in this file, where no file of the user's has made it."""
     if name == "reward_func":
-        return reward_function(**_from_variable())
+        return reward_function(**cast(Any, settings_in(VARIABLE)))
     if name == "AgentExecutor":
-        return agent_executor(**_from_variable())
+        return agent_executor(**cast(Any, settings_in(VARIABLE)))
     raise AttributeError(name)
-
-
-def _from_variable() -> dict[str, Any]:
-    expected = f'{VARIABLE}: expected a JSON object of settings, such as {{"url": "http://127.0.0.1:8400"}}'
-    try:
-        given = wire.loads(os.environ.get(VARIABLE, ""))
-    except ValueError:
-        raise SettingsError(expected) from None
-    if not isinstance(given, Mapping):
-        raise SettingsError(expected)
-    return dict(given)
 
 
 def _known(group_size: int | None, settings: Mapping[str, Any]) -> Mapping[str, Any]:

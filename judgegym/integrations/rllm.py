@@ -19,7 +19,6 @@ Source: rLLM 0.3.0.pre, August 2026: `rllm.eval.evaluator_loader`, `rllm.engine.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -32,7 +31,7 @@ except ModuleNotFoundError as missing:
     how = "pip install git+https://github.com/rllm-org/rllm"
     raise ImportError(f"{missing.name} is not installed: {how}", name=missing.name) from None
 
-from judgegym.integrations.scores.cells import CellError, Field, fields_of, group_ids
+from judgegym.integrations.scores.cells import CellError, fields_in, group_ids
 from judgegym.integrations.scores.conversations import conversation_json
 from judgegym.integrations.scores.numbers import check_finite
 from judgegym.integrations.scores.results import Rewarded
@@ -45,8 +44,8 @@ from judgegym.integrations.scores.sources import (
     is_of_groups,
     refuse_unknown,
 )
+from judgegym.integrations.scores.variables import settings_in
 from judges.core.background import run_blocking
-from judges.llm import wire
 from judges.llm.errors import SettingsError, UserError
 from judges.llm.wire import JSON
 
@@ -60,7 +59,6 @@ VARIABLE = "JUDGEGYM_RLLM"
 _REFERENCES = ("reference", "ground_truth", "answer", "target")
 """Where a row has its reference; the first that is there is taken."""
 _NUMBERS = ("correct_from", "invalid_completion_score", "timeout_s", "deadline_s")
-_CELLS: tuple[Field, ...] = ("rubric", "aspects", "baseline", "context")
 _ARGUMENTS = ("url", "judge", "token", "mount", "offline", *_NUMBERS)
 _SCORINGS = SharedScorings()
 
@@ -188,10 +186,9 @@ def environment_rows(environment: EnvironmentSource | Mapping[str, object] | str
 
 def _request(task: Task, episode: Episode) -> Request | RefusedError:
     metadata = task.metadata
-    cells: dict[Field, object] = {name: metadata.get(name) for name in _CELLS}
-    cells["reference"] = next((metadata[name] for name in _REFERENCES if metadata.get(name) is not None), None)
+    reference = next((metadata[name] for name in _REFERENCES if metadata.get(name) is not None), None)
     try:
-        fields = fields_of(cells)
+        fields = fields_in({**metadata, "reference": reference})
     except CellError as error:
         return RefusedError(str(error))
     ids = group_ids(task.id, episode.id)  # for a judge that compares the rollouts of a task
@@ -227,17 +224,11 @@ def _output(episode: Episode, rewarded: Rewarded, correct_from: float) -> EvalOu
 
 
 def _from_variable() -> dict[str, Any]:
-    expected = f'{VARIABLE}: expected a JSON object, such as {{"url": "http://127.0.0.1:8400"}}'
-    try:
-        given = wire.loads(os.environ.get(VARIABLE) or "{}")
-    except ValueError:
-        raise SettingsError(expected) from None
-    if not isinstance(given, Mapping):
-        raise SettingsError(expected)
+    given = settings_in(VARIABLE, missing="{}")
     wrong = next((name for name in _NUMBERS if name in given and not isinstance(given[name], int | float)), None)
     if wrong is not None:
         raise SettingsError(f"{VARIABLE}.{wrong}: expected a number, found {type(given[wrong]).__name__}")
-    return dict(given)
+    return given
 
 
 class _OfKind(JudgeEvaluator):

@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
-from judgegym.integrations.scores.cells import CellError, Field, fields_of, group_ids, label_fields, plain
+from judgegym.integrations.scores.cells import CellError, fields_in, group_ids, plain
 from judgegym.integrations.scores.conversations import Conversation, conversation_json
 from judgegym.integrations.scores.groups import Row, group_request, single_request
 from judgegym.integrations.scores.results import Rewarded, stand_in
@@ -32,7 +32,6 @@ from judges.llm.errors import SettingsError
 from judges.llm.wire import JSON
 from judges.server.protocols.chat_tokens import plain_prompt, plain_response
 
-_CELLS: tuple[Field, ...] = ("reference", "rubric", "aspects", "baseline", "context")
 _ROUTE = "/slime"
 """The route of `--rm-type remote_rm`, with which `--rm-url` may end."""
 
@@ -150,8 +149,7 @@ def _row(sample: Sample) -> Row:
     metadata = sample.metadata if isinstance(sample.metadata, Mapping) else {}
     try:
         asked = plain_prompt(prompt) if isinstance(prompt, str) else conversation_json(prompt)
-        cells: dict[Field, object] = {name: metadata.get(name) for name in _CELLS}
-        return Row({"prompt": asked, **fields_of(cells), **label_fields(sample.label)}, response)
+        return Row({"prompt": asked, **fields_in(metadata, sample.label)}, response)
     except CellError as refusal:
         return Row({"prompt": ""}, response, str(refusal))
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias, cast
 
+from judgegym.integrations.scores.cells import FIELDS as NAMES
 from judgegym.integrations.scores.cells import CellError, Field, fields_of
 from judgegym.integrations.scores.conversations import Conversation, conversation_json
 from judgegym.integrations.scores.scoring import RefusedError, Request
@@ -21,14 +22,13 @@ Place: TypeAlias = str | Sequence[str] | Callable[[object, object], object]
 
 _QUESTION_NAMES = ("messages", "prompt", "question")
 _ANSWER_NAMES = ("completion", "response", "answer", "message", "text", "content")
-_FIELDS: tuple[Field, ...] = ("reference", "rubric", "aspects", "baseline", "context")
 
 PROMPT = tuple(
     f"{place}.{name}" for place in ("observation", "observation.metadata", "action") for name in _QUESTION_NAMES
 )
 RESPONSE = tuple(f"action.{name}" for name in _ANSWER_NAMES)
 FIELDS: Mapping[Field, Place] = {
-    name: (f"observation.{name}", f"observation.metadata.{name}", f"action.metadata.{name}") for name in _FIELDS
+    name: (f"observation.{name}", f"observation.metadata.{name}", f"action.metadata.{name}") for name in NAMES
 }
 
 
@@ -52,9 +52,9 @@ class Places:
         Raises:
             SettingsError: one begins with neither `action.` nor `observation.`, or a field is unknown.
         """
-        unknown = [name for name in self.fields if name not in _FIELDS]
+        unknown = [name for name in self.fields if name not in NAMES]
         if unknown:
-            raise SettingsError(f"fields.{unknown[0]}: expected one of {', '.join(_FIELDS)}")
+            raise SettingsError(f"fields.{unknown[0]}: expected one of {', '.join(NAMES)}")
         for place in (self.prompt, self.response, *self.fields.values()):
             for path in _paths(place):
                 if not path.startswith(("action.", "observation.")):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from judges.llm import wire
 from judges.llm.wire import JSON
@@ -17,6 +17,8 @@ from judges.llm.wire import JSON
 LONGEST_ID = 256
 
 Field: TypeAlias = Literal["reference", "rubric", "aspects", "baseline", "context"]
+FIELDS: tuple[Field, ...] = get_args(Field)
+"""What a judge may be told of a row beside its prompt."""
 
 
 class CellError(ValueError):
@@ -57,6 +59,15 @@ def fields_of(cells: Mapping[Field, object]) -> dict[str, JSON]:
         if value is not None:
             fields[name] = value
     return fields
+
+
+def fields_in(row: Mapping[str, object], label: object = None) -> dict[str, JSON]:
+    """The fields of a request in a row that has them under their own names, and in its label, which comes first.
+
+    Raises:
+        CellError: one cannot be sent.
+    """
+    return {**fields_of({name: row.get(name) for name in FIELDS}), **label_fields(label)}
 
 
 def label_fields(label: object) -> dict[str, JSON]:

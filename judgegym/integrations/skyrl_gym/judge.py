@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import skyrl_gym
 from skyrl_gym.envs.base_text_env import BaseTextEnvStepOutput
 
-from judgegym.integrations.scores.cells import CellError, Field, fields_of, group_id, label_fields, plain
+from judgegym.integrations.scores.cells import CellError, fields_in, group_id, plain
 from judgegym.integrations.scores.conversations import Conversation, conversation_json
 from judgegym.integrations.scores.numbers import check_finite
 from judgegym.integrations.scores.scoring import RefusedError, Request
@@ -30,7 +30,6 @@ from judges.llm.wire import JSON
 if TYPE_CHECKING:
     from judges.server.settings.mount import JudgeMount
 
-_CELLS: tuple[Field, ...] = ("reference", "rubric", "aspects", "baseline", "context")
 _SCORINGS = SharedScorings()
 
 
@@ -73,8 +72,7 @@ class JudgeEnv(Episode):
         spec = self._extras.get("reward_spec")
         spec = spec if isinstance(spec, Mapping) else {}
         try:
-            cells: dict[Field, object] = {name: spec.get(name) for name in _CELLS}
-            fields = {**fields_of(cells), **label_fields(spec.get("ground_truth"))}
+            fields = fields_in(spec, spec.get("ground_truth"))
             return {"prompt": conversation_json(self._prompt), "response": action, **fields, **self._ids()}
         except CellError as error:
             return RefusedError(str(error))

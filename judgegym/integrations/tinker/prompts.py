@@ -11,11 +11,10 @@ from typing import cast
 
 from environments.data.rows import Row, Table, by_uid, load_rows
 from environments.data.task_list import TaskList
-from judgegym.integrations.scores.cells import CellError, Field, fields_of, plain
+from judgegym.integrations.scores.cells import CellError, fields_in, plain
 from judges.llm.errors import DataError
 from judges.llm.wire import JSON, Message
 
-_FIELDS: tuple[Field, ...] = ("reference", "rubric", "aspects", "baseline", "context")
 _ROLES = ("system", "user", "assistant")
 
 
@@ -58,7 +57,7 @@ def _json(number: int, row: Mapping[str, object]) -> Mapping[str, JSON]:
 
 def _prompt_row(uid: str, row: Row) -> PromptRow:
     try:
-        fields = fields_of({name: row.values.get(name) for name in _FIELDS})
+        fields = fields_in(row.values)
     except CellError as error:
         raise DataError(f"{row.place}: {error}") from None
     prompt = row.values.get("prompt")

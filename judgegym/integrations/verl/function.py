@@ -29,7 +29,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from judgegym.integrations.scores.cells import CellError, group_id, plain
+from judgegym.integrations.scores.cells import CellError, fields_in, group_id, plain
 from judgegym.integrations.scores.numbers import check_finite
 from judgegym.integrations.scores.scoring import RefusedError, Request
 from judgegym.integrations.scores.sources import (
@@ -39,7 +39,7 @@ from judgegym.integrations.scores.sources import (
     is_of_groups,
     refuse_unknown,
 )
-from judgegym.integrations.verl.samples import fields_in, prompt_in
+from judgegym.integrations.verl.samples import prompt_in
 from judgegym.integrations.verl.settings import DEADLINE_S, WITHIN, Router, judge_settings
 from judges.core.background import run_blocking
 from judges.llm.errors import SettingsError

@@ -11,13 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from judgegym.integrations.scores.cells import CellError, Field, fields_of, group_id, label_fields, plain
+from judgegym.integrations.scores.cells import CellError, fields_in, group_id, plain
 from judgegym.integrations.scores.conversations import Conversation, conversation_json
 from judgegym.integrations.scores.groups import Row
 from judges.llm.wire import JSON
 from judges.server.protocols.chat_tokens import plain_prompt
 
-CELLS: tuple[Field, ...] = ("reference", "rubric", "aspects", "baseline", "context")
 PROMPTS = ("question", "prompt")
 """The fields of `extra_info` that have the question, where it is not the policy's prompt."""
 
@@ -74,16 +73,6 @@ def prompt_in(info: Mapping[str, object]) -> JSON:
         if (messages := _messages(value)) is not None:
             return messages
     return None
-
-
-def fields_in(info: Mapping[str, object], truth: object) -> dict[str, JSON]:
-    """The fields of a request in `extra_info` and the ground truth.
-
-    Raises:
-        CellError: one cannot be sent.
-    """
-    cells: dict[Field, object] = {name: info.get(name) for name in CELLS}
-    return {**fields_of(cells), **label_fields(truth)}
 
 
 def _messages(value: object) -> JSON:
