@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -55,3 +56,19 @@ async def offline_judge(*, every_third_fails: bool = False) -> AsyncIterator[tup
     judge = OfflineJudge(every_third_fails=every_third_fails)
     async with ScriptedEndpoint(judge) as endpoint:
         yield endpoint.base_url, judge
+
+
+@asynccontextmanager
+async def judging_all_at_once(count: int) -> AsyncIterator[ScriptedEndpoint]:
+    """The endpoint of an offline judge that answers nobody before `count` requests have come."""
+    everybody = asyncio.Event()
+    offline = OfflineJudge()
+
+    async def judge(request: Json, number: int) -> Reply | str:
+        if number >= count:
+            everybody.set()
+        await everybody.wait()
+        return offline(request, number)
+
+    async with ScriptedEndpoint(judge) as endpoint:
+        yield endpoint

@@ -16,9 +16,8 @@ from judges.llm import wire
 from tests.integrations import trainers
 from tests.integrations.environments import ENVIRONMENTS, expected, settings_of
 from tests.integrations.examples import example, swap
-from tests.integrations.offline import OfflineJudge, offline_judge
+from tests.integrations.offline import OfflineJudge, judging_all_at_once, offline_judge
 from tests.judges.server.running import judged_by, running
-from tests.scripted import Json, Reply, ScriptedEndpoint
 
 pytestmark = pytest.mark.timeout(150)
 
@@ -197,16 +196,8 @@ async def test_many_sessions_are_judged_at_once(monkeypatch: pytest.MonkeyPatch)
     async with offline_judge() as (url, _):
         wanted = await expected("rubric_absolute", url)
     texts = {uid: [text for text, _ in rewarded] for uid, rewarded in wanted.items()}
-    everybody = asyncio.Event()
-    offline, asking = OfflineJudge(), sum(bool(text) for of_row in texts.values() for text in of_row)
-
-    async def judge(request: Json, number: int) -> Reply | str:
-        if number >= asking:
-            everybody.set()
-        await everybody.wait()
-        return offline(request, number)
-
-    async with ScriptedEndpoint(judge) as endpoint:
+    asking = sum(bool(text) for of_row in texts.values() for text in of_row)
+    async with judging_all_at_once(asking) as endpoint:
         found = await served("rubric_absolute", endpoint.base_url, texts, monkeypatch)
     assert endpoint.peak >= asking == 9
     flat = [rewarded.reward for of_row in wanted.values() for _, rewarded in of_row]

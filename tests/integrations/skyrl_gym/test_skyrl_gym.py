@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from pathlib import Path
 from statistics import fmean
@@ -14,9 +13,8 @@ from judgegym.integrations.scores.results import Rewarded
 from tests.integrations import trainers
 from tests.integrations.environments import ENVIRONMENTS, expected, of_example, settings_of
 from tests.integrations.examples import example, swap
-from tests.integrations.offline import OfflineJudge, offline_judge
+from tests.integrations.offline import OfflineJudge, judging_all_at_once, offline_judge
 from tests.judges.server.running import judged_by, running
-from tests.scripted import Json, Reply, ScriptedEndpoint
 
 pytestmark = pytest.mark.timeout(150)
 
@@ -86,16 +84,8 @@ async def test_all_threads_are_judged_at_once(tmp_path: Path) -> None:
     async with offline_judge() as (url, _):
         wanted = await expected("rubric_absolute", url)
     given = {uid: [text for text, _ in rewarded] for uid, rewarded in wanted.items()}
-    everybody = asyncio.Event()
-    offline, asking = OfflineJudge(), sum(bool(text) for texts in given.values() for text in texts)
-
-    async def judge(request: Json, number: int) -> Reply | str:
-        if number >= asking:
-            everybody.set()
-        await everybody.wait()
-        return offline(request, number)
-
-    async with ScriptedEndpoint(judge) as endpoint:
+    asking = sum(bool(text) for texts in given.values() for text in texts)
+    async with judging_all_at_once(asking) as endpoint:
         code = registering("rubric_absolute", endpoint.base_url)
         found = await stepped(tmp_path, "environment", code, given)
     assert endpoint.peak == asking == 9

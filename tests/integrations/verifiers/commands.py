@@ -15,6 +15,7 @@ from judges.offline.misbehaviour import whole
 from judges.offline.request import parse_request
 from judges.offline.wire import completion
 from tests.integrations import trainers
+from tests.judgegym.integrations.scoring_server import answering
 from tests.judges.offline.server import serving
 
 PLUGINS = Path(__file__).parent / "plugins"
@@ -108,12 +109,5 @@ async def talker() -> AsyncIterator[str]:
         done = whole(request, completion(request, [f"Answer {said} is about this: {' '.join(words)}"]))
         return web.Response(body=done.body, headers=done.headers)
 
-    app = web.Application()
-    app.router.add_post("/v1/chat/completions", answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
-    finally:
-        await runner.cleanup()
+    async with answering(answer, path="/v1/chat/completions") as url:
+        yield f"{url}/v1"

@@ -1,4 +1,4 @@
-"""A server in the place of the reward server, which answers `POST /v1/score` as a test says."""
+"""A server in the place of the reward server, or of another endpoint, which answers as a test says."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from aiohttp import web
 
 
 @asynccontextmanager
-async def answering(answer: Callable[[web.Request], Awaitable[web.Response]]) -> AsyncIterator[str]:
-    """The URL of the server, which runs while the context lasts."""
+async def answering(
+    answer: Callable[[web.Request], Awaitable[web.StreamResponse]], *, path: str = "/v1/score"
+) -> AsyncIterator[str]:
+    """The URL of the server, which answers `POST` at `path` while the context lasts."""
     app = web.Application()
-    app.router.add_post("/v1/score", answer)
+    app.router.add_post(path, answer)
     runner = web.AppRunner(app)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
