@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from judgegym.integrations.scores.cells import CellError, fields_in, group_ids, plain
@@ -66,7 +66,7 @@ class Sample(Protocol):
     remove_sample: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Settings(JudgeSource):
     """The settings under `judgegym` in the file of `--custom-config-path`: those of a source, and two rewards.
 
@@ -77,8 +77,8 @@ class Settings(JudgeSource):
         invalid_completion_score: the reward of an empty response, about which no judge is asked.
     """
 
-    fallback_score: float = field(default=0.0, kw_only=True)
-    invalid_completion_score: float = field(default=0.0, kw_only=True)
+    fallback_score: float = 0.0
+    invalid_completion_score: float = 0.0
 
 
 async def reward(args: object, samples: Sample | Sequence[Sample], **further: object) -> Reward | list[Reward]:

@@ -19,7 +19,14 @@ from rich.markup import escape
 
 from judgegym.integrations.scores.scoring import Scoring
 from judgegym.integrations.scores.secrets import secret_in
-from judgegym.integrations.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSource, SharedScorings, refuse_unknown
+from judgegym.integrations.scores.sources import (
+    DEADLINE_S,
+    TIMEOUT_S,
+    JudgeSource,
+    SharedScorings,
+    is_of_groups,
+    refuse_unknown,
+)
 from judges.config.keywords import settings_from_keywords
 from judges.config.text import text_or_file
 from judges.llm.errors import SettingsError, UserError
@@ -28,8 +35,6 @@ from judges.server.settings.mount import JudgeKind, JudgeMount
 
 _NOT_HERE = frozenset({"judge", "rubric"})
 """Settings of a server's judge that a scorer has not: it is of one kind, and `rubric` is one of its options."""
-_OF_GROUPS = frozenset({"listwise", "tournament", "choice"})
-"""The kinds that judge the epochs of a sample against each other."""
 _LISTS = frozenset({"aspects"})
 """Arguments that are lists; a list in the place of any other is a text that was split."""
 _SCORINGS = SharedScorings()
@@ -142,7 +147,7 @@ def judging_of(kind: JudgeKind, arguments: Mapping[str, object]) -> Judging:
         return Judging(options, _scoring(options, None), None)
     if options.aspects is not None:
         of_judge["aspects"] = options.aspects
-    if kind in _OF_GROUPS and "group_size" not in of_judge:
+    if is_of_groups({"judge": kind}) and "group_size" not in of_judge:
         raise SettingsError(f"group_size: {kind} compares the epochs of a sample, and needs their number")
     plain = {name: value if name in _LISTS else whole(value) for name, value in of_judge.items()}
     mount = settings_from_keywords(JudgeMount, {"judge": kind, **plain})  # the names as they were given, in its errors

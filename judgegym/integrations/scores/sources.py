@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, cast
 
 from judgegym.integrations.scores.cells import plain
@@ -83,12 +83,13 @@ class JudgeSource:
 
     url: str | None = None
     judge: JudgeMount | Mapping[str, object] | None = field(default=None, repr=False)
-    offline: bool = field(default=False, kw_only=True)
-    token: str | None = field(default=None, kw_only=True, repr=False)
-    token_env: str | None = field(default=None, kw_only=True)
-    mount: str = field(default="", kw_only=True)
-    timeout_s: float = field(default=TIMEOUT_S, kw_only=True)
-    deadline_s: float = field(default=DEADLINE_S, kw_only=True)
+    _: KW_ONLY
+    offline: bool = False
+    token: str | None = field(default=None, repr=False)
+    token_env: str | None = None
+    mount: str = ""
+    timeout_s: float = TIMEOUT_S
+    deadline_s: float = DEADLINE_S
 
     def scoring(self) -> Scoring:
         """What scores, with connections of its own.
@@ -121,7 +122,7 @@ class JudgeSource:
         """
         return token_of(self.token, self.token_env)
 
-    def plain(self) -> JudgeSource:
+    def normal_form(self) -> JudgeSource:
         """The same with a judge in JSON, whichever configuration library its settings come from."""
         judge = self.judge
         if judge is not None:
@@ -144,7 +145,7 @@ class SharedScorings:
         Raises:
             SettingsError: see `JudgeSource.scoring`.
         """
-        settings = source.plain()
+        settings = source.normal_form()
         key = wire.dumps({**dataclasses.asdict(settings), "token": settings.bearer_token()})
         if key not in self._of:
             self._of[key] = settings.scoring()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from judgegym.integrations.scores.cells import plain
@@ -62,7 +62,7 @@ def judge_settings(judge: Mapping[str, object] | None, router: Router | None) ->
     return settings if router is None else router.serving(settings)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ManagerSettings(JudgeSource):
     """What the reward manager reads in `reward.custom_reward_function.reward_kwargs`: a source, and what follows.
 
@@ -77,12 +77,12 @@ class ManagerSettings(JudgeSource):
         group_wait_s: seconds after its first sample for which a group waits for the others.
     """
 
-    environment: EnvironmentSource | None = field(default=None, kw_only=True)
-    together: bool | None = field(default=None, kw_only=True)
-    fallback_score: float = field(default=0.0, kw_only=True)
-    invalid_completion_score: float = field(default=0.0, kw_only=True)
-    deadline_s: float = field(default=DEADLINE_S, kw_only=True)
-    group_wait_s: float = field(default=GROUP_WAIT_S, kw_only=True)
+    environment: EnvironmentSource | None = None
+    together: bool | None = None
+    fallback_score: float = 0.0
+    invalid_completion_score: float = 0.0
+    deadline_s: float = DEADLINE_S
+    group_wait_s: float = GROUP_WAIT_S
 
     @classmethod
     def of(cls, given: object, router: Router | None) -> ManagerSettings:
