@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -96,17 +97,25 @@ async def stand_in() -> AsyncIterator[str]:
         yield f"{root}/v1"
 
 
+_ANSWERS = (  # the stand-in's judge thinks differently of them
+    "No idea.",
+    "{question}",
+    "{question} Since air scatters the blue light of the sun far more than its red light, in all directions.",
+)
+
+
 @asynccontextmanager
 async def talker() -> AsyncIterator[str]:
-    """The base URL of a policy that says something else each time, and streams it."""
-    said = 0
+    """The base URL of a policy that says something else each time that it is asked the same, and streams it."""
+    asked = Counter[str]()
 
     async def answer(http: web.Request) -> web.StreamResponse:
-        nonlocal said
         request = parse_request(await http.read())
-        said += 1
-        words = request.messages[-1].content.split()[: said % 6]  # the stand-in's judge counts those of the question
-        done = whole(request, completion(request, [f"Answer {said} is about this: {' '.join(words)}"]))
+        question = request.messages[-1].content
+        asked[question] += 1
+        said = asked[question]
+        text = _ANSWERS[(said - 1) % len(_ANSWERS)].format(question=question)
+        done = whole(request, completion(request, [f"{text} ({said})"]))
         return web.Response(body=done.body, headers=done.headers)
 
     async with answering(answer, path="/v1/chat/completions") as url:
