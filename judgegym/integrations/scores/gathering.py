@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from judgegym.integrations.scores.groups import Row, group_request, single_request
-from judgegym.integrations.scores.numbers import check_finite
+from judgegym.integrations.scores.numbers import check_finite, check_seconds
 from judgegym.integrations.scores.results import INVALID_COMPLETION, JUDGE_FAILED, Rewarded, Worth, stand_in
 from judgegym.integrations.scores.scoring import Scoring
 from judges.core.background import BACKGROUND
@@ -55,11 +55,8 @@ class GatheringSettings:
         Raises:
             SettingsError: one cannot work.
         """
-        check_finite(
-            fallback_score=self.fallback_score,
-            invalid_completion_score=self.invalid_completion_score,
-            wait_s=self.wait_s,
-        )
+        check_finite(fallback_score=self.fallback_score, invalid_completion_score=self.invalid_completion_score)
+        check_seconds(group_wait_s=self.wait_s)
         if self.together and self.size < 2:
             raise SettingsError(
                 f"group size: a judge that compares needs 2 or more samples of each prompt, found {self.size}"

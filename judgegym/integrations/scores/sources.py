@@ -30,10 +30,25 @@ _OF_GROUPS = frozenset({"choice", "listwise", "tournament"})
 
 
 def is_of_groups(judge: JudgeMount | Mapping[str, object]) -> bool:
-    """Whether the settings are those of a judge that needs the responses to a prompt together."""
+    """Whether the settings are those of a judge that needs the responses to a prompt together.
+
+    Raises:
+        SettingsError: they are a text.
+    """
+    _refuse_text(judge)
     if isinstance(judge, Mapping):
         return judge.get("judge") in _OF_GROUPS or judge.get("group_size") is not None
     return judge.judge in _OF_GROUPS or judge.group_size is not None
+
+
+def _refuse_text(judge: object) -> None:
+    """Refuse the name of a judge in the place of its settings.
+
+    Raises:
+        SettingsError: it is a text.
+    """
+    if isinstance(judge, str):
+        raise SettingsError(f"judge: expected a mapping of settings, such as {{'judge': 'rubric'}}, found {judge!r}")
 
 
 def refuse_groups(judge: JudgeMount | Mapping[str, object] | None) -> None:
@@ -102,6 +117,7 @@ class JudgeSource:
         if (self.url is None) == (self.judge is None):
             raise SettingsError("expected either url (of a reward server) or judge (to run in this process)")
         if self.judge is not None:
+            _refuse_text(self.judge)
             of_server = {"mount": self.mount, "token": self.token, "token_env": self.token_env}
             misplaced = next((name for name, value in of_server.items() if value), None)
             if misplaced is not None:
@@ -126,6 +142,7 @@ class JudgeSource:
         """The same with a judge in JSON, whichever configuration library its settings come from."""
         judge = self.judge
         if judge is not None:
+            _refuse_text(judge)
             judge = judge if isinstance(judge, Mapping) else judge.model_dump(exclude_unset=True)
             judge = cast("Mapping[str, JSON]", plain(judge))
         values = {each.name: getattr(self, each.name) for each in dataclasses.fields(JudgeSource)}

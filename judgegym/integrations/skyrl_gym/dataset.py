@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from judgegym.integrations.single_turn.opened import opened
-from judgegym.integrations.single_turn.source import EnvironmentSource
+from judgegym.integrations.single_turn.source import EnvironmentSource, source_of
 from judges.llm import wire
 from judges.llm.errors import SettingsError
 
@@ -20,8 +20,9 @@ def class_of(source: EnvironmentSource) -> str:
     return f"judgegym_{opened(source).name}"
 
 
-def dataset_rows(source: EnvironmentSource, *, env_class: str | None = None) -> Iterator[dict[str, Any]]:
+def dataset_rows(source: EnvironmentSource | str, *, env_class: str | None = None) -> Iterator[dict[str, Any]]:
     """The environment's rows as SkyRL's dataset has them; see `write_dataset`."""
+    source = source_of(source)
     environment = opened(source)
     name = env_class or class_of(source)
     for index, row in enumerate(environment.rows()):
@@ -33,7 +34,7 @@ def dataset_rows(source: EnvironmentSource, *, env_class: str | None = None) -> 
         }
 
 
-def write_dataset(path: str | Path, source: EnvironmentSource, *, env_class: str | None = None) -> Path:
+def write_dataset(path: str | Path, source: EnvironmentSource | str, *, env_class: str | None = None) -> Path:
     """Write the environment's rows as a JSONL file for `data.train_data` or `data.val_data`.
 
     Args:

@@ -13,7 +13,7 @@ from skyrl_gym.envs.base_text_env import BaseTextEnvStepOutput
 
 from judgegym.integrations.scores.numbers import check_finite
 from judgegym.integrations.single_turn.opened import opened
-from judgegym.integrations.single_turn.source import EnvironmentSource
+from judgegym.integrations.single_turn.source import EnvironmentSource, source_of
 from judgegym.integrations.skyrl_gym.dataset import class_of
 from judgegym.integrations.skyrl_gym.episode import Episode
 from judges.llm.errors import DataError
@@ -53,12 +53,12 @@ class SingleTurnEnv(Episode):
 
 
 def register_environment(
-    source: EnvironmentSource, *, env_class: str | None = None, fallback_score: float = 0.0
+    source: EnvironmentSource | str, *, env_class: str | None = None, fallback_score: float = 0.0
 ) -> str:
     """Register an environment with skyrl-gym; to be called in the training entry point, where the generator runs.
 
     Args:
-        source: the environment; its rows are read now.
+        source: the environment, or its name if it needs no settings.
         env_class: the id; by default `judgegym_` and the environment's name.
         fallback_score: the reward of a completion whose judge failed.
 
@@ -70,6 +70,7 @@ def register_environment(
         DataError: the rows cannot be loaded.
     """
     check_finite(fallback_score=fallback_score)
+    source = source_of(source)
     name = env_class or class_of(source)
     kwargs = {"source": source, "fallback_score": fallback_score}
     skyrl_gym.register(id=name, entry_point=f"{__name__}:SingleTurnEnv", kwargs=kwargs)

@@ -155,7 +155,10 @@ async def test_samples_that_differ_in_their_row_are_no_group() -> None:
     [
         ({"size": 1}, "needs 2 or more samples"),
         ({"fallback_score": float("nan")}, "fallback_score: expected a finite number"),
-        ({"wait_s": float("inf")}, "wait_s: expected a finite number"),
+        ({"fallback_score": "0"}, "fallback_score: expected a finite number"),
+        ({"wait_s": -1.0}, "group_wait_s: expected a number of seconds"),
+        ({"wait_s": "x"}, "group_wait_s: expected a number of seconds"),
+        ({"wait_s": float("inf")}, "group_wait_s: expected a number of seconds"),
     ],
 )
 def test_settings_that_cannot_work(given: Any, said: str) -> None:

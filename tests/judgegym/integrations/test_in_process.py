@@ -63,6 +63,7 @@ async def test_a_server_says_the_label_too() -> None:
         (JudgeSource(), "expected either url"),
         (JudgeSource(URL, {"judge": "rubric"}), "expected either url"),
         (JudgeSource(judge={"judge": "rubric"}, mount="m"), "mount: only with url"),
+        (JudgeSource(judge="rubric"), "judge: expected a mapping of settings"),  # type: ignore[arg-type]
         (JudgeSource(judge={"judge": "rubric"}, token_env="NOT_SET"), "token_env: only with url"),
         (JudgeSource(URL, token_env="NOT_SET"), "token_env: the environment variable NOT_SET is not set"),
         (JudgeSource(URL, token="secret", token_env="NOT_SET"), "token_env: expected either token or token_env"),
