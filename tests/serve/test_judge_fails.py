@@ -163,7 +163,7 @@ async def test_a_policy_that_fails_for_a_while_costs_no_row(arena: Arena) -> Non
     failed = set()
 
     def policy(request: Json, number: int) -> Reply:
-        if number <= 3:
+        if len(failed) < 3 and uid_of(request) not in failed:  # a row may be asked for again before the next one
             failed.add(uid_of(request))
             return DOWN
         return sampling()(request, number)
