@@ -37,7 +37,7 @@ from judges.llm.client import ChatClient
 from judges.llm.types import ChatAnswer
 from judges.llm.wire import Choice, Message
 from judges.offline.answers import answers
-from judges.offline.request import parse_request
+from judges.offline.protocol.request import parse_request
 from judges.pairwise.prompt import rating_prompt
 from judges.peers.judge import PeerCase, peer_judge
 from judges.peers.settings import PeerJudgeSettings

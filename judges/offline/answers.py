@@ -1,6 +1,5 @@
 """The answers of the stand-in, a function of the request and the known prompts only."""
 
-import re
 from collections.abc import Sequence
 from itertools import islice
 
@@ -10,10 +9,9 @@ from judges.core.seeding import generator
 from judges.offline.judge import judge_reply
 from judges.offline.known import BUILT_IN
 from judges.offline.policy import think, write
+from judges.offline.protocol.request import BadRequest, ChatRequest, system_text
 from judges.offline.reader import read_prompt
-from judges.offline.request import BadRequest, ChatRequest, system_text
 
-_PIECE = re.compile(r"\w+|[^\w\s]")
 _NOISE = ("brindle", "costrav", "dimmel", "fennow", "gralt", "hosket", "lumber", "morrow", "pintle", "quorish")
 
 
@@ -45,13 +43,3 @@ def answers(request: ChatRequest, prompts: Sequence[PromptFormat] = BUILT_IN, *,
 def noise(request: ChatRequest, index: int = 0) -> str:
     """Random lower-case words for choice `index`, without verdict, digit, bracket, quotation mark or single letter."""
     return " ".join(generator(index, request.digest, "noise").choices(_NOISE, k=12))
-
-
-def cut(text: str, max_tokens: int | None) -> tuple[str, int, bool]:
-    """The text cut after `max_tokens` words and punctuation marks, their number, and whether any were cut off."""
-    count, end = 0, 0
-    for piece in _PIECE.finditer(text):
-        if count == max_tokens:
-            return text[:end], count, True
-        count, end = count + 1, piece.end()
-    return text, count, False

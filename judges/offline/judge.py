@@ -5,8 +5,8 @@ from collections.abc import Callable
 from judges.core.prompt_format import PREVIOUS_EVALUATION, ShownPrompt
 from judges.core.seeding import generator
 from judges.offline.lexical import merit, quality
+from judges.offline.protocol.request import BadRequest, ChatRequest
 from judges.offline.reader import ParsedPrompt
-from judges.offline.request import BadRequest, ChatRequest
 
 _LENIENCY = 0.04  # the most that a model's merits differ from another's, up or down
 _VOTE_SPREAD = 0.1  # the same between votes, at temperature 1

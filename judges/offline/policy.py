@@ -6,7 +6,7 @@ from random import Random
 
 from judges.core.seeding import generator
 from judges.offline.lexical import salient_words
-from judges.offline.request import ChatRequest
+from judges.offline.protocol.request import ChatRequest
 
 _FALLBACK = ("question", "answer", "example", "reason", "purpose", "result")
 _SENTENCES = (

@@ -8,7 +8,7 @@ from judges import prompts
 from judges.core.delimiters import Delimiters
 from judges.core.prompt_format import PREVIOUS_EVALUATION, PromptFormat
 from judges.core.sections import marker_lines, read_sections
-from judges.offline.request import RequestMessage, system_text
+from judges.offline.protocol.request import RequestMessage, system_text
 
 _CRITIQUE_REQUEST = "\n\n" + prompts.load("critique")
 _EVALUATION_END = re.compile(rf"\nEND OF {PREVIOUS_EVALUATION}(?P<tag> [0-9a-f]+)?:\Z")

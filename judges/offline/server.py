@@ -12,14 +12,14 @@ from functools import partial
 import orjson
 from aiohttp import web
 
-from judges.offline import wire
 from judges.offline.answers import answers
 from judges.offline.faults import HARMLESS
 from judges.offline.known import BUILT_IN
 from judges.offline.listening import Listening
 from judges.offline.misbehaviour import HUGE, Effect, effect, whole
 from judges.offline.prefix_cache import PrefixCache
-from judges.offline.request import BadRequest, ChatRequest, parse_request
+from judges.offline.protocol import wire
+from judges.offline.protocol.request import BadRequest, ChatRequest, parse_request
 from judges.offline.settings import StandInSettings
 
 _MODEL = {"id": "stand-in", "object": "model", "created": 0, "owned_by": "judges.offline"}

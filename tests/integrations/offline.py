@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from judges.offline.answers import answers
-from judges.offline.request import parse_request
+from judges.offline.protocol.request import parse_request
 from tests.scripted import Json, Reply, ScriptedEndpoint
 
 _EVERY = 3

@@ -13,8 +13,8 @@ from typing import Any
 from aiohttp import web
 
 from judges.offline.misbehaviour import whole
-from judges.offline.request import parse_request
-from judges.offline.wire import completion
+from judges.offline.protocol.request import parse_request
+from judges.offline.protocol.wire import completion
 from tests.integrations import trainers
 from tests.judgegym.integrations.scoring_server import answering
 from tests.judges.offline.server import serving

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from judges.offline import lifetime
-from judges.offline.request import ChatRequest, parse_request
+from judges.offline.protocol.request import ChatRequest, parse_request
 from judges.offline.server import StandInServer
 from judges.offline.settings import StandInSettings
 

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import judges.offline
-from judges.offline.answers import answers, cut, noise
-from judges.offline.request import BadRequest
+from judges.offline.answers import answers, noise
+from judges.offline.protocol.request import BadRequest
+from judges.offline.protocol.wire import cut
 from tests.judges.offline.kinds import KINDS
 from tests.judges.offline.server import request_of
 
@@ -27,7 +28,7 @@ def test_answers_are_the_same_in_every_process() -> None:
     ]
     script = (
         "import sys, orjson; from judges.offline.answers import answers, noise; "
-        "from judges.offline.request import parse_request; "
+        "from judges.offline.protocol.request import parse_request; "
         "rs = [parse_request(orjson.dumps(b)) for b in orjson.loads(sys.stdin.buffer.read())]; "
         "sys.stdout.buffer.write(orjson.dumps([*map(answers, rs), noise(rs[0])]))"
     )

@@ -16,7 +16,7 @@ from judges.offline import StandIn
 from judges.offline.answers import answers
 from judges.offline.known import load_prompt, reference_of
 from judges.offline.process import _ROOT
-from judges.offline.request import BadRequest, parse_request
+from judges.offline.protocol.request import BadRequest, parse_request
 
 GOOD, POOR = " ".join(f"word{number}" for number in range(60)), "No idea."
 

@@ -10,7 +10,7 @@ from judges.arena.settings import ArenaJudgeSettings
 from judges.config.prompt_layout import PromptLayout
 from judges.llm.client import ChatClient
 from judges.offline.prefix_cache import BLOCK_TOKENS, PrefixCache
-from judges.offline.request import RequestMessage
+from judges.offline.protocol.request import RequestMessage
 from tests.judges.offline.server import serving
 
 BLOCK = 4 * BLOCK_TOKENS

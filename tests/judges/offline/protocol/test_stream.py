@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.offline import stream, wire
 from judges.offline.faults import BROKEN, HARMLESS, NO_COMPLETION, SAID, Faults
+from judges.offline.protocol import stream, wire
 from tests.judges.offline.kinds import KINDS
 from tests.judges.offline.server import request_of, serving
 

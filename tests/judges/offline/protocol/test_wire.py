@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.offline import wire
+from judges.offline.protocol import wire
 from tests.judges.offline.server import request_of
 
 

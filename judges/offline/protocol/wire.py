@@ -1,13 +1,15 @@
 """The JSON of the chat completions protocol: answers and errors."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import orjson
 
-from judges.offline import tokens
-from judges.offline.answers import cut
-from judges.offline.request import ChatRequest
+from judges.offline.protocol import tokens
+from judges.offline.protocol.request import ChatRequest
+
+_PIECE = re.compile(r"\w+|[^\w\s]")
 
 
 def completion(request: ChatRequest, texts: Sequence[str], *, cached: int | None = None) -> dict[str, Any]:
@@ -52,3 +54,13 @@ def error(status: int, message: str) -> bytes:
     """An error in the shape that OpenAI clients read."""
     kind = "rate_limit_error" if status == 429 else "server_error" if status >= 500 else "invalid_request_error"
     return orjson.dumps({"error": {"message": message, "type": kind, "param": None, "code": str(status)}})
+
+
+def cut(text: str, max_tokens: int | None) -> tuple[str, int, bool]:
+    """The text cut after `max_tokens` words and punctuation marks, their number, and whether any were cut off."""
+    count, end = 0, 0
+    for piece in _PIECE.finditer(text):
+        if count == max_tokens:
+            return text[:end], count, True
+        count, end = count + 1, piece.end()
+    return text, count, False
