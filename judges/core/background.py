@@ -103,7 +103,12 @@ class BackgroundLoop:
 
 
 async def _close_all(closers: list[Callable[[], Coroutine[Any, Any, None]]]) -> None:
+    """Call all of them, and end the work that nobody waits for any more, of which asyncio would complain."""
     await asyncio.gather(*(close() for close in closers), return_exceptions=True)
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
 
 
 BACKGROUND = BackgroundLoop()

@@ -83,7 +83,8 @@ def _timed(target: Target, place: Path) -> tuple[str, float]:
 
 def _test(targets: Sequence[Target], place: Path, report: Path, of_pytest: Sequence[str]) -> int:
     folders = [str(HERE / target.name) for target in targets if (HERE / target.name).is_dir()]
-    command = [sys.executable, "-m", "pytest", "-rs", f"--junitxml={report}", *folders, *of_pytest]
+    at_once = ("-n", str(_AT_ONCE), "--dist", "loadfile")  # tests of one file share what Ray and the trainers start
+    command = [sys.executable, "-m", "pytest", "-rs", *at_once, f"--junitxml={report}", *folders, *of_pytest]
     return subprocess.run(command, cwd=ROOT, env={**os.environ, "TRAINER_ENVIRONMENTS": str(place)}).returncode
 
 

@@ -129,6 +129,13 @@ reward = judge_reward(judge={{"judge": "rubric", "judge_base_url": {endpoint!r},
 print(asyncio.run(reward(["Q"], ["answer"])))
 """
 
+LEFT = """
+import asyncio
+from judges.core.background import BACKGROUND
+BACKGROUND.submit(asyncio.sleep(600))  # work that nobody waits for, as after an error beside it
+BACKGROUND.run(asyncio.sleep(0))
+print("end")
+"""
 FORKED = """
 import os, warnings
 warnings.simplefilter("ignore", DeprecationWarning)  # Python's own word on forks, from 3.12 on
@@ -154,6 +161,7 @@ print(score())
         (TRL, "[0.75] [0.75]"),
         (VERL, "0.75 0.75"),
         (IN_PROCESS, "[0.75]"),
+        (LEFT, "end"),
         (FORKED, "judges were0.75"),
     ],
 )
