@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import shlex
-import signal
-import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -18,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.integrations import trainers
+from tests.integrations.children import ended, free_port, ready, started
 from tests.integrations.examples import example
 
 SERVERS = ("resources_servers/judgegym", "responses_api_agents/simple_agent", "responses_api_models/openai_model")
@@ -37,27 +35,15 @@ class Project:
 
     async def run(self, command: str, *more: str) -> tuple[int, str]:
         """Run a command to its end: its exit code, and all that it said."""
-        child = await self._child(self.words(command, *more))
-        try:
-            out, _ = await asyncio.wait_for(child.communicate(), trainers.PATIENCE_S)
-        finally:
-            _kill(child)
-        return child.returncode or 0, out.decode()
+        return await ended(await self._child(self.words(command, *more)))
 
     @asynccontextmanager
     async def started(self, command: str, *more: str) -> AsyncIterator[str]:
         """The servers that `gym env start` starts, while the context lasts; what it said until they were ready."""
         environments = ("++skip_venv_if_present=true", f"++uv_venv_dir={self.folder}")
         child = await self._child(self.words(command, *environments, *more))
-        try:
-            said = await asyncio.wait_for(_until(child, "servers ready! Polling"), trainers.PATIENCE_S)
-            reading = asyncio.create_task(_until(child, "nothing says this"))  # a full pipe would stop it
+        async with ready(child, "servers ready! Polling") as said:
             yield said
-            child.send_signal(signal.SIGINT)
-            await asyncio.wait_for(child.wait(), trainers.PATIENCE_S)
-            reading.cancel()
-        finally:
-            _kill(child)
 
     def lines(self, name: str) -> list[Any]:
         """The rows of a JSONL file; none if there is no file."""
@@ -69,22 +55,7 @@ class Project:
         (self.folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
 
     async def _child(self, words: Sequence[str]) -> asyncio.subprocess.Process:
-        place = trainers.place_of("nemo_gym") / "bin"
-        env = {
-            **os.environ,
-            "PATH": f"{place}:{os.environ['PATH']}",
-            "PYTHONPATH": str(trainers.ROOT),
-            "RAY_USAGE_STATS_ENABLED": "0",
-            "WANDB_MODE": "disabled",
-        }
-        return await asyncio.create_subprocess_exec(
-            *(str(place / words[0]), *words[1:]),
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            cwd=self.folder,
-            env=env,
-            start_new_session=True,  # so that Ray's own processes can be ended with it
-        )
+        return await started("nemo_gym", words, self.folder)
 
 
 async def project(folder: Path) -> Project:
@@ -96,26 +67,3 @@ async def project(folder: Path) -> Project:
         (folder / server).mkdir(parents=True, exist_ok=True)
         (folder / server / ".venv").symlink_to(trainers.place_of("nemo_gym"))
     return made
-
-
-def free_port() -> int:
-    """A port that nobody has."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
-
-
-async def _until(child: asyncio.subprocess.Process, words: str) -> str:
-    """What a process says, up to a line with these words."""
-    said = ""
-    assert child.stdout is not None
-    async for line in child.stdout:
-        said += line.decode()
-        if words in line.decode():
-            return said
-    raise AssertionError(f"it ended before it said {words!r}:\n{said}")
-
-
-def _kill(child: asyncio.subprocess.Process) -> None:
-    if child.returncode is None:
-        os.killpg(child.pid, signal.SIGKILL)

@@ -13,8 +13,9 @@ import aiohttp
 import pytest
 
 from tests.integrations import trainers
+from tests.integrations.children import free_port
 from tests.integrations.examples import example, swap
-from tests.integrations.nemo_gym.gym import Project, free_port, project
+from tests.integrations.nemo_gym.gym import Project, project
 from tests.integrations.nemo_gym.policy import policy
 from tests.integrations.offline import OfflineJudge
 from tests.judges.server.running import running

@@ -118,7 +118,7 @@ async def test_started_asked_scaled_to_two_replicas_and_drained(tmp_path: Path) 
             "drain_timeout=310",
             "judge_model_name=the-judge",
         )  # the stand-in reads the name, too
-        async with served.serving(command, *more, "max_replicas=1") as stop:
+        async with served.serving(command, *more, "max_replicas=1"):
             assert await asking.scores(ASKED) == [expected[text] for text in ASKED]
             assert [*(await asking.replicas()).values()] == [len(ASKED)]
 
@@ -164,7 +164,6 @@ async def test_started_asked_scaled_to_two_replicas_and_drained(tmp_path: Path) 
             assert await asked == [expected[text] for text in LAST]
             code, said = await deleting
             assert code == 0, said
-            stop()
 
 
 async def refusing(asking: Asking) -> None:
