@@ -116,16 +116,19 @@ async def gives_up_a_body_that_does_not_come(server: Reached) -> None:
 
 
 async def counts_a_caller_that_leaves_in_its_body(server: Reached) -> None:
-    await _leaves(server, _head(server, 100) + b"{", judge="")
+    await _leaves(server, lambda number: _head(server, 100) + b"{", judge="")
 
 
 async def counts_a_caller_that_leaves_while_it_waits_for_its_group(server: Reached) -> None:
-    content = json.dumps(ASK).encode()
-    await _leaves(server, _head(server, len(content), mount="/pairs") + content, judge="pairs")
+    def sent(number: int) -> bytes:  # of another group each time: two callers of one group are answered at once
+        content = json.dumps({**ASK, "prompt": f"{ASK['prompt']} ({number})"}).encode()
+        return _head(server, len(content), mount="/pairs") + content
+
+    await _leaves(server, sent, judge="pairs")
 
 
-async def _leaves(server: Reached, sent: bytes, *, judge: str) -> None:
-    """Send this and leave, until that is counted.
+async def _leaves(server: Reached, sent: Callable[[int], bytes], *, judge: str) -> None:
+    """Send what this makes of the number of the try, and leave, until that is counted.
 
     A caller may leave before Ray's proxy has handed its request on, and nobody ever sees it: the next one stays longer.
     """
@@ -134,9 +137,9 @@ async def _leaves(server: Reached, sent: bytes, *, judge: str) -> None:
     async def counted() -> bool:
         return line in (await server.get("/metrics", **KNOWN)).text
 
-    for stays_s in (0.05, 0.5, 2.0, 5.0):
+    for number, stays_s in enumerate((0.05, 0.5, 2.0, 5.0)):
         async with connected(server) as (_, writer):
-            writer.write(sent)
+            writer.write(sent(number))
             await writer.drain()
             await asyncio.sleep(stays_s)
         with suppress(asyncio.TimeoutError):
