@@ -117,11 +117,18 @@ class ManagerSettings(JudgeSource):
 
     @property
     def compares(self) -> bool:
-        """Whether the samples of a prompt are judged together."""
+        """Whether the samples of a prompt are judged together; an environment is opened to know it.
+
+        Raises:
+            SettingsError: a setting of the environment is wrong.
+            DataError: its rows cannot be loaded.
+        """
         if self.together is not None:
             return self.together
         if self.environment is not None:
-            return any(each.startswith("--env.group_judge=") for each in self.environment.arguments)
+            from judgegym.integrations.single_turn.opened import opened  # late: it needs all packages
+
+            return opened(self.environment).compares  # wherever its `group_judge` comes from: a file, a variable
         return self.judge is not None and is_of_groups(self.judge)
 
     def gathering(self, size: int) -> Gathering:

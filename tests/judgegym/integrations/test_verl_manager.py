@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from judgegym.integrations.single_turn.opened import close_all
 from judgegym.integrations.verl.gathered import InActor
 from judgegym.integrations.verl.samples import Sample, sample_of
 from judgegym.integrations.verl.settings import ManagerSettings, Router
@@ -111,12 +113,22 @@ def test_a_judge_without_an_endpoint_is_the_deployed_model() -> None:
         ({"judge": {"judge": "rubric"}}, False),
         ({"judge": {"judge": "choice"}}, True),
         ({"judge": {"judge": "listwise"}, "together": False}, False),
-        ({"environment": "arena_hard"}, False),
-        ({"environment": {"environment": "arena_hard", "settings": {"group_judge": "listwise"}}}, True),
     ],
 )
 def test_judges_that_compare_are_given_whole_groups(given: Any, compares: bool) -> None:
     assert ManagerSettings.of(given, None).compares is compares
+
+
+@pytest.mark.parametrize("kind", ["listwise", "none"])
+@pytest.mark.parametrize("from_file", [False, True])
+def test_an_environment_that_compares_is_given_whole_groups(kind: str, from_file: bool, tmp_path: Path) -> None:
+    (tmp_path / "settings.yaml").write_text(f"env:\n  group_judge: {kind}\n")
+    given = {"config": str(tmp_path / "settings.yaml")} if from_file else {"settings": {"group_judge": kind}}
+    environment = {"environment": "arena_hard", "offline": True, **given}
+    try:
+        assert ManagerSettings.of({"environment": environment}, None).compares is (kind == "listwise")
+    finally:
+        close_all()
 
 
 @pytest.mark.parametrize(
