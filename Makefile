@@ -5,6 +5,7 @@
 # make soak       ten minutes of mixed traffic with faults, kills and full disks (ARGS='--minutes 2' shortens it)
 # make test-integrations    tests with the trainers' own packages, each in an environment of its own below .trainers (several GB; CPU only;
 #                           ARGS='--only trl,verl' some of them; TRAINER_SOURCES=DIR has clones of slime and rllm where GitHub is out of reach)
+# make docs       the handbook, into build/docs/index.html; an unknown page, link or heading is an error
 # make format     format, and fix what ruff can fix
 # make clean      remove the virtual environment and all caches; runs/ stays
 #
@@ -17,7 +18,7 @@ TRAINER_ENVIRONMENTS ?= .trainers
 BIN := .venv/bin
 DEV := .venv/.installed-dev
 
-.PHONY: evaluate install test bench soak test-integrations format clean
+.PHONY: evaluate install test bench soak test-integrations docs format clean
 .DELETE_ON_ERROR:
 
 evaluate: .venv/.installed-environments
@@ -42,6 +43,10 @@ soak: $(DEV)
 # after the other: each starts a trainer, which takes the memory and the cores of several workers.
 test-integrations: $(DEV)
 	@TRAINER_ENVIRONMENTS="$(TRAINER_ENVIRONMENTS)" $(BIN)/python -m tests.integrations.install $(ARGS)
+
+docs: $(DEV)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo build/docs/index.html
 
 format: $(DEV)
 	$(BIN)/ruff check --fix --exit-zero .

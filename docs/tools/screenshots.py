@@ -1,6 +1,6 @@
 """Make the pictures of a run's page in `docs/`: desktop, phone, dark.
 
-    python docs/screenshots.py [--data DIRECTORY]
+    python docs/tools/screenshots.py [--data DIRECTORY]
 
 Evaluates Arena-Hard offline, with the stand-in as judge, and opens the page that this writes in Chromium. `--data` has
 `prompts.jsonl` and existing answers, `answers_gpt-4-0314.jsonl` (the baseline) and `answers_gpt-3.5-turbo-0125.jsonl`;
@@ -23,7 +23,7 @@ from typing import Any, Literal
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
-DOCS = Path(__file__).parent
+DOCS = Path(__file__).resolve().parents[1]
 COMMAND = DOCS.parent / "eval_environments" / "arena_hard_environment.py"
 MOST_BYTES = 190_000
 Scheme = Literal["light", "dark"]
@@ -78,7 +78,7 @@ def take(browser: Any, path: Path) -> None:
             show(page, path)
             page.wait_for_timeout(300)
             if step in wanted:
-                save(page, DOCS / f"{name}{step}.png")
+                save(page, DOCS / "images" / f"{name}{step}.png")
 
 
 def show_head(page: Any, path: Path) -> None:

@@ -19,7 +19,7 @@ from eval_environments.arena.candidates_environment import ArenaCandidatesEnv
 from eval_environments.arena_hard_environment import ArenaHardEnv
 from eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
 from eval_environments.self_critique_environment import SelfCritiqueEnv
-from examples.constitution_environment import ConstitutionEnv
+from examples.own_environment.constitution_environment import ConstitutionEnv
 from tests.command import ROOT, write_lines
 
 Verb = Literal["evaluate", "serve", "process"]
@@ -259,7 +259,7 @@ SUBJECTS: Sequence[Subject] = (
     Subject(
         "example-constitution",
         ConstitutionEnv,
-        ROOT / "examples" / "constitution_environment.py",
+        ROOT / "examples" / "own_environment" / "constitution_environment.py",
         _question,
         {"dataset": _same},
         {},

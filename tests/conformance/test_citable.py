@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from examples.constitution_environment import ConstitutionEnv
+from examples.own_environment.constitution_environment import ConstitutionEnv
 from tests.command import in_process
 from tests.conformance.lab import Lab
 from tests.conformance.subjects import Subject, uids

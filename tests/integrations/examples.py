@@ -1,4 +1,4 @@
-"""The examples of `judgegym/integrations/README.md`, which the tests run as they stand there."""
+"""The examples of `docs/trainers/index.md`, which the tests run as they stand there."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 from tests.integrations.trainers import ROOT
 
-README = ROOT / "judgegym" / "integrations" / "README.md"
+README = ROOT / "docs" / "trainers" / "index.md"
 _SECTION = r"^## {title}$(?P<text>.*?)(?=^## |\Z)"
 _BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<text>.*?)^```", re.MULTILINE | re.DOTALL)
 

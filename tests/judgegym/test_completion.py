@@ -28,7 +28,7 @@ complete_line() {
     printf '%s\\n' "${COMPREPLY[@]}"
 }
 """
-OWN = shlex.quote(str(ROOT / "examples" / "constitution_environment.py"))
+OWN = shlex.quote(str(ROOT / "examples" / "own_environment" / "constitution_environment.py"))
 
 
 @pytest.fixture(scope="module")

@@ -10,11 +10,11 @@ import pytest
 from tests.command import ROOT, RunFiles
 from tests.judgegym.command import PROGRAM, judgegym
 
-CONSTITUTION = ROOT / "examples" / "constitution_environment.py"
+CONSTITUTION = ROOT / "examples" / "own_environment" / "constitution_environment.py"
 OWN = CONSTITUTION.read_text(encoding="utf-8")
 SECOND = "\n\nclass StricterEnv(ConstitutionEnv):\n    name = 'stricter'\n"
 WITHOUT_NAME = OWN.replace('name, headline = "constitution", ("mean_reward", "reward")', "pass")
-PASSIVE = "from examples.constitution_environment import ConstitutionEnv\n"
+PASSIVE = "from examples.own_environment.constitution_environment import ConstitutionEnv\n"
 
 
 @pytest.fixture

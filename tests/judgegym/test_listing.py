@@ -44,7 +44,9 @@ def test_list_shows_every_environment_with_its_data_and_endpoints_within_80_colu
     assert {*trainers} - {"not", "installed:"} == {*TRAINERS}
 
 
-@pytest.mark.parametrize("word", ["arena-hard", str(ROOT / "examples" / "constitution_environment.py")])
+@pytest.mark.parametrize(
+    "word", ["arena-hard", str(ROOT / "examples" / "own_environment" / "constitution_environment.py")]
+)
 def test_list_of_one_environment_shows_it_alone(word: str, tmp_path: Path) -> None:
     ended = judgegym("list", word, cwd=tmp_path)
     assert (ended.code, ended.err) == (0, "")

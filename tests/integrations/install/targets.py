@@ -1,6 +1,6 @@
 """The trainers and evaluation frameworks that the tests run, each at the version that it is tested with.
 
-`judgegym/integrations/README.md` has the same versions in its table, which a test compares with this one.
+`docs/trainers/index.md` has the same versions in its table, which a test compares with this one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Target:
 
     Attributes:
         name: its folder's name, and that of its tests in `tests/integrations`.
-        title: its section in the README.
+        title: its section in the documents.
         distribution: the package whose version is the target's; empty for one that is not installed.
         version: the version that is tested.
         imported: a module whose import shows that the package is usable.
@@ -69,7 +69,7 @@ class Target:
 
     @property
     def tested(self) -> str:
-        """What the README's table says of the version: of a checkout, the month of its commit."""
+        """What the documents' table says of the version: of a checkout, the month of its commit."""
         return self.version.removesuffix(".*") if self.source is None else self.source.day[:7]
 
 

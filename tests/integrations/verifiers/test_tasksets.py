@@ -26,7 +26,7 @@ JUDGED: Mapping[str, dict[str, Any]] = {
     "rubric_absolute": {},
 }
 """Those that ask a judge about each completion, with the settings that make it one call or two."""
-OWN = f"{ROOT}/examples/constitution_environment.py:ConstitutionEnv"
+OWN = f"{ROOT}/examples/own_environment/constitution_environment.py:ConstitutionEnv"
 """An environment of one's own."""
 
 

@@ -21,7 +21,7 @@ from judges.core.judgment import Judgment, Status
 from tests.command import ROOT
 from tests.environments.rollouts_of import group, rollout
 
-_README = (ROOT / "environments" / "README.md").read_text(encoding="utf-8")
+_README = (ROOT / "docs" / "environments" / "index.md").read_text(encoding="utf-8")
 _TABLE = _README.partition("## Groups judged together")[2].partition("\n## ")[0]
 NAMES = sorted(set(re.findall(r"^\| `train/(\w+)`", _TABLE, re.MULTILINE)) | {"judge_calls_saved"})
 """The documented metrics, and one that a group judged together has not."""
