@@ -13,6 +13,8 @@ from judges.offline.protocol.request import RequestMessage, system_text
 _CRITIQUE_REQUEST = "\n\n" + prompts.load("critique")
 _EVALUATION_END = re.compile(rf"\nEND OF {PREVIOUS_EVALUATION}(?P<tag> [0-9a-f]+)?:\Z")
 
+_RULE = re.compile(r"\n+---(?: [0-9a-f]+)?\n+\Z")
+
 
 @dataclass(frozen=True, slots=True)
 class ParsedPrompt:
@@ -41,10 +43,15 @@ def read_prompt(messages: Sequence[RequestMessage], formats: Sequence[PromptForm
         if shown:
             (start, sections), prompt_format = min(shown, key=lambda pair: pair[0].start)
             *_, last = sections
-            texts = {**sections, last: sections[last].removesuffix(prompt_format.ending)}
+            texts = {**sections, last: _without_ending(sections[last], prompt_format.ending)}
             instructions = f"{system_text(messages)}\n{content[:start]}"
             return ParsedPrompt(prompt_format, instructions, texts, is_critique or PREVIOUS_EVALUATION in texts)
     return None
+
+
+def _without_ending(text: str, ending: str) -> str:
+    """The last section without the prompt's ending, and without the line that parts the two."""
+    return _RULE.sub("", text.removesuffix(ending)) if ending and text.endswith(ending) else text
 
 
 def _without_critique_request(content: str) -> tuple[str, bool]:

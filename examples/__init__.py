@@ -1,0 +1,1 @@
+"""Things to copy; each is run by a test."""

@@ -1,0 +1,147 @@
+"""A scripted judge at an OpenAI-compatible endpoint: the more of one letter an answer has, the better it is.
+
+It is this project's stand-in (`judges.offline`) with another rule. The stand-in finds the texts under judgment in the
+prompts of all judges of this project, and writes the verdict in the form that their parsers read; what is scripted is
+the merit of each text: the share of the letter among its characters, in place of the words.
+
+The faults that a training run should survive are scripted too. All of them are functions of what is judged, so that
+the same judgment is asked for twice in vain, and two runs of one policy get the same verdicts:
+
+* `failures`: this share of the judgments never has a verdict, whatever the order of the answers.
+* `position_bias`: the answer that is shown first is seen with this much more of the letter.
+* `noise`: shares are seen with an error of this standard deviation, another one in each order of the answers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import socket
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
+
+from judges.config.one_line_parser import OneLineParser
+from judges.core.background import BACKGROUND
+from judges.core.prompt_format import PromptFormat, ShownPrompt
+from judges.core.seeding import generator
+from judges.offline import lifetime
+from judges.offline.known import BUILT_IN
+from judges.offline.server import StandInServer
+from judges.offline.settings import StandInSettings
+
+NO_VERDICT = "I am not able to judge this."
+
+_BELOW_ONE = 1 - 1e-9  # a merit of 1 would be above the highest score of a scale
+
+
+def letter_share(text: str, letter: str = "e") -> float:
+    """The share of the letter among the characters of a text, white space around it left out; 0 of no text."""
+    text = text.strip().lower()
+    return text.count(letter) / len(text) if text else 0.0
+
+
+@dataclass(frozen=True)
+class Script:
+    """What the judge likes, and its faults; a `ValueError` of one line names a value that is wrong."""
+
+    letter: str = "e"
+    failures: float = 0.0
+    position_bias: float = 0.0
+    noise: float = 0.0
+
+    def __post_init__(self) -> None:
+        if len(self.letter) != 1 or not self.letter.islower():
+            raise ValueError(f"letter must be one small letter, not {self.letter!r}")
+        for name in ("failures", "position_bias", "noise"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} must be a number from 0 to 1, not {getattr(self, name)!r}")
+
+    def fails(self, texts: Sequence[str]) -> bool:
+        """Whether a judgment of these texts, in any order, never has a verdict."""
+        return generator(0, "\0".join(sorted(texts)), "no verdict").random() < self.failures
+
+    def merits(self, shown: Mapping[str, str]) -> dict[str, float]:
+        """The merits of the texts, which are given by title in the order in which the judge reads them."""
+        errors = generator(0, "\0".join(shown.values()), "noise")
+        merits = {title: letter_share(text, self.letter) + errors.gauss(0, self.noise) for title, text in shown.items()}
+        if len(merits) > 1:
+            merits[next(iter(shown))] += self.position_bias
+            return merits
+        return {title: min(max(merit, 0.0), _BELOW_ONE) for title, merit in merits.items()}
+
+    def prompts(self) -> list[PromptFormat]:
+        """The prompts of this project's judges, answered by this script."""
+        return [self._scripted(known) for known in BUILT_IN]
+
+    def _scripted(self, known: PromptFormat) -> PromptFormat:
+        def reply(shown: ShownPrompt) -> str:
+            judged = {title: text for title, text in shown.sections.items() if title in shown.merits}
+            if self.fails([*judged.values()]):
+                return NO_VERDICT
+            merits = self.merits(judged)
+            return known.reply(replace(shown, merits={title: merits[title] for title in shown.merits}))
+
+        return replace(known, reply=reply)
+
+
+@contextmanager
+def judging(script: Script, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
+    """Serve the judge on a thread while the block lasts; its base URL. Port 0 lets the system choose."""
+    listener = lifetime.listen(host, port)
+    served = BACKGROUND.submit(_serve(script, listener))
+    try:
+        yield lifetime.url_of(listener)
+    finally:
+        served.cancel()
+
+
+async def _serve(script: Script, listener: socket.socket, *, until_signal: bool = False) -> int:
+    """Serve until cancelled, or until a signal, whose exit code is returned."""
+    exit_codes: asyncio.Queue[int] = asyncio.Queue()
+    if until_signal:
+        lifetime.stop_on_signals(exit_codes)
+    async with StandInServer(StandInSettings(judge_only=True, prompts=script.prompts())).serving(listener):
+        return await exit_codes.get()
+
+
+def add_script_flags(parser: argparse.ArgumentParser, prefix: str = "") -> None:
+    """Add the flags of a `Script`; with a prefix in their names, if the parser has flags of others, too."""
+    add, default = parser.add_argument, Script()
+    add(f"--{prefix}letter", default=default.letter, help="what answers are judged by (default: %(default)s)")
+    for name, what in (
+        ("failures", "share of the judgments that never have a verdict"),
+        ("position_bias", "how much more of the letter is seen in the answer that is shown first"),
+        ("noise", "standard deviation of the error with which a share of the letter is seen"),
+    ):
+        value = getattr(default, name)
+        add(f"--{prefix}{name}", type=float, default=value, metavar="0…1", help=f"{what} (default: %(default)s)")
+
+
+def script_of(options: argparse.Namespace, prefix: str = "") -> Script:
+    """The script of parsed flags; raises the `ValueError` of a wrong one."""
+    return Script(**{field.name: getattr(options, prefix + field.name) for field in fields(Script)})
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Serve until stopped; returns the exit code."""
+    parser = OneLineParser("python -m examples.tiny_grpo.judge", "Serve a judge that likes one letter.")
+    parser.add_argument("--port", type=int, default=0, help="port; 0 lets the system choose (default: %(default)s)")
+    add_script_flags(parser)
+    options = parser.parse_args(argv)
+    try:
+        script, listener = script_of(options), lifetime.listen("127.0.0.1", options.port)
+    except ValueError as error:
+        parser.error(str(error))
+    except (OSError, OverflowError) as error:
+        parser.error(f"cannot listen on --port {options.port}: {error}")
+    print(f"listening on {lifetime.url_of(listener)}", flush=True)
+    try:
+        return asyncio.run(_serve(script, listener, until_signal=True))
+    except KeyboardInterrupt:  # before the event loop took the signal over
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())
