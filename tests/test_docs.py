@@ -1,4 +1,4 @@
-"""The documents: their Python runs, their links lead somewhere. Their commands: `judgegym/test_documents.py`."""
+"""The documents: their Python runs, their links lead somewhere. Their commands: `handbook/`."""
 
 from __future__ import annotations
 
