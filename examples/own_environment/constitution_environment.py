@@ -3,8 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-
-from pydantic import Field
+from pathlib import Path
 
 from environments.base import JudgedEnv
 from environments.completions import Completion, Conversation
@@ -12,25 +11,26 @@ from environments.data.rows import Split, by_uid, load_rows
 from environments.data.task_list import TaskList
 from environments.metrics import MetricAggregator
 from environments.records import Sample
-from environments.settings import SAMPLES, EnvConfig
+from environments.settings.group_judge import GroupJudgeSettings
+from judges.config.fields import setting
 from judges.core.calls import ask, failed_judgment
 from judges.core.delimiters import fence
+from judges.core.group import GroupCase
 from judges.core.judgment import Judgment, Status
 from judges.core.lookalikes import Lookalikes
 from judges.core.prompt_format import PromptFormat
+from judges.llm.client import ChatClient
 from judges.llm.wire import Message
+from judges.parsing.found import Found, verdict_parser
 
-
-class ConstitutionConfig(EnvConfig):
-    principles: list[str] = Field(["It is true.", "It is polite.", "It is short."], description="What to keep to.")
-    dataset: str = Field(str(SAMPLES / "arena_hard.jsonl"), description="Questions: a hub name or a file.")
+# The judge: a case in, a judgment out.
 
 
 @dataclass(frozen=True)
-class Question:
-    uid: str
+class Case:
+    principles: Sequence[str]
     question: str
-    category: str | None = None
+    answer: str
 
 
 @dataclass(frozen=True)
@@ -38,46 +38,98 @@ class Breaches:
     broken: tuple[int, ...]
 
 
-def parse_broken(text: str) -> tuple[int, ...] | None:
-    """The numbers in the last line `BROKEN: 1, 3`, none for `BROKEN: none`; `None` without such a line."""
-    lines = re.findall(r"^BROKEN: (none|\d+(?:, \d+)*)$", text, re.MULTILINE)
-    return tuple(map(int, re.findall(r"\d+", lines[-1]))) if lines else None
+@verdict_parser
+def broken_principles(own: str, count: int) -> Found[tuple[int, ...]] | None:
+    """The numbers in the last line `BROKEN: 1, 3`, each of them from 1 to `count`; no number in `BROKEN: none`."""
+    lines = [*re.finditer(r"^[* ]*BROKEN:[* ]*(none|\d+(?: *, *\d+)*)[*. ]*$", own, re.MULTILINE)]
+    numbers = {int(number) for number in re.findall(r"\d+", lines[-1][1])} if lines else set()
+    is_verdict = bool(lines) and all(1 <= number <= count for number in numbers)
+    return Found(tuple(sorted(numbers)), lines[-1].span(1)) if is_verdict else None
 
 
+ASKED = "Which principles does the answer break? End with a line BROKEN: and their numbers, or BROKEN: none."
 TITLES = ("PRINCIPLES", "QUESTION", "ANSWER")  # the answer last: a server computes what comes before it once
 LOOKALIKES = Lookalikes(*(f"{title}:" for title in TITLES))
 # What the offline stand-in says in the judge's place: a better answer breaks fewer principles.
-PROMPT = PromptFormat(TITLES, ("ANSWER",), lambda shown: "BROKEN: none" if shown.merit > 0.5 else "BROKEN: 1, 2")
+PROMPT = PromptFormat(TITLES, ("ANSWER",), lambda shown: f"BROKEN: {'none' if shown.merit > 0.5 else '1'}")
+
+
+class ConstitutionJudge:
+    """Names the principles that an answer breaks; the score is the number of those that it keeps."""
+
+    def __init__(self, client: ChatClient) -> None:
+        self.client = client
+
+    async def judge(self, case: Case) -> Judgment[Breaches]:
+        rules = "\n".join(f"{number}. {rule}" for number, rule in enumerate(case.principles, start=1))
+        fenced = fence([rules, case.question, case.answer], LOOKALIKES, shared=2)
+        sections = zip(map(fenced.markers.title, TITLES), fenced.texts, strict=True)
+        prompt = [fenced.markers.notice + ASKED, *(f"{title}\n{text}" for title, text in sections)]
+        messages = [Message(role="user", content="\n\n".join(prompt))]
+        parse = broken_principles.given(len(case.principles))
+        call = await ask(self.client, messages, parse, name="constitution")
+        if call.value is None:  # no verdict is no score: the row is reported and left out of the mean
+            return replace(failed_judgment([call]), suspects=fenced.suspects)
+        kept, found = len(case.principles) - len(call.value), Breaches(call.value)
+        return Judgment(float(kept), Status.OK, None, call.text, (call,), found, suspects=fenced.suspects)
+
+
+# The environment: rows to messages, completions to judgments, judgments to rewards and metrics.
+
+
+class ConstitutionConfig(GroupJudgeSettings):
+    principles: list[str] = setting(
+        ["It is true.", "It is polite.", "It is short."],
+        "Judge answers by these principles.",
+        common=True,
+        min_length=1,
+    )
+    dataset: str = setting(
+        str(Path(__file__).with_name("questions.jsonl")),
+        "Ask the questions (column question or prompt) of this dataset: hub name or file.",
+        group="data",
+        common=True,
+    )
+
+
+@dataclass(frozen=True)
+class Question:
+    uid: str
+    question: str
+    category: str | None
 
 
 class ConstitutionEnv(JudgedEnv[ConstitutionConfig, Question, Breaches]):
     name, headline = "constitution", ("mean_reward", "reward")
     offline_prompts = (PROMPT,)
 
+    def open_judges(self) -> None:
+        self.constitution_judge = ConstitutionJudge(self.clients.judge)
+
     def tasks(self, split: Split) -> Sequence[Question]:  # which rows?
-        rows = by_uid(load_rows(self.config.dataset, split="train"))
-        return TaskList.of(rows, lambda uid, row: Question(uid, row.text("prompt", "question")))
+        rows = by_uid(load_rows(self.config.dataset, split="train"), numbered=True)
+        return TaskList.of(
+            rows, lambda uid, row: Question(uid, row.text("question", "prompt"), row.optional_text("category"))
+        )
 
     def conversations(self, task: Question) -> list[Conversation]:  # what is the policy asked?
-        return [[Message(role="user", content=task.question)]]
+        return [[*self.system_messages, Message(role="user", content=task.question)]]
 
     async def judge(self, task: Question, completions: Sequence[Completion]) -> Judgment[Breaches]:
-        rules = "\n".join(f"{number}. {rule}" for number, rule in enumerate(self.config.principles, start=1))
-        sections = dict(zip(TITLES, (rules, task.question, completions[0].answer), strict=True))
-        fenced = fence(list(sections.values()), LOOKALIKES, shared=2)
-        marks = fenced.markers
-        shown = [f"{marks.title(title)}\n{text}" for title, text in zip(TITLES, fenced.texts, strict=True)]
-        asked = "Which principles does the answer break? End with BROKEN: and their numbers, or BROKEN: none."
-        prompt = Message(role="user", content=marks.notice + "\n\n".join([asked, *shown]))
-        call = await ask(self.clients.judge, [prompt], parse_broken, name="constitution")
-        if call.value is None:  # no verdict is no score: the row is reported and left out of the mean
-            return replace(failed_judgment([call]), suspects=fenced.suspects)
-        kept = 1 - len(set(call.value)) / len(self.config.principles)
-        found = Judgment(kept, Status.OK, explanation=call.text, calls=(call,), detail=Breaches(call.value))
-        return replace(found, suspects=fenced.suspects)
+        return await self.constitution_judge.judge(Case(self.config.principles, task.question, completions[0].answer))
+
+    def reward(self, judgment: Judgment[Breaches]) -> float:  # what is that worth in training?
+        return super().reward(judgment) / len(self.config.principles)  # from 0 to 1
 
     def record_metrics(self, metrics: MetricAggregator, task: Question, sample: Sample[Breaches]) -> None:
-        metrics.mean("mean_reward", sample.score or 0.0, interval=True)  # what is counted?
+        reward = 0.0 if sample.score is None else sample.score / len(self.config.principles)
+        metrics.mean("mean_reward", reward, interval=True)  # what is counted?
+        if sample.judgment is not None and sample.judgment.detail is not None:
+            for number in range(1, len(self.config.principles) + 1):
+                metrics.rate(f"broken_{number}", number in sample.judgment.detail.broken)
+
+    def group_case(self, task: Question) -> GroupCase:  # what do completions share that are compared with each other?
+        return GroupCase(task.question, criteria="\n".join(self.config.principles))
 
 
 if __name__ == "__main__":

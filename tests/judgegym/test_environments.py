@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 from pathlib import Path
 
@@ -25,6 +26,7 @@ def here(tmp_path: Path) -> Path:
     (package / "__init__.py").touch()
     (package / "one.py").write_text(OWN, encoding="utf-8")
     (package / "two.py").write_text(OWN + SECOND, encoding="utf-8")
+    shutil.copy(CONSTITUTION.with_name("questions.jsonl"), package)
     return tmp_path
 
 
