@@ -48,7 +48,7 @@ async def test_copy_serves_a_trainer_by_the_command_of_its_readme(copy: Path) ->
     async with training(8) as trainer:
         flags = (f"--env.rollout_server_url={trainer.url}", "--env.group_size=4", "--env.total_steps=2")
         serving = asyncio.create_task(asyncio.to_thread(judgegym, "serve", *COMMANDS["serve"], *flags, cwd=copy))
-        (batch,) = await trainer.take()
+        batch, _ = await trainer.take(2)
         assert len(batch) == 2 and all(0 <= score <= 1 for group in batch for score in group["scores"])
         ended = await serving
     assert ended.code == 0, ended.err
