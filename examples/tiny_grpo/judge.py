@@ -7,7 +7,8 @@ the merit of each text: the share of the letter among its characters, in place o
 The faults that a training run should survive are scripted too. All of them are functions of what is judged, so that
 the same judgment is asked for twice in vain, and two runs of one policy get the same verdicts:
 
-* `failures`: this share of the judgments never has a verdict, whatever the order of the answers.
+* `failures`: this share of the judgments never has a verdict, whatever the order of the answers; with `failures_from`,
+  of those of answers that have at least so many characters, as if long prompts were too much for the judge.
 * `position_bias`: the answer that is shown first is seen with this much more of the letter.
 * `noise`: shares are seen with an error of this standard deviation, another one in each order of the answers.
 """
@@ -48,19 +49,23 @@ class Script:
 
     letter: str = "e"
     failures: float = 0.0
+    failures_from: int = 0
     position_bias: float = 0.0
     noise: float = 0.0
 
     def __post_init__(self) -> None:
         if len(self.letter) != 1 or not self.letter.islower():
             raise ValueError(f"letter must be one small letter, not {self.letter!r}")
+        if self.failures_from < 0:
+            raise ValueError(f"failures_from must be a number of characters, not {self.failures_from}")
         for name in ("failures", "position_bias", "noise"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} must be a number from 0 to 1, not {getattr(self, name)!r}")
 
     def fails(self, texts: Sequence[str]) -> bool:
         """Whether a judgment of these texts, in any order, never has a verdict."""
-        return generator(0, "\0".join(sorted(texts)), "no verdict").random() < self.failures
+        is_long = max(map(len, texts)) >= self.failures_from
+        return is_long and generator(0, "\0".join(sorted(texts)), "no verdict").random() < self.failures
 
     def merits(self, shown: Mapping[str, str]) -> dict[str, float]:
         """The merits of the texts, which are given by title in the order in which the judge reads them."""
@@ -110,6 +115,8 @@ def add_script_flags(parser: argparse.ArgumentParser, prefix: str = "") -> None:
     """Add the flags of a `Script`; with a prefix in their names, if the parser has flags of others, too."""
     add, default = parser.add_argument, Script()
     add(f"--{prefix}letter", default=default.letter, help="what answers are judged by (default: %(default)s)")
+    what = "let judgments fail of answers with at least this many characters (default: %(default)s)"
+    add(f"--{prefix}failures_from", type=int, default=default.failures_from, metavar="N", help=what)
     for name, what in (
         ("failures", "share of the judgments that never have a verdict"),
         ("position_bias", "how much more of the letter is seen in the answer that is shown first"),

@@ -1,0 +1,51 @@
+"""What goes wrong without this project's rules: its environments, changed as careless projects write theirs.
+
+Neither class is a setting of the product. `python -m examples.tiny_grpo --compare` trains with them beside the
+environments as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from environments.completions import Completion
+from environments.data.rubric_rows import RubricTask
+from environments.rubric_absolute_environment import RubricAbsoluteEnv
+from eval_environments.arena.rows import ArenaHardTask
+from eval_environments.arena_hard_environment import ArenaHardEnv
+from judges.arena.judge import ArenaCase, ArenaCaseJudge, ArenaDetail, row_result
+from judges.core.calls import failed_judgment
+from judges.core.judgment import Judgment, Status
+from judges.parsing.verdicts import ArenaLabel
+from judges.rubrics.judge import RubricDetail
+
+_MIRRORED: dict[str, ArenaLabel] = {"A>>B": "B>>A", "A>B": "B>A", "A=B": "A=B", "B>A": "A>B", "B>>A": "A>>B"}
+
+
+class FailuresScoredLowest(RubricAbsoluteEnv):
+    """A judgment that failed is the lowest score, as if the response were bad."""
+
+    async def judge(self, task: RubricTask, completions: Sequence[Completion]) -> Judgment[RubricDetail]:
+        judgment = await super().judge(task, completions)
+        if not judgment.status.is_failure:
+            return judgment
+        return replace(judgment, score=float(self.config.scale_min), status=Status.OK, detail=None)
+
+
+class OneOrder(ArenaHardEnv):
+    """One game, with the policy's answer first; the other order is taken to say the same."""
+
+    def open_judges(self) -> None:
+        self.games = ArenaCaseJudge(self.clients.judge, self.config)
+
+    async def judge(self, task: ArenaHardTask, completions: Sequence[Completion]) -> Judgment[ArenaDetail]:
+        (completion,) = completions
+        case = ArenaCase(task.question, completion.answer, task.baseline)
+        game, calls, suspects = await self.games.play(case, "model_is_a", name="game_1")
+        if game.label is None:
+            return replace(failed_judgment(calls, explanation=game.error), suspects=suspects)
+        mirrored = _MIRRORED[game.label]
+        row = row_result(game.label, mirrored, strong_weight=1)
+        detail = ArenaDetail((game, replace(game, order="model_is_b", label=mirrored)), row.entries)
+        return Judgment(row.reward, Status.OK, row.outcome, game.text, calls, detail, suspects=suspects)

@@ -1,0 +1,56 @@
+"""What the careless environments make of judgments, beside the environments as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from examples.tiny_grpo import careless
+from examples.tiny_grpo.judge import Script, judging
+from judgegym.integrations.single_turn.opened import close_all, opened
+from judgegym.integrations.single_turn.source import EnvironmentSource
+from judges.core.background import run_blocking
+
+ROWS = Path(careless.__file__).parent / "rows"
+
+
+@pytest.fixture(autouse=True)
+def closed() -> Iterator[None]:
+    yield
+    close_all()
+
+
+def rewards(environment: str, script: Script, answers: Sequence[str], **settings: object) -> list[float | None]:
+    with judging(script) as url:
+        given = {"judge_base_url": url, "judge_model_name": "m", **settings}
+        environment = opened(EnvironmentSource.of(environment, given))
+        results = run_blocking(environment.rewards(environment.uids[0], answers))
+    return [result.reward for result in results]
+
+
+@pytest.mark.parametrize(
+    ("environment", "failed"),
+    [("rubric_absolute", None), (f"{careless.__name__}:{careless.FailuresScoredLowest.__name__}", 0.0)],
+)
+def test_a_failed_judgment_is_no_reward_or_the_lowest_one(
+    environment: str, failed: float | None, tmp_path: Path
+) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"instruction": "write", "rubric": "More of the letter e is better."}\n', encoding="utf-8")
+    settings = {"train_dataset": str(rows), "scale_min": 0, "scale_max": 20}
+    script = Script(failures=1.0, failures_from=4)
+    assert rewards(environment, script, ["eee", "eeee", "eeeee"], **settings) == [1.0, failed, failed]
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [("arena_hard", [1.0, 0.0, -1.0]), (f"{careless.__name__}:{careless.OneOrder.__name__}", [1.0, 1.0, -1.0])],
+)
+def test_one_order_takes_the_bias_of_a_judge_for_the_quality_of_an_answer(
+    environment: str, expected: list[float]
+) -> None:
+    rows = str(ROWS / "good_baseline.jsonl")  # its share of the letter is 5 of 12
+    settings = {"train_prompt_dataset": rows, "train_baseline_dataset": rows}
+    assert rewards(environment, Script(position_bias=0.3), ["eeee", "tree has", "stop"], **settings) == expected
