@@ -36,6 +36,7 @@ class Step:
         clip_fraction: share of these tokens whose ratio was clipped.
         group_std: mean of the standard deviation of the rewards within a group.
         masked: share of rollouts whose judgment failed, and which have no advantage.
+        staleness: how many steps older than the newest weights those were that sampled a rollout.
     """
 
     step: int
@@ -47,6 +48,7 @@ class Step:
     clip_fraction: float
     group_std: float
     masked: float
+    staleness: float
 
 
 @dataclass(frozen=True)

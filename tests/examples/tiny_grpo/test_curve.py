@@ -13,7 +13,7 @@ from examples.tiny_grpo.picture import LEARNING, draw_curves
 
 
 def made(rewards: list[float], seed: int = 1) -> SeedRun:
-    steps = tuple(Step(n, reward, reward, 1.0, 24.0, 1.0, 0.01, 0.1, 0.0) for n, reward in enumerate(rewards, 1))
+    steps = tuple(Step(n, reward, reward, 1.0, 24.0, 1.0, 0.01, 0.1, 0.0, 1.0) for n, reward in enumerate(rewards, 1))
     return SeedRun(seed, steps, 1.0, len(steps) * 4, 3, 12.5)
 
 

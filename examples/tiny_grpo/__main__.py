@@ -1,0 +1,111 @@
+"""`python -m examples.tiny_grpo`: train a tiny policy with this project's environments, and say whether it learned.
+
+Exit codes: 0 all seeds learned; 1 one did not, or a process failed; 2 wrong input; 130 Ctrl-C, 143 SIGTERM.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from environments.command_line.signals import StopSignal, until_stopped
+from environments.terminal.output import say, warn
+from examples.tiny_grpo.children import ChildFailed
+from examples.tiny_grpo.curve import WINDOW, Curve, write_curves
+from examples.tiny_grpo.picture import draw_curves
+from examples.tiny_grpo.progress import show_verdict
+from examples.tiny_grpo.run import Plan, train_seeds
+from examples.tiny_grpo.tasks import TASKS, Task
+from examples.tiny_grpo.training.settings import TrainingSettings
+from judges.config.one_line_parser import OneLineParser
+
+PROGRAM = "python -m examples.tiny_grpo"
+_NEEDED = ("torch", "example_trainer", "matplotlib")
+_TITLE = "A policy learns from judged groups"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is run."""
+
+    tasks: tuple[Task, ...]
+    seeds: tuple[int, ...]
+    steps: int
+    out: Path
+
+
+def parser() -> OneLineParser:
+    """The flags."""
+    made = OneLineParser(PROGRAM, "Train a tiny policy with GRPO on groups that this project serves.")
+    add = made.add_argument
+    add("--judge", choices=[*TASKS, "both"], default="both", help="what rewards the policy (default: %(default)s)")
+    add("--seeds", type=_number, default=3, metavar="N", help="train from seeds 0 to N-1 (default: %(default)s)")
+    add("--steps", type=_number, default=60, metavar="N", help="steps of the trainer (default: %(default)s)")
+    add("--out", type=Path, metavar="FOLDER", help="an empty or new folder (default: runs/tiny_grpo/TIME)")
+    return made
+
+
+def _number(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError
+    return number
+
+
+def read_options(argv: Sequence[str]) -> Options:
+    """Read the command line; wrong input ends the program with exit code 2."""
+    made = parser()
+    given = made.parse_args(argv)
+    missing = [module for module in _NEEDED if find_spec(module) is None]
+    if missing:
+        made.error(f"{missing[0]} is not installed: pip install -e '.[examples]', or `make learn`, which does it")
+    if given.steps < 2 * WINDOW:
+        made.error(f"--steps: {given.steps} are too few: the first {WINDOW} and the last {WINDOW} are compared")
+    out = (given.out or Path("runs/tiny_grpo") / time.strftime("%Y-%m-%d--%H-%M-%S")).resolve()
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        if any(out.iterdir()):
+            made.error(f"--out: {out} is not empty; expected a new folder")
+    except OSError as error:
+        made.error(f"--out: {out} cannot be used: {error.strerror}")
+    tasks = tuple(TASKS.values()) if given.judge == "both" else (TASKS[given.judge],)
+    return Options(tasks, tuple(range(given.seeds)), given.steps, out)
+
+
+async def train(options: Options) -> int:
+    """Train for each task; writes and shows the curves. Returns the exit code."""
+    began = time.monotonic()
+    curves: list[Curve] = []
+    for task in options.tasks:
+        command = f"{PROGRAM} --judge={task.name} --seeds={len(options.seeds)} --steps={options.steps}"
+        plan = Plan(task, TrainingSettings(steps=options.steps), options.seeds, options.out / task.name, command)
+        curves.append(await train_seeds(plan))
+        write_curves(options.out / "curve.json", curves)
+    await asyncio.to_thread(draw_curves, options.out / "curve.png", curves, _TITLE)
+    learned = [show_verdict(curve) for curve in curves]
+    say(f"learned: {'yes' if all(learned) else 'no'}, in {time.monotonic() - began:.0f} s")
+    say(f"{options.out / 'curve.png'}\n{options.out / 'curve.json'}")
+    return 0 if all(learned) else 1
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the program; returns the exit code."""
+    options = read_options(sys.argv[1:] if argv is None else argv)
+    try:
+        return asyncio.run(until_stopped(train(options)))
+    except ChildFailed as error:
+        warn(str(error))
+        return 1
+    except StopSignal as stop:
+        warn(f"stopped; the logs are in {shlex.quote(str(options.out))}")
+        return 128 + stop.number
+
+
+if __name__ == "__main__":
+    sys.exit(main())

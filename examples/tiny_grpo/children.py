@@ -1,0 +1,146 @@
+"""The processes of a run: each with a log of its own, all of them ended with the block, whatever ends it.
+
+Guarantees: no child outlives the block, neither after an error nor after Ctrl-C or SIGTERM, which reach this process
+alone; a child that ends before it should is one error, which names it and shows the end of its log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+ROOT = Path(__file__).resolve().parents[2]
+_GRACE_S = 5.0
+_TAIL = 12  # lines of a log
+_LONGEST_LINE = 1 << 20
+
+
+class ChildFailed(Exception):
+    """A child ended before it should."""
+
+
+class Child:
+    """A running child."""
+
+    def __init__(self, name: str, process: Process, log: Path) -> None:
+        self.name = name
+        self.process = process
+        self.log = log
+
+    async def lines(self) -> AsyncIterator[bytes]:
+        """Return the lines of its standard output as they come; they are not in the log."""
+        assert self.process.stdout is not None  # it is a pipe
+        while line := await self.process.stdout.readline():
+            yield line
+
+    def failure(self, what: str) -> ChildFailed:
+        """Return an error about it, with the end of its log."""
+        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-_TAIL:]
+        return ChildFailed("\n".join([f"{self.name} {what}; the end of {self.log}:", *(f"  {line}" for line in lines)]))
+
+
+class Children:
+    """Starts children, and ends them with the `async with` block."""
+
+    def __init__(self) -> None:
+        self._children: list[Child] = []
+        self._watchers: list[asyncio.Task[None]] = []
+        self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def start(self, name: str, *words: str, log: Path, ends: bool = False, reads: bool = False) -> Child:
+        """Start `python -m WORDS` in the root of the project.
+
+        Args:
+            name: for messages.
+            words: the module and its arguments.
+            log: standard error, and standard output unless it is read.
+            ends: it may end by itself, with exit code 0.
+            reads: its standard output is read (`Child.lines`), and its standard input ends with this process.
+        """
+        log.parent.mkdir(parents=True, exist_ok=True)
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("JUDGEGYM_")}
+        with log.open("wb") as written:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", *words),
+                stdin=PIPE if reads else DEVNULL,
+                stdout=PIPE if reads else written,
+                stderr=written,
+                cwd=ROOT,
+                env=environment,
+                limit=_LONGEST_LINE,
+                start_new_session=True,  # a Ctrl-C in the terminal is for this process, which ends the others
+            )
+        child = Child(name, process, log)
+        self._children.append(child)
+        self._watchers.append(asyncio.create_task(self._watch(child, ends=ends)))
+        return child
+
+    async def unless_failed(self, work: Awaitable[T]) -> T:
+        """Wait for work, or for the first child that ends before it should.
+
+        Raises:
+            ChildFailed: a child did.
+        """
+        task = asyncio.ensure_future(work)
+        try:
+            both: tuple[asyncio.Future[Any], ...] = (task, self._failed)
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            if self._failed.done():
+                self._failed.result()
+            return await task
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError, Exception):  # its error is raised above, or not the first one
+                await task
+
+    async def end(self, children: Sequence[Child]) -> None:
+        """End these children: at first politely."""
+        for child in children:
+            self._watchers[self._children.index(child)].cancel()
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            alive = [child for child in children if child.process.returncode is None]
+            for child in alive:
+                with suppress(ProcessLookupError):
+                    os.killpg(child.process.pid, number)
+            waiting = [asyncio.create_task(_wait(child)) for child in alive]
+            if waiting:
+                await asyncio.wait(waiting, timeout=_GRACE_S)
+
+    async def __aenter__(self) -> Children:
+        """Begin with none."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End all of them."""
+        await self.end(self._children)
+        self._failed.cancel()
+
+    async def _watch(self, child: Child, *, ends: bool) -> None:
+        code = await child.process.wait()
+        if not (ends and code == 0) and not self._failed.done():
+            self._failed.set_exception(child.failure(f"ended with exit code {code}"))
+
+
+async def _wait(child: Child) -> None:
+    """Wait for the end of a child whose standard output nobody reads any more."""
+    await child.process.communicate()
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        return int(bound.getsockname()[1])

@@ -1,0 +1,58 @@
+"""What a run shows while it trains, and at its end: lines of at most 80 columns, as readable in a pipe."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from statistics import fmean
+
+from environments.terminal.output import say, warn
+from examples.tiny_grpo.curve import ERRORS, WINDOW, Curve, Step, learned
+
+_ROWS = 12
+_MOST_SHOWN = 4  # seeds with a column
+
+
+class Progress:
+    """Shows the steps that all seeds have made, a row for every few of them, on standard error."""
+
+    def __init__(self, title: str, seeds: Sequence[int], steps: int) -> None:
+        self._shown = tuple(seeds[:_MOST_SHOWN])
+        self._made: dict[int, list[Step]] = {seed: [] for seed in seeds}
+        self._steps = steps
+        self._every = max(1, steps // _ROWS)
+        self._began = time.monotonic()
+        columns = "".join(f"{f'seed {seed}':>9}" for seed in self._shown)
+        warn(f"{title}: {len(seeds)} seeds, {steps} steps each\n {'step':>7}  reward{columns}   ratio  clipped   time")
+
+    def step(self, seed: int, step: Step) -> None:
+        """Note a step of a seed."""
+        self._made[seed].append(step)
+        number = step.step
+        is_slowest = min(len(made) for made in self._made.values()) == number
+        if is_slowest and (number % self._every == 0 or number in (1, self._steps)):
+            self._show(number)
+
+    def _show(self, number: int) -> None:
+        steps = {seed: made[number - 1] for seed, made in self._made.items()}
+        rewards = "".join(f"{steps[seed].reward:>9.3f}" for seed in self._shown)
+        ratio, clipped = (fmean(getattr(each, name) for each in steps.values()) for name in ("ratio", "clip_fraction"))
+        mean = fmean(each.reward for each in steps.values())
+        seconds = time.monotonic() - self._began
+        warn(f" {number:>3}/{self._steps:<3}  {mean:>6.3f}{rewards}  {ratio:>6.3f}  {clipped:>7.3f} {seconds:>4.0f} s")
+
+
+def show_verdict(curve: Curve) -> bool:
+    """Print whether each seed has learned; returns whether all have."""
+    say(f"{curve.name}: mean reward of the first {WINDOW} steps, of the last {WINDOW}, and what is between")
+    verdicts = [(run, learned(run)) for run in curve.runs]
+    for run, progress in verdicts:
+        if progress.first is None or progress.last is None or progress.standard_error is None:
+            say(f"  seed {run.seed}: not decided: {progress.reason}")
+            continue
+        gain, error = progress.last - progress.first, progress.standard_error
+        times = f"{gain / error:.0f} standard errors" if error else "no error at all"
+        verdict = "learned" if progress.learned else f"not learned (needs more than {ERRORS:.0f})"
+        say(f"  seed {run.seed}  {progress.first:.3f} → {progress.last:.3f}  {gain:+.3f} = {times}: {verdict}")
+        say(f"          {run.recomputed:.1%} of the logprobs of step 1 recomputed, {run.groups_dropped} groups dropped")
+    return all(progress.learned for _, progress in verdicts)

@@ -1,0 +1,166 @@
+"""Train the tiny policy for a task from several seeds, each with processes of its own, side by side.
+
+    judge ◄── judgegym serve ──► rollout API (run-api) ──► trainer
+                     └─────────► endpoint of the policy ◄─────┘ weights
+
+A seed has a rollout API, one process with endpoint and trainer, and `judgegym serve`; the judge is shared. All of them
+are the real ones, over HTTP; only the model is tiny.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+
+from examples.tiny_grpo.children import Child, Children, free_port
+from examples.tiny_grpo.curve import Curve, SeedRun, Step
+from examples.tiny_grpo.progress import Progress
+from examples.tiny_grpo.tasks import Task
+from examples.tiny_grpo.training.events import Finished, Served, Trained, read_event
+from examples.tiny_grpo.training.settings import SeedSettings, TrainingSettings
+
+_GROUP = 8
+_START_S = 120.0
+_POLL_S = 0.05
+_DROPPED = re.compile(r"WARNING group .* is dropped")
+_READY = b"listening on "
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is trained.
+
+    Attributes:
+        task: what for.
+        training: how.
+        seeds: from which seeds.
+        folder: where the processes log.
+        command: what makes the curve again.
+    """
+
+    task: Task
+    training: TrainingSettings
+    seeds: tuple[int, ...]
+    folder: Path
+    command: str
+
+
+async def train_seeds(plan: Plan) -> Curve:
+    """Train all seeds at once.
+
+    Raises:
+        ChildFailed: a process ended before it should.
+    """
+    progress = Progress(plan.task.title, plan.seeds, plan.training.steps)
+    async with Children() as children:
+        judge = await _judge(children, plan)
+        runs = asyncio.gather(*(_SeedTraining(plan, seed, judge, progress).run() for seed in plan.seeds))
+        return Curve(plan.task.title, plan.command, tuple(await children.unless_failed(runs)))
+
+
+async def _judge(children: Children, plan: Plan) -> str:
+    """Start the judge; returns its URL."""
+    words = (*plan.task.judge, "--port=0")
+    judge = await children.start("the judge", *words, log=plan.folder / "judge.log", reads=True)
+    line = await children.unless_failed(_first_line(judge))
+    if not line.startswith(_READY):
+        raise judge.failure(f"said {line!r} instead of where it listens")
+    return line.removeprefix(_READY).decode().strip()
+
+
+async def _first_line(child: Child) -> bytes:
+    async for line in child.lines():
+        return line
+    return b""
+
+
+class _SeedTraining:
+    """One seed, from the start of its processes to its record."""
+
+    def __init__(self, plan: Plan, seed: int, judge: str, progress: Progress) -> None:
+        self._plan = plan
+        self._seed = seed
+        self._judge = judge
+        self._progress = progress
+        self._folder = plan.folder / f"seed-{seed}"
+
+    async def run(self) -> SeedRun:
+        """Train; the children end with it."""
+        began = time.monotonic()
+        async with Children() as children:
+            steps, recomputed, groups = await children.unless_failed(self._train(children))
+        dropped = len(_DROPPED.findall((self._folder / "serve.log").read_text(encoding="utf-8", errors="replace")))
+        return SeedRun(self._seed, tuple(steps), recomputed, groups, dropped, time.monotonic() - began)
+
+    async def _train(self, children: Children) -> tuple[list[Step], float, int]:
+        api = await self._rollout_api(children)
+        trainer = await children.start(
+            f"the trainer of seed {self._seed}",
+            *("examples.tiny_grpo.training.seed", self._settings(api).to_json()),
+            log=self._folder / "trainer.log",
+            ends=True,
+            reads=True,
+        )
+        steps: list[Step] = []
+        recomputed = 0.0
+        async for line in trainer.lines():
+            match read_event(line):
+                case Served(url):
+                    await self._serve(children, api, url)
+                case Trained(step, _, share):
+                    recomputed = recomputed if steps else share
+                    steps.append(step)
+                    self._progress.step(self._seed, step)
+                case Finished(groups):
+                    return steps, recomputed, groups
+        raise trainer.failure("said no more")
+
+    async def _rollout_api(self, children: Children) -> str:
+        """Start the rollout API, and wait until it answers; returns its URL."""
+        port = free_port()
+        url = f"http://127.0.0.1:{port}"
+        words = ("atroposlib.cli.run_api", "--host=127.0.0.1", f"--port={port}")
+        api = await children.start(f"the rollout API of seed {self._seed}", *words, log=self._folder / "run-api.log")
+        end = time.monotonic() + _START_S
+        async with aiohttp.ClientSession() as session:
+            while time.monotonic() < end:
+                try:
+                    async with session.get(f"{url}/info"):
+                        return url
+                except aiohttp.ClientError:
+                    await asyncio.sleep(_POLL_S)
+        raise api.failure(f"does not answer within {_START_S:.0f} s")
+
+    def _settings(self, api: str) -> SeedSettings:
+        plan = self._plan
+        threads = max(1, (os.cpu_count() or 1) // len(plan.seeds))
+        return SeedSettings(self._seed, api, plan.task.alphabet, plan.task.letter, threads, plan.training)
+
+    async def _serve(self, children: Children, api: str, policy: str) -> None:
+        task = self._plan.task
+        words = (
+            *("judgegym", "serve", task.environment),
+            f"--openai.base_url={policy}",
+            "--openai.model_name=tiny",
+            f"--env.judge_base_url={self._judge}",
+            f"--env.judge_model_name={task.name}",
+            f"--env.rollout_server_url={api}",
+            f"--env.train_dataset={task.rows}",
+            f"--env.seed={self._seed}",
+            f"--env.group_size={_GROUP}",
+            "--env.total_steps=-1",  # those of the trainer
+            "--env.steps_per_eval=-1",
+            f"--env.train_max_tokens={task.max_tokens}",
+            "--env.token_source=chat",  # a rollout without the endpoint's own ids and logprobs is an error
+            "--env.max_batches_offpolicy=2",  # one batch is trained on, one is sampled
+            "--env.ensure_scores_are_not_same=False",  # the curve is of all groups, not of those with a signal
+            f"--env.data_dir_to_save_evals={self._folder / 'serve'}",
+            *task.serve,
+        )
+        await children.start(f"judgegym serve of seed {self._seed}", *words, log=self._folder / "serve.log", ends=True)

@@ -1,0 +1,1 @@
+"""The trainer: batches of the rollout API to new weights, one process for each seed."""

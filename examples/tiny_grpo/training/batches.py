@@ -1,0 +1,58 @@
+"""What a batch says about the rollouts in it, before the trainer pads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from statistics import fmean, pstdev
+
+from examples.tiny_grpo.judge import letter_share
+from examples.tiny_grpo.policy.sampling import Sampled
+from examples.tiny_grpo.policy.served import ServedPolicy
+from examples.tiny_grpo.training.rollout_api import Batch
+
+_MASKED = -100  # atroposlib's mask of the prompt
+_NO_ADVANTAGE = "set_advantage_to_zero"
+
+
+@dataclass(frozen=True)
+class BatchNumbers:
+    """Means over the rollouts of a batch; the names are those of `curve.Step`.
+
+    Attributes:
+        staleness: how many steps older than the served weights those were that sampled a rollout.
+    """
+
+    reward: float
+    letter_share: float
+    length: float
+    group_std: float
+    masked: float
+    staleness: float
+
+
+def completions_of(batch: Batch) -> Iterator[Sampled]:
+    """Return what the policy has sampled, rollout by rollout."""
+    for group in batch:
+        for tokens, masks, logprobs in zip(group["tokens"], group["masks"], group["inference_logprobs"], strict=True):
+            begin = masks.count(_MASKED)
+            yield Sampled(tuple(tokens[begin:]), tuple(logprobs[begin:]))
+
+
+def numbers_of(batch: Batch, policy: ServedPolicy, letter: str | None) -> BatchNumbers:
+    """Return the numbers of a batch.
+
+    Raises:
+        ValueError: a completion is none that the policy has sampled: its tokens or logprobs were changed on their way.
+    """
+    completions = list(completions_of(batch))
+    scores = [[float(score) for score in group["scores"]] for group in batch]
+    masked = [bool(override.get(_NO_ADVANTAGE)) for group in batch for override in group.get("overrides") or []]
+    return BatchNumbers(
+        reward=fmean(score for group in scores for score in group),
+        letter_share=fmean(letter_share(each.text, letter) for each in completions) if letter else 0.0,
+        length=fmean(len(each.ids) for each in completions),
+        group_std=fmean(pstdev(group) for group in scores),
+        masked=sum(masked) / len(completions),
+        staleness=fmean(policy.version - policy.version_of(each) for each in completions),
+    )

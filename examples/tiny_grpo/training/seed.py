@@ -1,0 +1,57 @@
+"""One seed: the endpoint of its policy and its trainer, as one process, which ends when all steps are made.
+
+    python -m examples.tiny_grpo.training.seed SETTINGS
+
+SETTINGS is the JSON of `SeedSettings`; standard output has a line for each event (`events.py`). A parent that dies
+closes standard input, which ends this process.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+
+import torch
+
+from examples.tiny_grpo.policy.endpoint import serving
+from examples.tiny_grpo.policy.model import ModelSize, TinyTransformer
+from examples.tiny_grpo.policy.served import ServedPolicy
+from examples.tiny_grpo.training.events import Event, Finished, Served, write_event
+from examples.tiny_grpo.training.rollout_api import RolloutApi
+from examples.tiny_grpo.training.settings import SeedSettings
+from examples.tiny_grpo.training.trainer import Trainer
+
+
+def main() -> int:
+    """Train one seed."""
+    settings = SeedSettings.read(sys.argv[1])
+    threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
+    torch.set_num_threads(settings.threads)
+    size = ModelSize(alphabet=settings.alphabet)
+    model, policy = TinyTransformer(size, seed=settings.seed), ServedPolicy(size, seed=settings.seed)
+    api, training = RolloutApi(settings.api), settings.training
+    trainer = Trainer(model, policy, training, letter=settings.letter)
+    with serving(policy) as url:
+        api.register(batch_size=training.batch_size, max_tokens=size.context, steps=training.steps)
+        _say(Served(url))
+        groups = 0
+        for trained in trainer.train(api):
+            _say(trained)
+            groups += trained.groups
+        _say(Finished(groups + api.queued()))
+    return 0
+
+
+def _say(event: Event) -> None:
+    print(write_event(event), flush=True)
+
+
+def _end_with_parent() -> None:
+    while os.read(0, 65_536):
+        pass
+    os._exit(1)  # threads of the endpoint would go on
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,95 @@
+"""GRPO on batches of the rollout API: the loss of Atropos' example trainer, Adam, and weights published at each step.
+
+Padding, advantages and loss are the example trainer's own (`example_trainer` of atroposlib 0.4.0, imported). What is
+ours is the loop: take a batch, make one step of the optimizer, serve the new weights, and record what happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from example_trainer.data import pad_data_to_good_offset
+from example_trainer.training import compute_grpo_loss
+
+from examples.tiny_grpo.curve import Step
+from examples.tiny_grpo.policy.model import TinyTransformer
+from examples.tiny_grpo.policy.served import ServedPolicy
+from examples.tiny_grpo.training.batches import numbers_of
+from examples.tiny_grpo.training.events import Trained
+from examples.tiny_grpo.training.rollout_api import Batch, RolloutApi
+from examples.tiny_grpo.training.settings import TrainingSettings
+
+_SAME = 1e-3  # two logprobs of a token are the same up to this difference
+_DEADLINE_S = 180.0
+
+
+class Trainer:
+    """Trains a model on batches, and serves each of its versions."""
+
+    def __init__(
+        self, model: TinyTransformer, policy: ServedPolicy, settings: TrainingSettings, *, letter: str | None = None
+    ) -> None:
+        """Train `model`, and serve its weights by `policy`; `letter` is whose share is recorded."""
+        self._model = model
+        self._policy = policy
+        self._settings = settings
+        self._letter = letter
+        self._optimizer = torch.optim.Adam(model.parameters(), lr=settings.learning_rate)
+
+    def train(self, api: RolloutApi) -> Iterator[Trained]:
+        """Make all steps, each as soon as there is a batch.
+
+        Raises:
+            TimeoutError: no batch came for too long.
+            ValueError: a batch cannot be trained on.
+        """
+        for number in range(1, self._settings.steps + 1):
+            yield self.step(number, api.next_batch(_DEADLINE_S))
+
+    def step(self, number: int, batch: Batch) -> Trained:
+        """Make one step, and serve its weights."""
+        groups, numbers = (
+            len(batch),
+            numbers_of(batch, self._policy, self._letter),
+        )  # first: what follows changes the batch
+        ratio, clipped, recomputed = self._update(batch)
+        self._policy.publish(self._model)
+        step = Step(
+            step=number,
+            reward=numbers.reward,
+            letter_share=numbers.letter_share,
+            well_formed=1.0,
+            length=numbers.length,
+            ratio=ratio,
+            clip_fraction=clipped,
+            group_std=numbers.group_std,
+            masked=numbers.masked,
+            staleness=numbers.staleness,
+        )
+        return Trained(step, groups, recomputed)
+
+    def _update(self, batch: Batch) -> tuple[float, float, float]:
+        """Return the mean ratio, the share of tokens that were clipped, and of those whose logprob is recomputed."""
+        settings = self._settings
+        tokens, labels, advantages, temperatures, logprobs = pad_data_to_good_offset(
+            {"batch": batch}, settings.batch_size
+        )
+        if logprobs is None or len(tokens) != 1:
+            raise ValueError(f"expected {settings.batch_size} sequences with inference_logprobs in a batch")
+        self._optimizer.zero_grad()
+        loss, metrics = compute_grpo_loss(
+            self._model,
+            tokens[0],
+            labels[0],
+            advantages[0].float(),
+            temperatures[0],
+            gradient_accumulation_steps=1,
+            inference_logprobs=logprobs[0],
+            clip_eps=settings.clip_eps,
+        )
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self._model.parameters(), settings.largest_gradient)
+        self._optimizer.step()
+        gap = (metrics["training_logprobs"] - metrics["inference_logprobs"]).abs()
+        return metrics["mean_ratio"], metrics["clipped_fraction"], (gap < _SAME).float().mean().item()
