@@ -1,8 +1,8 @@
 """Sample rollouts with their tokens.
 
-Tokens come from one of three sources: a chat endpoint that returns the sampled ids and logprobs (vLLM 0.10.2 or later),
-Atropos' token-level servers, or the chat template applied to the text, which has no logprobs and may differ from what
-was sampled.
+Tokens come from one of three sources: a chat endpoint that returns the sampled ids and logprobs (vLLM 0.10.2 or later;
+llama.cpp's server, which is asked for the ids of the prompt apart), Atropos' token-level servers, or the chat template
+applied to the text, which has no logprobs and may differ from what was sampled.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from environments.clients import Clients
 from environments.completions import Conversation, read_completion
+from environments.rollouts.llama_cpp import LlamaCpp
 from environments.rollouts.retokenize import Retokenizer
 from environments.rollouts.rollout import NoTokens, Rollout, RolloutSource
 from environments.rollouts.sequences import TokenSequence
@@ -32,6 +33,9 @@ _RETOKENIZED = (
     "importance ratio refuse, and the tokens may differ from the sampled ones"
 )
 _WITH_TOKENS: Mapping[str, JSON] = {"return_token_ids": True, "logprobs": True}
+_OF_LLAMA_CPP: Mapping[str, JSON] = {"top_logprobs": 1}
+"""For few bytes: without it llama.cpp's server gives 20 alternatives of each token, and for 0 no tokens at all."""
+_NO_TOKENS = "the endpoint returned no token ids with logprobs, or not as many of both"
 _NAME = "policy"
 
 
@@ -63,7 +67,10 @@ def open_source(settings: EnvSettings[Any], clients: Clients, retokenizer: Retok
 class ChatSource:
     """Samples from a chat endpoint: takes its tokens if it returns them, else applies the chat template to the text.
 
-    `token_source` decides between the two; with `auto` the endpoint's first answer does, for the whole run.
+    `token_source` decides between the two; with `auto` the endpoint's first answer does, for the whole run. An answer
+    with the tokens of its completions alone is taken for one of llama.cpp's server. Each completion is then asked for
+    by itself: the server counts the tokens of one completion only, takes no more than its slots at once, and leaves
+    tokens out (`judges.llm.completion`), which only their number shows.
     """
 
     def __init__(
@@ -79,6 +86,8 @@ class ChatSource:
         self._config = config
         self._retokenizer = retokenizer
         self._settled = settled
+        self._llama_cpp = LlamaCpp(client)
+        self._is_llama_cpp = False
 
     @property
     def waiting(self) -> str | None:
@@ -92,16 +101,7 @@ class ChatSource:
     async def sample(self, conversation: Conversation, n: int) -> tuple[list[Rollout], CallRun]:
         """See `RolloutSource`."""
         answer = await self._ask(conversation, n)
-        sequences = _sequences(answer) if self._settled != "retokenize" else None
-        if sequences is None and self._settled is None:
-            self._settle("retokenize", "the endpoint returns no token ids and logprobs")
-        elif sequences is None and self._settled == "chat":
-            raise NoTokens(
-                "the endpoint returned no token ids with logprobs, or not as many of both; "
-                "--env.token_source=retokenize takes the tokens of the text"
-            )
-        elif self._settled is None:
-            self._settle("chat")
+        sequences = await self._own_sequences(conversation, answer)
         texts = [assistant_text(choice) for choice in answer.choices]
         if sequences is None:
             stopped = [choice.state == "whole" for choice in answer.choices]
@@ -112,6 +112,52 @@ class ChatSource:
         ]
         return rollouts, CallRun(answer.latency_s, answer.attempts, answer.cached, answer.usage)
 
+    async def _own_sequences(self, conversation: Conversation, answer: ChatAnswer) -> list[TokenSequence] | None:
+        """Return the endpoint's own tokens; `None` if the run takes those of the text.
+
+        Raises:
+            NoTokens: the endpoint did not return them, and the run takes no others.
+        """
+        if self._settled == "retokenize":
+            return None
+        try:
+            sequences = await self._sequences(conversation, answer)
+        except NoTokens as error:
+            if self._settled == "chat":
+                raise NoTokens(f"{error}; --env.token_source=retokenize takes the tokens of the text") from error
+            self._settle("retokenize", str(error))
+            return None
+        self._settle("chat")
+        return sequences if self._settled == "chat" else None  # another group may have been faster
+
+    async def _sequences(self, conversation: Conversation, answer: ChatAnswer) -> list[TokenSequence]:
+        """Return the tokens of all choices.
+
+        Raises:
+            NoTokens: not each has ids and as many logprobs, or those of the prompt are missing.
+        """
+        completions = []
+        for choice in answer.choices:
+            ids, logprobs = choice.token_ids, choice.logprobs
+            if ids is None or logprobs is None or len(ids) != len(logprobs):
+                raise NoTokens(_NO_TOKENS)
+            completions.append((ids, logprobs))
+        prompt = answer.prompt_token_ids
+        if prompt is None:
+            prompt = await self._llama_cpp.prompt(conversation, answer.prompt_tokens)
+            await self._met_llama_cpp()
+        return [TokenSequence(prompt, ids, logprobs) for ids, logprobs in completions]
+
+    async def _met_llama_cpp(self) -> None:
+        """Ask for each completion by itself from now on, and warn if the logprobs are not of what is sampled from."""
+        if self._is_llama_cpp:
+            return
+        self._is_llama_cpp = True
+        logger.info("the ids of prompts are those of llama.cpp's /apply-template and /tokenize")
+        warning = await self._llama_cpp.misfit(self._config.rollout_temperature)
+        if warning is not None:
+            logger.warning("%s", warning)
+
     async def _ask(self, conversation: Conversation, n: int) -> ChatAnswer:
         config = self._config
         temperature, longest = config.rollout_temperature, config.train_max_tokens
@@ -119,7 +165,14 @@ class ChatSource:
             return await self._client.chat(conversation, n=n, temperature=temperature, max_tokens=longest, name=_NAME)
         try:
             return await self._client.chat(
-                conversation, n=n, temperature=temperature, max_tokens=longest, extra=_WITH_TOKENS, name=_NAME
+                conversation,
+                n=n,
+                temperature=temperature,
+                max_tokens=longest,
+                extra=_WITH_TOKENS,
+                singly=self._is_llama_cpp,
+                unkeyed=_OF_LLAMA_CPP if self._is_llama_cpp else None,
+                name=_NAME,
             )
         except EndpointError as error:
             if error.kind is not FailureKind.REJECTED or self._settled == "chat":
@@ -140,19 +193,6 @@ class ChatSource:
         else:
             logger.warning(_RETOKENIZED, why)
             _ = self._retokenizer.tokenizer  # one error for all groups; it ends the run
-
-
-def _sequences(answer: ChatAnswer) -> list[TokenSequence] | None:
-    """Return the tokens of all choices; `None` unless each has ids and as many logprobs."""
-    if answer.prompt_token_ids is None:
-        return None
-    sequences = []
-    for choice in answer.choices:
-        ids, logprobs = choice.token_ids, choice.logprobs
-        if ids is None or logprobs is None or len(ids) != len(logprobs):
-            return None
-        sequences.append(TokenSequence(answer.prompt_token_ids, ids, logprobs))
-    return sequences
 
 
 def assistant_text(choice: Choice) -> str:

@@ -72,7 +72,8 @@ class PolicySettings(BaseModel):
     )
     n_kwarg_is_ignored: bool = operational(
         False,
-        "Send n requests for n completions, for endpoints that ignore `n`. If unset, detected at the first answer.",
+        "Send n requests for n completions, for endpoints that ignore or refuse `n`. If unset, detected at the first "
+        "answer.",
     )
     extra_body: dict[str, JsonValue] = setting(
         {}, 'Add these fields to each request to the policy, such as {"top_p": 0.95}.'

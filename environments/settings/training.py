@@ -43,9 +43,10 @@ class RolloutSettings(BaseModel):
     token_source: TokenSource = setting(
         "auto",
         "Choose where the tokens of a rollout come from. chat: the chat endpoint returns the sampled token ids and "
-        "logprobs (vLLM 0.10.2 or later). token_server: Atropos' token-level servers (openai.server_type vllm, sglang "
-        "or trl). retokenize: the chat template is applied to the text, without logprobs. auto: token_server if "
-        "server_type names one, else chat if the endpoint returns token ids, else retokenize.",
+        "logprobs (vLLM 0.10.2 or later, llama.cpp's server). token_server: Atropos' token-level servers "
+        "(openai.server_type vllm, sglang or trl). retokenize: the chat template is applied to the text, without "
+        "logprobs. auto: token_server if server_type names one, else chat if the endpoint returns token ids, else "
+        "retokenize.",
         verbs=ROLLOUTS,
     )
     tokenizer_name: str | None = setting(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
@@ -31,6 +32,9 @@ logger = logging.getLogger(__name__)
 __all__ = ["ChatAnswer", "ChatClient", "ChatSettings", "open_session"]
 
 Parameter = Literal["default"]
+
+_NAMES_N = re.compile(r"\bn\b")
+"""An error about `n`, such as llama.cpp's "Field 'n': Value must be between 1 <= value <= 4", its number of slots."""
 
 
 class ChatClient:
@@ -102,6 +106,8 @@ class ChatClient:
         keep: Callable[[Choice], bool] | None = None,
         verdict_at: Callable[[Choice], tuple[int, int] | None] | None = None,
         fresh: bool = False,
+        singly: bool = False,
+        unkeyed: Mapping[str, JSON] | None = None,
         name: str = "",
     ) -> ChatAnswer:
         """Ask the model.
@@ -118,6 +124,9 @@ class ChatClient:
                 it from its ledger although its row failed; by default all may.
             verdict_at: from where to where in its text a choice has what it was asked for, which the ledger records.
             fresh: neither take the answer from the cache nor store it: it is a sample.
+            singly: ask for `n` choices in `n` requests, also where the endpoint takes `n`.
+            unkeyed: further fields of the body that change nothing of what is sampled: the run's ledger finds an answer
+                whether or not they were sent.
             name: the component of the call in the run's ledger.
 
         Returns:
@@ -130,16 +139,33 @@ class ChatClient:
         if seed is not None:
             parameters["seed"] = seed
         call = OpenCall.begin(name, vote, self.settings.endpoints[0].model, messages, parameters)
+        if unkeyed:
+            parameters = {**parameters, **unkeyed}
         if n == 1 and not call.parts:
             cache = None if fresh else self._cache
             one = partial(self._one, messages, parameters, vote, cache, keep)
             answer = await call.ask(one, keep=keep, verdict_at=verdict_at)
         else:
-            answer = await self._many(call, messages, parameters, n)
+            answer = await self._many(call, messages, parameters, n, singly=singly)
         if logger.isEnabledFor(logging.DEBUG):
             endpoint = self.settings.endpoints[0]
             logger.debug("%s at %s was asked %r and answered %r", endpoint.model, endpoint.shown, messages, answer)
         return answer
+
+    async def beside(self, path: str, body: Mapping[str, JSON] | None = None) -> JSON:
+        """Ask for something that a server has beside the API: POST with a body, GET without; limits and retries apply.
+
+        Args:
+            path: below the base URL without its version, such as `/tokenize`.
+            body: the request's fields, but for the model's name.
+
+        Returns:
+            The answer's JSON. It is recorded in no ledger, since it is no completion.
+
+        Raises:
+            EndpointError: no attempt succeeded.
+        """
+        return await self._transport.beside(path, body)
 
     def _parameters(
         self, temperature: float | None | Parameter, max_tokens: int | Parameter, extra: Mapping[str, JSON] | None
@@ -213,14 +239,24 @@ class ChatClient:
         return dataclasses.replace(answer, choices=(stored,))  # another process was first: all have the same verdict
 
     async def _many(
-        self, call: OpenCall, messages: Sequence[Message], parameters: dict[str, JSON], n: int
+        self, call: OpenCall, messages: Sequence[Message], parameters: dict[str, JSON], n: int, *, singly: bool
     ) -> ChatAnswer:
         """The `n` choices of a call: all in one request, then one request for each that is missing or unusable."""
-        if not call.parts and not self._n_is_ignored:
-            await call.ask(lambda record: self._several(messages, parameters, record, n))
+        refused: EndpointError | None = None
+        if not call.parts and not self._n_is_ignored and not singly:
+            try:
+                await call.ask(lambda record: self._several(messages, parameters, record, n))
+            except EndpointError as error:
+                if error.kind is not FailureKind.REJECTED or not _NAMES_N.search(error.answer):
+                    raise
+                refused = error
         missing = n - call.choices
         if missing > 0:
             await self._fan_out(call, messages, parameters, n, missing)
+        if refused is not None and not self._n_is_ignored:
+            self._n_is_ignored = True  # only now: the message may have named it for another reason
+            shown = self.settings.endpoints[0].shown
+            logger.info("%s refuses n=%d (%s): each completion is asked for by itself", shown, n, refused.answer)
         return _one_answer(call.answers, n)
 
     async def _several(
@@ -307,4 +343,5 @@ def _one_answer(answers: Sequence[ChatAnswer], n: int) -> ChatAnswer:
         latency_s=max(answer.latency_s for answer in answers),
         attempts=sum(answer.attempts for answer in answers),
         prompt_token_ids=answers[0].prompt_token_ids,
+        prompt_tokens=answers[0].prompt_tokens,
     )

@@ -1,7 +1,13 @@
 """A choice's JSON, read into a `Choice`, and choices written for the judgment cache.
 
-Reads what the common servers send (OpenAI, vLLM, SGLang, DeepSeek, OpenRouter): what is missing or of another type is
-left out, and only a choice without a message is an error. Whether a choice may be used, `judges.llm.outcome` decides.
+Reads what the common servers send (OpenAI, vLLM, SGLang, DeepSeek, OpenRouter, llama.cpp): what is missing or of
+another type is left out, and only a choice without a message is an error. Whether a choice may be used,
+`judges.llm.outcome` decides.
+
+Sampled tokens are either all of a choice's tokens or its first ones, never tokens with gaps. vLLM gives them under
+`token_ids`; llama.cpp's server gives an `id` in each entry of `logprobs.content`, but none for a token at which a
+character is not complete yet, and none for those of a stop string (seen with xllamacpp 2026.10.11549, November 2026;
+pull request 18454 of ggml-org/llama.cpp describes the first).
 """
 
 from __future__ import annotations
@@ -35,8 +41,12 @@ def _token_to_json(token: Token) -> JSON:
     return {"token": token.text, "top_logprobs": top}
 
 
-def choice_from_json(choice: JSON) -> Choice:
+def choice_from_json(choice: JSON, *, token_count: int = 0) -> Choice:
     """One element of a chat completion's `choices`.
+
+    Args:
+        choice: the element.
+        token_count: its tokens as the endpoint counted them; 0 if that is not known.
 
     Raises:
         NotACompletion: it has another shape.
@@ -48,15 +58,16 @@ def choice_from_json(choice: JSON) -> Choice:
     text, refused = (
         (content, None) if isinstance(content, str) else (_parts(content, "text"), _parts(content, "refusal"))
     )
-    ids, logprobs, kept = choice.get("token_ids"), choice.get("logprobs"), choice.get(_KEPT_TOKENS)
+    logprobs, kept = choice.get("logprobs"), choice.get(_KEPT_TOKENS)
+    ids, of_ids = _sampled(choice.get("token_ids"), logprobs, token_count)
     return Choice(
         text=text,
         # `reasoning_content`: vLLM, DeepSeek; `reasoning`: OpenRouter, newer vLLM.
         reasoning=_optional_text(message.get("reasoning_content")) or _optional_text(message.get("reasoning")),
         finish_reason=finish[:_LONGEST_REASON] if isinstance(finish, str) and finish else None,
         refusal=_optional_text(message.get("refusal")) or refused or None,
-        token_ids=None if ids is None else token_ids(ids),
-        logprobs=None if logprobs is None else _logprobs(logprobs),
+        token_ids=ids,
+        logprobs=of_ids,
         tokens=None if kept is None and logprobs is None else _kept_tokens(kept) or _tokens(logprobs),
     )
 
@@ -81,6 +92,27 @@ def token_ids(value: JSON) -> tuple[int, ...] | None:
         return None
     ids = cast("list[int]", value)
     return tuple(ids) if not ids or (min(ids) >= 0 and max(ids) < _LARGEST_TOKEN_ID) else None
+
+
+def _sampled(ids: JSON, logprobs: JSON, token_count: int) -> tuple[tuple[int, ...] | None, tuple[float, ...] | None]:
+    """The ids of the sampled tokens and their logprobs; either may be missing."""
+    numbers = None if logprobs is None else _logprobs(logprobs)
+    if ids is not None:
+        return token_ids(ids), numbers
+    content = logprobs.get("content") if isinstance(logprobs, Mapping) else None
+    if not isinstance(content, list) or not content:
+        return None, numbers
+    found = token_ids([entry.get("id") if isinstance(entry, dict) else None for entry in content])
+    if found is None or len(found) == token_count:
+        return found, numbers
+    # A token that is left out comes before an entry whose text is not ASCII, or at the end.
+    known = next((place for place, entry in enumerate(content) if not _is_ascii(entry)), len(content))
+    return found[:known], None if numbers is None else numbers[:known]
+
+
+def _is_ascii(entry: JSON) -> bool:
+    text = entry.get("token") if isinstance(entry, Mapping) else None
+    return isinstance(text, str) and text.isascii()
 
 
 def _logprobs(value: JSON) -> tuple[float, ...] | None:

@@ -39,6 +39,11 @@ _ANSWERS_IN_DOUBT = 2
 """An endpoint whose first answers have no finish reason is asked again so often; then it is taken to give none at all.
 At the start of a run, an answer that broke off would otherwise be believed."""
 
+_GAPS = (
+    "gives no ids of some tokens, such as those within a character that takes several: of such an answer, the tokens "
+    "up to the first that may be missing are known and trained on"
+)
+
 _BUSY = frozenset({429, 503, 529})  # 529: Anthropic's "overloaded"
 _RETRYABLE = frozenset({408, 409})
 _NOBODY_THERE = frozenset(
@@ -106,7 +111,14 @@ class Failed:
     tokens: TokenCounts | None = None
 
 
-Outcome: TypeAlias = Answered | Failed
+class Received(NamedTuple):
+    """An answer that is no chat completion, to a request beside the API (`ChatClient.beside`)."""
+
+    body: JSON
+    tokens: None = None
+
+
+Outcome: TypeAlias = Answered | Received | Failed
 
 
 @dataclass(slots=True)
@@ -173,12 +185,22 @@ def of_answer(status: int, data: bytes, retry_after: str | None, habits: Habits)
     choices: list[Choice] = []
     faults: list[Failed] = []
     for raw in sent if len(sent) == 1 else _in_order(sent):
-        read = _choice(raw, status, habits)
+        read = _choice(raw, status, habits, tokens.completion if len(sent) == 1 else 0)
         choices.append(read) if isinstance(read, Choice) else faults.append(read)
     if not choices:
         return replace(faults[0], tokens=tokens)
     prompt_ids = body.get("prompt_token_ids")
     return Answered(tuple(choices), len(sent), tokens, None if prompt_ids is None else completion.token_ids(prompt_ids))
+
+
+def of_other_answer(status: int, data: bytes, retry_after: str | None) -> Received | Failed:
+    """The outcome of an HTTP answer to a request beside the API; one that is not JSON would be so again."""
+    if not 200 <= status < 300:
+        return Failed(kind_of_status(status), wire.error_text(data), status, retry_after_seconds(retry_after))
+    try:
+        return Received(wire.loads(data))
+    except ValueError:
+        return Failed(FailureKind.REJECTED, f"the body is not JSON ({wire.excerpt(data)})", status)
 
 
 def of_exception(error: BaseException, timeout_s: float) -> Failed:
@@ -254,10 +276,10 @@ def _reported(error: JSON, status: int) -> Failed:
     return Failed(kind, f"it reports an error: {said}", status)
 
 
-def _choice(raw: JSON, status: int, habits: Habits) -> Choice | Failed:
-    """One choice of an answer, if it may be used."""
+def _choice(raw: JSON, status: int, habits: Habits, token_count: int) -> Choice | Failed:
+    """One choice of an answer, if it may be used; `token_count` is how many tokens it has, or 0 if that is unknown."""
     try:
-        read = completion.choice_from_json(raw)
+        read = completion.choice_from_json(raw, token_count=token_count)
     except NotACompletion as error:
         return Failed(FailureKind.BROKEN, str(error), status)
     assert isinstance(raw, dict)  # or it had not been read
@@ -279,6 +301,8 @@ def _choice(raw: JSON, status: int, habits: Habits) -> Choice | Failed:
     ):
         said = f"gives the finish_reason {usable.finish_reason!r}: such answers are taken to be whole"
         habits.say_once("unknown", said)
+    if usable.token_ids is not None and len(usable.token_ids) < token_count and "token_ids" not in raw:
+        habits.say_once("gaps", _GAPS)
     return usable
 
 

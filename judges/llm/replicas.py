@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from judges.llm.outcome import Habits
 from judges.llm.urls import is_loopback, without_credentials
 
 _PATH = "/chat/completions"
+_VERSION_AT_END = re.compile(r"/v\d+$")
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 30.0
 
@@ -37,6 +39,11 @@ class Endpoint:
         """The chat completions URL; a base URL may be that already."""
         base = self.base_url.rstrip("/")
         return base if base.endswith(_PATH) else base + _PATH
+
+    def beside(self, path: str) -> str:
+        """The URL of something that the server has beside its API: `path` below the base URL without its version."""
+        base = self.base_url.rstrip("/").removesuffix(_PATH).rstrip("/")
+        return _VERSION_AT_END.sub("", base) + path
 
     @property
     def shown(self) -> str:

@@ -18,7 +18,7 @@ from judges.llm import wire
 from judges.llm.errors import EndpointError, FailureKind
 from judges.llm.ledger import RequestRecord
 from judges.llm.limits import AdaptiveLimit, RateBudget
-from judges.llm.outcome import Answered, Failed, Outcome, of_answer, of_exception
+from judges.llm.outcome import Answered, Failed, Outcome, Received, of_answer, of_exception, of_other_answer
 from judges.llm.presence import Presence
 from judges.llm.replicas import Replica, ReplicaSet
 from judges.llm.retry import RetryPolicy
@@ -54,8 +54,9 @@ class _Call:
     """One request, over all its attempts.
 
     Attributes:
-        body: what is sent, but for the model's name at the replica.
+        body: what is sent, but for the model's name at the replica; without one, the request is a GET.
         record: of the request in a ledger.
+        path: beside the API; `None` for chat completions.
         tokens: what it takes of the budget of tokens.
         attempts: requests sent.
         broken: those that count against `max_retries`.
@@ -65,8 +66,9 @@ class _Call:
         failure: of the attempt before; `None` before the first one.
     """
 
-    body: dict[str, JSON]
+    body: dict[str, JSON] | None
     record: RequestRecord
+    path: str | None = None
     tokens: int = 0
     attempts: int = 0
     broken: int = 0
@@ -120,23 +122,49 @@ class Transport:
         if self._budget is not None and self._budget.tokens is not None:
             call.tokens = self._expected_tokens(messages, parameters)
         try:
+            outcome = await self._outcome(call)
+        finally:
+            self.meter.usage += call.paid
+        assert isinstance(outcome, Answered)  # of a request without a path
+        self.meter.answered += 1
+        answer = ChatAnswer(
+            outcome.choices,
+            call.paid,
+            call.elapsed(),
+            call.attempts,
+            prompt_token_ids=outcome.prompt_token_ids,
+            prompt_tokens=outcome.tokens.prompt,
+        )
+        return Reply(answer, outcome.received)
+
+    async def beside(self, path: str, body: Mapping[str, JSON] | None) -> JSON:
+        """Send one request beside the API, with its retries: POST with a body, GET without; return the answer's JSON.
+
+        Raises:
+            EndpointError: no attempt succeeded.
+        """
+        sent = None if body is None else {"model": "", **body}
+        outcome = await self._outcome(_Call(sent, RequestRecord(), path))
+        assert isinstance(outcome, Received)  # of a request with a path
+        return outcome.body
+
+    async def _outcome(self, call: _Call) -> Answered | Received:
+        """Make attempts until one is answered.
+
+        Raises:
+            EndpointError: none was.
+        """
+        try:
             while True:
                 admitted = await self._admitted(call)
                 replica = self._replicas.pick()
                 outcome = await self._attempt(replica, call, admitted)
-                if isinstance(outcome, Answered):
-                    break
+                if not isinstance(outcome, Failed):
+                    return outcome
                 await self._pause(replica, call, outcome)
         except EndpointError as error:
             error.attempts, error.usage = call.attempts, call.paid
             raise
-        finally:
-            self.meter.usage += call.paid
-        self.meter.answered += 1
-        answer = ChatAnswer(
-            outcome.choices, call.paid, call.elapsed(), call.attempts, prompt_token_ids=outcome.prompt_token_ids
-        )
-        return Reply(answer, outcome.received)
 
     async def _pause(self, replica: Replica, call: _Call, outcome: Failed) -> None:
         """Pause between a failed attempt and the next one.
@@ -197,9 +225,11 @@ class Transport:
             call.record.leaves()
             if self._session is None:
                 self._session = open_session()
-            async with self._session.post(
-                replica.url,
-                data=wire.dumps({**call.body, "model": replica.endpoint.model}),
+            body = None if call.body is None else wire.dumps({**call.body, "model": replica.endpoint.model})
+            async with self._session.request(
+                "GET" if body is None else "POST",
+                replica.url if call.path is None else replica.endpoint.beside(call.path),
+                data=body,
                 headers=replica.headers,
                 proxy=replica.proxy,
                 timeout=timeout,
@@ -210,7 +240,11 @@ class Transport:
                     data = await _bounded_body(response)
                 else:
                     data = await response.read()
-                outcome = of_answer(response.status, data, response.headers.get("Retry-After"), replica.habits)
+                retry_after = response.headers.get("Retry-After")
+                if call.path is None:
+                    outcome = of_answer(response.status, data, retry_after, replica.habits)
+                else:
+                    outcome = of_other_answer(response.status, data, retry_after)
         except (aiohttp.ClientError, OSError, ValueError, asyncio.TimeoutError) as error:
             outcome = of_exception(error, timeout.total or 0.0)
         finally:
@@ -220,7 +254,7 @@ class Transport:
             tokens = outcome.tokens
             usage = self.settings.prices.usage(tokens.prompt, tokens.completion, tokens.cached)
             call.paid = usage if call.paid is _NOTHING else call.paid + usage
-        if isinstance(outcome, Answered):
+        if not isinstance(outcome, Failed):
             self.limit.succeeded()
             replica.reached(succeeded=True)
         elif outcome.kind is not FailureKind.AWAY:

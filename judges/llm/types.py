@@ -66,6 +66,7 @@ class ChatAnswer:
         attempts: requests sent.
         cached: the answer came from the cache, or from an identical call in flight.
         prompt_token_ids: the prompt's tokens, if requested and returned.
+        prompt_tokens: how many tokens the prompt has, as the endpoint counted them; 0 if it did not.
     """
 
     choices: tuple[Choice, ...]
@@ -74,6 +75,7 @@ class ChatAnswer:
     attempts: int = 0
     cached: bool = False
     prompt_token_ids: tuple[int, ...] | None = None
+    prompt_tokens: int = 0
 
     @property
     def first(self) -> Choice:

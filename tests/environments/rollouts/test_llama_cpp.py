@@ -1,0 +1,181 @@
+"""Rollouts from llama.cpp's server: the tokens that were sampled, or none; never those of another prompt."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from environments.rollouts.retokenize import Retokenizer
+from environments.rollouts.rollout import NoTokens, Rollout
+from environments.rollouts.sources import ChatSource
+from environments.runs.directory import RunDirectory
+from environments.runs.ledger import CallLedger
+from environments.settings import BUNDLED_TOKENIZER, EnvConfig, PolicySettings
+from judges.llm.client import ChatClient
+from judges.llm.ledger import recorded_in
+from judges.llm.wire import Message
+from tests.environments.llama_server import EOG, NEUTRAL, SLOTS, LlamaServer, logprob, prompt_ids
+from tests.scripted import Json
+
+CHAT, PROMPT = "/v1/chat/completions", ("/apply-template", "/tokenize")
+
+
+def question(text: str = "Why?") -> list[Message]:
+    return [Message(role="user", content=text)]
+
+
+def numbered(request: Json, number: int, index: int) -> str:
+    return f"text {number}.{index}"
+
+
+@asynccontextmanager
+async def source(
+    server: LlamaServer,
+    settled: Literal["chat", "retokenize"] | None = None,
+    extra: Json | None = None,
+    **config: Any,
+) -> AsyncIterator[ChatSource]:
+    env = EnvConfig(retry_delay=0, tokenizer_name=str(BUNDLED_TOKENIZER), **config)
+    policy = PolicySettings(base_url=server.base_url, extra_body=NEUTRAL if extra is None else extra)
+    async with ChatClient(policy.chat_settings(env, max_concurrency=64)) as client:
+        yield ChatSource(client, env, Retokenizer(env.tokenizer_name), settled=settled)
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def check(rollout: Rollout, prompt: list[Message], ids: bytes, *, whole: bool = True) -> None:
+    sequence = rollout.sequence
+    assert sequence.prompt == tuple(prompt_ids([dict(turn) for turn in prompt]))
+    assert sequence.completion == (*ids, *([EOG] if whole else []))
+    assert sequence.logprobs == tuple(map(logprob, range(len(sequence.completion))))
+
+
+@pytest.mark.parametrize("settled", ["chat", None])
+async def test_the_tokens_are_the_sampled_ones(
+    settled: Literal["chat"] | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The end of the turn among them. A conversation is tokenized once, also for groups that ask at once."""
+    async with LlamaServer(numbered) as server, source(server, settled) as asked:
+        rollouts, run = await asked.sample(question(), 3)
+        groups = await asyncio.gather(*(asked.sample(question(text), 3) for text in ("Why?", "How?", "How?")))
+        bodies = [request.json for request in server.asked(CHAT)]
+        assert [request.path for request in server.asked(*PROMPT)] == [*PROMPT] * 2
+    for rollout in [*rollouts, *groups[0][0]]:
+        check(rollout, question(), rollout.text.encode())
+    for rollout in [*groups[1][0], *groups[2][0]]:
+        check(rollout, question("How?"), rollout.text.encode())
+    assert len({rollout.text for each, _ in groups for rollout in each}) == 9
+    assert [body.get("n", 1) for body in bodies] == [3] + [1] * 9, "what it is is found out by the first answer"
+    assert run.attempts == 1
+    assert not warnings(caplog)
+
+
+async def test_tokens_that_it_leaves_out_end_the_sequence(caplog: pytest.LogCaptureFixture) -> None:
+    """Of a character in several tokens it gives the last one alone, which was not sampled after the one before."""
+    async with (
+        LlamaServer(lambda *_: "caf\u00e9 \U0001f9a5!") as server,
+        source(server) as asked,
+    ):
+        first, _ = await asked.sample(question(), 2)
+        others, _ = await asked.sample(question(), 2)
+    for rollout in [*first, *others]:
+        check(rollout, question(), b"caf", whole=False)
+        assert rollout.completion.answer == "caf\u00e9 \U0001f9a5!", "the whole text is judged"
+    (warning,) = warnings(caplog)
+    assert "no ids of some tokens" in warning
+
+
+async def test_a_group_of_more_completions_than_it_has_slots() -> None:
+    async with LlamaServer(numbered) as server, source(server) as asked:
+        rollouts, _ = await asked.sample(question(), SLOTS + 2)
+        await asked.sample(question(), SLOTS + 2)
+        assert [request.json.get("n", 1) for request in server.asked(CHAT)] == [SLOTS + 2] + [1] * 2 * (SLOTS + 2)
+    assert len({rollout.text for rollout in rollouts}) == SLOTS + 2
+    for rollout in rollouts:
+        check(rollout, question(), rollout.text.encode())
+
+
+@pytest.mark.parametrize(
+    ("server", "why"),
+    [({"extra_prompt_tokens": 1}, "counted 24 tokens of a prompt"), ({"beside": False}, "no ids of the prompt")],
+)
+async def test_a_prompt_that_is_not_known_for_sure(server: Json, why: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Another template or tokenizer than that of the answers, or a proxy that passes on the API alone."""
+    async with LlamaServer(numbered, **server) as endpoint:
+        async with source(endpoint, "chat") as asked:
+            with pytest.raises(NoTokens, match=why):
+                await asked.sample(question(), 2)
+        async with source(endpoint) as asked:
+            first, _ = await asked.sample(question(), 2)
+            before = len(endpoint.asked(*PROMPT))
+            second, _ = await asked.sample(question("How?"), 2)
+            assert len(endpoint.asked(*PROMPT)) == before, "it is asked once"
+    assert all(rollout.sequence.logprobs is None for rollout in [*first, *second])
+    (warning,) = warnings(caplog)
+    assert why in warning
+    assert "the tokens may differ from the sampled ones" in warning
+
+
+@pytest.mark.parametrize(
+    ("extra", "temperature", "mends"),
+    [
+        ({}, 1.0, ['--openai.extra_body=\'{"top_k":0,"top_p":1,"min_p":0}\'']),
+        (NEUTRAL, 0.5, ["--env.rollout_temperature=1"]),
+        ({**NEUTRAL, "top_p": 0.9, "seed": 1}, 1.0, ['"seed":1}\'', '"top_p":1']),
+        ({**NEUTRAL, "grammar": 'root ::= "a"'}, 1.0, ["without grammar"]),
+    ],
+)
+async def test_logprobs_of_another_distribution_are_said_once(
+    extra: Json, temperature: float, mends: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    async with (
+        LlamaServer(numbered) as server,
+        source(server, extra=extra, rollout_temperature=temperature) as asked,
+    ):
+        for _ in range(2):
+            await asked.sample(question(), 2)
+        assert len(server.asked("/props")) == 1
+    (warning,) = warnings(caplog)
+    assert "importance ratio is wrong" in warning
+    assert all(mend in warning for mend in mends)
+
+
+async def test_fields_that_change_the_prompt_are_sent_with_it() -> None:
+    extra = {**NEUTRAL, "chat_template_kwargs": {"enable_thinking": False}}
+    async with LlamaServer(numbered) as server, source(server, extra=extra) as asked:
+        await asked.sample(question(), 2)
+        (request,) = server.asked("/apply-template")
+    assert request.json["chat_template_kwargs"] == {"enable_thinking": False}
+    assert request.json["model"], "a server of several models needs its name"
+
+
+async def test_a_resumed_run_asks_for_no_completion_again(tmp_path: Path) -> None:
+    """Whether a group was answered before the server was known or after: the prompts alone are asked for again."""
+    conversations = [question(text) for text in ("Why?", "How?", "When?")]
+
+    async def run(server: LlamaServer) -> list[Rollout]:
+        directory, _ = RunDirectory.open(tmp_path / "run", config={}, matters={}, resume=True)
+        ledger = CallLedger(directory, finished=(), keep_texts=True)
+        found: list[Rollout] = []
+        async with source(server) as asked:
+            for number, conversation in list(enumerate(conversations))[:: -1 if ledger.is_resumed else 1]:
+                with recorded_in(ledger.row("row", number)):
+                    found += (await asked.sample(conversation, 2))[0]
+        ledger.close()
+        directory.close()
+        return found
+
+    async with LlamaServer(numbered) as server:
+        before = await run(server)
+        asked = len(server.asked(CHAT))
+        after = await run(server)
+        assert len(server.asked(CHAT)) == asked
+    assert sorted(after, key=lambda rollout: rollout.text) == sorted(before, key=lambda rollout: rollout.text)
