@@ -1,4 +1,8 @@
-"""What mkdocs does beside Markdown: a link to a file outside `docs/` gets the file, which the site then holds."""
+"""What mkdocs does beside Markdown.
+
+Tables of settings take the place of their markers, files outside `docs/` that pages link to are copied into the site,
+and the search asks no other host.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +13,16 @@ from pathlib import Path
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+from settings_tables import with_tables
 
 ROOT = Path(__file__).resolve().parents[2]
 _LINK = re.compile(r"\]\((?P<target>[^)#:]+)(?P<heading>#[^)]*)?\)")
 _FOLDER = "files"
+_SHIM, _OWN_SHIM = "https://unpkg.com/iframe-worker/shim", "assets/search_from_disk.js"
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Let links that leave `docs/` lead to copies of the files within the site."""
+    """Make the tables of settings, and let links that leave `docs/` lead to copies of the files within the site."""
     here = posixpath.dirname(page.file.src_uri)
 
     def within(link: re.Match[str]) -> str:
@@ -28,4 +34,14 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
             files.append(File.generated(config, uri, content=(ROOT / path).read_bytes()))
         return f"]({posixpath.relpath(uri, here or '.')})"
 
-    return _LINK.sub(within, markdown)
+    return _LINK.sub(within, with_tables(markdown))
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    """Let the search of a page take what it needs from the site."""
+    return output.replace(_SHIM, posixpath.relpath(_OWN_SHIM, posixpath.dirname(page.url) or "."))
+
+
+def on_post_template(output_content: str, template_name: str, config: MkDocsConfig) -> str:
+    """Let the search of `404.html` take what it needs from the site."""
+    return output_content.replace(_SHIM, _OWN_SHIM)

@@ -80,7 +80,7 @@ def load_settings(
         sources, said = with_stand_ins(sources, env_type.config_type, env_type.offline_samples)
         notes.extend(said)
         if verb == "process":
-            sources.append(SettingsSource("process", _process_preset(env_type)))
+            sources.append(SettingsSource("process", {"env": process_defaults(env_type.name)}))
         return of_verb(sources, of_env, verb)
 
     refuse_ignored(argv)
@@ -102,7 +102,7 @@ def settings_type(env_type: type[JudgedEnv[Any, Any, Any]]) -> type[EnvSettings[
     return EnvSettings[env_type.config_type]  # type: ignore[name-defined]  # made at run time
 
 
-def _process_preset(env_type: type[JudgedEnv[Any, Any, Any]]) -> dict[str, Any]:
-    """The defaults of Atropos' `process`, which differ from those of `serve`."""
-    path = f"data/{env_type.name}.jsonl"
-    return {"env": {"ensure_scores_are_not_same": False, "include_messages": True, "data_path_to_save_groups": path}}
+def process_defaults(environment: str) -> dict[str, Any]:
+    """The defaults of Atropos' `process` under `env`, which differ from those of `serve`."""
+    path = f"data/{environment}.jsonl"
+    return {"ensure_scores_are_not_same": False, "include_messages": True, "data_path_to_save_groups": path}

@@ -1,4 +1,7 @@
-"""`--help`: the settings of a command in groups; the most used ones, or all with `--help_all`."""
+"""`--help`: the settings of a command in groups; the most used ones, or all with `--help_all`.
+
+The words for one setting, `describe`, are also those of the handbook's tables.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import shutil
 import textwrap
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -19,6 +23,23 @@ HelpDetail = Literal["common", "all"]
 _WIDEST = 100
 _INDENT = 8
 _METAVARS = {int: "INT", float: "NUMBER", bool: "true|false", Path: "PATH", str: "TEXT", SecretStr: "KEY"}
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedSetting:
+    """One setting in words.
+
+    Attributes:
+        name: its dotted name.
+        kind: the kind of its value: `INT`, `a|b`, `JSON`, …
+        default: its default; empty where that is empty, unset or a longer text, which `about` names.
+        about: what it does.
+    """
+
+    name: str
+    kind: str
+    default: str
+    about: str
 
 
 class _Formatter(argparse.HelpFormatter):
@@ -84,22 +105,32 @@ def _in_order(groups: set[str], first: Sequence[str]) -> list[str]:
 
 def _add(section: Any, setting: DeclaredSetting) -> None:
     """One setting: its flag, the kind of its value, its description, and its default unless that is empty or false."""
-    description = setting.info.description or ""
-    default = setting.info.get_default(call_default_factory=True, validated_data={})
-    if default is True:
-        description += " Default: true."
-    elif isinstance(default, str | int | float | Path) and default is not False and default != "" and _fits(default):
-        description += f" Default: {default:g}." if isinstance(default, float) else f" Default: {default}."
-    flag, text = f"--{setting.name}", description.replace("%", "%%")
+    described = describe(setting)
+    default = f" Default: {described.default}." if described.default and described.default != "false" else ""
+    flag, text = f"--{described.name}", (described.about + default).replace("%", "%%")
     if is_switch(setting):
         section.add_argument(flag, action="store_true", help=text)
     else:
-        section.add_argument(flag, metavar=_metavar(setting.info.annotation), help=text)
+        section.add_argument(flag, metavar=described.kind, help=text)
 
 
-def _fits(default: object) -> bool:
-    """Whether a default is one line; a longer text, such as a rubric, is named in the description."""
-    return "\n" not in str(default)
+def describe(setting: DeclaredSetting) -> DescribedSetting:
+    """A setting in words."""
+    default = setting.info.get_default(call_default_factory=True, validated_data={})
+    return DescribedSetting(
+        setting.name, _kind(setting.info.annotation), default_in_words(default), setting.info.description or ""
+    )
+
+
+def default_in_words(default: object) -> str:
+    """A default as one types it; empty where it is empty, unset or of several lines."""
+    if isinstance(default, bool):
+        return str(default).lower()
+    if isinstance(default, float):
+        return f"{default:g}"
+    if isinstance(default, str | int | Path) and "\n" not in str(default):
+        return str(default)
+    return ""
 
 
 def is_switch(setting: DeclaredSetting) -> bool:
@@ -107,14 +138,14 @@ def is_switch(setting: DeclaredSetting) -> bool:
     return setting.info.annotation is bool and bool(setting.info.metadata)
 
 
-def _metavar(annotation: Any) -> str:
-    """The kind of value: `INT`, `a|b`, `JSON`, …; without `None`, which a user sets by leaving the flag out."""
+def _kind(annotation: Any) -> str:
+    """The kind of value; without `None`, which a user sets by leaving the flag out."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        return _metavar(arguments[0])
+        return _kind(arguments[0])
     if origin is Literal:
         return "|".join(map(str, arguments))
     if origin in (Union, types.UnionType):
         (kind, *others) = [argument for argument in arguments if argument is not type(None)]
-        return "JSON" if others else _metavar(kind)
+        return "JSON" if others else _kind(kind)
     return _METAVARS.get(annotation, "JSON")

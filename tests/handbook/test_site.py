@@ -1,0 +1,102 @@
+"""The handbook as it is built: strictly, with every setting in its tables, and asking for nothing from elsewhere."""
+
+from __future__ import annotations
+
+import io
+import logging
+import re
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from environments.command_line.arguments import settings_type
+from judgegym._command.environments import built_in, load_environment
+from judges.config.help import describe
+from judges.config.structure import declared_settings
+from judges.server.settings.server import RewardServerSettings
+from tests.chromium import browser, needs_chromium, watched
+from tests.forking import ROOT
+
+__all__ = ["browser"]
+mkdocs = pytest.importorskip("mkdocs.commands.build")
+_FETCHED = re.compile(r'<(?:script|link|img|iframe|source)\b[^>]*\b(?:src|href)="(?:https?:)?//[^"]*"')
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site as `make docs` builds it, and not one warning."""
+    from mkdocs.config import load_config
+
+    folder: Path = tmp_path_factory.mktemp("site")
+    said = io.StringIO()
+    handler = logging.StreamHandler(said)
+    handler.setLevel(logging.WARNING)
+    logging.getLogger("mkdocs").addHandler(handler)
+    try:
+        with pytest.MonkeyPatch.context() as patch, redirect_stdout(said), redirect_stderr(said):
+            patch.setenv("NO_MKDOCS_2_WARNING", "1")
+            mkdocs.build(load_config(str(ROOT / "mkdocs.yml"), site_dir=str(folder)))
+    finally:
+        logging.getLogger("mkdocs").removeHandler(handler)
+    assert said.getvalue() == ""
+    return folder
+
+
+def pages(site: Path) -> Iterator[tuple[str, str]]:
+    for path in sorted(site.rglob("*.html")):
+        yield str(path.relative_to(site)), path.read_text(encoding="utf-8")
+
+
+def test_every_setting_is_in_a_table_with_what_it_does(site: Path) -> None:
+    rows = {
+        found["id"]: found["cells"]
+        for _, text in pages(site)
+        for found in re.finditer(r'<tr id="(?P<id>[^"]+)">(?P<cells>.*?)</tr>', text)
+    }
+    assert rows
+    for environment in built_in():
+        for setting in declared_settings(settings_type(load_environment(environment))):
+            assert _as_declared(rows.get(f"{environment}.{setting.name}") or rows.get(setting.name), setting), (
+                setting.name
+            )
+    for setting in declared_settings(RewardServerSettings):
+        assert _as_declared(rows.get(f"judge-server.{setting.name}"), setting), setting.name
+    for flag in ("--faults", "--away", "--latency_ms"):
+        assert f"offline-server.{flag.removeprefix('--')}" in rows
+
+
+def _as_declared(cells: str | None, setting: Any) -> bool:
+    """Whether the cells of a row have the default of a setting and its first words."""
+    described = describe(setting)
+    text = re.sub(r"<[^>]+>", "", cells or "").replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+    return bool(cells) and described.about.replace("`", "")[:60] in text and described.default in text
+
+
+def test_no_page_has_a_marker_left_or_fetches_anything(site: Path) -> None:
+    for name, text in pages(site):
+        assert "<!-- settings" not in text, name
+        assert _FETCHED.findall(text) == [], name
+
+
+@needs_chromium
+@pytest.mark.parametrize("width", [1280, 375])
+def test_pages_open_from_the_disk_and_fit_the_window(site: Path, browser: Any, width: int) -> None:
+    with watched(browser, site / "index.html", width=width) as seen:
+        for name, _ in pages(site):
+            if name == "404.html":  # its addresses are those of a server
+                continue
+            seen.page.goto((site / name).as_uri())
+            assert seen.page.evaluate("document.documentElement.scrollWidth") <= width, name
+        assert [url for url in seen.requests if not url.startswith("file:")] == []
+        assert seen.errors == [] and seen.console == []
+
+
+@needs_chromium
+def test_the_search_works_from_the_disk(site: Path, browser: Any) -> None:
+    with watched(browser, site / "settings" / "index.html") as seen:
+        seen.page.fill("input[name=query]", "judge_temperature")
+        seen.page.wait_for_selector(".md-search-result__link")
+        assert seen.errors == [] and seen.console == []
