@@ -97,6 +97,8 @@ def test_pages_open_from_the_disk_and_fit_the_window(site: Path, browser: Any, w
 @needs_chromium
 def test_the_search_works_from_the_disk(site: Path, browser: Any) -> None:
     with watched(browser, site / "settings" / "index.html") as seen:
-        seen.page.fill("input[name=query]", "judge_temperature")
-        seen.page.wait_for_selector(".md-search-result__link")
+        seen.page.focus("input[name=query]")
+        seen.until("document.querySelector('.md-search-result__meta').textContent.includes('Type to start')")
+        seen.page.keyboard.type("judge_temperature")
+        seen.until("document.querySelector('.md-search-result__link') !== null")
         assert seen.errors == [] and seen.console == []
