@@ -10,7 +10,7 @@ from judges.core.group import Agreement, MemberDetail
 from judges.core.looks import looks_in_words, orders_in_words
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class GroupTable(JudgmentTable[MemberDetail]):
     """One judgment for each answer of a group, in the order of the answers; scores are from 0 to 1.
 

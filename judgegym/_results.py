@@ -16,7 +16,7 @@ EMPTY: Judgment[Never] = Judgment(None, Status.INVALID_COMPLETION, explanation="
 """The judgment of an answer without text, about which no judge is asked."""
 
 
-@dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
+@dataclass(frozen=True, repr=False)  # no slots: a generic class with them cannot be called as Class[T](…)
 class JudgmentTable(Sequence[Judgment[DetailT]], Generic[DetailT]):
     """One judgment for each answer, in the order of the answers.
 
@@ -79,6 +79,10 @@ class JudgmentTable(Sequence[Judgment[DetailT]], Generic[DetailT]):
     def __str__(self) -> str:
         """The table as text."""
         return str(self.table())
+
+    def __repr__(self) -> str:
+        """The table as text, for prompts and notebooks; the calls are in `judgments`."""
+        return str(self)
 
     def _repr_html_(self) -> str:
         """The table as HTML, for notebooks."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 _LONGEST_CELL = 300
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class TextTable:
     """A header and rows of text.
 
@@ -37,6 +37,10 @@ class TextTable:
         ]
         rule = "─" * max(len(line) for line in padded)
         return "\n".join([*([self.title] if self.title else []), padded[0], rule, *padded[1:]])
+
+    def __repr__(self) -> str:
+        """The table as text, for prompts and notebooks."""
+        return str(self)
 
     def _repr_html_(self) -> str:
         """The table as HTML, for notebooks."""

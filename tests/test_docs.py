@@ -46,7 +46,7 @@ def test_links_lead_to_files_and_headings_that_exist(page: Path) -> None:
         name, _, heading = target.partition("#")
         path = (page.parent / name).resolve() if name else page
         assert path.exists(), target
-        if heading:
+        if heading and path.suffix == ".md":  # names in code: `handbook/test_shown.py`
             headings = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
             assert heading in [re.sub(r"[^\w\- ]", "", each).lower().replace(" ", "-") for each in headings], target
 

@@ -1,7 +1,7 @@
 """What mkdocs does beside Markdown.
 
-Tables of settings take the place of their markers, files outside `docs/` that pages link to are copied into the site,
-and the search asks no other host.
+Code of `examples/` takes the place of links to it, tables of settings that of their markers, files outside `docs/` that
+pages link to are copied into the site, and the search asks no other host.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 from settings_tables import with_tables
+from shown import SHOWN, shown
 
 ROOT = Path(__file__).resolve().parents[2]
 _LINK = re.compile(r"\]\((?P<target>[^)#:]+)(?P<heading>#[^)]*)?\)")
@@ -22,19 +23,31 @@ _SHIM, _OWN_SHIM = "https://unpkg.com/iframe-worker/shim", "assets/search_from_d
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Make the tables of settings, and let links that leave `docs/` lead to copies of the files within the site."""
+    """Show code and tables of settings, and let links that leave `docs/` lead to copies of the files in the site."""
     here = posixpath.dirname(page.file.src_uri)
+
+    def held(path: str, content: bytes) -> str:
+        """The link to a file of the site with this content."""
+        uri = f"{_FOLDER}/{path}" + (".txt" if path.endswith(".md") else "")  # a document would be a page of the site
+        if files.get_file_from_path(uri) is None:
+            files.append(File.generated(config, uri, content=content))
+        return posixpath.relpath(uri, here or ".")
+
+    def code(link: re.Match[str]) -> str:
+        path = posixpath.normpath(posixpath.join("docs", here, link["path"]))
+        found = shown(ROOT / path, link["names"] or "")
+        text = found.markdown
+        for picture in found.pictures:
+            text = text.replace(f"]({picture.name})", f"]({held(f'{path}.{picture.name}', picture.png)})")
+        return text
 
     def within(link: re.Match[str]) -> str:
         path = posixpath.normpath(posixpath.join("docs", here, link["target"]))
         if path.startswith("docs/") or not (ROOT / path).is_file():
             return link[0]
-        uri = f"{_FOLDER}/{path}" + (".txt" if path.endswith(".md") else "")  # a document would be a page of the site
-        if files.get_file_from_path(uri) is None:
-            files.append(File.generated(config, uri, content=(ROOT / path).read_bytes()))
-        return f"]({posixpath.relpath(uri, here or '.')})"
+        return f"]({held(path, (ROOT / path).read_bytes())})"
 
-    return _LINK.sub(within, with_tables(markdown))
+    return _LINK.sub(within, SHOWN.sub(code, with_tables(markdown)))
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
