@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from typing import Any
 
@@ -11,6 +12,7 @@ from transformers import AutoTokenizer
 from environments.runs.failure_guard import HOPELESS_AFTER, NothingSucceeds
 from environments.settings import BUNDLED_TOKENIZER
 from tests.arena import Arena
+from tests.environments.llama_server import EOG, NEUTRAL, LlamaServer, logprob, prompt_ids
 from tests.scripted import Json, Recorded, Reply, completion
 from tests.serving import answer, sampling, serve, which, with_tokens
 from tests.trainer import Group, ScriptedServer, training
@@ -95,6 +97,26 @@ async def test_a_token_level_server(arena: Arena) -> None:
             index, number = which(turns[-1]["content"])
             assert generate.prompts[number] == prompt_of(turns[:-1])
             check(group, place, generate.prompts[number], *generate.answers[number][index])
+
+
+async def test_a_server_of_llama_cpp(arena: Arena, caplog: pytest.LogCaptureFixture) -> None:
+    """Its ids and logprobs reach the trainer, with the prompt as it tokenizes it, whatever `n` it takes."""
+
+    def text(request: Json, number: int, _: int) -> str:
+        return answer(request, number, number % 5)  # each completion is a request of its own
+
+    flags = "--env.include_messages=True", "--env.max_num_workers=1", "--env.group_size=5"
+    neutral = f"--openai.extra_body={json.dumps(NEUTRAL)}"
+    async with training(10) as trainer, serve(arena, trainer.url, *flags, neutral, policy=LlamaServer(text)):
+        (batch,) = await trainer.take()
+    for group in batch:
+        assert len(group["tokens"]) == 5
+        for place, turns in enumerate(group["messages"]):
+            prompt, ids = prompt_ids(turns[:-1]), [*turns[-1]["content"].encode(), EOG]
+            assert group["tokens"][place] == prompt + ids
+            assert group["masks"][place] == [-100] * len(prompt) + ids
+            assert group["inference_logprobs"][place] == [1.0] * len(prompt) + [logprob(i) for i in range(len(ids))]
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
 def without_ids(request: Json, number: int) -> Reply:
