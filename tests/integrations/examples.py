@@ -1,28 +1,34 @@
-"""The examples of `docs/trainers/index.md`, which the tests run as they stand there."""
+"""The examples of the pages in `docs/trainers/`, which the tests run as they stand there."""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from tests.integrations.trainers import ROOT
 
-README = ROOT / "docs" / "trainers" / "index.md"
-_SECTION = r"^## {title}$(?P<text>.*?)(?=^## |\Z)"
+PAGES = ROOT / "docs" / "trainers"
+INDEX = PAGES / "index.md"
 _BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<text>.*?)^```", re.MULTILINE | re.DOTALL)
 
 
+def page(target: str) -> Path:
+    """The page of a target, by its title."""
+    path = PAGES / f"{re.sub(r'[ -]', '_', target.lower())}.md"
+    assert path.read_text(encoding="utf-8").startswith(f"# {target}\n"), f"the title of {path} is not {target!r}"
+    return path
+
+
 def example(target: str, language: str = "python", number: int = 0) -> str:
-    """A block of code of the section of a target.
+    """A block of code of the page of a target.
 
     Args:
-        target: the section's title.
+        target: the page's title.
         language: the block's language.
-        number: which of the section's blocks of that language, from 0.
+        number: which of the page's blocks of that language, from 0.
     """
-    section = re.search(_SECTION.format(title=re.escape(target)), README.read_text(), re.MULTILINE | re.DOTALL)
-    assert section is not None, f"no section {target!r} in {README}"
-    blocks = [found["text"] for found in _BLOCK.finditer(section["text"]) if found["language"] == language]
-    return blocks[number]
+    text = page(target).read_text(encoding="utf-8")
+    return [found["text"] for found in _BLOCK.finditer(text) if found["language"] == language][number]
 
 
 def swap(text: str, *pairs: tuple[str, str]) -> str:

@@ -36,7 +36,7 @@ class Target:
 
     Attributes:
         name: its folder's name, and that of its tests in `tests/integrations`.
-        title: its section in the documents.
+        title: that of its page in `docs/trainers/`.
         distribution: the package whose version is the target's; empty for one that is not installed.
         version: the version that is tested.
         imported: a module whose import shows that the package is usable.

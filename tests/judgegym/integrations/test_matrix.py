@@ -1,4 +1,4 @@
-"""The page of the integrations: every target has its row and its section, and every example of it is run by a test."""
+"""The pages of the integrations: every target has its row and its page, and every example of it is run by a test."""
 
 from __future__ import annotations
 
@@ -12,19 +12,14 @@ from typing import Any
 import pytest
 
 import judgegym.integrations
-from tests.integrations.examples import README
+from tests.integrations.examples import INDEX, PAGES, page
 from tests.integrations.install.targets import TARGETS, Target
 from tests.integrations.trainers import HERE
 
 ROOM = Path(judgegym.integrations.__file__).parent
 SHARED = {"__init__", "scores", "single_turn"}
 COLUMNS = ["target", "version tested", "judges", "groups", "environments", "a failed judge"]
-LONGEST = 400
-_SECTION = re.compile(r"^## (?P<title>[^\n]+)$\n(?P<text>.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 _BLOCK = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```", re.MULTILINE | re.DOTALL)
-
-PAGE = README.read_text()
-SECTIONS = {found["title"]: found["text"] for found in _SECTION.finditer(PAGE)}
 
 
 @dataclass(frozen=True)
@@ -38,7 +33,7 @@ class Use:
 
 def rows() -> dict[str, list[str]]:
     """The cells of each row of the table, by the link in its first cell."""
-    lines = [line for line in PAGE.splitlines() if line.startswith("|")]
+    lines = [line for line in INDEX.read_text(encoding="utf-8").splitlines() if line.startswith("|")]
     assert _cells(lines[0]) == COLUMNS
     return {_cells(line)[0]: _cells(line) for line in lines[2:] if line.startswith("| [")}
 
@@ -74,11 +69,10 @@ def test_every_module_is_a_target_and_every_target_a_module_with_tests() -> None
         assert list((HERE / target.name).glob("test_*.py")), target.name
 
 
-def test_the_page_has_a_row_and_a_section_for_each_target_in_one_order() -> None:
-    anchors = [f"[{target.title}](#{target.title.lower().replace(' ', '-')})" for target in TARGETS]
-    assert [*rows()] == sorted(anchors, key=str.casefold)
-    assert [*SECTIONS] == sorted((target.title for target in TARGETS), key=str.casefold)
-    assert len(PAGE.splitlines()) < LONGEST
+def test_each_target_has_a_row_and_a_page() -> None:
+    pages = {target.title: page(target.title) for target in TARGETS}
+    assert [*rows()] == sorted((f"[{title}]({path.name})" for title, path in pages.items()), key=str.casefold)
+    assert {*PAGES.glob("*.md")} == {INDEX, *pages.values()}
 
 
 @pytest.mark.parametrize("target", [named(target) for target in TARGETS])
@@ -89,16 +83,16 @@ def test_row_is_filled_with_the_version_that_the_installer_takes(target: Target)
 
 
 @pytest.mark.parametrize("target", [named(target) for target in TARGETS])
-def test_every_example_of_a_section_is_taken_by_a_test_and_compiles(target: Target) -> None:
+def test_every_example_of_a_page_is_taken_by_a_test_and_compiles(target: Target) -> None:
     blocks: dict[str, int] = {}
     taken = {use for use in uses() if use.title == target.title}
-    for found in _BLOCK.finditer(SECTIONS[target.title]):
+    for found in _BLOCK.finditer(page(target.title).read_text(encoding="utf-8")):
         language = found["language"]
         number = blocks.setdefault(language, 0)
         blocks[language] += 1
         assert {Use(target.title, language, number), Use(target.title, language, None)} & taken, found["text"]
         if language == "python":
             compile(found["text"], f"{target.title}, example {number}", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-    assert blocks, "the section has an example"
+    assert blocks, "the page has an example"
     for use in taken:
         assert use.number is None or use.number < blocks.get(use.language, 0), use
