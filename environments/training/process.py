@@ -143,6 +143,8 @@ class ProcessRun:
                     await asyncio.gather(*workers)
                 await self._file.finish()
                 metrics = self._metrics.flush(max_token_len=-1)
+                for name, reason in metrics.left_out.items():
+                    self._run.log.write(f"{name} is left out: {reason}")
                 await self._disk.write(self._run.path / METRICS, wire.dumps_readable(metrics.to_json()))
                 if self._keeps_calls or self._written == self._wanted:  # groups that failed still need the answers
                     await asyncio.to_thread(pack, self._run.path, keep=self._keeps_calls)

@@ -1,0 +1,109 @@
+"""The tables of metrics on the pages of environments: all that a run writes, nothing else, and within the ranges."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+
+import pytest
+
+from environments.metrics import slug
+from environments.settings import SAMPLES
+from environments.training.metrics.recorder import TrainingMetrics
+from judges.aspects.prompt import SUPPORTED_ASPECTS
+from judges.pairwise.rewardbench import SUBSETS
+from tests.docs.runs import ARENA, ASPECTS, CANDIDATES, CONFIGURED, PAIRWISE, PEERS, RUBRIC, Finished, Runs
+from tests.docs.tables import Documented, left_out_together, metrics_of
+from tests.environments.rollouts_of import group
+
+SHARED = "environments/metrics.md"
+OF_SHARED = ("arena", "arena-groups", "arena-together", "pairwise-dropped")
+"""Runs that write each shared metric between them."""
+_MODELS = [f"offline-policy-{number}" for number in (1, 2, 3)]
+
+
+def _in_samples(column: str) -> list[str]:
+    rows = (json.loads(line) for path in SAMPLES.glob("*.jsonl") for line in path.read_text("utf-8").splitlines())
+    return list({slug(row[column]): None for row in rows if row.get(column)})
+
+
+PLACEHOLDERS: Mapping[str, Sequence[str]] = {
+    "category": [*_in_samples("category"), *_in_samples("subset"), *SUPPORTED_ASPECTS],
+    "cluster": _in_samples("cluster"),
+    "aspect": list(SUPPORTED_ASPECTS),
+    "level": [str(level) for level in range(1, 6)],
+    "gold": [str(level) for level in range(1, 6)],
+    "letter": list("ABCD"),
+    "rating": [str(rating) for rating in range(1, 11)],
+    "subset": [slug(subset) for subset in SUBSETS],
+    "candidate": _MODELS,
+    "judge": [*_MODELS, "offline-judge"],
+    "other_judge": _MODELS,
+    "model": _MODELS,
+    "one": _MODELS,
+    "other": [*_MODELS, "baseline"],
+    "role": ["policy", "judge"],
+    "reason": [
+        "no_signal",
+        "judge_failed",
+        "policy_failed",
+        "nothing_to_compare",
+        "pass_rate",
+        "too_long",
+        "timed_out",
+    ],
+}
+
+
+def documented(page: str) -> dict[str, Documented]:
+    """The metrics of a page by their names, with what placeholders stand for."""
+    return {name: metric for metric in metrics_of(page) for name in metric.expanded(PLACEHOLDERS)}
+
+
+def check(found: Finished, known: Mapping[str, Documented], left_out_together: Collection[str]) -> None:
+    """Each metric of a run is on the page, and its value within the range."""
+    assert sorted(found.metrics.keys() - known.keys()) == [], "metrics that no page explains"
+    assert sorted(found.left_out - known.keys() - {*left_out_together}) == [], "metrics that no page explains"
+    outside = {
+        name: value
+        for name, value in found.metrics.items()
+        if value is not None and not known[name].low - 1e-9 <= value <= known[name].high + 1e-9
+    }
+    assert outside == {}, "values beyond the documented ranges"
+
+
+def written(found: Sequence[Finished]) -> set[str]:
+    return {name for run in found for name in run.metrics}
+
+
+def never_written(page: str, found: Sequence[Finished], beside: Sequence[str] = ()) -> list[str]:
+    """The metrics of a page of which no run has written one."""
+    names = {*written(found), *beside}
+    return [metric.name for metric in metrics_of(page) if not names & set(metric.expanded(PLACEHOLDERS))]
+
+
+@pytest.mark.parametrize("page", [ARENA, CANDIDATES, PAIRWISE, ASPECTS, RUBRIC, PEERS])
+def test_each_metric_of_an_environment_is_explained_and_each_that_is_explained_is_written(
+    page: str, runs: Runs
+) -> None:
+    found = [runs(name) for name, configured in CONFIGURED.items() if configured.page == page]
+    known = {**documented(SHARED), **documented(page)}
+    for run in found:
+        check(run, known, left_out_together(page))
+    assert never_written(page, found) == []
+
+
+def test_each_shared_metric_is_written(runs: Runs) -> None:
+    of_serve = TrainingMetrics(config={})
+    of_serve.groups_maybe_double = 0
+    of_serve.record_group(group([1.0, 0.0], [20, 30]), None, lambda own, number: None)
+    beside = of_serve.flush(max_token_len=100).values
+    assert never_written(SHARED, [runs(name) for name in OF_SHARED], [*beside]) == []
+
+
+def test_names_of_a_page_are_explained_once() -> None:
+    for page in (ARENA, CANDIDATES, PAIRWISE, ASPECTS, RUBRIC, PEERS, SHARED):
+        together = {"train/mean_reward", "train/winrate", "train/position_agreement_rate"}
+        names = [metric.name for metric in metrics_of(page)]
+        twice = {name for name in names if names.count(name) > 1} - together
+        assert twice == set(), page

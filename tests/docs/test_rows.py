@@ -1,0 +1,106 @@
+"""The rows on the pages of environments are read by the environments, and evaluated; prompts are shown as they are."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from environments.aspect_critique_environment import AspectCritiqueEnv
+from environments.base import JudgedEnv
+from environments.rubric_absolute_environment import RubricAbsoluteEnv
+from eval_environments.arena_hard_environment import ArenaHardEnv
+from eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
+from eval_environments.self_critique_environment import SelfCritiqueEnv
+from tests.command import ROOT, RunFiles, in_process, write_lines
+from tests.docs.runs import ARENA, ASPECTS, CANDIDATES, PAIRWISE, PEERS, RUBRIC
+from tests.docs.tables import PAGES
+
+ENVIRONMENTS: Mapping[str, type[JudgedEnv[Any, Any, Any]]] = {
+    ARENA: ArenaHardEnv,
+    PAIRWISE: PairwiseJudgementEnv,
+    ASPECTS: AspectCritiqueEnv,
+    RUBRIC: RubricAbsoluteEnv,
+    PEERS: SelfCritiqueEnv,
+}
+
+
+def rows_on(page: str) -> list[dict[str, Any]]:
+    """The blocks of JSON, each one line."""
+    text = (PAGES / page).read_text(encoding="utf-8")
+    return [json.loads(block) for block in re.findall(r"^```json\n(.*)\n```$", text, re.MULTILINE)]
+
+
+def evaluated(page: str, path: Path, *flags: str) -> list[dict[str, Any]]:
+    """The samples of a run with these flags; `{0}` in one is the file of the page's first row, and so on."""
+    files = [write_lines(path / f"{number}.jsonl", [row]) for number, row in enumerate(rows_on(page))]
+    given = [flag.format(*files) for flag in flags]
+    run = f"--env.data_dir_to_save_evals={path / 'run'}"
+    ended = in_process("evaluate", "--offline", *given, run, env_type=ENVIRONMENTS[page])
+    assert ended.code == 0, ended.said
+    return RunFiles(path / "run").samples
+
+
+@pytest.mark.parametrize(
+    ("page", "flags", "texts"),
+    [
+        (ARENA, ["--env.train_prompt_dataset={0}", "--env.train_baseline_dataset={1}"], {"baseline"}),
+        (PAIRWISE, ["--env.eval_dataset={0}"], {"answer A", "answer D"}),
+        (PAIRWISE, ["--env.eval_dataset={1}"], {"answer 1 (right)", "answer 3"}),
+        (PAIRWISE, ["--env.eval_dataset={2}", "--env.num_choices=2"], {"answer A"}),
+        (ASPECTS, ["--env.train_dataset={0}"], {"reference"}),
+        (ASPECTS, ["--env.train_dataset={0}", "--env.role=judge"], {"aspect", "answer", "reference"}),
+        (RUBRIC, ["--env.eval_dataset={0}"], {"rubric", "reference"}),
+        (RUBRIC, ["--env.eval_dataset={0}", "--env.role=judge"], {"rubric", "response"}),
+        (PEERS, ["--env.dataset={0}"], {"rubric"}),
+    ],
+)
+def test_row_of_a_page_is_evaluated(page: str, flags: list[str], texts: set[str], tmp_path: Path) -> None:
+    for sample in evaluated(page, tmp_path, *flags):
+        assert sample["status"] == "ok"
+        shown = {title.removesuffix(" (right)") for title in sample["texts"]} | {*sample["texts"]}
+        assert texts <= shown
+
+
+def test_answers_of_a_candidate_are_read(tmp_path: Path) -> None:
+    prompt, baseline = rows_on(ARENA)
+    (answer,) = rows_on(CANDIDATES)
+    files = [write_lines(tmp_path / f"{number}.jsonl", [row]) for number, row in enumerate((prompt, baseline, answer))]
+    candidates = json.dumps([{"name": name, "answers": str(files[2])} for name in ("one", "other")])
+    flags = [f"--env.train_prompt_dataset={files[0]}", f"--env.train_baseline_dataset={files[1]}"]
+    run = f"--env.data_dir_to_save_evals={tmp_path / 'run'}"
+    ended = in_process("evaluate", "--offline", *flags, f"--env.candidates={candidates}", run)
+    assert ended.code == 0, ended.said
+    (sample,) = RunFiles(tmp_path / "run").samples
+    assert [each["answer"] for each in sample["detail"]["answers"]] == [answer["answer"]] * 2
+
+
+@pytest.fixture(scope="module")
+def asked() -> ModuleType:
+    """What mkdocs does with the links to prompts."""
+    specification = importlib.util.spec_from_file_location("asked", ROOT / "docs" / "tools" / "asked.py")
+    assert specification is not None and specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+def test_prompts_on_the_pages_are_those_of_the_judges(asked: ModuleType) -> None:
+    used = set()
+    for page in sorted((PAGES / "environments").glob("*.md")):
+        markdown = page.read_text(encoding="utf-8")
+        links = asked.ALONE.findall(markdown)
+        shown = asked.with_prompts(markdown, "environments")
+        assert not asked.ALONE.search(shown), "a link alone in its line that is none to a prompt"
+        assert shown.count("??? quote") == len(links)
+        used |= {text for text, _ in links}
+    assert asked.ASKED.keys() <= used, "a prompt that no page shows"
+    assert "<|The Start of Assistant A's Answer|>" in asked.with_prompts(
+        "[Arena-Hard: what the judge is asked](../../judges/arena/judge.py)", "environments"
+    )

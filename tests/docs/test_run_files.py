@@ -1,0 +1,117 @@
+"""The page on the files of a run: its fields are those of the files, with their types, and no others."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from environments.runs.directory import RunDirectory
+from environments.training.group_ledger import GroupLedger
+from eval_environments.arena_hard_environment import ArenaHardEnv
+from tests.command import RunFiles, in_process
+from tests.docs.runs import CONFIGURED, Runs
+from tests.docs.tables import PAGES, Check, fields_of, names_in, tables
+
+PAGE = PAGES / "run_files.md"
+DETAILS = {
+    "Arena-Hard": ("arena", "arena-failing"),
+    "several candidates": ("candidates",),
+    "pairwise judgement": ("pairwise", "pairwise-swapped"),
+    "aspect critique": ("aspects", "aspects-judge"),
+    "rubric-absolute": ("rubric", "rubric-judge"),
+    "self-critique": ("peers",),
+}
+"""The runs that write the detail of each environment."""
+GROUPS = ("arena-groups", "arena-together", "arena-failing-groups")
+
+
+def rows_of(run: RunFiles) -> list[dict[str, Any]]:
+    return [*run.samples, *run.failures]
+
+
+def lines_of(path: Path) -> list[dict[str, Any]]:
+    data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    return [json.loads(line) for line in data.splitlines()]
+
+
+def test_fields_of_a_sample(runs: Runs) -> None:
+    fields = fields_of(PAGE, header="field", section="samples.jsonl and failures.jsonl")
+    check = Check({name: field for name, field in fields.items() if not name.startswith("detail.")})
+    for name in sorted({name for names in DETAILS.values() for name in names}):
+        for row in rows_of(runs(name).files):
+            check.add({**row, **({"detail": None} if row.get("detail") else {})})
+    assert check.never_seen == []
+
+
+@pytest.mark.parametrize("environment", DETAILS)
+def test_fields_of_a_detail(environment: str, runs: Runs) -> None:
+    check = Check(fields_of(PAGE, header=f"detail of {environment}"))
+    for name in DETAILS[environment]:
+        for row in rows_of(runs(name).files):
+            if row.get("detail") is not None:
+                check.add(row["detail"])
+    assert check.never_seen == []
+
+
+def test_fields_of_the_metrics_file(runs: Runs) -> None:
+    check = Check(fields_of(PAGE, header="field", section="metrics.json"), environment="arena_hard")
+    for name in ("arena", "candidates", "arena-again"):
+        check.add(runs(name).files.report)
+    assert check.never_seen == []
+
+
+def test_lines_of_a_ledger(runs: Runs, tmp_path: Path) -> None:
+    check = Check(fields_of(PAGE, header="line", section="calls.jsonl"))
+    failed = runs("arena-failing").files
+    shutil.copytree(failed.path, tmp_path / "resumed")
+    resumed = ["--offline", "--limit=12", "--resume", f"--env.data_dir_to_save_evals={tmp_path / 'resumed'}"]
+    assert in_process("evaluate", *resumed, env_type=ArenaHardEnv).code == 0
+    run, _ = RunDirectory.open(tmp_path / "served", config={}, matters={}, resume=False)
+    ledger = GroupLedger(run, keep=False)
+    ledger.begin("row-1", step=3, epoch=0, position=1)
+    ledger.note_step(4)
+    ledger.done(1)
+    run.close()
+    for path in (failed.path / "calls.jsonl.gz", tmp_path / "resumed" / "calls.jsonl.gz"):
+        for line in lines_of(path):
+            check.add(line)
+    for line in lines_of(tmp_path / "served" / "calls.jsonl"):
+        check.add(line)
+    assert check.never_seen == []
+
+
+def test_fields_of_a_group(runs: Runs) -> None:
+    check = Check(fields_of(PAGE, header="field of a group"))
+    for name in GROUPS:
+        groups = runs(name).groups
+        assert groups is not None
+        for line in lines_of(groups):
+            check.add(line)
+    assert check.never_seen == []
+
+
+def test_fields_and_columns_of_the_files_of_an_environment(runs: Runs) -> None:
+    check = Check(fields_of(PAGE, header="field of critique_history.jsonl"))
+    for line in runs("peers").files.lines("critique_history.jsonl"):
+        check.add(line)
+    assert check.never_seen == []
+    (columns,) = tables(PAGE, header="column of ratings.csv")
+    with (runs("candidates").files.path / "ratings.csv").open(encoding="utf-8") as file:
+        assert next(csv.reader(file)) == [name for row in columns for name in names_in(row[0])]
+
+
+@pytest.mark.parametrize("name", CONFIGURED)
+def test_files_of_a_run_are_on_the_page(name: str, runs: Runs) -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    found = {re.sub(r"\d+", "<n>", entry.name) for entry in runs(name).files.path.iterdir()}
+    assert {file for file in found if f"`{file}`" not in page} == set()
+    groups = runs(name).groups
+    expected = {"train_metrics.json"} if groups is not None else {"metrics.json", "samples.jsonl", "failures.jsonl"}
+    assert found >= {"config.yaml", "run.log", "calls.jsonl.gz", *expected}
