@@ -1,4 +1,5 @@
 # make evaluate   score the bundled sample against the embedded offline judge (ARGS='--limit 5' adds options)
+# make learn      train a tiny policy on a CPU, by the real rollout API, and say whether it learned (ARGS='--judge offline')
 # make install    everything that a real run and training need
 # make test       lint, formatting, types, import rules and tests, three at once since many wait (ARGS='-k tokenizer' adds options of pytest)
 # make bench      every measured ratio, in under fifteen minutes, into benchmarks/RESULTS.md (ARGS='--only serve' one script)
@@ -18,11 +19,14 @@ TRAINER_ENVIRONMENTS ?= .trainers
 BIN := .venv/bin
 DEV := .venv/.installed-dev
 
-.PHONY: evaluate install test bench soak test-integrations docs format clean
+.PHONY: evaluate learn install test bench soak test-integrations docs format clean
 .DELETE_ON_ERROR:
 
 evaluate: .venv/.installed-environments
 	@$(BIN)/judgegym evaluate arena_hard --offline $(ARGS)
+
+learn: .venv/.installed-examples
+	@$(BIN)/python -m examples.tiny_grpo $(ARGS)
 
 install: .venv/.installed-all
 
@@ -52,9 +56,11 @@ format: $(DEV)
 	$(BIN)/ruff check --fix --exit-zero .
 	$(BIN)/ruff format .
 
-# What each command needs: `make evaluate` the extra `environments`, `make install` the extra `all`, the others `dev`.
-# Each extra holds those before it. A new pyproject.toml or constraints.txt is installed by the next command.
+# What each command needs: `make evaluate` the extra `environments`, `make learn` the extra `examples`, `make install` the
+# extra `all`, the others `dev`.
+# `all` and `examples` hold `environments`, and `dev` holds `all`. A new pyproject.toml or constraints.txt is installed by the next command.
 .venv/.installed-environments: HELD = environments
+.venv/.installed-examples: HELD = environments examples
 .venv/.installed-all: HELD = environments all
 .venv/.installed-dev: HELD = environments all dev
 .venv/.installed-%: pyproject.toml constraints.txt

@@ -16,6 +16,8 @@ echo "${0##*/} $*" >>"$NOTES"
 case "$*" in
     *"version_info < (3, 10)"*) exit "${TOO_OLD:-0}" ;;
     *"version_info >= (3, 14)"*) exit "${TOO_NEW:-0}" ;;
+    *'find_spec("torch")'*) exit "${NO_TORCH:-0}" ;;
+    *"torch=="*"+cpu") exit "${NO_CPU_BUILD:-0}" ;;
     --version) echo "Python 3.9.1" ;;
     "-m venv --clear .venv")
         [ -z "$NO_ENSUREPIP" ] || exit 1
@@ -190,3 +192,33 @@ def test_a_changed_file_is_installed_for_each_command_that_needs_it(changed: str
     os.utime(checkout.path / ".venv/.installed-environments", (later + 1, later + 1))
     assert checkout.made("evaluate") == []
     assert checkout.made(".venv/.installed-dev") == ["dev"]
+
+
+def test_make_learn_trains_with_what_it_needs(checkout: Checkout) -> None:
+    checkout.uv_on_path()
+    assert checkout.made("learn") == ["examples"]
+    assert checkout.said()[-1] == "python -m examples.tiny_grpo"
+    assert checkout.made("learn") == checkout.made("evaluate") == []
+
+
+TORCH = "python -m pip install -qq --disable-pip-version-check --no-compile "
+
+
+@pytest.mark.parametrize(
+    ("variables", "installed"),
+    [
+        ({}, []),  # it is there
+        ({"NO_TORCH": "1"}, ["+cpu"]),  # pip's own settings know a build for CPUs: nothing larger is asked for
+        ({"NO_TORCH": "1", "NO_CPU_BUILD": "1"}, ["+cpu", "/whl/cpu"]),
+    ],
+)
+def test_torch_comes_by_pip_as_a_build_for_cpus(
+    variables: dict[str, str], installed: list[str], checkout: Checkout
+) -> None:
+    checkout.uv_on_path()
+    checkout.install("examples", **variables)
+    asked = [line for line in checkout.said() if line.startswith(TORCH)]
+    assert len(asked) == len(installed) and all(map(str.__contains__, asked, installed))
+    assert checkout.said()[-1] == WITH_UV.replace("environments", "examples")
+    checkout.install("dev", **variables)
+    assert not [line for line in checkout.said() if line.startswith(TORCH)]
