@@ -62,11 +62,11 @@ def read_options(argv: Sequence[str]) -> Options:
     """Read the command line; wrong input ends the program with exit code 2."""
     made = parser()
     given = made.parse_args(argv)
+    if given.steps < 2 * WINDOW:
+        made.error(f"--steps: {given.steps} are too few: the first {WINDOW} and the last {WINDOW} are compared")
     missing = [module for module in _NEEDED if find_spec(module) is None]
     if missing:
         made.error(f"{missing[0]} is not installed: pip install -e '.[examples]', or `make learn`, which does it")
-    if given.steps < 2 * WINDOW:
-        made.error(f"--steps: {given.steps} are too few: the first {WINDOW} and the last {WINDOW} are compared")
     out = (given.out or Path("runs/tiny_grpo") / time.strftime("%Y-%m-%d--%H-%M-%S")).resolve()
     try:
         out.mkdir(parents=True, exist_ok=True)

@@ -33,10 +33,11 @@ class ChildFailed(Exception):
 class Child:
     """A running child."""
 
-    def __init__(self, name: str, process: Process, log: Path) -> None:
+    def __init__(self, name: str, process: Process, log: Path, *, ends: bool) -> None:
         self.name = name
         self.process = process
         self.log = log
+        self.ends = ends
 
     async def lines(self) -> AsyncIterator[bytes]:
         """Return the lines of its standard output as they come; they are not in the log."""
@@ -81,9 +82,9 @@ class Children:
                 limit=_LONGEST_LINE,
                 start_new_session=True,  # a Ctrl-C in the terminal is for this process, which ends the others
             )
-        child = Child(name, process, log)
+        child = Child(name, process, log, ends=ends)
         self._children.append(child)
-        self._watchers.append(asyncio.create_task(self._watch(child, ends=ends)))
+        self._watchers.append(asyncio.create_task(self._watch(child)))
         return child
 
     async def unless_failed(self, work: Awaitable[T]) -> T:
@@ -103,6 +104,10 @@ class Children:
             task.cancel()
             with suppress(asyncio.CancelledError, Exception):  # its error is raised above, or not the first one
                 await task
+
+    async def ended(self) -> None:
+        """Wait until those that may end by themselves have."""
+        await asyncio.gather(*(child.process.wait() for child in self._children if child.ends))
 
     async def end(self, children: Sequence[Child]) -> None:
         """End these children: at first politely."""
@@ -128,9 +133,9 @@ class Children:
         await self.end(self._children)
         self._failed.cancel()
 
-    async def _watch(self, child: Child, *, ends: bool) -> None:
+    async def _watch(self, child: Child) -> None:
         code = await child.process.wait()
-        if not (ends and code == 0) and not self._failed.done():
+        if not (child.ends and code == 0) and not self._failed.done():
             self._failed.set_exception(child.failure(f"ended with exit code {code}"))
 
 

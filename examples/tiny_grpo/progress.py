@@ -44,7 +44,7 @@ class Progress:
 
 def show_verdict(curve: Curve) -> bool:
     """Print whether each seed has learned; returns whether all have."""
-    say(f"{curve.name}: mean reward of the first {WINDOW} steps, of the last {WINDOW}, and what is between")
+    say(f"{curve.name}: mean reward of the first {WINDOW} steps and of the last {WINDOW}")
     verdicts = [(run, learned(run)) for run in curve.runs]
     for run, progress in verdicts:
         if progress.first is None or progress.last is None or progress.standard_error is None:
@@ -52,7 +52,7 @@ def show_verdict(curve: Curve) -> bool:
             continue
         gain, error = progress.last - progress.first, progress.standard_error
         times = f"{gain / error:.0f} standard errors" if error else "no error at all"
-        verdict = "learned" if progress.learned else f"not learned (needs more than {ERRORS:.0f})"
+        verdict = "learned" if progress.learned else f"not learned: {ERRORS:.0f} needed"
         say(f"  seed {run.seed}  {progress.first:.3f} → {progress.last:.3f}  {gain:+.3f} = {times}: {verdict}")
         say(f"          {run.recomputed:.1%} of the logprobs of step 1 recomputed, {run.groups_dropped} groups dropped")
     return all(progress.learned for _, progress in verdicts)

@@ -13,6 +13,7 @@ import asyncio
 import os
 import re
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from examples.tiny_grpo.training.settings import SeedSettings, TrainingSettings
 
 _GROUP = 8
 _START_S = 120.0
+_END_S = 5.0
 _POLL_S = 0.05
 _DROPPED = re.compile(r"WARNING group .* is dropped")
 _READY = b"listening on "
@@ -95,6 +97,8 @@ class _SeedTraining:
         began = time.monotonic()
         async with Children() as children:
             steps, recomputed, groups = await children.unless_failed(self._train(children))
+            with suppress(asyncio.TimeoutError):  # `serve` sees that all steps are made, and ends by itself
+                await asyncio.wait_for(children.ended(), _END_S)
         dropped = len(_DROPPED.findall((self._folder / "serve.log").read_text(encoding="utf-8", errors="replace")))
         return SeedRun(self._seed, tuple(steps), recomputed, groups, dropped, time.monotonic() - began)
 

@@ -1,0 +1,90 @@
+"""The processes of a run end with it, and one that ends too early is one message."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from examples.tiny_grpo.children import ROOT, Child, ChildFailed, Children
+
+SERVER = ("http.server", "0", "--bind=127.0.0.1")
+STARTER = """
+import asyncio, sys
+from pathlib import Path
+from environments.command_line.signals import StopSignal, until_stopped
+from examples.tiny_grpo.children import Children
+
+async def run():
+    async with Children() as children:
+        child = await children.start("a server", "http.server", "0", "--bind=127.0.0.1", log=Path(sys.argv[1]))
+        print(child.process.pid, flush=True)
+        await children.unless_failed(asyncio.sleep(60))
+    return 0
+
+try:
+    asyncio.run(until_stopped(run()))
+except StopSignal as stop:
+    sys.exit(128 + stop.number)
+"""
+
+
+def is_gone(child: Child) -> bool:
+    return child.process.returncode is not None
+
+
+async def test_children_end_with_the_block_also_after_an_error(tmp_path: Path) -> None:
+    started = []
+    with pytest.raises(ZeroDivisionError):
+        async with Children() as children:
+            started += [await children.start(f"server {n}", *SERVER, log=tmp_path / f"{n}.log") for n in range(2)]
+            assert not any(map(is_gone, started))
+            raise ZeroDivisionError
+    assert all(map(is_gone, started))
+
+
+async def test_a_child_that_ends_too_early_is_named_with_the_end_of_its_log(tmp_path: Path) -> None:
+    log = tmp_path / "seed-0" / "child.log"
+    other = None
+    with pytest.raises(ChildFailed) as failed:
+        async with Children() as children:
+            other = await children.start("a server", *SERVER, log=tmp_path / "server.log")
+            await children.start("the unknown", "no_such_module", log=log)
+            await children.unless_failed(asyncio.sleep(60))
+    said = str(failed.value).splitlines()
+    assert said[0] == f"the unknown ended with exit code 1; the end of {log}:"
+    assert "No module named no_such_module" in said[-1]
+    assert other is not None and is_gone(other)
+
+
+async def test_a_child_that_may_end_is_read_to_its_end(tmp_path: Path) -> None:
+    async with Children() as children:
+        words = ("timeit", "-n1", "-r1", "print('one')")
+        child = await children.start("timeit", *words, log=tmp_path / "log", ends=True, reads=True)
+        lines = [line async for line in child.lines()]
+        assert await children.unless_failed(asyncio.sleep(0.01, "done")) == "done"
+    assert lines[0] == b"one\n"
+
+
+async def test_the_error_of_the_work_is_its_own(tmp_path: Path) -> None:
+    async def fails() -> None:
+        raise KeyError("its own")
+
+    async with Children() as children:
+        with pytest.raises(KeyError, match="its own"):
+            await children.unless_failed(fails())
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_children(number: signal.Signals, tmp_path: Path) -> None:
+    words = (sys.executable, "-c", STARTER, str(tmp_path / "log"))
+    with subprocess.Popen(words, stdout=subprocess.PIPE, cwd=ROOT) as starter:
+        assert starter.stdout is not None
+        child = int(starter.stdout.readline())
+        starter.send_signal(number)
+        assert starter.wait(60) == 128 + number
+    assert not Path(f"/proc/{child}").exists()
