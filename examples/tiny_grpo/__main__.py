@@ -9,6 +9,7 @@ import asyncio
 import shlex
 import sys
 import time
+from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -17,16 +18,20 @@ from pathlib import Path
 from environments.command_line.signals import StopSignal, until_stopped
 from environments.terminal.output import say, warn
 from examples.tiny_grpo.children import ChildFailed
+from examples.tiny_grpo.compare import compare
+from examples.tiny_grpo.comparisons import COMPARISONS, Comparison
 from examples.tiny_grpo.curve import WINDOW, Curve, write_curves
+from examples.tiny_grpo.judge import add_fault_flags, words_of
 from examples.tiny_grpo.picture import draw_curves
 from examples.tiny_grpo.progress import show_verdict
 from examples.tiny_grpo.run import Plan, train_seeds
-from examples.tiny_grpo.tasks import TASKS, Task
+from examples.tiny_grpo.tasks import SCRIPTED, TASKS, Task
 from examples.tiny_grpo.training.settings import TrainingSettings
 from judges.config.one_line_parser import OneLineParser
 
 PROGRAM = "python -m examples.tiny_grpo"
 _NEEDED = ("torch", "example_trainer", "matplotlib")
+_JUDGE = "judge_"  # what its flags begin with
 _TITLE = "A policy learns from judged groups"
 
 
@@ -35,9 +40,17 @@ class Options:
     """What is run."""
 
     tasks: tuple[Task, ...]
+    comparisons: tuple[Comparison, ...]
     seeds: tuple[int, ...]
     steps: int
     out: Path
+    faults: tuple[str, ...] = ()
+
+    def plan(self, task: Task, chosen: str) -> Plan:
+        """How a task is trained; `chosen` are the flags that choose it."""
+        faults = [f"--{_JUDGE}{word.removeprefix('--')}" for word in self.faults]
+        command = shlex.join([*PROGRAM.split(), chosen, f"--seeds={len(self.seeds)}", f"--steps={self.steps}", *faults])
+        return Plan(task, TrainingSettings(steps=self.steps), self.seeds, self.out / task.name, command)
 
 
 def parser() -> OneLineParser:
@@ -45,9 +58,14 @@ def parser() -> OneLineParser:
     made = OneLineParser(PROGRAM, "Train a tiny policy with GRPO on groups that this project serves.")
     add = made.add_argument
     add("--judge", choices=[*TASKS, "both"], default="both", help="what rewards the policy (default: %(default)s)")
+    what = (
+        "train with one of the project's rules and without it, or with each of them; --judge is then the scripted one"
+    )
+    add("--compare", choices=[*COMPARISONS, "all"], help=what)
     add("--seeds", type=_number, default=3, metavar="N", help="train from seeds 0 to N-1 (default: %(default)s)")
     add("--steps", type=_number, default=60, metavar="N", help="steps of the trainer (default: %(default)s)")
     add("--out", type=Path, metavar="FOLDER", help="an empty or new folder (default: runs/tiny_grpo/TIME)")
+    add_fault_flags(made, _JUDGE)
     return made
 
 
@@ -74,18 +92,34 @@ def read_options(argv: Sequence[str]) -> Options:
             made.error(f"--out: {out} is not empty; expected a new folder")
     except OSError as error:
         made.error(f"--out: {out} cannot be used: {error.strerror}")
+    seeds = tuple(range(given.seeds))
+    tasks, comparisons, faults = _chosen(made, given)
+    return Options(tasks, comparisons, seeds, given.steps, out, faults)
+
+
+def _chosen(made: OneLineParser, given: Namespace) -> tuple[tuple[Task, ...], tuple[Comparison, ...], tuple[str, ...]]:
+    """The tasks, or the comparisons in their place, and the faults of the judge."""
+    try:
+        faults = words_of(given, _JUDGE)
+    except ValueError as error:
+        made.error(f"--{_JUDGE}{error}")
+    if given.compare is not None:
+        compared = COMPARISONS.values() if given.compare == "all" else (COMPARISONS[given.compare],)
+        return (), tuple(each.judged_with(faults) for each in compared), faults
     tasks = tuple(TASKS.values()) if given.judge == "both" else (TASKS[given.judge],)
-    return Options(tasks, tuple(range(given.seeds)), given.steps, out)
+    if faults and tasks != (SCRIPTED,):
+        made.error(f"--{_JUDGE}{faults[0][2:]}: the scripted judge alone has faults; expected --judge=scripted too")
+    return tuple(task.judged_with(faults) for task in tasks), (), faults
 
 
 async def train(options: Options) -> int:
     """Train for each task; writes and shows the curves. Returns the exit code."""
+    if options.comparisons:
+        return await compare(options.comparisons, options.plan, options.out)
     began = time.monotonic()
     curves: list[Curve] = []
     for task in options.tasks:
-        command = f"{PROGRAM} --judge={task.name} --seeds={len(options.seeds)} --steps={options.steps}"
-        plan = Plan(task, TrainingSettings(steps=options.steps), options.seeds, options.out / task.name, command)
-        curves.append(await train_seeds(plan))
+        curves.append(await train_seeds(options.plan(task, f"--judge={task.name}")))
         write_curves(options.out / "curve.json", curves)
     await asyncio.to_thread(draw_curves, options.out / "curve.png", curves, _TITLE)
     learned = [show_verdict(curve) for curve in curves]

@@ -22,6 +22,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from judges.config.one_line_parser import OneLineParser
 from judges.core.background import BACKGROUND
@@ -111,31 +112,40 @@ async def _serve(script: Script, listener: socket.socket, *, until_signal: bool 
         return await exit_codes.get()
 
 
-def add_script_flags(parser: argparse.ArgumentParser, prefix: str = "") -> None:
-    """Add the flags of a `Script`; with a prefix in their names, if the parser has flags of others, too."""
-    add, default = parser.add_argument, Script()
-    add(f"--{prefix}letter", default=default.letter, help="what answers are judged by (default: %(default)s)")
-    what = "let judgments fail of answers with at least this many characters (default: %(default)s)"
-    add(f"--{prefix}failures_from", type=int, default=default.failures_from, metavar="N", help=what)
-    for name, what in (
-        ("failures", "share of the judgments that never have a verdict"),
-        ("position_bias", "how much more of the letter is seen in the answer that is shown first"),
-        ("noise", "standard deviation of the error with which a share of the letter is seen"),
+def add_fault_flags(parser: argparse.ArgumentParser, prefix: str = "") -> None:
+    """Add the flags of the faults; with a prefix in their names, if the parser has flags of others, too."""
+    for name, kind, metavar, what in (
+        ("failures", float, "0…1", "share of the judgments that never have a verdict"),
+        ("failures_from", int, "N", "let judgments fail of answers with at least this many characters"),
+        ("position_bias", float, "0…1", "how much more of the letter is seen in the answer that is shown first"),
+        ("noise", float, "0…1", "standard deviation of the error with which a share of the letter is seen"),
     ):
-        value = getattr(default, name)
-        add(f"--{prefix}{name}", type=float, default=value, metavar="0…1", help=f"{what} (default: %(default)s)")
+        shown = f"{what} (default: {getattr(Script(), name)})"
+        parser.add_argument(f"--{prefix}{name}", type=kind, metavar=metavar, help=shown)
 
 
 def script_of(options: argparse.Namespace, prefix: str = "") -> Script:
-    """The script of parsed flags; raises the `ValueError` of a wrong one."""
-    return Script(**{field.name: getattr(options, prefix + field.name) for field in fields(Script)})
+    """The script of a command line; raises the `ValueError` of a wrong value."""
+    return replace(Script(), **_given(options, prefix))
+
+
+def words_of(options: argparse.Namespace, prefix: str = "") -> tuple[str, ...]:
+    """The flags that a command line names, as those of this program; raises the `ValueError` of a wrong value."""
+    script_of(options, prefix)
+    return tuple(f"--{name}={value}" for name, value in _given(options, prefix).items())
+
+
+def _given(options: argparse.Namespace, prefix: str) -> dict[str, Any]:
+    values = {field.name: getattr(options, prefix + field.name, None) for field in fields(Script)}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Serve until stopped; returns the exit code."""
     parser = OneLineParser("python -m examples.tiny_grpo.judge", "Serve a judge that likes one letter.")
     parser.add_argument("--port", type=int, default=0, help="port; 0 lets the system choose (default: %(default)s)")
-    add_script_flags(parser)
+    parser.add_argument("--letter", default=Script().letter, help="what answers are judged by (default: %(default)s)")
+    add_fault_flags(parser)
     options = parser.parse_args(argv)
     try:
         script, listener = script_of(options), lifetime.listen("127.0.0.1", options.port)

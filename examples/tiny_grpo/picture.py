@@ -7,7 +7,7 @@ The background is opaque, so that a dark page shows the same picture.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,13 +29,14 @@ class Panel:
     rows: int = 1
 
 
-REWARD = Panel("reward", "mean reward", 3)
-SHARE = Panel("letter_share", "share of the letter", 3)
+REWARD = Panel("reward", "mean reward", 2)
+SHARE = Panel("letter_share", "share of the letter", 2)
 FORMED = Panel("well_formed", "well-formed", 2)
+LENGTH = Panel("length", "length in tokens", 2)
 RATIO = Panel("ratio", "ratio")
 CLIPPED = Panel("clip_fraction", "clipped")
 
-LEARNING = (REWARD, RATIO, CLIPPED)
+LEARNING = (replace(REWARD, rows=3), RATIO, CLIPPED)
 """The panels of a training run."""
 
 

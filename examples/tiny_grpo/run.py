@@ -142,9 +142,9 @@ class _SeedTraining:
         raise api.failure(f"does not answer within {_START_S:.0f} s")
 
     def _settings(self, api: str) -> SeedSettings:
-        plan = self._plan
+        plan, task = self._plan, self._plan.task
         threads = max(1, (os.cpu_count() or 1) // len(plan.seeds))
-        return SeedSettings(self._seed, api, plan.task.alphabet, plan.task.letter, threads, plan.training)
+        return SeedSettings(self._seed, api, task.alphabet, task.letter, task.warm_up, threads, plan.training)
 
     async def _serve(self, children: Children, api: str, policy: str) -> None:
         task = self._plan.task
@@ -155,7 +155,7 @@ class _SeedTraining:
             f"--env.judge_base_url={self._judge}",
             f"--env.judge_model_name={task.name}",
             f"--env.rollout_server_url={api}",
-            f"--env.train_dataset={task.rows}",
+            *(f"--env.{name}={task.rows}" for name in task.row_settings),
             f"--env.seed={self._seed}",
             f"--env.group_size={_GROUP}",
             "--env.total_steps=-1",  # those of the trainer

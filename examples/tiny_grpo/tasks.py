@@ -11,11 +11,29 @@ those of any other judge. The scale is finer than the usual one from 1 to 5, so 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-_ROWS = Path(__file__).parent / "rows"
+ROWS = Path(__file__).parent / "rows"
 LETTERS = "abcdefghijklmnopqrstuvwxyz "
+
+THINKING_LETTERS = f"{LETTERS}</>"
+
+
+@dataclass(frozen=True)
+class WarmUp:
+    """Supervised training in the form of thinking.
+
+    Attributes:
+        rows: JSON lines with the questions (`prompt`).
+        system: the system prompt.
+        steps: of the optimizer.
+    """
+
+    rows: str
+    system: str
+    steps: int = 200
 
 
 @dataclass(frozen=True)
@@ -26,12 +44,14 @@ class Task:
         name: in a word; folders are named after it.
         title: for people.
         judge: the module of the judge's endpoint, with its flags; `--port` is added.
-        rows: the questions with their rubrics.
+        rows: the questions, with what the environment needs beside them.
+        row_settings: which settings of the environment name the rows.
         serve: further settings of `judgegym serve`.
         environment: the environment that serves.
         alphabet: what the policy writes.
         letter: whose share is recorded; `None`: of none.
         max_tokens: the most tokens of a completion.
+        warm_up: the supervised training of a policy that thinks first; `None` for one that does not think.
     """
 
     name: str
@@ -43,13 +63,19 @@ class Task:
     alphabet: str = LETTERS
     letter: str | None = None
     max_tokens: int = 24
+    row_settings: tuple[str, ...] = ("train_dataset",)
+    warm_up: WarmUp | None = None
+
+    def judged_with(self, words: Sequence[str]) -> Task:
+        """Return the same task with further flags for its judge."""
+        return replace(self, judge=(*self.judge, *words))
 
 
 SCRIPTED = Task(
     name="scripted",
     title="scripted judge",
     judge=("examples.tiny_grpo.judge", "--letter=e"),
-    rows=_ROWS / "questions.jsonl",
+    rows=ROWS / "questions.jsonl",
     serve=("--env.scale_min=0", "--env.scale_max=20"),
     letter="e",
 )
@@ -57,7 +83,7 @@ OFFLINE = Task(
     name="offline",
     title="offline judge",
     judge=("judges.offline", "--judge_only"),
-    rows=_ROWS / "letters.jsonl",
+    rows=ROWS / "letters.jsonl",
     serve=("--env.scale_min=0", "--env.scale_max=100"),
     alphabet="abcdefgh ",
 )

@@ -10,6 +10,7 @@ from examples.tiny_grpo.judge import letter_share
 from examples.tiny_grpo.policy.sampling import Sampled
 from examples.tiny_grpo.policy.served import ServedPolicy
 from examples.tiny_grpo.training.rollout_api import Batch
+from judges.parsing import thinking
 
 _MASKED = -100  # atroposlib's mask of the prompt
 _NO_ADVANTAGE = "set_advantage_to_zero"
@@ -25,6 +26,7 @@ class BatchNumbers:
 
     reward: float
     letter_share: float
+    well_formed: float
     length: float
     group_std: float
     masked: float
@@ -39,20 +41,32 @@ def completions_of(batch: Batch) -> Iterator[Sampled]:
             yield Sampled(tuple(tokens[begin:]), tuple(logprobs[begin:]))
 
 
-def numbers_of(batch: Batch, policy: ServedPolicy, letter: str | None) -> BatchNumbers:
-    """Return the numbers of a batch.
+def numbers_of(batch: Batch, policy: ServedPolicy, letter: str | None, *, thinks: bool = False) -> BatchNumbers:
+    """Return the numbers of a batch; of a policy that thinks, the letter's share is that in its answers.
+
+    What has no answer, since it is empty or its thinking is malformed, has no share of the letter.
 
     Raises:
         ValueError: a completion is none that the policy has sampled: its tokens or logprobs were changed on their way.
     """
     completions = list(completions_of(batch))
+    answers = [_answer(each.text, thinks=thinks) for each in completions]
     scores = [[float(score) for score in group["scores"]] for group in batch]
     masked = [bool(override.get(_NO_ADVANTAGE)) for group in batch for override in group.get("overrides") or []]
     return BatchNumbers(
         reward=fmean(score for group in scores for score in group),
-        letter_share=fmean(letter_share(each.text, letter) for each in completions) if letter else 0.0,
+        letter_share=fmean(letter_share(answer, letter) for answer in answers) if letter else 0.0,
+        well_formed=fmean(bool(answer) for answer in answers),
         length=fmean(len(each.ids) for each in completions),
         group_std=fmean(pstdev(group) for group in scores),
         masked=sum(masked) / len(completions),
         staleness=fmean(policy.version - policy.version_of(each) for each in completions),
     )
+
+
+def _answer(text: str, *, thinks: bool) -> str:
+    """What a judge is shown of a completion; empty if it is shown nothing."""
+    if not thinks:
+        return text.strip()
+    parts = thinking.split(text)
+    return parts.answer if parts.valid else ""

@@ -8,19 +8,25 @@ closes standard input, which ends this process.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import threading
+from pathlib import Path
 
 import torch
 
 from examples.tiny_grpo.policy.endpoint import serving
 from examples.tiny_grpo.policy.model import ModelSize, TinyTransformer
 from examples.tiny_grpo.policy.served import ServedPolicy
+from examples.tiny_grpo.policy.warm_up import warm_up
+from examples.tiny_grpo.tasks import WarmUp
 from examples.tiny_grpo.training.events import Event, Finished, Served, write_event
 from examples.tiny_grpo.training.rollout_api import RolloutApi
 from examples.tiny_grpo.training.settings import SeedSettings
 from examples.tiny_grpo.training.trainer import Trainer
+from judges.offline.protocol.request import RequestMessage
+from judges.offline.protocol.tokens import prompt_ids
 
 
 def main() -> int:
@@ -31,7 +37,10 @@ def main() -> int:
     size = ModelSize(alphabet=settings.alphabet)
     model, policy = TinyTransformer(size, seed=settings.seed), ServedPolicy(size, seed=settings.seed)
     api, training = RolloutApi(settings.api), settings.training
-    trainer = Trainer(model, policy, training, letter=settings.letter)
+    if settings.warm_up is not None:
+        warm_up(model, _prompts(settings.warm_up), steps=settings.warm_up.steps, seed=settings.seed)
+        policy.publish(model)
+    trainer = Trainer(model, policy, training, letter=settings.letter, thinks=settings.warm_up is not None)
     with serving(policy) as url:
         api.register(batch_size=training.batch_size, max_tokens=size.context, steps=training.steps)
         _say(Served(url))
@@ -41,6 +50,12 @@ def main() -> int:
             groups += trained.groups
         _say(Finished(groups + api.queued()))
     return 0
+
+
+def _prompts(settings: WarmUp) -> list[list[int]]:
+    system = RequestMessage("system", settings.system)
+    rows = Path(settings.rows).read_text(encoding="utf-8").splitlines()
+    return [prompt_ids([system, RequestMessage("user", json.loads(row)["prompt"])]) for row in rows]
 
 
 def _say(event: Event) -> None:

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 
 from pydantic import TypeAdapter
 
+from examples.tiny_grpo.tasks import WarmUp
 from judges.llm import wire
 
 
@@ -37,6 +38,7 @@ class SeedSettings:
         api: the URL of the rollout API.
         alphabet: what the policy writes.
         letter: whose share in the completions is recorded; `None`: of none.
+        warm_up: the supervised training before; `None` without one.
         threads: of torch.
         training: how the policy is trained.
     """
@@ -45,6 +47,7 @@ class SeedSettings:
     api: str
     alphabet: str
     letter: str | None
+    warm_up: WarmUp | None
     threads: int
     training: TrainingSettings
 

@@ -28,13 +28,20 @@ class Trainer:
     """Trains a model on batches, and serves each of its versions."""
 
     def __init__(
-        self, model: TinyTransformer, policy: ServedPolicy, settings: TrainingSettings, *, letter: str | None = None
+        self,
+        model: TinyTransformer,
+        policy: ServedPolicy,
+        settings: TrainingSettings,
+        *,
+        letter: str | None = None,
+        thinks: bool = False,
     ) -> None:
-        """Train `model`, and serve its weights by `policy`; `letter` is whose share is recorded."""
+        """Train `model`, and serve its weights by `policy`; `letter` is whose share in its answers is recorded."""
         self._model = model
         self._policy = policy
         self._settings = settings
         self._letter = letter
+        self._thinks = thinks
         self._optimizer = torch.optim.Adam(model.parameters(), lr=settings.learning_rate)
 
     def train(self, api: RolloutApi) -> Iterator[Trained]:
@@ -49,17 +56,14 @@ class Trainer:
 
     def step(self, number: int, batch: Batch) -> Trained:
         """Make one step, and serve its weights."""
-        groups, numbers = (
-            len(batch),
-            numbers_of(batch, self._policy, self._letter),
-        )  # first: what follows changes the batch
+        numbers = numbers_of(batch, self._policy, self._letter, thinks=self._thinks)  # the update changes the batch
         ratio, clipped, recomputed = self._update(batch)
         self._policy.publish(self._model)
         step = Step(
             step=number,
             reward=numbers.reward,
             letter_share=numbers.letter_share,
-            well_formed=1.0,
+            well_formed=numbers.well_formed,
             length=numbers.length,
             ratio=ratio,
             clip_fraction=clipped,
@@ -67,7 +71,7 @@ class Trainer:
             masked=numbers.masked,
             staleness=numbers.staleness,
         )
-        return Trained(step, groups, recomputed)
+        return Trained(step, len(batch), recomputed)
 
     def _update(self, batch: Batch) -> tuple[float, float, float]:
         """Return the mean ratio, the share of tokens that were clipped, and of those whose logprob is recomputed."""

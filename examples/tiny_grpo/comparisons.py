@@ -1,0 +1,114 @@
+"""What goes wrong without the project's rules: pairs of trainings that differ in one rule alone.
+
+Rewards of the two cannot be compared, since the rule is about what a reward is. What is compared is a measure that
+knows nothing of any judge: the share of the letter in the answers, their length, the share of well-formed ones.
+
+* `failures`: six of ten judgments of long answers fail, as if long prompts were too much for the judge. Masked, a
+  failure says nothing; scored as the lowest score, it says that long answers are bad, which the rubric never asked for.
+* `random_failures`: three of ten judgments fail, whatever the answer.
+* `thinking`: rewards from −1 to 1, and a baseline that is better than the policy at first. Malformed thinking has the
+  lowest reward, or 0.0, which is more than a lost game.
+* `position`: the judge prefers the answer that it is shown first, and is not sure of itself. Both orders are played, or
+  the one with the policy's answer first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from examples.tiny_grpo.picture import FORMED, LENGTH, REWARD, SHARE, Panel
+from examples.tiny_grpo.tasks import ROWS, SCRIPTED, THINKING_LETTERS, Task, WarmUp
+
+_CARELESS = "examples.tiny_grpo.careless"
+_JUDGE = SCRIPTED.judge
+_THINK = "think"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The same training with a rule and without it.
+
+    Attributes:
+        name: in a word.
+        title: of the picture.
+        rule: with the project's rule.
+        without: without it.
+        panels: what the picture shows.
+        measure: what tells the two apart; one of the panels.
+    """
+
+    name: str
+    title: str
+    rule: Task
+    without: Task
+    panels: tuple[Panel, ...]
+    measure: Panel
+
+    def judged_with(self, words: Sequence[str]) -> Comparison:
+        """Return the same comparison with further flags for its judge."""
+        return replace(self, rule=self.rule.judged_with(words), without=self.without.judged_with(words))
+
+
+def _duel(answer: str, *judge: str) -> Task:
+    """Answers against a baseline."""
+    rows = ROWS / f"{answer}_baseline.jsonl"
+    row_settings = ("train_prompt_dataset", "train_baseline_dataset")
+    return replace(
+        SCRIPTED,
+        environment="arena_hard",
+        judge=(*_JUDGE, *judge),
+        rows=rows,
+        row_settings=row_settings,
+        serve=(),
+    )
+
+
+def _failures(name: str, title: str, panels: tuple[Panel, ...], *judge: str) -> Comparison:
+    rule = replace(SCRIPTED, name=f"{name}-masked", title="masked (the rule)", judge=(*_JUDGE, *judge))
+    careless = f"{_CARELESS}:FailuresScoredLowest"
+    without = replace(rule, name=f"{name}-scored", title="scored as the lowest", environment=careless)
+    return Comparison(name, title, rule, without, panels, panels[0])
+
+
+def _thinking() -> Comparison:
+    duel = _duel("good", "--noise=0.1")
+    rule = replace(
+        duel,
+        name="thinking-lowest",
+        title="lowest reward (the rule)",
+        alphabet=THINKING_LETTERS,
+        max_tokens=40,
+        warm_up=WarmUp(str(duel.rows), _THINK),
+        serve=_thinking_settings(-1.0),
+    )
+    without = replace(rule, name="thinking-zero", title="0.0", serve=_thinking_settings(0.0))
+    return Comparison("thinking", "Malformed thinking", rule, without, (FORMED, SHARE, REWARD), FORMED)
+
+
+def _thinking_settings(malformed: float) -> tuple[str, ...]:
+    mode = ("--env.thinking_mode=True", f"--env.custom_thinking_prompt={_THINK}")
+    return (*mode, f"--env.invalid_thinking_reward={malformed}")
+
+
+def _position() -> Comparison:
+    duel = _duel("plain", "--position_bias=0.3", "--noise=0.1")
+    rule = replace(duel, name="position-both", title="both orders (the rule)")
+    one = replace(duel, name="position-one", title="one order", environment=f"{_CARELESS}:OneOrder")
+    return Comparison("position", "A judge that prefers the first answer", rule, one, (SHARE, REWARD), SHARE)
+
+
+COMPARISONS = {
+    made.name: made
+    for made in (
+        _failures(
+            "failures",
+            "Judgments of long answers fail",
+            (LENGTH, SHARE, REWARD),
+            *("--failures=0.6", "--failures_from=16"),
+        ),
+        _failures("random_failures", "Judgments fail at random", (SHARE, REWARD), "--failures=0.3"),
+        _thinking(),
+        _position(),
+    )
+}
