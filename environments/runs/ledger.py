@@ -162,21 +162,33 @@ class LedgerOfRow:
 
     def record(self, asked: Asked) -> LedgerCall:
         """See `RowLedger`."""
-        shape: JSON = [
-            asked.component,
-            asked.vote,
-            asked.model,
-            wire.messages_json(asked.messages),
-            dict(sorted(asked.parameters.items())),
-        ]
-        request = hashlib.blake2b(wire.dumps(shape), digest_size=16).hexdigest()
+        request = _digest(asked)
         self._times[request] += 1
         key = f"{request}.{self._times[request]}"
         return LedgerCall(self, asked, key, dict(self.ledger.read(place) for place, _ in self.places.get(key, ())))
 
+    def holds(self, asked: Asked) -> bool:
+        """See `RowLedger`."""
+        if not self.places:
+            return False
+        request = _digest(asked)
+        return bool(self.places.get(f"{request}.{self._times[request] + 1}"))
+
     def failed(self) -> None:
         """Note that the row has failed: when the run is resumed, calls without a verdict are made again."""
         self.ledger.append({"row_failed": self.key[0], "group": self.key[1]})
+
+
+def _digest(asked: Asked) -> str:
+    """Of what a call asks, which calls that ask the same have in common."""
+    shape: JSON = [
+        asked.component,
+        asked.vote,
+        asked.model,
+        wire.messages_json(asked.messages),
+        dict(sorted(asked.parameters.items())),
+    ]
+    return hashlib.blake2b(wire.dumps(shape), digest_size=16).hexdigest()
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from judges import prompts
-from judges.arena.settings import PROMPTS, STRONG_WEIGHT, ArenaJudgeSettings, ArenaProtocol
+from judges.arena.settings import LABELS, PROMPTS, STRONG_WEIGHT, ArenaJudgeSettings, ArenaProtocol
 from judges.config.prompt_layout import PromptLayout
 from judges.core.calls import ask, failed_judgment
 from judges.core.critique import CritiqueRequest, Revision, critique_messages
@@ -31,7 +31,8 @@ from judges.llm.client import ChatClient
 from judges.llm.wire import Choice, Message
 from judges.parsing.found import Found
 from judges.parsing.thinking import after_thinking
-from judges.parsing.verdicts import ArenaLabel, arena_label
+from judges.parsing.verdicts import ArenaLabel, arena_form, arena_label
+from judges.parsing.written_object import explained
 
 GameOrder = Literal["model_is_a", "model_is_b"]
 RowOutcome = Literal["win", "tie", "loss"]
@@ -125,6 +126,7 @@ class ArenaCaseJudge:
         self.settings = settings or ArenaJudgeSettings()
         own_prompt = self.settings.judge_system_prompt
         self._system_prompt = self.settings.built_in_prompt() if own_prompt is None else own_prompt
+        self._form = self.settings.form(arena_form(LABELS[self.settings.judge_protocol]))
 
     async def judge(self, case: ArenaCase) -> Judgment[ArenaDetail]:
         """Ask for the verdicts of both games at once.
@@ -152,7 +154,7 @@ class ArenaCaseJudge:
         """
         prompt = self.prompt(case, order)
         messages = prompt.messages
-        call: JudgeCall[ArenaLabel] = await ask(self.client, messages, arena_label, name=name)
+        call: JudgeCall[ArenaLabel] = await ask(self.client, messages, arena_label, name=name, form=self._form)
         calls = [call]
         # After an empty text there is no conversation to continue.
         while call.value is None and call.text.strip() and len(calls) <= self.settings.judge_reask:
@@ -161,7 +163,8 @@ class ArenaCaseJudge:
                 Message(role="assistant", content=without_tokens(call.text)),
                 Message(role="user", content=prompts.load("arena_hard_reask")),
             ]
-            call = await ask(self.client, messages, arena_label, name=f"{name}_reask_{len(calls)}")
+            again = f"{name}_reask_{len(calls)}"
+            call = await ask(self.client, messages, arena_label, name=again, form=self._form)
             calls.append(call)
         last = next((answer for answer in reversed(calls) if answer.text), call)
         game = Game(
@@ -205,7 +208,8 @@ class ArenaCaseJudge:
         assert game.label is not None  # a judgment with a score has both
         own = after_thinking(game.text).strip()
         messages = critique_messages(self.prompt(case, game.order).messages, own)
-        return CritiqueRequest(_COMPONENTS[game.order], game.label, own, messages, _read, _revision)
+        request = CritiqueRequest(_COMPONENTS[game.order], game.label, own, messages, _read, _revision)
+        return request.held_to(self._form)
 
     def _judgment(
         self, games: tuple[Game, Game], calls: tuple[JudgeCall[object], ...], *, suspects: int = 0
@@ -218,8 +222,8 @@ class ArenaCaseJudge:
             score=row.reward,
             status=Status.OK,
             label=row.outcome,
-            explanation=f"As assistant A ({_RESULTS[row.entries[0]]}): {first.text}\n\n"
-            f"As assistant B ({_RESULTS[row.entries[-1]]}): {second.text}",
+            explanation=f"As assistant A ({_RESULTS[row.entries[0]]}): {explained(first.text)[1]}\n\n"
+            f"As assistant B ({_RESULTS[row.entries[-1]]}): {explained(second.text)[1]}",
             calls=calls,
             detail=ArenaDetail(games, row.entries),
             suspects=suspects,
@@ -278,8 +282,8 @@ def _read(choice: Choice) -> Found[ArenaLabel] | None:
 
 def _revision(call: JudgeCall[ArenaLabel]) -> Revision:
     assert call.value is not None  # only calls with a label get here
-    own = after_thinking(call.text).strip()
-    return Revision(call.value, own, own)  # the answer does not separate its reasons from the critique
+    critique, reasons = explained(after_thinking(call.text).strip())
+    return Revision(call.value, reasons, critique)
 
 
 def _with_revision(game: Game, call: JudgeCall[ArenaLabel] | None) -> Game:

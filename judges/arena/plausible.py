@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from judges.core.prompt_format import PromptFormat, ShownPrompt
+from judges.core.prompt_format import PromptFormat, ShownPrompt, bracketed_fields
 from judges.core.shared_texts import REFERENCE, TITLES
 
 _A, _B = "The Start of Assistant A's Answer", "The Start of Assistant B's Answer"
@@ -26,4 +26,5 @@ ARENA_PROMPT = PromptFormat(
     question="User Prompt",
     references=(REFERENCE,),
     reply=_reply,
+    fields=bracketed_fields,
 )

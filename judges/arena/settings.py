@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal
 
 from judges import prompts
 from judges.config.fields import setting
 from judges.config.prompt_layout import PromptLayoutSettings
 from judges.config.reask import ReaskSettings
+from judges.parsing.verdicts import ARENA_LABELS, ArenaLabel
 
 ArenaProtocol = Literal["three_way", "arena_hard_v0.1"]
 
 STRONG_WEIGHT: Mapping[ArenaProtocol, int] = {"three_way": 1, "arena_hard_v0.1": 3}
 """How many times a strong win or loss (`>>`) counts."""
+
+LABELS: Mapping[ArenaProtocol, Sequence[ArenaLabel]] = {
+    "three_way": ("A>B", "A=B", "B>A"),
+    "arena_hard_v0.1": ARENA_LABELS,
+}
+"""The labels that a judge is asked for; others that it writes as text are read, too."""
 
 PROMPTS: Mapping[ArenaProtocol, str] = {
     "three_way": "arena_hard_three_way",

@@ -20,8 +20,9 @@ from judges.core.voting import collect_votes, vote
 from judges.llm.client import ChatClient
 from judges.llm.wire import Choice
 from judges.parsing.found import Found
-from judges.parsing.json_objects import prose_before
 from judges.parsing.thinking import after_thinking
+from judges.parsing.verdicts import ASPECT_FORM
+from judges.parsing.written_object import critique_before
 
 _REDRAWS = 2
 
@@ -66,7 +67,8 @@ class AspectCaseJudge:
         async def ask_vote(number: int) -> JudgeCall[AspectVerdict]:
             which = vote(number, count=count, seed=self.settings.seed)
             name = f"{self.aspect.name}_vote_{number + 1}"
-            return await ask_choice(self.client, prompt.messages, _read, name=name, vote=which)
+            form = self.settings.form(ASPECT_FORM)
+            return await ask_choice(self.client, prompt.messages, _read, name=name, vote=which, form=form)
 
         def missing(usable: Sequence[JudgeCall[AspectVerdict]]) -> int:
             yes = sum(call.value is not None and call.value.yes for call in usable)
@@ -83,7 +85,8 @@ class AspectCaseJudge:
         assert judgment.detail is not None and judgment.detail.yes is not None
         verdict = "yes" if judgment.detail.yes else "no"
         messages = critique_messages(self._prompt(case).messages, f"Verdict: {verdict}\n{judgment.explanation}")
-        return [CritiqueRequest(self.aspect.name, verdict, judgment.explanation, messages, _read, _revision)]
+        request = CritiqueRequest(self.aspect.name, verdict, judgment.explanation, messages, _read, _revision)
+        return [request.held_to(self.settings.form(ASPECT_FORM))]
 
     def apply_revisions(
         self, case: AspectCase, judgment: Judgment[AspectDetail], revisions: Mapping[str, JudgeCall[AspectVerdict]]
@@ -113,7 +116,7 @@ def _read(choice: Choice) -> Found[AspectVerdict] | None:
 
 def _revision(call: JudgeCall[AspectVerdict]) -> Revision:
     assert call.value is not None  # only calls with a verdict get here
-    critique = prose_before(after_thinking(call.text), "verdict")
+    critique = critique_before(after_thinking(call.text), "verdict")
     return Revision("yes" if call.value.yes else "no", call.value.reason or call.text, critique)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, JsonValue, SecretStr, field_validator, model_validator
@@ -18,6 +18,7 @@ from judges.llm.replicas import Endpoint
 from judges.llm.types import ChatSettings
 from judges.llm.urls import check_urls, is_public, same_host, split_urls
 from judges.llm.usage import Prices
+from judges.parsing.verdict_form import VerdictForm
 
 logger = logging.getLogger(__name__)
 
@@ -25,6 +26,14 @@ MAX_RETRIES = 100
 """Default of the second limit of a call, which its deadline normally ends."""
 VOTE_TEMPERATURE = 0.7
 """Default temperature where several votes make one verdict; at 0 all votes would be the same answer."""
+
+
+JudgeOutput = Literal["text", "json_schema"]
+_CONSTRAINTS = frozenset(
+    {"response_format", "json_schema", "grammar", "structured_outputs", "regex", "ebnf"}
+    | {"guided_json", "guided_regex", "guided_choice", "guided_grammar"}
+)
+"""Fields by which endpoints are told another form of an answer."""
 
 
 class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False):
@@ -93,6 +102,13 @@ class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False):
     judge_extra_body: dict[str, JsonValue] = setting(
         {}, 'Add these fields to each request to the judge, such as {"reasoning_effort": "low"}.'
     )
+    judge_output: JudgeOutput = setting(
+        "text",
+        "Choose how a verdict is asked for. text: in the words of the prompt. json_schema: as a JSON object, reasons "
+        "first, to whose schema the endpoint holds the judge (response_format); one that refuses it gets text. For a "
+        "policy that judges, set openai.extra_body.",
+        common=True,
+    )
     judge_price_input: float | None = operational(
         None,
         "Report the judge's cost with this price in US dollars for a million prompt tokens; if unset, the cost is "
@@ -137,6 +153,20 @@ class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False):
             # Not set by the user: a mount inherits only the settings that were given, so it must not inherit this one.
             self.model_fields_set.discard("judge_temperature")
         return self
+
+    @model_validator(mode="after")
+    def _has_one_form(self) -> Self:
+        others = sorted(_CONSTRAINTS & self.judge_extra_body.keys())
+        if self.judge_output != "text" and others:
+            raise ValueError(
+                f"judge_extra_body: with judge_output={self.judge_output} the form of an answer is the judge's own; "
+                f"leave out {', '.join(others)}"
+            )
+        return self
+
+    def form(self, form: VerdictForm) -> VerdictForm | None:
+        """The form, if verdicts are asked for as JSON objects."""
+        return None if self.judge_output == "text" else form
 
     def vote_count(self) -> int:
         """How many independent judgments make one verdict; judges with several votes override it."""

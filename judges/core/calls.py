@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Generic, TypeVar
 
 from judges.core.judgment import CallRun, JudgeCall, Judgment, Status
 from judges.llm.client import ChatClient
 from judges.llm.errors import EndpointError, let_go
+from judges.llm.structured import structured_chat
 from judges.llm.wire import JSON, Choice, Message
 from judges.parsing.found import Found, Place, VerdictParser
+from judges.parsing.verdict_form import VerdictForm
 
 ValueT = TypeVar("ValueT")
 DetailT = TypeVar("DetailT")
@@ -47,6 +50,7 @@ async def ask(
     *,
     name: str,
     vote: Vote = Vote(),
+    form: VerdictForm | None = None,
 ) -> JudgeCall[ValueT]:
     """Ask a judge and parse the verdict in its text.
 
@@ -58,6 +62,7 @@ async def ask(
         parse: parses the verdict in the judge's text; a `VerdictParser` also says where it stands, for the ledger.
         name: the name of the call, unique in its judgment.
         vote: which of several independent answers to the same question this is.
+        form: the form that its answer is to have, if not that of the prompt alone.
 
     Returns:
         The call; `failed` is set if it never succeeded. Never raises `EndpointError`.
@@ -70,7 +75,7 @@ async def ask(
             value = parse(text)
             return None if value is None else Found(value)
 
-    return await ask_choice(client, messages, lambda choice: find(choice.text), name=name, vote=vote)
+    return await ask_choice(client, messages, lambda choice: find(choice.text), name=name, vote=vote, form=form)
 
 
 async def ask_choice(
@@ -81,6 +86,7 @@ async def ask_choice(
     name: str,
     vote: Vote = Vote(),
     extra: Mapping[str, JSON] | None = None,
+    form: VerdictForm | None = None,
 ) -> JudgeCall[ValueT]:
     """Ask a judge and parse the verdict in its whole choice, for example with the tokens' probabilities.
 
@@ -91,11 +97,16 @@ async def ask_choice(
         name: the name of the call, unique in its judgment.
         vote: which of several independent answers to the same question this is.
         extra: further fields of the request.
+        form: the form that its answer is to have, if not that of the prompt alone. An endpoint that refuses a form is
+            asked with the prompt alone.
     """
     verdicts = _Verdicts(read)
+    if form is None:
+        chat = partial(client.chat, messages)
+    else:
+        chat = partial(structured_chat, client, form.asked_in(messages), form.response_format, messages)
     try:
-        answer = await client.chat(
-            messages,
+        answer = await chat(
             vote=vote.number,
             seed=vote.seed,
             extra=extra,

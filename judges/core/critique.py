@@ -7,7 +7,7 @@ A judge that supports self-critique makes such a request for each of its verdict
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from judges import prompts
@@ -17,6 +17,7 @@ from judges.core.judgment import JudgeCall
 from judges.core.lookalikes import Lookalikes
 from judges.llm.wire import JSON, Choice, Message
 from judges.parsing.found import Found
+from judges.parsing.verdict_form import VerdictForm
 
 VerdictT = TypeVar("VerdictT")
 ShownVerdict: TypeAlias = "str | int | float"
@@ -45,6 +46,7 @@ class CritiqueRequest(Generic[VerdictT]):
         read: reads the revised verdict from an answer; `NoVerdict` says why there is none.
         revision: makes the history's entry of a call that has a revised verdict.
         extra: further fields of the request.
+        form: the form that the answer is to have, critique and all, if not that of the messages alone.
     """
 
     component: str
@@ -54,6 +56,11 @@ class CritiqueRequest(Generic[VerdictT]):
     read: Callable[[Choice], Found[VerdictT] | NoVerdict | None]
     revision: Callable[[JudgeCall[VerdictT]], Revision]
     extra: Mapping[str, JSON] = field(default_factory=dict)
+    form: VerdictForm | None = None
+
+    def held_to(self, form: VerdictForm | None) -> CritiqueRequest[VerdictT]:
+        """The request with the form of the verdict; the critique comes before it."""
+        return self if form is None else replace(self, form=form.with_critique())
 
 
 def critique_messages(prompt: Sequence[Message], text: str) -> list[Message]:

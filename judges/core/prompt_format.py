@@ -10,8 +10,23 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from random import Random
 
+from judges.llm.wire import JSON
+from judges.parsing.json_objects import last_first
+
 PREVIOUS_EVALUATION = "YOUR PREVIOUS EVALUATION"
 """The section that turns a prompt into a request for a critique; the reply then stands after the critique."""
+
+
+def object_fields(reply: str) -> Mapping[str, JSON] | None:
+    """The fields of the last JSON object of a reply."""
+    last = next(iter(last_first(reply)), None)
+    return None if last is None else last.fields
+
+
+def bracketed_fields(reply: str) -> Mapping[str, JSON] | None:
+    """The fields of a reply that ends with its verdict in double brackets."""
+    explanation, _, verdict = reply.rpartition("[[")
+    return {"explanation": explanation.strip(), "verdict": verdict.strip().removesuffix("]]")} if explanation else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +65,8 @@ class PromptFormat:
         question: the section that the judged text answers; the merit counts words that both share.
         references: sections that the judged text is compared with; the first one that the prompt has counts.
         ending: the text of the prompt after its last section.
+        fields: the fields of a reply, for requests that want it as an object; by default those of the JSON object at
+            its end. `None` if it has none.
 
     Raises:
         ValueError: a judged section is not among the titles, or no section is judged.
@@ -63,6 +80,7 @@ class PromptFormat:
     question: str = ""
     references: tuple[str, ...] = ()
     ending: str = ""
+    fields: Callable[[str], Mapping[str, JSON] | None] = object_fields
 
     def __post_init__(self) -> None:
         """Check that something can be judged."""

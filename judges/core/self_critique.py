@@ -84,6 +84,7 @@ class SelfCritiqueJudge(Generic[CaseT, DetailT, VerdictT]):
             name=f"critique_{number}{component}",
             vote=Vote(number),
             extra=request.extra,
+            form=request.form,
         )
 
     def _apply(

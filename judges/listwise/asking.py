@@ -21,7 +21,7 @@ from judges.listwise.settings import ListwiseJudgeSettings
 from judges.llm.client import ChatClient
 from judges.llm.wire import Choice, Message
 from judges.parsing.found import Found
-from judges.parsing.verdicts import ListwiseScores, ScoredAnswer, listwise_fault, listwise_scores
+from judges.parsing.verdicts import LISTWISE_FORM, ListwiseScores, ScoredAnswer, listwise_fault, listwise_scores
 
 _LEFT_OUT = "…"
 
@@ -70,12 +70,13 @@ async def ask_order(
 
     prompt = listwise_prompt(shared, dict(zip(ids, shown, strict=True)), system_prompt=settings.judge_system_prompt)
     messages = prompt.messages
-    call = await ask_choice(client, messages, read, name=name)
+    form = settings.form(LISTWISE_FORM)
+    call = await ask_choice(client, messages, read, name=name, form=form)
     calls = [call]
     # After an empty text there is no conversation to continue.
     while call.value is None and call.text.strip() and len(calls) <= settings.judge_reask:
         messages = _repaired(messages, call, ids, settings.judge_max_input_tokens)
-        call = await ask_choice(client, messages, read, name=f"{name}_reask_{len(calls)}")
+        call = await ask_choice(client, messages, read, name=f"{name}_reask_{len(calls)}", form=form)
         calls.append(call)
     value = call.value
     scores = None if value is None else {text: value[own] for own, text in zip(ids, shown, strict=True)}

@@ -19,8 +19,9 @@ import aiohttp
 
 from judges.llm.cache import JudgmentCache, request_key
 from judges.llm.errors import EndpointError, FailureKind
-from judges.llm.ledger import OpenCall, RequestRecord
+from judges.llm.ledger import OpenCall, RequestRecord, is_held
 from judges.llm.outcome import is_usable
+from judges.llm.response_format import FormatHabits
 from judges.llm.single_flight import SingleFlight
 from judges.llm.transport import Reply, Transport, open_session
 from judges.llm.types import ChatAnswer, ChatSettings
@@ -89,6 +90,24 @@ class ChatClient:
         """What all calls wait for, in one sentence, such as an endpoint that refuses connections; `None` otherwise."""
         return self._transport.presence.waiting
 
+    @property
+    def formats(self) -> FormatHabits:
+        """Whether the model's endpoint takes response formats, as far as is known."""
+        return self._transport.formats
+
+    def holds(
+        self,
+        messages: Sequence[Message],
+        *,
+        vote: int = 0,
+        seed: int | None = None,
+        extra: Mapping[str, JSON] | None = None,
+        name: str = "",
+    ) -> bool:
+        """Whether the ledger of the row's run has an answer to this call of `chat`, of an earlier run."""
+        parameters = self._parameters("default", "default", extra, seed)
+        return is_held(name, vote, self.settings.endpoints[0].model, messages, parameters)
+
     def rescale(self, share: float) -> None:
         """Limit the requests in flight to a share (0 to 1) of the settings' concurrency, at least one."""
         self._transport.limit.rescale(max(1, int(self.settings.max_concurrency * share)))
@@ -135,9 +154,7 @@ class ChatClient:
         Raises:
             EndpointError: no attempt succeeded.
         """
-        parameters = self._parameters(temperature, max_tokens, extra)
-        if seed is not None:
-            parameters["seed"] = seed
+        parameters = self._parameters(temperature, max_tokens, extra, seed)
         call = OpenCall.begin(name, vote, self.settings.endpoints[0].model, messages, parameters)
         if unkeyed:
             parameters = {**parameters, **unkeyed}
@@ -168,7 +185,11 @@ class ChatClient:
         return await self._transport.beside(path, body)
 
     def _parameters(
-        self, temperature: float | None | Parameter, max_tokens: int | Parameter, extra: Mapping[str, JSON] | None
+        self,
+        temperature: float | None | Parameter,
+        max_tokens: int | Parameter,
+        extra: Mapping[str, JSON] | None,
+        seed: int | None,
     ) -> dict[str, JSON]:
         settings, parameters = self.settings, dict[str, JSON]()
         chosen = settings.temperature if temperature == "default" else temperature
@@ -177,7 +198,7 @@ class ChatClient:
         longest = settings.max_tokens if max_tokens == "default" else max_tokens
         if longest:
             parameters["max_tokens"] = longest
-        return {**parameters, **settings.extra_body, **(extra or {})}
+        return {**parameters, **settings.extra_body, **(extra or {}), **({} if seed is None else {"seed": seed})}
 
     async def _one(
         self,

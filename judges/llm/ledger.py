@@ -70,6 +70,9 @@ class RowLedger(Protocol):
     def record(self, asked: Asked) -> CallRecord:
         """The record of a call; of equal calls of a row, the k-th one is that of the k-th one in an earlier run."""
 
+    def holds(self, asked: Asked) -> bool:
+        """Whether the record of this call, if it were made now, would hold parts of an earlier run."""
+
 
 @dataclass(slots=True)
 class RequestRecord:
@@ -115,6 +118,16 @@ def component(name: str) -> Iterator[None]:
         _COMPONENT.reset(token)
 
 
+def is_held(name: str, vote: int, model: str, messages: Sequence[Message], parameters: Mapping[str, JSON]) -> bool:
+    """Whether the ledger of the row, if it has one, holds an answer to this call, which is not begun."""
+    row = _ROW.get()
+    return row is not None and row.holds(_asked(name, vote, model, messages, parameters))
+
+
+def _asked(name: str, vote: int, model: str, messages: Sequence[Message], parameters: Mapping[str, JSON]) -> Asked:
+    return Asked(f"{_COMPONENT.get()}{name}".removesuffix("/"), vote, model, messages, parameters)
+
+
 @dataclass(slots=True)
 class OpenCall:
     """One call with the parts of its answer.
@@ -136,8 +149,7 @@ class OpenCall:
         row = _ROW.get()
         if row is None:
             return cls(None, {})
-        component = f"{_COMPONENT.get()}{name}".removesuffix("/")
-        record = row.record(Asked(component, vote, model, messages, parameters))
+        record = row.record(_asked(name, vote, model, messages, parameters))
         return cls(record, dict(record.held))
 
     @property

@@ -21,6 +21,7 @@ from judges.llm.limits import AdaptiveLimit, RateBudget
 from judges.llm.outcome import Answered, Failed, Outcome, Received, of_answer, of_exception, of_other_answer
 from judges.llm.presence import Presence
 from judges.llm.replicas import Replica, ReplicaSet
+from judges.llm.response_format import FormatHabits, as_refused
 from judges.llm.retry import RetryPolicy
 from judges.llm.tokens import count_tokens
 from judges.llm.types import ChatAnswer, ChatSettings
@@ -90,6 +91,7 @@ class Transport:
         self.settings = settings
         self.meter = meter
         self.limit = AdaptiveLimit(settings.max_concurrency)
+        self.formats = FormatHabits()
         self._replicas = ReplicaSet(settings.endpoints)
         self.presence = Presence(
             self._replicas.replicas,
@@ -158,7 +160,7 @@ class Transport:
             while True:
                 admitted = await self._admitted(call)
                 replica = self._replicas.pick()
-                outcome = await self._attempt(replica, call, admitted)
+                outcome = as_refused(await self._attempt(replica, call, admitted), call.body)
                 if not isinstance(outcome, Failed):
                     return outcome
                 await self._pause(replica, call, outcome)
@@ -191,7 +193,7 @@ class Transport:
 
         Raises:
             EndpointError: the deadline passed while a retry waited; it is the failure of the attempt before. Or the
-                model has been away for too long.
+                model has been away for too long, or refuses what the request has.
         """
         is_retry = call.failure is not None
         while True:
@@ -204,6 +206,7 @@ class Transport:
                 break
             self.limit.release()  # it has gone away in the meantime
         try:
+            self.formats.check(call.body)  # another call may have been refused while this one waited
             waited = 0.0 if call.record.call is None else await call.record.call.ready()
         except BaseException:  # re-raised; nothing is sent
             self.limit.release()

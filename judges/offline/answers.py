@@ -23,7 +23,7 @@ def answers(request: ChatRequest, prompts: Sequence[PromptFormat] = BUILT_IN, *,
     Raises:
         BadRequest: the prompt is not known, and `judge_only` is set.
     """
-    reading = read_prompt(request.messages, prompts)
+    reading = read_prompt(request.asked, prompts)
     if reading is None and judge_only:
         lines = islice(marker_lines(request.messages[-1].content), 8)
         titles = ", ".join(repr(line.text) for line in lines) or "none"

@@ -37,6 +37,7 @@ def parser_of(prog: str) -> argparse.ArgumentParser:
     add("--slow_ms", type=float, default=5000.0, help="time that a slow answer takes (default: %(default)s)")
     add("--retry_after", type=int, metavar="SECONDS", help="send Retry-After with 429 and 503 (default: do not)")
     add("--judge_only", action="store_true", help="refuse prompts of no known judge, instead of answering as a policy")
+    add("--text_only", action="store_true", help="refuse requests with a response_format, such as a JSON schema")
     add("--prefix_cache", action="store_true", help="tell how many tokens of a prompt earlier prompts began with")
     prompt = "a further judge's PromptFormat, also as package.module:NAME; may be given several times"
     add("--prompt", action="append", default=[], metavar="FILE.py:NAME", help=prompt)
@@ -82,6 +83,7 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judges.off
             options.judge_only,
             prompts,
             options.prefix_cache,
+            options.text_only,
         )
         listener = lifetime.listen(options.host, options.port)
     except ValueError as error:

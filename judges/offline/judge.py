@@ -1,12 +1,14 @@
 """The stand-in as judge: computes merits from words, and lets the judge's prompt format make a reply of them."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 
-from judges.core.prompt_format import PREVIOUS_EVALUATION, ShownPrompt
+from judges.core.prompt_format import PREVIOUS_EVALUATION, PromptFormat, ShownPrompt
 from judges.core.seeding import generator
 from judges.offline.lexical import merit, quality
 from judges.offline.protocol.request import BadRequest, ChatRequest
 from judges.offline.reader import ParsedPrompt
+from judges.parsing.verdict_form import CRITIQUE
 
 _LENIENCY = 0.04  # the most that a model's merits differ from another's, up or down
 _VOTE_SPREAD = 0.1  # the same between votes, at temperature 1
@@ -25,7 +27,7 @@ def judge_reply(reading: ParsedPrompt, request: ChatRequest, index: int) -> str:
     """
     case = [text for title, text in reading.sections.items() if title != PREVIOUS_EVALUATION]
     # Seeded without the earlier evaluation, so that a round keeps the verdict that the round before it revised.
-    rng = generator(index, repr((request.model, case)) if reading.is_critique else request.digest, "judge")
+    rng = generator(index, repr((request.model, case)) if reading.is_critique else request.question, "judge")
     is_vote = request.temperature > 0 and (index > 0 or request.seed not in (None, 0))
     spread = _VOTE_SPREAD * request.temperature if is_vote else 0.0
     if reading.is_critique and rng.random() < _REVISED:
@@ -34,7 +36,19 @@ def judge_reply(reading: ParsedPrompt, request: ChatRequest, index: int) -> str:
         reply = reading.prompt_format.reply(_shown(reading, request.model, lambda: rng.uniform(-spread, spread)))
     except Exception as error:  # of a user's own judge; any other status would be asked for again
         raise BadRequest(f"reply of the PromptFormat with the sections {[*reading.sections]}: {error!r}") from error
-    return f"{rng.choice(_CRITIQUES)}\n\n{reply}" if reading.is_critique else reply
+    critique = rng.choice(_CRITIQUES) if reading.is_critique else ""
+    if request.properties is not None:
+        return _object(reading.prompt_format, reply, critique, request.properties)
+    return f"{critique}\n\n{reply}" if critique else reply
+
+
+def _object(prompt_format: PromptFormat, reply: str, critique: str, properties: Sequence[str]) -> str:
+    """The reply as an object with these fields, in this order."""
+    fields = {CRITIQUE: critique, **(prompt_format.fields(reply) or {})}
+    missing = [name for name in properties if name not in fields]
+    if missing:
+        raise BadRequest(f"response_format: the offline judge's replies to this prompt have no {', '.join(missing)}")
+    return json.dumps({name: fields[name] for name in properties}, ensure_ascii=False)
 
 
 def _shown(reading: ParsedPrompt, model: str, move: Callable[[], float]) -> ShownPrompt:

@@ -82,6 +82,8 @@ class StandInServer:
                 self._listening.go_away(seconds)
             request = parse_request(await http.read())
             self._by_model[request.model] += 1
+            if self._settings.text_only and request.properties is not None:
+                raise BadRequest("response_format is not supported by this endpoint: leave it out")
             fault = self._fault(request)
             response = self._respond(request, fault)
             await asyncio.sleep(due - asyncio.get_running_loop().time())

@@ -21,6 +21,8 @@ class StandInSettings:
         prompts: of further judges; they go before those of this project.
         prefix_cache: whether answers tell how many of the prompt's tokens earlier prompts began with
             (`prompt_tokens_details.cached_tokens`); they then depend on the order of the requests.
+        text_only: whether a request with a JSON schema as `response_format` is refused, as by an endpoint that has
+            none.
     """
 
     latency_ms: float = 0.0
@@ -31,6 +33,7 @@ class StandInSettings:
     judge_only: bool = False
     prompts: Sequence[PromptFormat] = ()
     prefix_cache: bool = False
+    text_only: bool = False
 
     def __post_init__(self) -> None:
         """Check the numbers."""

@@ -16,7 +16,9 @@ from judges.pairwise.prompt import LETTERS, choice_prompt
 from judges.pairwise.settings import ChoiceJudgeSettings
 from judges.parsing.found import VerdictParser
 from judges.parsing.thinking import after_thinking
-from judges.parsing.verdicts import choice_letter
+from judges.parsing.verdict_form import VerdictForm
+from judges.parsing.verdicts import choice_form, choice_letter
+from judges.parsing.written_object import explained
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ class ChoiceCaseJudge:
             ValueError: there are fewer than 2 or more than 26 answers.
         """
         prompt = self._prompt(case)
-        call = await ask(self.client, prompt.messages, _letter(case), name="choice")
+        call = await ask(self.client, prompt.messages, _letter(case), name="choice", form=self._form(case))
         if call.value is None:
             judgment = failed_judgment([call], detail=ChoiceDetail(None, call.text))
         else:
@@ -70,7 +72,8 @@ class ChoiceCaseJudge:
         assert judgment.label is not None and judgment.detail is not None
         own, letter = after_thinking(judgment.detail.text).strip(), _letter(case)
         messages = critique_messages(self._prompt(case).messages, own)
-        return [CritiqueRequest("", judgment.label, own, messages, lambda choice: letter.find(choice.text), _revision)]
+        request = CritiqueRequest("", judgment.label, own, messages, lambda choice: letter.find(choice.text), _revision)
+        return [request.held_to(self._form(case))]
 
     def apply_revisions(
         self, case: ChoiceCase, judgment: Judgment[ChoiceDetail], revisions: Mapping[str, JudgeCall[str]]
@@ -79,6 +82,9 @@ class ChoiceCaseJudge:
         call = revisions[""]
         assert call.value is not None  # only calls with a letter get here
         return _judgment(call.value, call.text, judgment.calls)
+
+    def _form(self, case: ChoiceCase) -> VerdictForm | None:
+        return self.settings.form(choice_form(LETTERS[: len(case.answers)]))
 
     def _prompt(self, case: ChoiceCase) -> Prompt:
         return choice_prompt(case.question, case.answers, system_prompt=self.settings.judge_system_prompt)
@@ -95,10 +101,10 @@ def _letter(case: ChoiceCase) -> VerdictParser[[], str]:
 
 def _judgment(letter: str, text: str, calls: tuple[JudgeCall[object], ...]) -> Judgment[ChoiceDetail]:
     best = LETTERS.index(letter)
-    return Judgment(float(best), Status.OK, letter, text, calls, ChoiceDetail(best, text))
+    return Judgment(float(best), Status.OK, letter, explained(text)[1], calls, ChoiceDetail(best, text))
 
 
 def _revision(call: JudgeCall[str]) -> Revision:
     assert call.value is not None  # only calls with a letter get here
-    own = after_thinking(call.text).strip()
-    return Revision(call.value, own, own)  # the answer does not separate its reasons from the critique
+    critique, reasons = explained(after_thinking(call.text).strip())
+    return Revision(call.value, reasons, critique)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from string import ascii_uppercase
 
-from judges.core.prompt_format import PromptFormat, ShownPrompt
+from judges.core.prompt_format import PromptFormat, ShownPrompt, bracketed_fields
 from judges.core.shared_texts import REFERENCE, TITLES
+from judges.llm.wire import JSON
 from judges.pairwise.prompt import shared_title
 
 _STARTS = {f"The Start of Assistant {letter}'s Answer": letter for letter in ascii_uppercase}
@@ -27,6 +29,11 @@ def _rate(shown: ShownPrompt) -> str:
     return f"By its words, the response covers a part of the query.\n\n{1 + int(10 * shown.merit)}"
 
 
+def _rated(reply: str) -> Mapping[str, JSON]:
+    explanation, _, rating = reply.rpartition("\n\n")
+    return {"explanation": explanation, "rating": int(rating)}
+
+
 CHOICE_PROMPT = PromptFormat(
     sections=("User Question", *_TITLES[:2], *_ENDS[:2]),
     optional=(*_TITLES[2:], *_ENDS[2:], *map(shared_title, TITLES)),
@@ -34,7 +41,12 @@ CHOICE_PROMPT = PromptFormat(
     question="User Question",
     references=(shared_title(REFERENCE),),
     reply=_choose,
+    fields=bracketed_fields,
 )
 RATING_PROMPT = PromptFormat(
-    sections=("Query", "Response", "Your judgement"), judged=("Response",), question="Query", reply=_rate
+    sections=("Query", "Response", "Your judgement"),
+    judged=("Response",),
+    question="Query",
+    reply=_rate,
+    fields=_rated,
 )

@@ -20,9 +20,9 @@ from judges.core.self_critique import with_self_critique
 from judges.llm.client import ChatClient
 from judges.llm.wire import Choice, Message
 from judges.parsing.found import Found
-from judges.parsing.json_objects import prose_before
 from judges.parsing.thinking import after_thinking
-from judges.parsing.verdicts import ScoreObject, score_object
+from judges.parsing.verdicts import PEER_FORM, ScoreObject, score_object
+from judges.parsing.written_object import critique_before
 from judges.peers.settings import PeerJudgeSettings
 
 SCALE = Scale(0, 100)
@@ -71,7 +71,7 @@ class PeerCaseJudge:
             A whole number from 0 to 100; or no score and the reason. Never raises because of a judge's answer.
         """
         prompt = self._prompt(case)
-        call = await ask(self.client, prompt.messages, score_object, name="score")
+        call = await ask(self.client, prompt.messages, score_object, name="score", form=self.settings.form(PEER_FORM))
         if call.value is None:
             judgment = failed_judgment([call], detail=PeerDetail(None, call.text))
         else:
@@ -87,7 +87,8 @@ class PeerCaseJudge:
             messages = critique_messages(self._prompt(case).messages, evaluation)
         else:
             messages = self._prompt(case, ScoreObject(score, reasoning)).messages
-        return [CritiqueRequest("", score, reasoning, messages, _read, _revision)]
+        request = CritiqueRequest("", score, reasoning, messages, _read, _revision)
+        return [request.held_to(self.settings.form(PEER_FORM))]
 
     def apply_revisions(
         self, case: PeerCase, judgment: Judgment[PeerDetail], revisions: Mapping[str, JudgeCall[ScoreObject]]
@@ -167,5 +168,5 @@ def _read(choice: Choice) -> Found[ScoreObject] | None:
 
 def _revision(call: JudgeCall[ScoreObject]) -> Revision:
     assert call.value is not None  # only calls with a score get here
-    critique = prose_before(after_thinking(call.text), "score")
+    critique = critique_before(after_thinking(call.text), "score")
     return Revision(call.value.score, call.value.reasoning or "", critique)

@@ -21,7 +21,7 @@ LEAST_MASS = 0.5
 """The least total probability of the scale's tokens; with less, the expected score is not reliable."""
 
 
-def expected_score(choice: Choice, scale: Scale, *, tag: str) -> float | NoVerdict:
+def expected_score(choice: Choice, scale: Scale, *, tag: str | re.Pattern[str]) -> float | NoVerdict:
     """The expectation over the alternatives to the token that holds the score.
 
     White space around tokens is ignored, the probabilities of tokens with the same score are added, and the
@@ -30,7 +30,7 @@ def expected_score(choice: Choice, scale: Scale, *, tag: str) -> float | NoVerdi
     Args:
         choice: a judge's answer that has a score.
         scale: the scores; single digits, because a token may hold only the first digit of a longer number.
-        tag: the text before the score; its last occurrence counts.
+        tag: the text before the score, in any case, or what matches it; its last occurrence counts.
 
     Returns:
         A number on the scale, or why there is none.
@@ -70,10 +70,11 @@ def check_scale(scale: Scale) -> None:
         )
 
 
-def _behind(tag: str, tokens: tuple[Token, ...]) -> Token | None:
+def _behind(tag: str | re.Pattern[str], tokens: tuple[Token, ...]) -> Token | None:
     """The first token with a digit after the last tag; `None` if that token begins within the tag."""
     text = "".join(token.text for token in tokens)
-    tags = list(re.finditer(re.escape(tag), text, re.IGNORECASE))
+    pattern = re.compile(re.escape(tag), re.IGNORECASE) if isinstance(tag, str) else tag
+    tags = list(pattern.finditer(text))
     if not tags:
         return None
     end, start = tags[-1].end(), 0

@@ -18,7 +18,14 @@ from judges.llm.client import ChatClient
 from judges.llm.wire import JSON, Choice
 from judges.parsing.found import Found
 from judges.parsing.thinking import after_thinking
-from judges.parsing.verdicts import before_feedback, feedback_text, is_strict_feedback
+from judges.parsing.verdicts import (
+    SCORE_FIELD,
+    before_feedback,
+    feedback_text,
+    is_strict_feedback,
+    is_strict_object,
+    rubric_form,
+)
 from judges.rubrics.expected_score import REQUEST, check_scale, expected_score
 from judges.rubrics.prompt import TAGS, Rubric, find_score, rubric_prompt
 from judges.rubrics.settings import Pooling, RubricJudgeSettings
@@ -132,6 +139,7 @@ class RubricCaseJudge:
                 name=f"judgment_{number + 1}",
                 vote=vote(number, count=count, seed=self.settings.seed),
                 extra=self._extra,
+                form=self.settings.form(rubric_form(scale)),
             )
 
         calls = await collect_votes(ask_judgment, lambda usable: count - len(usable), at_most=count + _REDRAWS)
@@ -152,7 +160,7 @@ class RubricCaseJudge:
                 read=lambda choice: self._read(choice, case.rubric.scale),
                 revision=_revision,
                 extra=self._extra,
-            )
+            ).held_to(self.settings.form(rubric_form(case.rubric.scale)))
             for number, earlier in enumerate(judgment.detail.judgments, start=1)
             if earlier.score is not None
         ]
@@ -193,7 +201,10 @@ class RubricCaseJudge:
             return None
         if not self._is_weighted:
             return score.but(RubricVerdict(score.value))
-        expected = expected_score(choice, scale, tag=TAGS[self.settings.output_format][1])
+        # An object begins with a brace, and a tag with a bracket.
+        is_object = score.at is not None and choice.text.startswith("{", score.at[0])
+        tag = SCORE_FIELD if is_object else TAGS[self.settings.output_format][1]
+        expected = expected_score(choice, scale, tag=tag)
         if isinstance(expected, NoVerdict):
             return expected
         return Found(RubricVerdict(score.value, expected))  # of all probabilities, not of a place in the text
@@ -204,9 +215,14 @@ class RubricCaseJudge:
             score=None if verdict is None else verdict.score,
             expected=None if verdict is None else verdict.expected,
             text=call.text,
-            strict=is_strict_feedback(call.text, self.settings.output_format, scale),
+            strict=self._is_strict(call.text, scale),
             error=call.error,
         )
+
+    def _is_strict(self, text: str, scale: Scale) -> bool:
+        # An endpoint that refuses the object is asked for the other format.
+        is_object = self.settings.judge_output == "json_schema" and is_strict_object(text, scale)
+        return is_object or is_strict_feedback(text, self.settings.output_format, scale)
 
     def _judgment(
         self, scores: tuple[RubricScore, ...], calls: tuple[JudgeCall[object], ...], suspects: int

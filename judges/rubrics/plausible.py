@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from judges.core.prompt_format import PromptFormat, ShownPrompt
+from judges.llm.wire import JSON
+from judges.parsing.verdicts import feedback_text
 
 _SCALE = re.compile(r"\ban integer (?:number )?between (-?[0-9]{1,9}) and (-?[0-9]{1,9})\b")
 _USUAL_SCALE = (1, 5)
+_SCORE = re.compile(r"-?[0-9]+\Z")
 
 
 def _reply(shown: ShownPrompt) -> str:
@@ -23,6 +27,11 @@ def _reply(shown: ShownPrompt) -> str:
     return f"[FEEDBACK] {feedback}\n[SCORE] {score}"
 
 
+def _fields(reply: str) -> Mapping[str, JSON]:
+    score = _SCORE.search(reply)
+    return {"feedback": feedback_text(reply), "score": None if score is None else int(score[0])}
+
+
 RUBRIC_PROMPT = PromptFormat(
     sections=("Instruction", "Score Rubric", "Response To Evaluate"),
     optional=("Reference Response", "End Of Response To Evaluate"),
@@ -31,4 +40,5 @@ RUBRIC_PROMPT = PromptFormat(
     references=("Reference Response",),
     ending="Please evaluate the response according to the score rubric above.",
     reply=_reply,
+    fields=_fields,
 )

@@ -15,7 +15,7 @@ from judges.core.judgment import JudgeCall
 from judges.core.shared_texts import SharedTexts
 from judges.llm.client import ChatClient
 from judges.pairwise.prompt import choice_prompt
-from judges.parsing.verdicts import choice_letter
+from judges.parsing.verdicts import choice_form, choice_letter
 from judges.tournament.settings import GameKind, TournamentSettings
 
 
@@ -89,6 +89,7 @@ class ChoicePairJudge:
         self._client = client
         self._system_prompt = settings.judge_system_prompt
         self._letter = choice_letter.given("AB")
+        self._form = settings.form(choice_form("AB"))
 
     @property
     def client(self) -> ChatClient:
@@ -97,7 +98,8 @@ class ChoicePairJudge:
 
     async def play(self, case: GroupCase, first: str, second: str, *, name: str) -> GameResult:
         """Ask for the letter of the better answer."""
-        call = await ask(self._client, self._prompt(case, first, second).messages, self._letter, name=name)
+        prompt = self._prompt(case, first, second)
+        call = await ask(self._client, prompt.messages, self._letter, name=name, form=self._form)
         points = None if call.value is None else float(call.value == "A")
         return GameResult(points, error=call.error, calls=(call,))
 

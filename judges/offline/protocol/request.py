@@ -7,6 +7,8 @@ from typing import Any, NamedTuple, NoReturn
 
 import orjson
 
+from judges.parsing.verdict_form import without_form
+
 _LARGEST = 2**63 - 1
 _BOUNDS: dict[str, tuple[Any, int, int]] = {
     "temperature": (int | float, 0, 2),
@@ -35,6 +37,10 @@ class ChatRequest:
 
     Attributes:
         digest: of the whole body but for `stream` and `stream_options`: how an answer is sent does not change it.
+        question: the same without the form of the answer, in `response_format` and in the messages: what is answered
+            does not depend on the form.
+        asked: the messages without that form.
+        properties: the fields of the object that is wanted, in their order; `None` where a text is.
         stream: whether the answer is wanted as events.
         include_usage: whether one of them has the usage.
         top_logprobs: 0 where no `logprobs` are asked for.
@@ -47,6 +53,9 @@ class ChatRequest:
     n: int
     max_tokens: int | None
     digest: str
+    question: str
+    asked: tuple[RequestMessage, ...]
+    properties: tuple[str, ...] | None
     stream: bool
     include_usage: bool
     return_token_ids: bool
@@ -63,7 +72,7 @@ def parse_request(body: bytes) -> ChatRequest:
     """Read a request body; raises `BadRequest` (and nothing else). Unknown fields count in the digest only."""
     try:
         data = orjson.loads(body)
-        canonical = orjson.dumps(_without_stream(data), option=orjson.OPT_SORT_KEYS)
+        canonical = _canonical(data, "stream", "stream_options")
     except (orjson.JSONDecodeError, orjson.JSONEncodeError) as error:
         # The encoder has a lower limit of nesting than the decoder.
         raise BadRequest(f"the request body is not valid JSON: {error}") from None
@@ -76,14 +85,20 @@ def parse_request(body: bytes) -> ChatRequest:
         _fail("messages", "a non-empty list", messages)
     stream, include_usage = _stream(data)
     numbers = {name: _number(name, data.get(name)) for name in _BOUNDS}
+    read = tuple(_message(f"messages[{index}]", entry) for index, entry in enumerate(messages))
+    properties = _properties(data.get("response_format"))
+    asked = read if properties is None else (*read[:-1], read[-1]._replace(content=without_form(read[-1].content)))
     return ChatRequest(
-        messages=tuple(_message(f"messages[{index}]", entry) for index, entry in enumerate(messages)),
+        messages=read,
         model=model,
         temperature=1.0 if numbers["temperature"] is None else float(numbers["temperature"]),
         seed=numbers["seed"],
         n=numbers["n"] or 1,
         max_tokens=numbers["max_completion_tokens"] or numbers["max_tokens"],
-        digest=hashlib.sha256(canonical).hexdigest(),
+        digest=_digest(canonical),
+        question=_digest(canonical if properties is None else _question(data, asked[-1].content)),
+        asked=asked,
+        properties=properties,
         stream=stream,
         include_usage=include_usage,
         return_token_ids=data.get("return_token_ids") is True,
@@ -92,10 +107,36 @@ def parse_request(body: bytes) -> ChatRequest:
     )
 
 
-def _without_stream(data: object) -> object:
-    if not isinstance(data, dict):
-        return data
-    return {name: value for name, value in data.items() if name not in ("stream", "stream_options")}
+def _canonical(data: object, *without: str) -> bytes:
+    kept = {name: value for name, value in data.items() if name not in without} if isinstance(data, dict) else data
+    return orjson.dumps(kept, option=orjson.OPT_SORT_KEYS)
+
+
+def _digest(canonical: bytes) -> str:
+    return hashlib.sha256(canonical).hexdigest()
+
+
+def _question(data: dict[str, Any], last: str) -> bytes:
+    """What is asked: the request without the form of its answer, with this content of the last message."""
+    messages = [*data["messages"][:-1], {**data["messages"][-1], "content": last}]
+    return _canonical({**data, "messages": messages}, "stream", "stream_options", "response_format")
+
+
+def _properties(wanted: Any) -> tuple[str, ...] | None:
+    """The fields of the object that a `response_format` asks for."""
+    if not isinstance(wanted, dict | None):
+        _fail("response_format", "an object or null", wanted)
+    kind = "text" if wanted is None else wanted.get("type")
+    if kind not in ("text", "json_object", "json_schema"):
+        _fail("response_format.type", "text, json_object or json_schema", kind)
+    if wanted is None or kind != "json_schema":
+        return None
+    named = wanted.get("json_schema")
+    schema = named.get("schema") if isinstance(named, dict) else None
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    if not isinstance(properties, dict) or not properties:
+        _fail("response_format.json_schema.schema.properties", "an object with a field or more", properties)
+    return tuple(properties)
 
 
 def _stream(data: dict[str, Any]) -> tuple[bool, bool]:

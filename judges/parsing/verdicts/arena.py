@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Literal, cast, get_args
+from collections.abc import Sequence
+from typing import Literal, get_args
 
 from judges.parsing.found import Found, verdict_parser
 from judges.parsing.last_match import last_of
+from judges.parsing.verdict_form import VerdictForm, one_of, text_field
+from judges.parsing.written_object import written_object
 
 ArenaLabel = Literal["A>>B", "A>B", "A=B", "B>A", "B>>A"]
 """The verdict of one game, from strong win of A to strong win of B."""
@@ -16,6 +19,12 @@ _MIRRORED: dict[str, ArenaLabel] = {"B<<A": "A>>B", "B<A": "A>B", "B=A": "A=B", 
 # Arena-Hard-Auto's two patterns, in the order in which they are tried.
 _DOUBLE_BRACKETS = last_of(r"\[\[([AB<>=]+)\]\]", re.IGNORECASE | re.ASCII)
 _SINGLE_BRACKETS = last_of(r"\[([AB<>=]+)\]", re.IGNORECASE | re.ASCII)
+_ALONE = re.compile(r"(?:\[\[)?([AB<>=]+)(?:\]\])?", re.IGNORECASE | re.ASCII)
+
+
+def arena_form(labels: Sequence[ArenaLabel]) -> VerdictForm:
+    """The form of a verdict that is one of these labels."""
+    return VerdictForm("arena_verdict", {"explanation": text_field("your evaluation"), "verdict": one_of(labels)})
 
 
 @verdict_parser
@@ -24,7 +33,7 @@ def arena_label(own: str) -> Found[ArenaLabel] | None:
 
     All matches of `[[…]]` over the characters A B < > =, in any case; the last one decides; only if there is none,
     those in single brackets. Mirrored labels (`B<A`) are read as what they mean (`A>B`). A last match that is no
-    label, and words such as "tie", are no verdict.
+    label, and words such as "tie", are no verdict. An object of `arena_form` at the end is later than all of them.
 
     Returns:
         One of `A>>B`, `A>B`, `A=B`, `B>A`, `B>>A`, or `None`.
@@ -32,10 +41,20 @@ def arena_label(own: str) -> Found[ArenaLabel] | None:
     Source:
         lmarena/arena-hard-auto, the extraction patterns of its v0.1 configuration.
     """
+    written = written_object(own, "verdict")
+    if written is not None:
+        value = written.fields["verdict"]
+        alone = _ALONE.fullmatch(value.strip()) if isinstance(value, str) else None
+        label = None if alone is None else _label(alone[1])
+        return None if label is None else Found(label, written.at)
     double = _DOUBLE_BRACKETS.match(own)
     match = double or _SINGLE_BRACKETS.match(own)
     if match is None:
         return None
-    last = match[1].upper()
-    label = cast(ArenaLabel, last) if last in ARENA_LABELS else _MIRRORED.get(last)
+    label = _label(match[1])
     return None if label is None else Found(label, (match.start(1) - (1 if double is None else 2), match.end()))
+
+
+def _label(written: str) -> ArenaLabel | None:
+    upper = written.upper()
+    return upper if upper in ARENA_LABELS else _MIRRORED.get(upper)

@@ -6,8 +6,11 @@ from judges.llm.wire import JSON, scrub
 from judges.parsing.found import Found, verdict_parser
 from judges.parsing.json_objects import last_first
 from judges.parsing.thinking import after_thinking
+from judges.parsing.verdict_form import VerdictForm, integer, text_field
 
 _YES_NO = {"1": True, "yes": True, "true": True, "0": False, "no": False, "false": False}
+
+ASPECT_FORM = VerdictForm("aspect_verdict", {"reason": text_field("one or two sentences"), "verdict": integer(0, 1)})
 
 
 @verdict_parser

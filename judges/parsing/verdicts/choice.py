@@ -8,13 +8,20 @@ from functools import lru_cache
 
 from judges.parsing.found import Found, verdict_parser
 from judges.parsing.last_match import last_of
+from judges.parsing.verdict_form import VerdictForm, one_of, text_field
+from judges.parsing.written_object import written_object
 
 _OFFICIAL_LETTERS = "ABCD"
 
 
+def choice_form(letters: Sequence[str]) -> VerdictForm:
+    """The form of a verdict that is one of these letters."""
+    return VerdictForm("choice", {"explanation": text_field("your comparison"), "verdict": one_of(letters)})
+
+
 @verdict_parser
 def choice_letter(own: str, letters: Sequence[str]) -> Found[str] | None:
-    """The letter that a judge chose: the last `[[X]]` among the letters it was shown.
+    """The letter that a judge chose: the last `[[X]]` among the letters it was shown, or that of a `choice_form`.
 
     Args:
         own: the judge's own text.
@@ -23,6 +30,11 @@ def choice_letter(own: str, letters: Sequence[str]) -> Found[str] | None:
     Returns:
         One of `letters`, or `None`.
     """
+    written = written_object(own, "verdict")
+    if written is not None:
+        value = written.fields["verdict"]
+        letter = next((letter for letter in letters if value in (letter, f"[[{letter}]]")), None)
+        return None if letter is None else Found(letter, written.at)
     match = _last_choice("".join(letters)).match(own)
     return None if match is None else Found(match[1], (match.start(1) - 2, match.end()))
 

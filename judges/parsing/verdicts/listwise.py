@@ -15,11 +15,20 @@ from judges.llm.wire import JSON, scrub
 from judges.parsing.found import Found, verdict_parser
 from judges.parsing.json_objects import ObjectMatch, last_first
 from judges.parsing.thinking import after_thinking
+from judges.parsing.verdict_form import VerdictForm, entries, number, text_field
 
 LOOKED_AT = 40_000
 """Characters at the end of a text that are read: the object has an entry with an explanation for each answer."""
 OF_AN_ENTRY = 1_000
 """Of a group so large that this for each answer is more, so many are read."""
+
+_ENTRY = {
+    "id": text_field("id of an answer"),
+    "explanation": text_field("why"),
+    "score": number("number from 0 to 1"),
+}
+LISTWISE_FORM = VerdictForm("listwise_scores", {"scores": entries(_ENTRY)})
+"""Without the ids of a call, which would make each schema a new one: the parser counts them, a repair names them."""
 
 _MOST_NAMED = 5
 _LONGEST_NAMED = 30

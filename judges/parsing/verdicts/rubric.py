@@ -9,6 +9,9 @@ from typing import Literal
 from judges.parsing.found import Found, verdict_parser
 from judges.parsing.last_match import last_of
 from judges.parsing.thinking import after_thinking
+from judges.parsing.verdict_form import CRITIQUE, VerdictForm, integer, text_field
+from judges.parsing.verdicts.whole_score import whole_score
+from judges.parsing.written_object import WrittenObject, written_object
 
 RubricFormat = Literal["feedback_score", "result"]
 """How a rubric's judge answers: `[FEEDBACK] … [SCORE] n`, or `Feedback: … [RESULT] n`."""
@@ -17,12 +20,22 @@ _LONGEST_SCORE_LINE = 100
 _LONGEST_DECORATED = 1000  # the same with its markdown and white space
 
 
+SCORE_FIELD = re.compile(r'"score"\s*:', re.IGNORECASE)
+"""Matches what stands before the score in an object; within a text of the object the quotation marks are escaped."""
+
+
+def rubric_form(scale: tuple[int, int]) -> VerdictForm:
+    """The form of a score of a scale."""
+    return VerdictForm("rubric_score", {"feedback": text_field("your feedback"), "score": integer(*scale)})
+
+
 @verdict_parser
 def feedback_score(own: str, scale: tuple[int, int] = (1, 5)) -> Found[int] | None:
     """The score of a rubric's judge: the rest of the line after the last `[SCORE]`.
 
     It must be one integer of the scale and nothing else, optionally in (), [] or markdown, with "/5" or "out of 5" (the
-    highest score of the scale) or a final stop. "4.5", "3-4", "3 or 4", and "0" or "10" of 1 to 5 are no score.
+    highest score of the scale) or a final stop. "4.5", "3-4", "3 or 4", and "0" or "10" of 1 to 5 are no score. An
+    object of `rubric_form` at the end is later than any tag.
 
     Args:
         own: the judge's own text.
@@ -45,6 +58,10 @@ _LAST_TAG = {tag: last_of(rf"\[{tag}\]([^\r\n]*)", re.IGNORECASE) for tag in ("S
 
 
 def _behind_tag(tag: str, own: str, scale: tuple[int, int]) -> Found[int] | None:
+    written = written_object(own, "score")
+    if written is not None:
+        score = whole_score(written.fields["score"], scale)
+        return None if score is None else Found(score, written.at)
     match = _LAST_TAG[tag].match(own)
     if match is None:
         return None
@@ -53,10 +70,10 @@ def _behind_tag(tag: str, own: str, scale: tuple[int, int]) -> Found[int] | None
     if not line or len(line) > _LONGEST_SCORE_LINE or len(decorated) > _LONGEST_DECORATED:
         return None
     low, high = scale
-    score = _score_line(high).fullmatch(line)
-    if score is None:
+    number = _score_line(high).fullmatch(line)
+    if number is None:
         return None
-    value = int(next(group for group in score.groups() if group is not None))
+    value = int(next(group for group in number.groups() if group is not None))
     place = match.start(1) - len(f"[{tag}]"), match.start(1) + len(match[1].rstrip())
     return Found(value, place) if low <= value <= high else None
 
@@ -80,16 +97,26 @@ def feedback_text(text: str) -> str | None:
     """The feedback of a rubric's judge: between `[FEEDBACK]` (or `Feedback:`) and the last `[SCORE]` (or `[RESULT]`).
 
     It starts after the last `[FEEDBACK]` before that score, or at the start of the text; without a score it extends to
-    the end. `None` if there is neither tag, or no text.
+    the end. `None` if there is neither tag, or no text. Of an object of `rubric_form` it is the field.
     """
+    written = _object(text)
+    if written is not None:
+        return written.text("feedback")
     span = _feedback_span(after_thinking(text))
     return None if span is None else span[1].strip(" \t\r\n") or None
 
 
 def before_feedback(text: str) -> str:
     """The text of a rubric's judge before its last feedback, such as a critique of an earlier one."""
+    written = _object(text)
+    if written is not None:
+        return written.text(CRITIQUE) or written.before
     span = _feedback_span(after_thinking(text))
     return "" if span is None else span[0].strip(" \t\r\n")
+
+
+def _object(text: str) -> WrittenObject | None:
+    return written_object(after_thinking(text), "score")
 
 
 @lru_cache(maxsize=16)  # for what stands before the feedback and for the feedback
@@ -116,3 +143,15 @@ def is_strict_feedback(text: str, output_format: RubricFormat, scale: tuple[int,
         return False
     number = re.fullmatch(r"[ \t]*(-?[0-9]{1,9})", score)
     return number is not None and scale[0] <= int(number[1]) <= scale[1]
+
+
+def is_strict_object(text: str, scale: tuple[int, int] = (1, 5)) -> bool:
+    """Whether the text is exactly an object of `rubric_form`, or of its form with a critique."""
+    own = after_thinking(text).strip()
+    written = written_object(own, "score")
+    if written is None or written.at != (0, len(own)):
+        return False
+    form, score = rubric_form(scale), written.fields["score"]
+    if [*written.fields] not in ([*form.fields], [*form.with_critique().fields]):
+        return False
+    return written.text("feedback") is not None and type(score) is int and scale[0] <= score <= scale[1]

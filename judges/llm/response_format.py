@@ -1,0 +1,85 @@
+"""Whether a model's endpoint takes `response_format`, learnt from its answers.
+
+An answer refuses it if its status is 400, 404, 422 or 501 and its message speaks of it, or if the same request is
+accepted without it. From then on no request of the client has it: one model's verdicts are asked for in one way, so
+this holds for all its replicas. That is said once.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from judges.llm import wire
+from judges.llm.errors import EndpointError, FailureKind
+from judges.llm.outcome import Failed
+from judges.llm.wire import JSON
+
+OutcomeT = TypeVar("OutcomeT")
+
+logger = logging.getLogger(__name__)
+
+RESPONSE_FORMAT = "response_format"
+"""The field of a request."""
+
+_OF_REFUSALS = frozenset({400, 404, 422, 501})
+_IN_A_BODY = 200
+"""The status of an error that a body reports; its kind says whether its code was one of those above."""
+_SPEAKS_OF_IT = re.compile(
+    r"response[_ ]?format|json[_ ]?schema|structured[_ ]?output|guided[_ ]|grammar|\bschema\b|additionalproperties",
+    re.IGNORECASE,
+)
+
+
+def speaks_of_it(status: int | None, message: str) -> bool:
+    """Whether a failure says that the format is refused."""
+    return (status in _OF_REFUSALS or status == _IN_A_BODY) and _SPEAKS_OF_IT.search(message) is not None
+
+
+def as_refused(outcome: OutcomeT, body: Mapping[str, JSON] | None) -> OutcomeT | Failed:
+    """The outcome of an attempt; after 501, by which a format is refused, no retry would succeed."""
+    if not isinstance(outcome, Failed) or outcome.status != 501 or body is None or RESPONSE_FORMAT not in body:
+        return outcome
+    return replace(outcome, kind=FailureKind.REJECTED) if speaks_of_it(outcome.status, outcome.answer) else outcome
+
+
+@dataclass(slots=True)
+class FormatHabits:
+    """What is known of the endpoint.
+
+    Attributes:
+        is_taken: it has answered a request with a format.
+        refusal: the failure by which it refused it.
+    """
+
+    is_taken: bool = False
+    refusal: EndpointError | None = None
+
+    def check(self, body: Mapping[str, JSON] | None) -> None:
+        """Refuse a request that has what the endpoint refuses, with the endpoint's own words."""
+        if self.refusal is not None and body is not None and RESPONSE_FORMAT in body:
+            raise self.refusal.of_another_call()
+
+    def may_be_refused_by(self, error: EndpointError) -> bool:
+        """Whether the format may be why a request failed; noted at once if the failure says so."""
+        if error.kind is not FailureKind.REJECTED:
+            return False
+        if speaks_of_it(error.status, error.answer):
+            self.note(error)
+            return True
+        return self.refusal is not None or (error.status in _OF_REFUSALS and not self.is_taken)
+
+    def note(self, error: EndpointError) -> None:
+        """Note that the format is refused, and say so, if it is new."""
+        if self.refusal is None:
+            self.refusal = error.of_another_call()  # without its frames, which hold prompts
+            said = wire.shorten(error.answer, 200)
+            logger.warning(
+                "%s refuses response_format (HTTP %s: %s): verdicts are asked for as text from now on",
+                error.endpoint,
+                error.status,
+                said,
+            )

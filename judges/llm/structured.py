@@ -1,0 +1,79 @@
+"""Asks for an answer in a response format, or in words where the endpoint refuses the format.
+
+Guarantees: the refusal of a format is no failure of the call; an answer in words is recorded and cached as the answer
+to the conversation in words, never as one in the format; a resumed run takes from its ledger what it was answered in
+either way, without a request.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+
+from judges.llm.client import ChatClient
+from judges.llm.errors import EndpointError
+from judges.llm.response_format import RESPONSE_FORMAT
+from judges.llm.types import ChatAnswer
+from judges.llm.wire import JSON, Choice, Message
+
+
+async def structured_chat(
+    client: ChatClient,
+    messages: Sequence[Message],
+    response_format: Mapping[str, JSON],
+    in_words: Sequence[Message],
+    *,
+    vote: int = 0,
+    seed: int | None = None,
+    extra: Mapping[str, JSON] | None = None,
+    keep: Callable[[Choice], bool] | None = None,
+    verdict_at: Callable[[Choice], tuple[int, int] | None] | None = None,
+    name: str = "",
+) -> ChatAnswer:
+    """Ask a model for one answer.
+
+    Args:
+        client: the client of the model.
+        messages: the conversation, which describes the format.
+        response_format: the format.
+        in_words: the conversation without a format.
+        vote: this and the others are those of `ChatClient.chat`.
+        seed: the sampling seed.
+        extra: further fields of the body.
+        keep: whether a choice may be stored or taken.
+        verdict_at: where a choice has what it was asked for.
+        name: the component of the call.
+
+    Raises:
+        EndpointError: no attempt succeeded.
+    """
+    formatted = {**(extra or {}), RESPONSE_FORMAT: response_format}
+    refused: EndpointError | None = None
+    asks_in_words = client.formats.refusal is not None or (
+        client.holds(in_words, vote=vote, seed=seed, extra=extra, name=name)
+        and not client.holds(messages, vote=vote, seed=seed, extra=formatted, name=name)
+    )
+    if not asks_in_words:
+        try:
+            answer = await client.chat(
+                messages, vote=vote, seed=seed, extra=formatted, keep=keep, verdict_at=verdict_at, name=name
+            )
+        except EndpointError as error:
+            if not client.formats.may_be_refused_by(error):
+                raise
+            refused = error
+        else:
+            client.formats.is_taken |= not answer.cached and answer.attempts > 0
+            return answer
+    try:
+        answer = await client.chat(
+            in_words, vote=vote, seed=seed, extra=extra, keep=keep, verdict_at=verdict_at, name=name
+        )
+    except EndpointError as error:
+        if refused is not None:
+            error.attempts, error.usage = error.attempts + refused.attempts, error.usage + refused.usage
+        raise
+    if refused is None:
+        return answer
+    client.formats.note(refused)
+    return dataclasses.replace(answer, attempts=answer.attempts + refused.attempts)

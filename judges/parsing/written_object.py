@@ -1,0 +1,109 @@
+"""The JSON object with which a judge ends its text: the other way to write a verdict (`judges.parsing.verdict_form`).
+
+Guarantee: an object that the judge only quotes in a sentence, or after which it says more, is not found. A name that an
+object has twice has no value.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from judges.llm import wire
+from judges.llm.wire import JSON, scrub
+from judges.parsing.found import Place
+from judges.parsing.json_objects import MOST_NESTED, last_first, prose_before
+from judges.parsing.thinking import after_thinking
+from judges.parsing.verdict_form import CRITIQUE
+
+_FENCE = "```"
+_ON_ITS_OWN_LINE = re.compile(r"(?:\A|\n)[ \t]*(?:```\w*[ \t]*)?\Z")
+_DECODER = json.JSONDecoder(strict=False, object_pairs_hook=lambda pairs: _each_once(pairs))
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenObject:
+    """An object, and from where to where it stands in the judge's own text.
+
+    Attributes:
+        fields: its fields, with names in lower case; `None` for a name that occurs twice.
+        at: its place.
+        before: the text before it, without a code fence.
+    """
+
+    fields: Mapping[str, JSON]
+    at: Place
+    before: str = ""
+
+    def text(self, name: str) -> str | None:
+        """The text of a field, `None` if there is none."""
+        value = self.fields.get(name)
+        return scrub(value).strip() or None if isinstance(value, str) else None
+
+
+@lru_cache(maxsize=16)  # a judge reads several things in one text, one after the other
+def written_object(own: str, name: str) -> WrittenObject | None:
+    """The object with a field `name` that stands at the end of a judge's own text, on lines of its own; else `None`.
+
+    It may stand in a code fence.
+    """
+    end = len(own.rstrip())
+    body = own[:end]
+    if body.endswith(_FENCE):
+        body = body[: -len(_FENCE)].rstrip()
+    if not body.endswith("}"):
+        return None
+    start = _start(body)
+    if start is None or not _ON_ITS_OWN_LINE.search(own, max(0, own.rfind("\n", 0, start)), start):
+        return None
+    fields = _decoded(body[start:])
+    if fields is None or name not in fields:
+        return None
+    before = re.sub(r"```\w*\s*\Z", "", own[:start]).strip()
+    return WrittenObject(fields, (start, len(body)), before)
+
+
+def explained(text: str) -> tuple[str, str]:
+    """The critique and the explanation of a verdict in a judge's text: two fields, or the text as both.
+
+    A text outside of an object does not separate its reasons from the critique.
+    """
+    written = written_object(after_thinking(text), "verdict")
+    if written is None:
+        return text, text
+    return written.text(CRITIQUE) or written.before, written.text("explanation") or text
+
+
+def critique_before(own: str, name: str) -> str:
+    """The critique before a verdict under this name, which is an object in both forms: a field, or the text before."""
+    written = written_object(own, name)
+    return prose_before(own, name) if written is None else written.text(CRITIQUE) or written.before
+
+
+def _start(body: str) -> int | None:
+    """Where the object begins that ends a text: all of it, of any length, or the last one of its end."""
+    head = re.match(r"\s*(?:```\w*\s*)?", body)
+    whole = 0 if head is None else head.end()
+    if body.startswith("{", whole) and _decoded(body[whole:]) is not None:
+        return whole
+    match = next(iter(last_first(body)), None)
+    return match.at[0] if match is not None and match.at[1] == len(body) else None
+
+
+def _decoded(text: str) -> Mapping[str, JSON] | None:
+    try:
+        fields = _DECODER.decode(text)
+    except (ValueError, RecursionError):
+        return None
+    return fields if isinstance(fields, dict) and not wire.is_nested_beyond(fields, MOST_NESTED) else None
+
+
+def _each_once(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
+    fields: dict[str, JSON] = {}
+    for name, value in pairs:
+        lowered = name.lower()
+        fields[lowered] = None if lowered in fields else value
+    return fields

@@ -1,0 +1,52 @@
+"""`judge_output=json_schema`: the scores are those of text, in every environment, also where the judge refuses it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from examples.own_environment.constitution_environment import ConstitutionEnv
+from tests.conformance.lab import Disturbed, Lab, Undisturbed
+from tests.scripted import Json, Reply, ScriptedEndpoint
+
+OUTPUT = "--env.judge_output=json_schema"
+REFUSED = Reply(status=400, body={"error": {"message": "response_format is not supported"}})
+
+
+class TextOnly(Disturbed):
+    """The stand-in as an endpoint without response formats."""
+
+    async def __call__(self, request: Json, number: int) -> Reply:
+        return REFUSED if "response_format" in request else await super().__call__(request, number)
+
+
+def results(samples: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    """What a sample says apart from texts."""
+    return [(sample["uid"], sample["score"], sample["headline"], sample["orders"]) for sample in samples]
+
+
+def formatted(endpoint: ScriptedEndpoint) -> int:
+    """How many requests had a response format."""
+    return sum("response_format" in body for body in endpoint.bodies)
+
+
+def test_scores_are_those_of_text(lab: Lab, undisturbed: Undisturbed) -> None:
+    """Of every judge that is asked; where the policy judges, the setting asks nobody."""
+    files = lab.finished(OUTPUT)
+    assert results(files.samples) == results(undisturbed.files.samples)
+    own_words = lab.subject.env_type is ConstitutionEnv
+    asks_judge = lab.subject.has_judge and not own_words
+    assert formatted(lab.judge.endpoint) == (len(lab.judge.endpoint.bodies) if asks_judge else 0)
+    assert formatted(lab.policy.endpoint) == 0
+
+
+def test_a_judge_that_refuses_it_gives_the_samples_of_text(
+    lab: Lab, undisturbed: Undisturbed, stand_in_url: str
+) -> None:
+    lab.judge.endpoint._script = TextOnly(stand_in_url)
+    ended = lab.evaluate(OUTPUT)
+    assert ended.code == 0, ended.said
+    files = lab.files()
+    assert files.without_run() == undisturbed.files.without_run()
+    said = (files.path / "run.log").read_text(encoding="utf-8").count("refuses response_format")
+    assert said <= max(1, len({body["model"] for body in lab.judge.endpoint.bodies}))
+    assert (said > 0) == (formatted(lab.judge.endpoint) > 0)

@@ -1,0 +1,215 @@
+"""A verdict as a JSON object at the end of a judge's text, in every parser that also reads a text's own form."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judges.parsing.found import VerdictParser
+from judges.parsing.verdict_form import BEGINNING, VerdictForm, without_form
+from judges.parsing.verdicts import (
+    ARENA_LABELS,
+    ASPECT_FORM,
+    LISTWISE_FORM,
+    PEER_FORM,
+    RATING_FORM,
+    arena_form,
+    arena_label,
+    before_feedback,
+    binary_verdict,
+    choice_form,
+    choice_letter,
+    feedback_score,
+    feedback_text,
+    is_strict_object,
+    listwise_scores,
+    prometheus_result,
+    rating,
+    rubric_form,
+    score_object,
+)
+from judges.parsing.written_object import critique_before, explained
+
+Parser = VerdictParser[[], Any]
+# By kind: the form, its parser, a verdict as it is written, and as it is read; and the text form of another verdict.
+KINDS: Mapping[str, tuple[VerdictForm, Parser, Any, Any, str]] = {
+    "arena": (arena_form(ARENA_LABELS), arena_label.given(), "A>>B", "A>>B", "[[B>A]]"),
+    "choice": (choice_form("ABC"), choice_letter.given("ABC"), "B", "B", "[[C]]"),
+    "rating": (RATING_FORM, rating.given(), 7, 7, "3"),
+    "rubric": (rubric_form((1, 5)), feedback_score.given((1, 5)), 4, 4, "[SCORE] 2"),
+    "result": (rubric_form((1, 5)), prometheus_result.given((1, 5)), 4, 4, "Feedback: so [RESULT] 2"),
+}
+kinds = pytest.mark.parametrize("kind", KINDS)
+
+
+def object_of(form: VerdictForm, verdict: Any, reasons: str = "since") -> str:
+    first, last = form.fields
+    return json.dumps({first: reasons, last: verdict})
+
+
+@kinds
+@pytest.mark.parametrize(
+    "around",
+    [
+        "{}",
+        "  {}\n",
+        "I compare.\n\n{}",
+        "```json\n{}\n```",
+        "```\n{}```\n",
+        "<think>[[A]] {{}}</think>\n{}",
+        "{}<|im_end|>",
+    ],
+)
+def test_an_object_at_the_end_is_read_with_its_place(kind: str, around: str) -> None:
+    form, parser, written, read, _ = KINDS[kind]
+    own = object_of(form, written)
+    text = around.replace("{}", own, 1) if "{{}}" not in around else around.replace("{{}}", "x").replace("{}", own)
+    found = parser.find(text)
+    assert found is not None and found.value == read and found.at is not None
+    assert text[slice(*found.at)] == own
+
+
+@kinds
+def test_the_last_verdict_wins_whichever_form_it_has(kind: str) -> None:
+    form, parser, written, read, other = KINDS[kind]
+    own = object_of(form, written)
+    assert parser(f"{other}\n{own}") == read
+    after = parser(f"{own}\n{other}")
+    assert after is not None and after != read, "a text's verdict after the object is later"
+    assert parser(object_of(form, written, reasons=f"at first {other}")) == read, (
+        "what its own reasons quote is no verdict"
+    )
+
+
+@kinds
+def test_a_quoted_object_is_no_verdict(kind: str) -> None:
+    form, parser, written, _, _ = KINDS[kind]
+    own = object_of(form, written)
+    for quoted in (f"The answer ends with {own}", f"It says:\n{own}\nThat is an attempt to cheat.", f"{own} and so on"):
+        assert parser(quoted) is None, quoted
+
+
+@kinds
+@pytest.mark.parametrize("written", [None, True, 0, 11, 4.5, -1, [4], {"a": 4}, "none", "", "A>B>A", "Z", 10**400])
+def test_a_value_that_is_no_verdict_is_none_and_not_replaced_by_what_the_reasons_quote(kind: str, written: Any) -> None:
+    form, parser, _, _, other = KINDS[kind]
+    assert parser(object_of(form, written, reasons=other)) is None
+
+
+@pytest.mark.parametrize(
+    ("written", "score"), [(4.0, 4), ("4", 4), ("4/5", 4), ("4 out of 5", 4), ("4/10", None), ("80%", None)]
+)
+def test_scores_are_read_as_a_peer_s(written: Any, score: int | None) -> None:
+    assert feedback_score(object_of(rubric_form((1, 5)), written)) == score
+
+
+@pytest.mark.parametrize(("written", "label"), [("a>b", "A>B"), ("[[A>B]]", "A>B"), ("B<A", "A>B"), (" A=B ", "A=B")])
+def test_labels_are_read_as_in_text(written: str, label: str) -> None:
+    assert arena_label(object_of(arena_form(ARENA_LABELS), written)) == label
+
+
+def test_a_verdict_that_is_there_twice_is_none() -> None:
+    assert arena_label('{"verdict": "A>B", "explanation": "", "Verdict": "B>A"}') is None
+
+
+def test_reasons_and_critique_are_fields() -> None:
+    own = json.dumps({"critique": "too kind", "explanation": "B is right", "verdict": "B>A"})
+    assert explained(own) == ("too kind", "B is right")
+    assert explained("B is right. [[B>A]]") == ("B is right. [[B>A]]",) * 2
+    scored = json.dumps({"critique": "too kind", "feedback": "short", "score": 2})
+    assert (feedback_text(scored), before_feedback(scored)) == ("short", "too kind")
+    assert critique_before('{"critique": "too kind", "reason": "so", "verdict": 1}', "verdict") == "too kind"
+    assert critique_before('too kind\n{"reason": "so", "verdict": 1}', "verdict") == "too kind"
+
+
+@pytest.mark.parametrize(
+    ("text", "strict"),
+    [
+        ('{"feedback": "so", "score": 4}', True),
+        ('{"critique": "", "feedback": "so", "score": 4}', True),
+        ('{"score": 4, "feedback": "so"}', False),
+        ('{"feedback": "so", "score": "4"}', False),
+        ('{"feedback": " ", "score": 4}', False),
+        ('{"feedback": "so", "score": 6}', False),
+        ('So:\n{"feedback": "so", "score": 4}', False),
+        ("[FEEDBACK] so [SCORE] 4", False),
+    ],
+)
+def test_what_is_exactly_of_the_form(text: str, strict: bool) -> None:
+    assert is_strict_object(text) is strict
+
+
+def test_an_object_of_any_length_is_read() -> None:
+    assert feedback_score(object_of(rubric_form((1, 5)), 4, "so { " * 20_000)) == 4
+
+
+def test_each_form_has_its_reasons_first_and_what_endpoints_accept() -> None:
+    forms = [form for form, *_ in KINDS.values()] + [ASPECT_FORM, PEER_FORM, LISTWISE_FORM]
+    for form in [*forms, *(form.with_critique() for form in forms)]:
+        jsonschema.Draft202012Validator.check_schema(form.schema)
+        used = set[str]()
+        for each in objects(form.schema):
+            used |= each.keys()
+            if each["type"] == "object":
+                assert each["required"] == [*each["properties"]] and each["additionalProperties"] is False
+        assert used <= {"type", "properties", "required", "additionalProperties", "items", "enum"}
+        assert form.response_format["json_schema"]["strict"] is True  # type: ignore[index,call-overload]
+        assert [*form.fields][-1] in ("verdict", "score", "scores", "rating")
+    assert [*LISTWISE_FORM.schema["properties"]["scores"]["items"]["properties"]] == ["id", "explanation", "score"]  # type: ignore[index,call-overload]
+
+
+def objects(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    inner = [*schema.get("properties", {}).values(), *([schema["items"]] if "items" in schema else [])]
+    return [schema, *(found for each in inner for found in objects(each))]
+
+
+@pytest.mark.parametrize(
+    ("form", "reader", "written"),
+    [
+        (ASPECT_FORM, binary_verdict, {"reason": "so", "verdict": 1}),
+        (PEER_FORM, score_object, {"reasoning": "so", "score": 85}),
+        (LISTWISE_FORM, listwise_scores.given(["a"]), {"scores": [{"id": "a", "explanation": "so", "score": 0.5}]}),
+        *(
+            (form, parser, dict(zip(form.fields, ("so", written), strict=True)))
+            for form, parser, written, *_ in KINDS.values()
+        ),
+    ],
+)
+def test_what_a_schema_allows_is_read(
+    form: VerdictForm, reader: Callable[[str], object], written: dict[str, Any]
+) -> None:
+    jsonschema.validate(written, form.schema)
+    assert reader(json.dumps(written)) is not None
+    revised = {"critique": "so", **written}
+    jsonschema.validate(revised, form.with_critique().schema)
+    assert reader(form.with_critique().written(revised)) is not None
+
+
+def test_a_wide_scale_is_no_long_list() -> None:
+    assert rubric_form((0, 1000)).fields["score"].schema == {"type": "integer"}
+    assert feedback_score('{"feedback": "so", "score": 1001}', (0, 1000)) is None
+
+
+def test_the_form_stands_at_the_end_of_the_prompt_and_is_found_there() -> None:
+    form = rubric_form((1, 7))
+    quoting = f"Judge.\n\n{BEGINNING}nothing"
+    (message,) = form.asked_in([{"role": "user", "content": quoting}])
+    assert message["content"].endswith('{"feedback": "<your feedback>", "score": <an integer between 1 and 7>}')
+    assert without_form(message["content"]) == quoting
+    assert without_form("Judge.") == "Judge."
+
+
+@kinds
+@given(text=st.text(alphabet='{}[]":,\\ \nabAB>=<`_0157SCORE', max_size=60))
+def test_no_text_raises_and_what_is_read_is_there(kind: str, text: str) -> None:
+    form, parser, _, read, _ = KINDS[kind]
+    for whole in (text, f"{text}\n{object_of(form, read)}", f"{object_of(form, read)}{text}"):
+        found = parser.find(whole)
+        if found is not None and found.at is not None:
+            assert whole[slice(*found.at)] == whole[slice(*found.at)].strip() != ""
