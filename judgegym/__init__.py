@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from judgegym._group_judges import ListwiseJudge, TournamentJudge
     from judgegym._group_table import GroupTable
     from judgegym._judges import ArenaHardJudge, AspectJudge, PeerJudge, RubricJudge
+    from judgegym._own_judge import OwnJudge
     from judgegym._results import JudgmentTable
     from judgegym._rl4f import RL4FEvaluator
     from judgegym._table import TextTable
@@ -35,6 +36,7 @@ __all__ = [
     "Judgment",
     "JudgmentTable",
     "ListwiseJudge",
+    "OwnJudge",
     "PeerJudge",
     "RL4FEvaluator",
     "Rubric",
@@ -50,6 +52,7 @@ _HOMES = {
     "AspectJudge": "judgegym._judges",
     "GroupTable": "judgegym._group_table",
     "ListwiseJudge": "judgegym._group_judges",
+    "OwnJudge": "judgegym._own_judge",
     "PeerJudge": "judgegym._judges",
     "RubricJudge": "judgegym._judges",
     "JudgmentTable": "judgegym._results",

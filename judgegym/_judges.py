@@ -65,16 +65,16 @@ class RubricJudge(OpenJudge[RubricCase, RubricDetail]):
         self, question: str, answers: str | Sequence[str], *, reference: str | None = None
     ) -> JudgmentTable[RubricDetail]:
         """Score each answer; `reference` is an answer that gets the highest score."""
-        return await BACKGROUND.join(self._judge(_listed(answers), self._cases(question, answers, reference)))
+        return await BACKGROUND.join(self._judge(listed(answers), self._cases(question, answers, reference)))
 
     def judge_sync(
         self, question: str, answers: str | Sequence[str], *, reference: str | None = None
     ) -> JudgmentTable[RubricDetail]:
         """The same as `judge`, in code without `await`."""
-        return BACKGROUND.run(self._judge(_listed(answers), self._cases(question, answers, reference)))
+        return BACKGROUND.run(self._judge(listed(answers), self._cases(question, answers, reference)))
 
     def _cases(self, question: str, answers: str | Sequence[str], reference: str | None) -> list[RubricCase]:
-        return [RubricCase(question, answer, self.rubric, reference) for answer in _listed(answers)]
+        return [RubricCase(question, answer, self.rubric, reference) for answer in listed(answers)]
 
 
 class AspectJudge(OpenJudge[AspectCase, PanelDetail]):
@@ -100,18 +100,18 @@ class AspectJudge(OpenJudge[AspectCase, PanelDetail]):
     ) -> JudgmentTable[PanelDetail]:
         """Judge each answer; `context` is what it should use, `reference` what it is compared with."""
         cases = self._cases(question, answers, context, reference)
-        return await BACKGROUND.join(self._judge(_listed(answers), cases))
+        return await BACKGROUND.join(self._judge(listed(answers), cases))
 
     def judge_sync(
         self, question: str, answers: str | Sequence[str], *, context: str | None = None, reference: str | None = None
     ) -> JudgmentTable[PanelDetail]:
         """The same as `judge`, in code without `await`."""
-        return BACKGROUND.run(self._judge(_listed(answers), self._cases(question, answers, context, reference)))
+        return BACKGROUND.run(self._judge(listed(answers), self._cases(question, answers, context, reference)))
 
     def _cases(
         self, question: str, answers: str | Sequence[str], context: str | None, reference: str | None
     ) -> list[AspectCase]:
-        return [AspectCase(answer, question, context, reference) for answer in _listed(answers)]
+        return [AspectCase(answer, question, context, reference) for answer in listed(answers)]
 
 
 class ArenaHardJudge(OpenJudge[ArenaCase, ArenaDetail]):
@@ -134,14 +134,14 @@ class ArenaHardJudge(OpenJudge[ArenaCase, ArenaDetail]):
 
     async def judge(self, question: str, answers: str | Sequence[str], *, baseline: str) -> JudgmentTable[ArenaDetail]:
         """Compare each answer with `baseline`."""
-        return await BACKGROUND.join(self._judge(_listed(answers), self._cases(question, answers, baseline)))
+        return await BACKGROUND.join(self._judge(listed(answers), self._cases(question, answers, baseline)))
 
     def judge_sync(self, question: str, answers: str | Sequence[str], *, baseline: str) -> JudgmentTable[ArenaDetail]:
         """The same as `judge`, in code without `await`."""
-        return BACKGROUND.run(self._judge(_listed(answers), self._cases(question, answers, baseline)))
+        return BACKGROUND.run(self._judge(listed(answers), self._cases(question, answers, baseline)))
 
     def _cases(self, question: str, answers: str | Sequence[str], baseline: str) -> list[ArenaCase]:
-        return [ArenaCase(question, answer, baseline) for answer in _listed(answers)]
+        return [ArenaCase(question, answer, baseline) for answer in listed(answers)]
 
 
 class PeerJudge(OpenJudge[PeerCase, PeerDetail]):
@@ -165,16 +165,16 @@ class PeerJudge(OpenJudge[PeerCase, PeerDetail]):
 
     async def judge(self, question: str, answers: str | Sequence[str]) -> JudgmentTable[PeerDetail]:
         """Score each answer."""
-        return await BACKGROUND.join(self._judge(_listed(answers), self._cases(question, answers)))
+        return await BACKGROUND.join(self._judge(listed(answers), self._cases(question, answers)))
 
     def judge_sync(self, question: str, answers: str | Sequence[str]) -> JudgmentTable[PeerDetail]:
         """The same as `judge`, in code without `await`."""
-        return BACKGROUND.run(self._judge(_listed(answers), self._cases(question, answers)))
+        return BACKGROUND.run(self._judge(listed(answers), self._cases(question, answers)))
 
     def _cases(self, question: str, answers: str | Sequence[str]) -> list[PeerCase]:
-        return [PeerCase(question, answer, self.rubric) for answer in _listed(answers)]
+        return [PeerCase(question, answer, self.rubric) for answer in listed(answers)]
 
 
-def _listed(answers: str | Sequence[str]) -> list[str]:
+def listed(answers: str | Sequence[str]) -> list[str]:
     """The answers as a list; a single answer becomes a list of one."""
     return [answers] if isinstance(answers, str) else list(answers)

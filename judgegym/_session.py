@@ -7,7 +7,7 @@ when the process ends; the judge always runs on the background loop of the proce
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Generic, TypeVar
@@ -17,18 +17,29 @@ from typing_extensions import Self
 from judges.config.judge import JudgeSettings
 from judges.config.keywords import settings_from_keywords
 from judges.core.background import BACKGROUND
+from judges.core.prompt_format import PromptFormat
 from judges.llm.cache import JudgmentCache
 from judges.llm.client import ChatClient
+from judges.llm.errors import SettingsError
 
 SettingsT = TypeVar("SettingsT", bound=JudgeSettings)
 JudgeT = TypeVar("JudgeT")
 
 
-async def stand_in_settings(stack: AsyncExitStack, settings: SettingsT) -> SettingsT:
-    """The settings with the URL of a stand-in as endpoint; `stack` stops the stand-in."""
+async def stand_in_settings(
+    stack: AsyncExitStack, settings: SettingsT, prompts: Sequence[str | PromptFormat] = ()
+) -> SettingsT:
+    """The settings with the URL of a stand-in as endpoint, which knows these prompts, too; `stack` stops it.
+
+    Raises:
+        SettingsError: no other process can load one of the prompts.
+    """
     from judges.offline import StandIn  # late: only offline use starts a child process
 
-    stand_in = await stack.enter_async_context(StandIn())
+    try:
+        stand_in = await stack.enter_async_context(StandIn(prompts=prompts))
+    except (ValueError, RuntimeError) as error:
+        raise SettingsError(f"offline: {error}") from error
     return settings.model_copy(update={"judge_base_url": stand_in.base_url, "judge_api_key": None})
 
 
@@ -50,11 +61,19 @@ async def open_client(stack: AsyncExitStack, settings: JudgeSettings, *, identit
 class JudgeSession(Generic[JudgeT]):
     """A judge that is opened when it is first asked for."""
 
-    def __init__(self, settings: JudgeSettings, build: Callable[[ChatClient], JudgeT], *, offline: bool) -> None:
+    def __init__(
+        self,
+        settings: JudgeSettings,
+        build: Callable[[ChatClient], JudgeT],
+        *,
+        offline: bool,
+        offline_prompts: Sequence[str | PromptFormat] = (),
+    ) -> None:
         """Set up the session without opening anything; `build` makes the judge from its client."""
         self._settings = settings
         self._build = build
         self._offline = offline
+        self._offline_prompts = offline_prompts
         self._stack: AsyncExitStack | None = None
         self._judge: JudgeT | None = None
         self._opening = asyncio.Lock()
@@ -81,7 +100,8 @@ class JudgeSession(Generic[JudgeT]):
         if not self._offline:
             return await open_client(stack, self._settings)
         # The port of a stand-in differs each time, but its answers do not: they stay in the cache under one identity.
-        return await open_client(stack, await stand_in_settings(stack, self._settings), identity="--offline")
+        settings = await stand_in_settings(stack, self._settings, self._offline_prompts)
+        return await open_client(stack, settings, identity="--offline")
 
     async def close(self) -> None:
         """Close the client; the next case opens another. To be run on the background loop."""
@@ -101,6 +121,7 @@ class WithSession(Generic[JudgeT]):
         factory: Callable[[SettingsT, ChatClient], JudgeT],
         *,
         offline: bool,
+        offline_prompts: Sequence[str | PromptFormat] = (),
     ) -> None:
         """Check the settings; connections are opened at the first call.
 
@@ -109,13 +130,16 @@ class WithSession(Generic[JudgeT]):
             settings: the given settings by name.
             factory: makes the judge.
             offline: use the stand-in as the judge model, without key or network; its scores mean nothing.
+            offline_prompts: prompts that are not of this project's judges, for the stand-in.
 
         Raises:
             SettingsError: a setting is unknown or wrong.
         """
         self.settings = settings_from_keywords(settings_type, settings)
         own = self.settings
-        self._session = JudgeSession[JudgeT](own, lambda client: factory(own, client), offline=offline)
+        self._session = JudgeSession[JudgeT](
+            own, lambda client: factory(own, client), offline=offline, offline_prompts=offline_prompts
+        )
 
     def close(self) -> None:
         """Close the endpoint's connections; the next call opens them again."""

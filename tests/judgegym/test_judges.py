@@ -10,7 +10,12 @@ from pathlib import Path
 import pytest
 
 import judgegym
-from judgegym import ArenaHardJudge, AspectJudge, PeerJudge, RubricJudge, SettingsError
+from judgegym import ArenaHardJudge, AspectJudge, OwnJudge, PeerJudge, RubricJudge, SettingsError
+from judges.core.judge import Judge
+from judges.core.prompt_format import PromptFormat
+from judges.llm.client import ChatClient
+from judges.peers.judge import PeerCase, PeerDetail, peer_judge
+from judges.peers.settings import PeerJudgeSettings
 from tests.command import serving
 from tests.scripted import Json, Meeting, ScriptedEndpoint
 
@@ -151,3 +156,25 @@ def test_empty_answer_is_not_judged_and_says_so() -> None:
         table = judge.judge_sync("How many legs has a spider?", ["", "Eight.", " \n"])
     assert [judgment.status for judgment in table] == ["invalid_completion", "ok", "invalid_completion"]
     assert [score is None for score in table.scores] == [True, False, True]
+
+
+def test_judge_of_ones_own_refuses_what_nothing_would_read() -> None:
+    with pytest.raises(SettingsError, match="judge_critique_rounds: only the built-in judges read it"):
+        OwnJudge(peer, peer_case, judge_critique_rounds=1)
+    with pytest.raises(SettingsError, match="scale_max: unknown setting of a judge"):
+        OwnJudge(peer, peer_case, scale_max=10)
+
+
+def test_prompt_without_a_name_in_a_file_is_told_when_it_is_needed() -> None:
+    nameless = PromptFormat(("ANSWER",), ("ANSWER",), lambda shown: "yes")
+    judge = OwnJudge(peer, peer_case, offline=True, offline_prompts=[nameless])
+    with pytest.raises(SettingsError, match=r"offline: give the prompt with the sections \('ANSWER',\) a name"):
+        judge.judge_sync("Q?", "A")
+
+
+def peer(client: ChatClient) -> Judge[PeerCase, PeerDetail]:
+    return peer_judge(PeerJudgeSettings(), client)
+
+
+def peer_case(question: str, answer: str) -> PeerCase:
+    return PeerCase(question, answer, "Is it a prime?")
