@@ -69,9 +69,9 @@ def named(path: Path, names: Sequence[str]) -> str:
         if parts:
             between = lines[ended : first - 1]
             parts += [""] if any(map(str.strip, between)) else between
-        parts += lines[first - 1 : last]
+        parts.append(textwrap.dedent("\n".join(lines[first - 1 : last])))
         ended = last
-    return textwrap.dedent("\n".join(parts))
+    return "\n".join(parts)
 
 
 def _places(body: Sequence[ast.stmt], prefix: str = "") -> Iterator[tuple[str, tuple[int, int]]]:
