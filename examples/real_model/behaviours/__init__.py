@@ -1,0 +1,18 @@
+"""How the endpoint behaves, measured by asking it: each line of the table is the endpoint's own answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from examples.real_model.behaviours import forms, limits, sampling, tokens
+from examples.real_model.behaviours.behaviour import Behaviour
+from examples.real_model.server import Running
+
+__all__ = ["Behaviour", "measure"]
+
+
+def measure(running: Running) -> Iterator[Behaviour]:
+    """Ask for one behaviour after the other."""
+    for room in (tokens, sampling, forms, limits):
+        for probe in room.PROBES:
+            yield probe(running)

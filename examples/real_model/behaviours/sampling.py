@@ -1,0 +1,79 @@
+"""Defaults of the sampler, seeds, several choices of one request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from examples.real_model.behaviours.behaviour import QUESTION, Behaviour, said
+from examples.real_model.http import Answer
+from examples.real_model.server import Running
+
+_DEFAULTS = ("temperature", "top_k", "top_p", "min_p")
+
+
+def _defaults(running: Running) -> Behaviour:
+    properties = running.endpoint.get("/props")
+    found = {name: properties.number(f"default_generation_settings.params.{name}") for name in _DEFAULTS}
+    cut = "the whole distribution" if found["top_k"] <= 0 and found["top_p"] >= 1 else "a distribution that is cut off"
+    return Behaviour(
+        "the sampler's defaults",
+        "`GET /props`",
+        f"{', '.join(f'{name} {value:.2g}' for name, value in found.items())}: it samples from {cut}",
+    )
+
+
+def _seed(running: Running) -> Behaviour:
+    one, two = (running.endpoint.chat(QUESTION, max_tokens=12, seed=7) for _ in range(2))
+    both = running.endpoint.chat(QUESTION, max_tokens=12, seed=7, n=2)
+    first, second = _contents(both)[:2]
+    return Behaviour(
+        "`seed`",
+        "the same request with `seed: 7` twice, then with `n: 2`",
+        f"the texts are {'equal' if one.content == two.content else 'different'}; the two choices are "
+        f"{'equal' if first == second else 'different'}",
+    )
+
+
+def _contents(answer: Answer) -> list[str]:
+    return [answer.text(f"choices.{number}.message.content") for number in range(len(answer.items("choices")))]
+
+
+def _several(running: Running) -> Behaviour:
+    slots = running.settings.slots
+    fits = running.endpoint.chat(QUESTION, max_tokens=4, n=slots)
+    more = running.endpoint.chat(QUESTION, max_tokens=4, n=slots + 1)
+    return Behaviour(
+        "`n`",
+        f"`n: {slots}` and `n: {slots + 1}` of a server with {slots} slots",
+        f"{len(_contents(fits))} choices, `usage.completion_tokens` {fits.number('usage.completion_tokens'):.0f}; "
+        f"{said(more) if more.status != 200 else f'{len(_contents(more))} choices'}",
+    )
+
+
+def _stop(running: Running) -> Behaviour:
+    grammar = 'root ::= "one two three four"'
+    answer = running.endpoint.chat(QUESTION, max_tokens=16, stop=["three"], grammar=grammar, logprobs=True)
+    tokens = "".join(
+        str(entry.get("token")) for entry in answer.items("choices.0.logprobs.content") if isinstance(entry, Mapping)
+    )
+    return Behaviour(
+        "`stop`",
+        '`stop: ["three"]` in an answer that would be `one two three four`',
+        f"{said(answer)}; the entries of `logprobs` "
+        f"{'end with the text' if tokens == answer.content else f'go on to `{tokens}`'}",
+    )
+
+
+def _cached(running: Running) -> Behaviour:
+    question = " ".join(f"word{number}" for number in range(60))
+    counts = [
+        running.endpoint.chat(question, max_tokens=1).at("usage.prompt_tokens_details.cached_tokens") for _ in range(2)
+    ]
+    return Behaviour(
+        "prefix cache",
+        "the same prompt twice",
+        f"`usage.prompt_tokens_details.cached_tokens` {counts[0]}, then {counts[1]}",
+    )
+
+
+PROBES = (_defaults, _seed, _several, _stop, _cached)

@@ -1,0 +1,50 @@
+"""Runs commands as processes of their own, which end with this one.
+
+Guarantees: each is in a session of its own, so that a Ctrl-C in the terminal reaches this process alone; when the block
+or the wait ends, for whatever reason, the command is asked to end (SIGINT), and after some seconds made to.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from examples.real_model.server import ROOT
+
+JUDGEGYM = (sys.executable, "-m", "judgegym")
+_END_S = 10.0
+
+
+@contextmanager
+def started(words: Sequence[str], output: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a command while the block lasts; what it says goes to a file."""
+    with output.open("wb") as file:
+        process = subprocess.Popen(
+            words, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
+        )
+    try:
+        yield process
+    finally:
+        _end(process)
+
+
+def finished(words: Sequence[str], output: Path) -> int:
+    """Run a command to its end, and return its exit code."""
+    with started(words, output) as process:
+        return process.wait()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_END_S)
+        os.killpg(process.pid, signal.SIGKILL)  # also what it has started
+    process.wait()

@@ -1,0 +1,83 @@
+"""Holds a model to a judge's form, so that even a small base model ends with a verdict.
+
+A grammar (GBNF) for the forms that are text, a JSON schema for those that are JSON; both are made of the scale, the
+labels or the letters of the judge that reads them. Reasons come first, and hold no sign of which a verdict is made.
+
+Guarantee: every text of a form has a verdict for the judge's parser (`tests/examples/real_model/test_grammars.py`
+draws texts from each), and is shorter than `MOST_TOKENS` tokens.
+
+Source: llama.cpp's `grammars/README.md`; a request's `grammar`, and `response_format` of the type `json_schema`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from judges.arena.settings import STRONG_WEIGHT, ArenaProtocol
+from judges.core.scale import Scale
+from judges.llm.wire import JSON
+from judges.parsing.verdicts import ARENA_LABELS, RubricFormat
+
+MOST_TOKENS = 256
+"""Tokens of the longest text: its signs, at the worst a token each."""
+
+_LEAST, _MOST = 20, 160
+_SIGNS = f"[A-Za-z0-9 ,.;'()-]{{{_LEAST},{_MOST}}}"
+_REASONS = f"reasons ::= [A-Z] {_SIGNS}"
+_WORDS: JSON = {"type": "string", "pattern": f"^[A-Z]{_SIGNS}$"}
+
+
+def grammar(root: str) -> dict[str, JSON]:
+    """Return the fields of a request that hold the answer to a grammar with this root; `reasons` are some words."""
+    return {"grammar": f"root ::= {root}\n{_REASONS}\n"}
+
+
+def schema(name: str, properties: Mapping[str, JSON]) -> dict[str, JSON]:
+    """Return the fields of a request that hold the answer to an object with these fields, in this order."""
+    whole: JSON = {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+    return {"response_format": {"type": "json_schema", "json_schema": {"name": name, "schema": whole}}}
+
+
+def arena(protocol: ArenaProtocol = "three_way") -> dict[str, JSON]:
+    """Return the form of a comparison: reasons, and a label of the protocol."""
+    labels = [label for label in ARENA_LABELS if STRONG_WEIGHT[protocol] > 1 or len(label) == len("A>B")]
+    return grammar(rf'reasons "\n\nMy final verdict is " {_one_of(f"[[{label}]]" for label in labels)}')
+
+
+def rubric(scale: Scale, form: RubricFormat = "feedback_score") -> dict[str, JSON]:
+    """Return the form of a score by a rubric: feedback, and a score of the scale."""
+    feedback, score = ("[FEEDBACK]", "[SCORE]") if form == "feedback_score" else ("Feedback:", "[RESULT]")
+    return grammar(rf'"{feedback} " reasons " {score} " {_one_of(map(str, scale.levels))}')
+
+
+def aspect() -> dict[str, JSON]:
+    """Return the form of a vote on an aspect: a reason, and yes or no."""
+    return schema("vote", {"reason": _WORDS, "verdict": {"type": "integer", "enum": [0, 1]}})
+
+
+def peer(scale: Scale) -> dict[str, JSON]:
+    """Return the form of a peer's score: a reasoning, and a score of the scale."""
+    score: JSON = {"type": "integer", "minimum": scale.low, "maximum": scale.high}
+    return schema("score", {"reasoning": _WORDS, "score": score})
+
+
+def choice(letters: Sequence[str]) -> dict[str, JSON]:
+    """Return the form of a policy's choice: thinking between its tags, and a letter."""
+    return grammar(rf'{_THINKING} reasons "\n\n" {_one_of(f"[[{letter}]]" for letter in letters)}')
+
+
+def rating(scale: Scale) -> dict[str, JSON]:
+    """Return the form of a policy's rating: thinking between its tags, and a number."""
+    return grammar(rf'{_THINKING} reasons "\n\nRating: " {_one_of(map(str, scale.levels))}')
+
+
+_THINKING = r'"<think>\n" reasons "\n</think>\n\n"'
+
+
+def _one_of(texts: Iterable[str]) -> str:
+    return "(" + " | ".join(f'"{text}"' for text in texts) + ")"

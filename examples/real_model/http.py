@@ -1,0 +1,112 @@
+"""Asks the endpoint directly, for what no judge asks: how it behaves."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from judges.llm import wire
+from judges.llm.wire import JSON
+
+_PATIENCE_S = 300.0
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the endpoint answered.
+
+    Attributes:
+        status: the HTTP status.
+        body: its JSON.
+        seconds: how long it took.
+    """
+
+    status: int
+    body: JSON
+    seconds: float
+
+    def at(self, path: str) -> JSON:
+        """Return the value at a dotted path of the body; `None` if there is none."""
+        return wire.lookup(self.body, path)
+
+    def text(self, path: str) -> str:
+        """Return the text at a path; empty if there is none."""
+        value = self.at(path)
+        return value if isinstance(value, str) else ""
+
+    def number(self, path: str) -> float:
+        """Return the number at a path; not a number if there is none."""
+        value = self.at(path)
+        return value if isinstance(value, int | float) else float("nan")
+
+    def items(self, path: str) -> list[JSON]:
+        """Return the list at a path; empty if there is none."""
+        value = self.at(path)
+        return value if isinstance(value, list) else []
+
+    @property
+    def content(self) -> str:
+        """The text of the first choice."""
+        return self.text("choices.0.message.content")
+
+    @property
+    def finish_reason(self) -> str:
+        """The finish reason of the first choice."""
+        return self.text("choices.0.finish_reason")
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A llama.cpp server: its address without a path, and the model's name there."""
+
+    url: str
+    model: str
+
+    def status(self, path: str) -> int | None:
+        """Return the HTTP status of a path; `None` if nobody answers."""
+        try:
+            return self.get(path).status
+        except OSError:
+            return None
+
+    def get(self, path: str) -> Answer:
+        """Get a path.
+
+        Raises:
+            OSError: nobody answers.
+        """
+        return _answer(urllib.request.Request(self.url + path))
+
+    def post(self, path: str, body: Mapping[str, JSON]) -> Answer:
+        """Post a body to a path.
+
+        Raises:
+            OSError: nobody answers.
+        """
+        return _answer(
+            urllib.request.Request(self.url + path, data=wire.dumps(body), headers={"Content-Type": "application/json"})
+        )
+
+    def chat(self, question: str, **fields: JSON) -> Answer:
+        """Ask a question, with further fields of the request."""
+        messages: JSON = [{"role": "user", "content": question}]
+        return self.post("/v1/chat/completions", {"model": self.model, "messages": messages, **fields})
+
+
+def _answer(request: urllib.request.Request) -> Answer:
+    began = time.monotonic()
+    try:
+        with _OPENER.open(request, timeout=_PATIENCE_S) as response:
+            status, data = response.status, response.read()
+    except urllib.error.HTTPError as error:
+        status, data = error.code, error.read()
+    try:
+        body = wire.loads(data)
+    except ValueError:
+        body = {"text": json.dumps(data.decode("utf-8", "replace"))}
+    return Answer(status, body, time.monotonic() - began)

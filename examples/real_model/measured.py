@@ -1,0 +1,93 @@
+"""What a finished run says of itself: rows, verdicts, failures by kind, headline, calls, tokens and time.
+
+Read from the files of the run directory alone, so that the table can be made again of earlier runs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from environments.report.results.run import HeadlineOfRun, SavedRun
+from judges.core.judgment import Status
+
+_FAILURES: Mapping[str, str] = {
+    Status.JUDGE_FAILED.value: "judge failed",
+    Status.UNPARSABLE.value: "no verdict",
+    "policy_failed": "policy failed",
+    Status.INVALID_COMPLETION.value: "malformed answer",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The numbers of one run.
+
+    Attributes:
+        rows: all selected rows.
+        verdicts: rows whose judgment has a score that a verdict gave.
+        failures: the other rows by kind.
+        headline: the result with its interval; `None` if the run has none.
+        calls: of policy and judge together.
+        tokens_in: prompt tokens of both.
+        tokens_out: completion tokens of both.
+        longest: tokens of the longest prompt together with its answer.
+        seconds: how long the evaluation took.
+    """
+
+    rows: int
+    verdicts: int
+    failures: Mapping[str, int]
+    headline: HeadlineOfRun | None
+    calls: int
+    tokens_in: int
+    tokens_out: int
+    longest: int
+    seconds: float
+
+    @classmethod
+    def of(cls, path: Path) -> Measured:
+        """Read a run directory.
+
+        Raises:
+            RunDirectoryError: there is none, or it is damaged.
+        """
+        run = SavedRun.open(path)
+        statuses, longest = Counter[str](), 0
+        for sample in run.samples():
+            statuses[sample.status] += 1
+            for call in (*sample.run.policy_calls, *(sample.run.judge_calls or {}).values()):
+                longest = max(longest, call.usage.prompt_tokens + call.usage.completion_tokens)
+        verdicts = statuses.pop(Status.OK.value, 0)
+        return cls(
+            rows=verdicts + statuses.total(),
+            verdicts=verdicts,
+            failures={_FAILURES.get(status, status): count for status, count in statuses.items()},
+            headline=run.headline,
+            calls=_sum(run, "calls"),
+            tokens_in=_sum(run, "prompt_tokens"),
+            tokens_out=_sum(run, "completion_tokens"),
+            longest=longest,
+            seconds=float(str(run.general.get("total_evaluation_time_seconds") or "nan")),
+        )
+
+    @property
+    def result(self) -> str:
+        """The headline with its interval, in words."""
+        found = self.headline
+        if found is None:
+            return "none"
+        interval = "" if found.low is None or found.high is None else f" ({found.low:.3f} to {found.high:.3f})"
+        return f"{found.words} {found.value:.3f}{interval}"
+
+    @property
+    def failed(self) -> str:
+        """The failures by kind, in words."""
+        return ", ".join(f"{count} {kind}" for kind, count in self.failures.items()) or "none"
+
+
+def _sum(run: SavedRun, name: str) -> int:
+    """Add up a metric of policy and judge."""
+    return sum(int(run.metrics.get(f"eval/{who}_{name}") or 0) for who in ("policy", "judge"))

@@ -1,0 +1,40 @@
+"""Puts the output into a page of the handbook, between two marks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from judges.llm.errors import SettingsError
+
+BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
+
+
+def put_into(page: Path, text: str) -> None:
+    """Replace what stands between the marks of a page.
+
+    Raises:
+        SettingsError: there is no such page, or it lacks a mark.
+    """
+    before, begin, after, end = _parts(page)
+    page.write_text(f"{before}{begin}\n{text.strip()}\n{end}{after}", encoding="utf-8")
+
+
+def check(page: Path) -> None:
+    """Check that a page has the marks, before anything is measured.
+
+    Raises:
+        SettingsError: there is no such page, or it lacks a mark.
+    """
+    _parts(page)
+
+
+def _parts(page: Path) -> tuple[str, str, str, str]:
+    try:
+        text = page.read_text(encoding="utf-8")
+    except OSError as error:
+        raise SettingsError(f"--page: {page} cannot be read: {error.strerror}") from error
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise SettingsError(f"--page: {page} lacks a line {BEGIN if not begin else END}")
+    return before, begin, after, end

@@ -1,0 +1,189 @@
+"""llama.cpp's OpenAI-compatible server with the model: in this process, or in a child that ends with this one.
+
+Guarantees of `running`: the endpoint answers when the block begins; it is gone when the block ends, however it ends; if
+this process is killed, the child notices the end of its standard input and ends, too.
+
+Source: llama.cpp's server as xllamacpp 2026.10.11549 brings it (`/health`, `/props`, `/v1/chat/completions`).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from examples.real_model import model
+from examples.real_model.http import Endpoint
+from judges.llm.errors import SettingsError
+
+ROOT = Path(__file__).resolve().parents[2]
+TEMPLATE = Path(__file__).with_name("template.jinja")
+DEFAULT_PORT = 8080
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+_START_S = 120.0
+_POLL_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """How the model is served.
+
+    Attributes:
+        port: where it listens, on the loopback interface.
+        slots: how many requests it works on at once; others wait. It is also the most that `n` may be.
+        context: tokens of prompt and answer that all slots have together; each has an equal share.
+        threads: how many threads compute. One on each core is the fastest where nothing else runs; where others do,
+            these wait for each other, and one is faster than two.
+        own_template: use the chat template in the model's file, whose markers this model does not know; otherwise
+            `template.jinja`, which writes a question and an answer.
+        cache: the folder of the model's file.
+    """
+
+    port: int = DEFAULT_PORT
+    slots: int = 4
+    context: int = 16_384
+    threads: int = CORES
+    own_template: bool = False
+    cache: Path | None = None
+
+    @property
+    def url(self) -> str:
+        """The address without a path."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def flags(self) -> list[str]:
+        """The same as words of the command line."""
+        cache = [] if self.cache is None else [f"--cache={self.cache}"]
+        template = ["--own_template"] if self.own_template else []
+        numbers = {"port": self.port, "slots": self.slots, "context": self.context, "threads": self.threads}
+        return [*(f"--{name}={number}" for name, number in numbers.items()), *template, *cache]
+
+
+def check_port(port: int) -> None:
+    """Check that nobody listens on a port.
+
+    Raises:
+        SettingsError: somebody does.
+    """
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except (OSError, OverflowError) as error:
+            raise SettingsError(f"--port: {port} cannot be used ({error}); name another one") from None
+
+
+def serve_here(settings: ServerSettings, *, exit_with_parent: bool) -> int:
+    """Serve in this process until Ctrl-C, SIGTERM, or, if that is asked for, the end of standard input.
+
+    Raises:
+        SettingsError: the server does not start.
+    """
+    check_port(settings.port)
+    path = model.assemble(settings.cache or model.default_cache())
+    import xllamacpp
+
+    parameters = xllamacpp.CommonParams()
+    parameters.model.path = str(path)
+    parameters.model_alias = {model.NAME}
+    parameters.port = settings.port
+    parameters.n_parallel = settings.slots
+    parameters.n_ctx = settings.context
+    parameters.cpuparams.n_threads = settings.threads
+    parameters.verbosity = -1
+    if not settings.own_template:
+        parameters.chat_template = TEMPLATE.read_text(encoding="utf-8")
+    try:
+        server = xllamacpp.Server(parameters)
+    except RuntimeError as error:
+        raise SettingsError(f"llama.cpp does not start: {error}") from error
+    print(f"{model.NAME} is served at {server.listening_address}/v1", flush=True)
+    _wait_for_the_end(exit_with_parent)
+    os._exit(0)  # its threads have nothing to save, and destructors would wait for answers in progress
+
+
+def _wait_for_the_end(exit_with_parent: bool) -> None:
+    ended = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: ended.set())
+    if exit_with_parent:
+        threading.Thread(target=_until_the_end_of_input, args=(ended,), daemon=True).start()
+    while not ended.wait(1.0):
+        pass
+
+
+def _until_the_end_of_input(ended: threading.Event) -> None:
+    sys.stdin.read()
+    ended.set()
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A server in a child process.
+
+    Attributes:
+        endpoint: asks it.
+        settings: how it serves.
+        seconds_to_load: from its start to its first answer that it is ready.
+        while_loading: the HTTP status of its answers before that, without repetitions.
+        process: the child.
+    """
+
+    endpoint: Endpoint
+    settings: ServerSettings
+    seconds_to_load: float
+    while_loading: tuple[int, ...]
+    process: subprocess.Popen[bytes]
+
+    def peak_memory(self) -> int:
+        """Return the most memory that the child had in use so far, in bytes; 0 where the system does not tell."""
+        try:
+            status = Path(f"/proc/{self.process.pid}/status").read_text(encoding="ascii")
+        except OSError:
+            return 0
+        found = next((line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:")), "0")
+        return int(found) * 1024
+
+
+@contextmanager
+def running(settings: ServerSettings, log: Path) -> Iterator[Running]:
+    """Run the server in a child process while the block lasts; what it says goes to a file.
+
+    Raises:
+        SettingsError: it does not start.
+    """
+    check_port(settings.port)
+    words = [sys.executable, "-m", "examples.real_model", "serve", *settings.flags(), "--exit_with_parent"]
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            words, cwd=ROOT, stdin=subprocess.PIPE, stdout=output, stderr=output, start_new_session=True
+        )
+    try:
+        yield _ready(process, settings, log)
+    finally:
+        process.kill()  # it has nothing to clean up
+        process.communicate()
+
+
+def _ready(process: subprocess.Popen[bytes], settings: ServerSettings, log: Path) -> Running:
+    began, endpoint, statuses = time.monotonic(), Endpoint(settings.url, model.NAME), dict[int, None]()
+    while time.monotonic() - began < _START_S:
+        if process.poll() is not None:
+            said = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+            raise SettingsError(said[-1].removeprefix("error: ") if said else "the server ended without a word")
+        status = endpoint.status("/health")
+        if status == 200:
+            return Running(endpoint, settings, time.monotonic() - began, tuple(statuses), process)
+        if status is not None:
+            statuses[status] = None
+        time.sleep(_POLL_S)
+    raise SettingsError(f"the server was not ready within {_START_S:.0f} s; its log is {log}")

@@ -1,0 +1,225 @@
+"""`serve` with the real model and the real rollout API; a trainer that takes the batches, and what is in them.
+
+The trainer is ours and learns nothing: it checks what a trainer needs. Prompt ids are compared with the endpoint's own
+template and tokenizer, the text with the endpoint's own detokenizer, and logprobs are computed again, one token after
+what stands before it.
+
+Source: atroposlib 0.4.0, `api/server.py` (`/register`, `/batch`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from examples.real_model import table
+from examples.real_model.commands import JUDGEGYM, started
+from examples.real_model.configs import TRAINING
+from examples.real_model.http import Endpoint
+from examples.real_model.server import Running
+from judges.llm.wire import JSON
+
+STEPS, BATCH = 2, 8
+"""Batches that the trainer takes, and sequences of each."""
+
+_MASKED = -100
+_PATIENCE_S = 240.0
+_POLL_S = 0.1
+_CHECKED = 24
+"""Tokens whose logprob is computed again."""
+_ALTERNATIVES = 4096
+_NEAR = 0.05
+"""How far two computations of a logprob may be apart: the server computes several requests in one batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """One sequence of a batch."""
+
+    tokens: Sequence[int]
+    mask: Sequence[int]
+    score: float
+    logprobs: Sequence[float] | None
+    messages: Sequence[Mapping[str, JSON]]
+
+    @property
+    def prompt(self) -> list[int]:
+        """The ids of the prompt."""
+        return [token for token, mask in zip(self.tokens, self.mask, strict=True) if mask == _MASKED]
+
+    @property
+    def completion(self) -> list[int]:
+        """The sampled ids."""
+        return list(self.tokens[len(self.prompt) :])
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """What the trainer has found in its batches.
+
+    Attributes:
+        source: what `serve` says of where the tokens come from.
+        rollouts: all of them.
+        prompts: how many prompts have the ids of the endpoint's template and tokenizer.
+        texts: how many completions are their ids' text.
+        recomputed: how many logprobs were computed again.
+        near: how many of those were the same.
+        seconds: from the start to the last batch.
+    """
+
+    source: str
+    rollouts: Sequence[Rollout]
+    prompts: int
+    texts: int
+    recomputed: int
+    near: int
+    seconds: float
+
+    def table(self) -> str:
+        """Return it as Markdown."""
+        count, tokens = len(self.rollouts), sum(len(each.completion) for each in self.rollouts)
+        with_logprobs = sum(each.logprobs is not None for each in self.rollouts)
+        scores = [each.score for each in self.rollouts]
+        return table.facts(
+            [
+                ("tokens and logprobs", self.source),
+                (
+                    "batches",
+                    f"{STEPS} of {BATCH} sequences in {self.seconds:.0f} s; {tokens} sampled tokens, rewards from "
+                    f"{min(scores):.2f} to {max(scores):.2f}",
+                ),
+                ("prompt ids are those of the endpoint's template and tokenizer", f"{self.prompts} of {count}"),
+                ("completion ids, made text by the endpoint, are the text that was judged", f"{self.texts} of {count}"),
+                ("sequences with `inference_logprobs`", f"{with_logprobs} of {count}"),
+                (
+                    f"logprobs that the endpoint computes again within {_NEAR}",
+                    f"{self.near} of {self.recomputed} tokens",
+                ),
+            ]
+        )
+
+
+def train(server: Running, folder: Path) -> Trained | str:
+    """Serve rollouts into the rollout API until the trainer has its batches; a text says why there are none."""
+    api = Endpoint(f"http://127.0.0.1:{_free_port()}", "")
+    log = folder / f"{TRAINING.name}.log"
+    config = folder / f"{TRAINING.name}.yaml"
+    config.write_text(TRAINING.text(server.settings), encoding="utf-8")
+    words = [*TRAINING.words(config), f"--env.rollout_server_url={api.url}"]
+    words.append(f"--env.data_dir_to_save_evals={folder / TRAINING.name}")
+    port = api.url.rpartition(":")[2]
+    run_api = [sys.executable, "-m", "atroposlib.cli.run_api", "--host=127.0.0.1", f"--port={port}"]
+    print(" ".join(["judgegym", *words]), flush=True)
+    began = time.monotonic()
+    with started(run_api, folder / "run_api.log") as api_process:
+        if not _until(lambda: api.status("/info") == 200, api_process):
+            return f"the rollout API does not answer; its log is {folder / 'run_api.log'}"
+        with started([*JUDGEGYM, *words], log) as serving:
+            batches = list(itertools.islice(_batches(api, serving), STEPS))
+    if len(batches) < STEPS:
+        return f"{len(batches)} of {STEPS} batches came; the log of `serve` is {log}"
+    rollouts = [rollout for batch in batches for rollout in batch]
+    return _checked(rollouts, server.endpoint, _source(log), time.monotonic() - began)
+
+
+def _batches(api: Endpoint, serving: subprocess.Popen[bytes]) -> Iterator[list[Rollout]]:
+    """Register as a trainer, and take batches as long as they come."""
+    registration: dict[str, JSON] = {
+        "wandb_group": "none",
+        "wandb_project": "none",
+        "batch_size": BATCH,
+        "max_token_len": 4096,
+        "checkpoint_dir": "",
+        "save_checkpoint_interval": -1,
+        "starting_step": 0,
+        "num_steps": STEPS,
+    }
+    api.post("/register", registration)
+    began = time.monotonic()
+    while time.monotonic() - began < _PATIENCE_S:
+        groups = api.get("/batch").items("batch")
+        if groups:
+            yield [rollout for group in groups if isinstance(group, Mapping) for rollout in _rollouts(group)]
+            began = time.monotonic()
+        elif serving.poll() is not None:
+            return
+        else:
+            time.sleep(_POLL_S)
+
+
+def _rollouts(group: Mapping[str, JSON]) -> Iterator[Rollout]:
+    """Return the sequences of a group as the API gives it."""
+    columns = [group.get(name) for name in ("tokens", "masks", "scores", "inference_logprobs", "messages")]
+    count = len(columns[0]) if isinstance(columns[0], list) else 0
+    rows = [column if isinstance(column, list) else [None] * count for column in columns]
+    for tokens, mask, score, logprobs, messages in zip(*rows, strict=True):
+        yield Rollout(tokens, mask, score, logprobs, messages)
+
+
+def _until(happened: Callable[[], bool], process: subprocess.Popen[bytes]) -> bool:
+    began = time.monotonic()
+    while time.monotonic() - began < _PATIENCE_S and process.poll() is None:
+        if happened():
+            return True
+        time.sleep(_POLL_S)
+    return False
+
+
+def _source(log: Path) -> str:
+    """Return what `serve` has said of where the tokens come from."""
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    found = next((line for line in lines if "tokens come from" in line or "tokens and logprobs are" in line), "")
+    return found.partition("INFO ")[2] or found.partition("WARNING ")[2] or found or "not said"
+
+
+def _checked(rollouts: Sequence[Rollout], endpoint: Endpoint, source: str, seconds: float) -> Trained:
+    places = [
+        (rollout, place)
+        for rollout in rollouts
+        if rollout.logprobs is not None
+        for place in range(len(rollout.prompt), len(rollout.tokens))
+    ]
+    some = places[:: max(1, len(places) // _CHECKED)][:_CHECKED]
+    near = sum(_is_near(endpoint, rollout, place) for rollout, place in some)
+    return Trained(
+        source,
+        rollouts,
+        prompts=sum(_prompt_of(endpoint, each) == each.prompt for each in rollouts),
+        texts=sum(_text_of(endpoint, each.completion) == str(each.messages[-1]["content"]) for each in rollouts),
+        recomputed=len(some),
+        near=near,
+        seconds=seconds,
+    )
+
+
+def _prompt_of(endpoint: Endpoint, rollout: Rollout) -> list[JSON]:
+    turns: JSON = [{"role": turn["role"], "content": turn["content"]} for turn in rollout.messages[:-1]]
+    text = endpoint.post("/apply-template", {"messages": turns}).text("prompt")
+    return endpoint.post("/tokenize", {"content": text, "add_special": True, "parse_special": True}).items("tokens")
+
+
+def _text_of(endpoint: Endpoint, ids: Sequence[int]) -> str:
+    return endpoint.post("/detokenize", {"tokens": ids}).text("content")
+
+
+def _is_near(endpoint: Endpoint, rollout: Rollout, place: int) -> bool:
+    """Whether the endpoint gives the token at a place the same logprob again, after the tokens before it."""
+    assert rollout.logprobs is not None
+    body: dict[str, JSON] = {"prompt": list(rollout.tokens[:place]), "n_predict": 1, "n_probs": _ALTERNATIVES}
+    answer = endpoint.post("/completion", body)
+    for entry in answer.items("completion_probabilities.0.top_logprobs"):
+        if isinstance(entry, Mapping) and entry.get("id") == rollout.tokens[place]:
+            return abs(float(str(entry["logprob"])) - rollout.logprobs[place]) <= _NEAR
+    return False
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
