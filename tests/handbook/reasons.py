@@ -106,7 +106,10 @@ def _of_python(words: tuple[str, ...], files: Collection[str]) -> str:
     if words[0] == "-m":
         if words[1].startswith(("benchmarks", "tests")):
             return "a tool of those who work on the project"
-        return _of_imports({words[1]})
+        package = sorted(ROOT.joinpath(*words[1].split(".")).rglob("*.py"))
+        return _of_imports(
+            {words[1], *(name for each in package for name in imported(ast.parse(each.read_text(encoding="utf-8"))))}
+        )
     if words[0] in files:
         return ""
     path = ROOT / words[0]

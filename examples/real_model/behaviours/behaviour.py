@@ -33,6 +33,5 @@ def said(answer: Answer) -> str:
 
 def shown(text: str, most: int = 80) -> str:
     """Return a text as code, on one line, shortened."""
-    line = text if len(text) <= most else f"{text[:most]}…"
-    line = line.encode("unicode_escape").decode("ascii").replace("|", "\\|").replace("`", "'")
-    return f"`{line}`" if line else "no text"
+    line = text[:most].encode("unicode_escape").decode("ascii").replace("|", "\\|").replace("`", "'")
+    return f"`{line}{'…' * (len(text) > most)}`" if line else "no text"

@@ -71,6 +71,11 @@ def is_feedback(text: str) -> bool:
     return str(read_score(text, "feedback_score", FIVE)) == text[-1]
 
 
+def is_scored(text: str) -> bool:
+    found = score_object(text)
+    return found is not None and found.score == json.loads(text)["score"]
+
+
 def is_chosen(text: str) -> bool:
     thought = split(text)
     assert thought.valid
@@ -89,7 +94,7 @@ FORMS: dict[str, tuple[Mapping[str, Any], Callable[[str], bool]]] = {
     "rubric": (grammars.rubric(FIVE), is_feedback),
     "prometheus": (grammars.rubric(FIVE, "result"), lambda text: str(read_score(text, "result", FIVE)) == text[-1]),
     "aspect": (grammars.aspect(), lambda text: binary_verdict(text) == bool(json.loads(text)["verdict"])),
-    "peer": (grammars.peer(HUNDRED), lambda text: getattr(score_object(text), "score", None) == json.loads(text)["score"]),
+    "peer": (grammars.peer(HUNDRED), is_scored),
     "choice": (grammars.choice("ABCD"), is_chosen),
     "rating": (grammars.rating(TEN), is_rated),
 }

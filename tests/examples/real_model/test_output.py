@@ -1,0 +1,43 @@
+"""The output is made of what run directories say, and is put into its place on a page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from examples.real_model import page, table
+from examples.real_model.behaviours.behaviour import shown
+from examples.real_model.configs import RUNS
+from examples.real_model.measured import Measured
+from tests.command import RunFiles, in_process
+
+
+def test_a_line_of_the_table_is_what_its_run_says(tmp_path: Path) -> None:
+    flags = ["--limit=6", "--faults", '{"400": 0.3}', "--env.max_judge_error_rate=1", "--env.write_report=False"]
+    ended = in_process("evaluate", "--offline", *flags, f"--env.data_dir_to_save_evals={tmp_path / 'run'}")
+    assert ended.code == 0, ended.said
+    run, measured = RunFiles(tmp_path / "run"), Measured.of(tmp_path / "run")
+    failed = [line["status"] for line in run.failures]
+    assert measured.rows == 6 and measured.verdicts == len(run.samples) and failed
+    assert sum(measured.failures.values()) == len(failed)
+    assert measured.calls == run.metrics["judge_calls"] + run.metrics["policy_calls"]
+    assert measured.headline is not None and measured.headline.value == run.metrics["overall_winrate"]
+    assert 0 < measured.longest < measured.tokens_in + measured.tokens_out
+    first, _, line, total = table.evaluations([(RUNS[0], measured)]).splitlines()
+    cells = dict(zip(first.strip("| ").split(" | "), line.strip("| ").split(" | "), strict=True))
+    assert (cells["environment"], cells["rows"]) == ("`arena_hard`", "6")
+    assert f"win rate {measured.headline.value:.3f} (" in cells["headline (95 %)"]
+    assert all(str(failed.count(status)) in cells["failures"] for status in set(failed))
+    assert total.split(" | ")[2] == "6"
+
+
+def test_the_output_takes_the_place_of_an_earlier_one(tmp_path: Path) -> None:
+    path = tmp_path / "page.md"
+    path.write_text(f"before\n{page.BEGIN}\n{page.END}\nafter\n")
+    for text in ("| one |", "| another |"):
+        page.put_into(path, text)
+        assert path.read_text() == f"before\n{page.BEGIN}\n{text}\n{page.END}\nafter\n"
+
+
+def test_an_answer_cannot_break_the_table() -> None:
+    assert shown("a|b\n`c`\x1b[1m") == "`a\\|b\\n'c'\\x1b[1m`"
+    assert shown("x" * 100) == f"`{'x' * 80}…`"
