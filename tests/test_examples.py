@@ -38,15 +38,6 @@ def test_every_public_class_but_errors_and_states_has_an_example() -> None:
     assert [public_class.__name__ for public_class in classes if ">>> " not in public_class.__doc__] == []
 
 
-def test_the_readme_s_python_runs_as_it_stands(capsys: pytest.CaptureFixture[str]) -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
-    assert len(blocks) == 2
-    for block in blocks:
-        exec(compile(block, "README.md", "exec"), {})
-    assert "judge \\ candidate" in capsys.readouterr().out
-
-
 def test_worst_rows_of_a_run_are_shown_with_what_the_judge_was_asked_and_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
