@@ -1,10 +1,11 @@
-"""Make the pictures of a run's page in `docs/`: desktop, phone, dark.
+"""Make the pictures of `docs/`: what the pages' own commands write and serve, in Chromium.
 
-    python docs/tools/screenshots.py [--data DIRECTORY]
+    python docs/tools/screenshots.py first|server|runs [--data DIRECTORY]
 
-Evaluates Arena-Hard offline, with the stand-in as judge, and opens the page that this writes in Chromium. `--data` has
-`prompts.jsonl` and existing answers, `answers_gpt-4-0314.jsonl` (the baseline) and `answers_gpt-3.5-turbo-0125.jsonl`;
-without it, the bundled rows are evaluated. Needs the extras `environments` and `browser`.
+`first` follows `first_evaluation.md`, `server` opens the page of `server.md`, `runs` takes the page of a run on a
+desktop, a phone and in the dark. For `runs`, `--data` has `prompts.jsonl` and existing answers,
+`answers_gpt-4-0314.jsonl` (the baseline) and `answers_gpt-3.5-turbo-0125.jsonl`; without it, the bundled rows are evaluated. Needs the extras
+`environments` and `browser`.
 """
 
 from __future__ import annotations
@@ -24,21 +25,62 @@ from PIL import Image
 from playwright.sync_api import sync_playwright
 
 DOCS = Path(__file__).resolve().parents[1]
-COMMAND = DOCS.parent / "eval_environments" / "arena_hard_environment.py"
 MOST_BYTES = 190_000
 Scheme = Literal["light", "dark"]
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 375, "height": 812}
 
 
 def main() -> None:
-    """Make the pictures."""
+    """Make the pictures that are asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["first", "server", "runs"])
     parser.add_argument("--data", type=Path)
-    data = parser.parse_args().data
-    with tempfile.TemporaryDirectory() as folder:
-        page = evaluated(Path(folder) / "run", data)
-        with chromium() as browser:
-            take(browser, page)
+    flags = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, chromium() as browser:
+        if flags.what == "first":
+            take_first(browser, Path(folder))
+        elif flags.what == "server":
+            take_server(browser, Path(folder))
+        else:
+            take(browser, evaluated(Path(folder) / "run", flags.data))
+
+
+def judgegym(*words: str, cwd: Path | None = None) -> None:
+    """Run a command of the pages."""
+    subprocess.run([sys.executable, "-m", "judgegym", *words], check=True, stdout=subprocess.DEVNULL, cwd=cwd)
+
+
+def take_first(browser: Any, folder: Path) -> None:
+    """The page of a first run, and its comparison with a second one."""
+    evaluate = ("evaluate", "arena_hard", "--offline")
+    sentence = "--env.custom_system_prompt=Answer in one sentence."
+    judgegym(*evaluate, "--env.data_dir_to_save_evals=runs/first", cwd=folder)
+    judgegym(*evaluate, sentence, "--env.data_dir_to_save_evals=runs/sentence", cwd=folder)
+    judgegym("compare", "runs/first", "runs/sentence", "--html=comparison.html", cwd=folder)
+    for name, path in (("report", "runs/first/report.html"), ("comparison", "comparison.html")):
+        page = browser.new_context(viewport=DESKTOP, color_scheme="light").new_page()
+        page.goto((folder / path).as_uri())
+        page.wait_for_timeout(500)
+        save(page, DOCS / "images" / f"first_{name}.png")
+
+
+def take_server(browser: Any, folder: Path) -> None:
+    """The page of the reward server, with one judgment."""
+    words = (sys.executable, "-m", "judgegym", "judge-server", "--judge", "rubric", "--offline", "--port", "0")
+    with subprocess.Popen(words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
+        assert server.stdout is not None
+        try:
+            page = browser.new_context(viewport={"width": 1000, "height": 1080}, color_scheme="light").new_page()
+            page.goto(server.stdout.readline().split()[-1])
+            page.fill("#prompt", "Why is the sky blue in the daytime?")
+            page.fill(
+                ".response", "The sky is blue in the daytime because the air scatters blue light far more than red."
+            )
+            page.click("#go")
+            page.wait_for_selector("#result.ok")
+            save(page, DOCS / "images" / "reward_server.png")
+        finally:
+            server.terminate()
 
 
 def evaluated(run: Path, data: Path | None) -> Path:
@@ -50,8 +92,7 @@ def evaluated(run: Path, data: Path | None) -> Path:
             "--env.eval_baseline_dataset=answers_gpt-4-0314.jsonl",
             "--env.model_answers=answers_gpt-3.5-turbo-0125.jsonl",
         ]
-    command = [sys.executable, COMMAND.resolve(), "evaluate", "--offline", *options]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=data)
+    judgegym("evaluate", "arena_hard", "--offline", *options, cwd=data)
     return run / "report.html"
 
 

@@ -82,14 +82,15 @@ def test_no_page_has_a_marker_left_or_fetches_anything(site: Path) -> None:
 
 
 @needs_chromium
-@pytest.mark.parametrize("width", [1280, 375])
-def test_pages_open_from_the_disk_and_fit_the_window(site: Path, browser: Any, width: int) -> None:
-    with watched(browser, site / "index.html", width=width) as seen:
+def test_pages_open_from_the_disk_and_fit_a_desktop_and_a_phone(site: Path, browser: Any) -> None:
+    with watched(browser, site / "index.html") as seen:
         for name, _ in pages(site):
             if name == "404.html":  # its addresses are those of a server
                 continue
             seen.page.goto((site / name).as_uri())
-            assert seen.page.evaluate("document.documentElement.scrollWidth") <= width, name
+            for width in (375, 1280):
+                seen.page.set_viewport_size({"width": width, "height": 800})
+                assert seen.page.evaluate("document.documentElement.scrollWidth") <= width, name
         assert [url for url in seen.requests if not url.startswith("file:")] == []
         assert seen.errors == [] and seen.console == []
 
