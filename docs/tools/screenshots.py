@@ -4,8 +4,8 @@
 
 `first` follows `first_evaluation.md`, `server` opens the page of `server.md`, `runs` takes the page of a run on a
 desktop, a phone and in the dark. For `runs`, `--data` has `prompts.jsonl` and existing answers,
-`answers_gpt-4-0314.jsonl` (the baseline) and `answers_gpt-3.5-turbo-0125.jsonl`; without it, the bundled rows are evaluated. Needs the extras
-`environments` and `browser`.
+`answers_gpt-4-0314.jsonl` (the baseline) and `answers_gpt-3.5-turbo-0125.jsonl`; without it, the bundled rows are
+evaluated. Needs the extras `environments` and `browser`.
 """
 
 from __future__ import annotations
