@@ -63,7 +63,13 @@ def parser() -> OneLineParser:
     )
     add("--compare", choices=[*COMPARISONS, "all"], help=what)
     add("--seeds", type=_number, default=3, metavar="N", help="train from seeds 0 to N-1 (default: %(default)s)")
-    add("--steps", type=_number, default=60, metavar="N", help="steps of the trainer (default: %(default)s)")
+    add(
+        "--steps",
+        type=_number,
+        default=TrainingSettings.steps,
+        metavar="N",
+        help="steps of the trainer (default: %(default)s)",
+    )
     add("--out", type=Path, metavar="FOLDER", help="an empty or new folder (default: runs/tiny_grpo/TIME)")
     add_fault_flags(made, _JUDGE)
     return made

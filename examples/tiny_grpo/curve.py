@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from statistics import fmean, stdev, variance
 
@@ -20,6 +21,8 @@ WINDOW = 10
 
 ERRORS = 5.0
 """By how many standard errors the last steps must be above the first ones."""
+
+_MOST_CORRELATED = 0.9  # what a window of ten steps can tell from a correlation of 1
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,8 @@ class Step:
         group_std: mean of the standard deviation of the rewards within a group.
         masked: share of rollouts whose judgment failed, and which have no advantage.
         staleness: how many steps older than the newest weights those were that sampled a rollout.
+        group_size: mean number of rollouts in a group.
+        without_signal: share of groups whose rewards are all equal, so that nothing is learned from them.
     """
 
     step: int
@@ -49,6 +54,8 @@ class Step:
     group_std: float
     masked: float
     staleness: float
+    group_size: float
+    without_signal: float
 
 
 @dataclass(frozen=True)
@@ -109,17 +116,39 @@ class Curve:
 def progress_of(values: Sequence[float]) -> Progress:
     """Compare the last steps with the first ones; `values` has one number for each step.
 
-    The standard error of the difference is √(s₁²/n + s₂²/n), with the sample variances of the steps' means in each
-    window (Welch's). A step is one observation, not its rollouts, which share a policy and prompts. What the policy
-    learns within a window is counted as spread, so the error is too large rather than too small while it learns.
+    A step is one observation, not its rollouts, which share a policy and prompts; what the policy learns within a
+    window counts as spread. Steps follow each other with nearly the same weights, so they are no independent observations
+    either: the standard error of a window is √(s²/n · (1 + ρ)/(1 − ρ)), with the sample variance s² of its n steps and
+    their autocorrelation ρ from one to the next, as for a process of first order. That of the difference is the root of
+    the sum of both squares.
     """
     if len(values) < 2 * WINDOW:
         reason = f"{len(values)} steps, and the first {WINDOW} and the last {WINDOW} are compared"
         return Progress(None, None, None, learned=False, reason=reason)
     first, last = values[:WINDOW], values[-WINDOW:]
-    error = math.sqrt((variance(first) + variance(last)) / WINDOW)
+    error = math.sqrt(_squared_error(first) + _squared_error(last))
     gain = fmean(last) - fmean(first)
     return Progress(fmean(first), fmean(last), error, learned=gain > 0 and gain > ERRORS * error)
+
+
+def _squared_error(values: Sequence[float]) -> float:
+    """The squared standard error of the mean of values that follow each other."""
+    rho = _autocorrelation(values)
+    return variance(values) / len(values) * (1 + rho) / (1 - rho)
+
+
+def _autocorrelation(values: Sequence[float]) -> float:
+    """The correlation of neighbours, from 0 to `_MOST_CORRELATED`.
+
+    An estimate from n values is low by about (1 + 4ρ)/n (Marriott and Pope 1954), which is put right.
+    """
+    mean, n = fmean(values), len(values)
+    deviations = [value - mean for value in values]
+    squares = sum(each * each for each in deviations)
+    if not squares:
+        return 0.0
+    estimate = sum(a * b for a, b in pairwise(deviations)) / squares
+    return min(max((estimate + 1 / n) / (1 - 4 / n), 0.0), _MOST_CORRELATED)
 
 
 def learned(run: SeedRun) -> Progress:

@@ -13,16 +13,13 @@ from examples.tiny_grpo.training.rollout_api import Batch
 from judges.parsing import thinking
 
 _MASKED = -100  # atroposlib's mask of the prompt
+_EQUAL = 1e-9
 _NO_ADVANTAGE = "set_advantage_to_zero"
 
 
 @dataclass(frozen=True)
 class BatchNumbers:
-    """Means over the rollouts of a batch; the names are those of `curve.Step`.
-
-    Attributes:
-        staleness: how many steps older than the served weights those were that sampled a rollout.
-    """
+    """Means over the rollouts of a batch; the names are those of `curve.Step`, where they are explained."""
 
     reward: float
     letter_share: float
@@ -31,6 +28,8 @@ class BatchNumbers:
     group_std: float
     masked: float
     staleness: float
+    group_size: float
+    without_signal: float
 
 
 def completions_of(batch: Batch) -> Iterator[Sampled]:
@@ -60,6 +59,8 @@ def numbers_of(batch: Batch, policy: ServedPolicy, letter: str | None, *, thinks
         length=fmean(len(each.ids) for each in completions),
         group_std=fmean(pstdev(group) for group in scores),
         masked=sum(masked) / len(completions),
+        group_size=fmean(len(group) for group in scores),
+        without_signal=fmean(max(group) - min(group) < _EQUAL for group in scores),
         staleness=fmean(policy.version - policy.version_of(each) for each in completions),
     )
 

@@ -22,9 +22,9 @@ class TrainingSettings:
         largest_gradient: to this norm gradients are clipped.
     """
 
-    steps: int = 60
+    steps: int = 80
     batch_size: int = 64
-    learning_rate: float = 3e-3
+    learning_rate: float = 1.5e-3
     clip_eps: float = 0.2
     largest_gradient: float = 1.0
 

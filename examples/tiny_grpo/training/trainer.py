@@ -70,6 +70,8 @@ class Trainer:
             group_std=numbers.group_std,
             masked=numbers.masked,
             staleness=numbers.staleness,
+            group_size=numbers.group_size,
+            without_signal=numbers.without_signal,
         )
         return Trained(step, len(batch), recomputed)
 

@@ -15,7 +15,7 @@ from examples.tiny_grpo.run import Plan
 
 
 def step(number: int, reward: float) -> Step:
-    return Step(number, reward, reward, 1.0, 24.0, 1.0, 0.01, 0.1, 0.0, 1.0)
+    return Step(number, reward, reward, 1.0, 24.0, 1.0, 0.01, 0.1, 0.0, 1.0, 8.0, 0.0)
 
 
 def run(seed: int, rewards: list[float]) -> SeedRun:

@@ -13,7 +13,9 @@ from examples.tiny_grpo.picture import LEARNING, draw_curves
 
 
 def made(rewards: list[float], seed: int = 1) -> SeedRun:
-    steps = tuple(Step(n, reward, reward, 1.0, 24.0, 1.0, 0.01, 0.1, 0.0, 1.0) for n, reward in enumerate(rewards, 1))
+    steps = tuple(
+        Step(n, reward, reward, 1.0, 24.0, 1.0, 0.01, 0.1, 0.0, 1.0, 8.0, 0.0) for n, reward in enumerate(rewards, 1)
+    )
     return SeedRun(seed, steps, 1.0, len(steps) * 4, 3, 12.5)
 
 
@@ -43,6 +45,15 @@ def test_the_standard_error_is_that_of_a_difference_of_two_means() -> None:
     progress = progress_of([0.0, 1.0] * 5 + [10.0, 12.0] * 5)
     assert (progress.first, progress.last) == (0.5, 11.0)
     assert progress.standard_error == pytest.approx(((10 / 36 + 10 / 9) / 10) ** 0.5)
+
+
+def test_the_standard_error_is_larger_where_steps_resemble_those_before_them() -> None:
+    rng = Random(3)
+    drawn = [rng.gauss(0, 1) for _ in range(20)]
+    drifting = sorted(drawn[:10]) + sorted(drawn[10:])
+    apart, together = progress_of(drawn).standard_error, progress_of(drifting).standard_error
+    assert apart is not None and together is not None
+    assert together > 2 * apart
 
 
 def test_too_few_steps_are_no_decision() -> None:

@@ -24,6 +24,7 @@ async def test_two_steps_of_a_seed(tmp_path: Path, capsys: pytest.CaptureFixture
     assert (first.ratio, first.clip_fraction, first.staleness) == (pytest.approx(1, abs=1e-3), 0, 0)
     assert second.staleness in (0, 1) or 0 < second.staleness < 1
     for step in run.steps:
+        assert step.group_size == 8 and 0 <= step.without_signal < 1
         assert 0 <= step.reward <= 1 and step.group_std > 0 and step.masked == 0
         assert 1 <= step.length <= SCRIPTED.max_tokens
         assert 0 < step.letter_share < 1
