@@ -117,10 +117,10 @@ def progress_of(values: Sequence[float]) -> Progress:
     """Compare the last steps with the first ones; `values` has one number for each step.
 
     A step is one observation, not its rollouts, which share a policy and prompts; what the policy learns within a
-    window counts as spread. Steps follow each other with nearly the same weights, so they are no independent observations
-    either: the standard error of a window is √(s²/n · (1 + ρ)/(1 − ρ)), with the sample variance s² of its n steps and
-    their autocorrelation ρ from one to the next, as for a process of first order. That of the difference is the root of
-    the sum of both squares.
+    window counts as spread. Steps follow each other with nearly the same weights, so they are no independent
+    observations either: the standard error of a window is √(s²/n · (1 + ρ)/(1 − ρ)), with the sample variance s² of its
+    n steps and their autocorrelation ρ from one to the next, as for a process of first order. That of the difference is
+    the root of the sum of both squares.
     """
     if len(values) < 2 * WINDOW:
         reason = f"{len(values)} steps, and the first {WINDOW} and the last {WINDOW} are compared"
