@@ -49,7 +49,7 @@ def test_faults_of_the_command_line_come_after_those_of_the_comparison() -> None
 def test_a_table_has_the_mean_over_the_seeds_of_the_last_steps() -> None:
     def run(seed: int, last: float) -> SeedRun:
         steps = [
-            Step(n, 0.5, share, 1.0, 20.0, 1.0, 0.0, 0.1, 0.0, 0.0)
+            Step(n, 0.5, share, 1.0, 20.0, 1.0, 0.0, 0.1, 0.0, 0.0, 8.0, 0.0)
             for n, share in enumerate([0.0] * 10 + [last] * 10, 1)
         ]
         return SeedRun(seed, tuple(steps), 1.0, 8, 0, 1.0)
