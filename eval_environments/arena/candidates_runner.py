@@ -16,7 +16,7 @@ from eval_environments.arena import report
 from eval_environments.arena.games import CandidateAnswer, GamesOfRow
 from eval_environments.arena.rows import ArenaHardTask
 from eval_environments.models.candidate import Candidate, CandidateReply
-from eval_environments.models.runner import CandidatesRunner
+from eval_environments.models.runner import CandidatesRunner, no_answers
 from judges.llm.ledger import component
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class ArenaCandidatesRunner(CandidatesRunner[ArenaHardTask, GamesOfRow]):
             task_digest=self.digest(task),
         )
         if all(answer.answer is None for answer in answers):
-            return replace(sample, policy_error=_reasons(answers))
+            return replace(sample, policy_error=no_answers((answer.candidate, answer.error) for answer in answers))
         judgment = await env.judge_answers(task, answers)
         judge_calls = {call.name: call.run for call in judgment.calls}
         run = SampleRun(time.monotonic() - started, policy_calls, judge_calls or None)
@@ -98,11 +98,3 @@ class ArenaCandidatesRunner(CandidatesRunner[ArenaHardTask, GamesOfRow]):
         write_atomic(path / "ratings.csv", report.ratings_csv(standings))
         write_atomic(path / "win_rates.csv", report.win_rates_csv(standings))
         return [report.ratings_table(standings), report.win_rates_table(standings)]
-
-
-def _reasons(answers: Sequence[CandidateAnswer]) -> str:
-    """Why no candidate has answered: one reason that all have, or each one's own."""
-    errors = {str(answer.error) for answer in answers}
-    if len(errors) == 1:
-        return errors.pop()
-    return "; ".join(f"{answer.candidate}: {answer.error}" for answer in answers)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from environments.base import DetailT
 from environments.data.rows import TaskT
@@ -68,3 +68,16 @@ class CandidatesRunner(RowRunner[TaskT, DetailT]):
     def digest(self, task: TaskT) -> str:
         """Return a digest of the row, and of the answers in files and runs."""
         return digest(task, {candidate.name: candidate.held_answer(task.uid) for candidate in self.candidates})
+
+
+def no_answers(errors: Iterable[tuple[str, str | None]]) -> str:
+    """Return why no candidate has an answer to a row: one reason that all have, or each one's own.
+
+    Args:
+        errors: the name of each candidate, and why it has none.
+    """
+    by_candidate = dict(errors)
+    reasons = {str(error) for error in by_candidate.values()}
+    if len(reasons) == 1:
+        return reasons.pop()
+    return "; ".join(f"{candidate}: {error}" for candidate, error in by_candidate.items())

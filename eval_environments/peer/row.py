@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from environments.base import JudgedEnv
@@ -12,7 +13,7 @@ from environments.records import Sample, SampleRun
 from environments.runs.atomic import write_atomic
 from environments.terminal import Table
 from eval_environments.models.candidate import Candidate
-from eval_environments.models.runner import CandidatesRunner
+from eval_environments.models.runner import CandidatesRunner, no_answers
 from eval_environments.peer import report
 from eval_environments.peer.models import PeerModels
 from eval_environments.peer.price import calls_and_price
@@ -99,18 +100,21 @@ class PeerRowRunner(CandidatesRunner[PeerTask, PeerTable]):
                 return await scoring, reply.run
 
         columns = await asyncio.gather(*(column(candidate) for candidate in models.candidates))
-        found = combined([scored for scored, _ in columns], models.judges)
-        judge_calls = {call.name: call.run for call in found.calls} or None
         policy_calls = tuple(run for _, run in columns if run is not None)
-        return Sample[PeerTable](
+        sample = Sample[PeerTable](
             task.uid,
             task.category,
             task.question,
-            judgment=found,
-            score=found.score,
-            run=SampleRun(time.monotonic() - started, policy_calls, judge_calls),
+            run=SampleRun(time.monotonic() - started, policy_calls),
             task_digest=self.digest(task),
         )
+        answers = [scored.answer for scored, _ in columns]
+        if all(answer.answer is None for answer in answers):  # no judge was asked, so none has failed
+            return replace(sample, policy_error=no_answers((answer.candidate, answer.error) for answer in answers))
+        found = combined([scored for scored, _ in columns], models.judges)
+        judge_calls = {call.name: call.run for call in found.calls} or None
+        run = SampleRun(time.monotonic() - started, policy_calls, judge_calls)
+        return replace(sample, run=run, judgment=found, score=found.score)
 
     def is_complete(self, sample: Sample[PeerTable]) -> bool:
         """Return whether no cell is missing."""

@@ -31,8 +31,8 @@ class SelfCritiqueConfig(EnvConfig, PeerJudgeSettings):
     )
     judges: Models = setting(
         [],
-        "Let these models judge, a list like candidates. If unset: in evaluations the candidates with an endpoint, in "
-        "training the model of the judge_* settings.",
+        "Let these models judge, a list like candidates. If unset: the candidates with an endpoint; in training "
+        "without such the model of the judge_* settings.",
         common=True,
     )
     critique_rounds: int = setting(

@@ -48,6 +48,20 @@ def test_a_candidate_that_fails_is_marked_and_not_judged(tmp_path: Path) -> None
     assert ended.metrics["mean_score"] == 50
 
 
+def test_a_query_that_no_candidate_answers_is_a_failure_of_theirs_and_not_of_a_judge(tmp_path: Path) -> None:
+    def answer(it: Asked) -> Said:
+        return REFUSED if it.query == "Question 0?" else answer_of(it.model, it.query)
+
+    with bench(tmp_path, Minds(answer=answer)) as models:
+        ended = models.evaluate(*ONCE, rows=queries(2))
+    assert ended.code == 0, ended.said
+    (failure,) = ended.files.failures
+    assert (failure["uid"], failure["status"]) == ("q0", "policy_failed")
+    assert "not today" in failure["error"]
+    assert (ended.metrics["policy_failed_count"], ended.metrics["policy_error_rate"]) == (1, 0.5)
+    assert (ended.metrics["judge_failed_count"], ended.metrics["judge_error_rate"]) == (0, 0)
+
+
 @pytest.mark.parametrize(
     ("reply", "words"),
     [
