@@ -189,7 +189,7 @@ async def test_examples(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
         expected = (await server.post("/v1/score", {**body, "rubric": RUBRIC})).json
         assert sample["scores"]["rubric"]["value"] == expected["score"]
 
-        score, arena = (shlex.split(line) for line in example("inspect_ai", "bash").splitlines())
+        score, arena = (shlex.split(line) for line in example("inspect_ai", "bash", 1).splitlines())
         rescored = [part.replace("LOG", log["path"]).replace(URL, server.url) for part in score[1:]]
         ended = await command(*rescored)
         assert ended.code == 0, ended.err

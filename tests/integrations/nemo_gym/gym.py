@@ -61,7 +61,7 @@ class Project:
 async def project(folder: Path) -> Project:
     """A project with the resources server, as the command that puts it there leaves it, and with all environments."""
     made = Project(folder, free_port())
-    code, said = await made.run(example("NeMo Gym", "bash").splitlines()[0])
+    code, said = await made.run(example("NeMo Gym", "bash", 1).splitlines()[0])
     assert code == 0, said
     for server in SERVERS:
         (folder / server).mkdir(parents=True, exist_ok=True)

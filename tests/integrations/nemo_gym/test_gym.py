@@ -78,7 +78,7 @@ async def spawned(made: Project, judge_url: str, policy_url: str) -> AsyncIterat
     """The URL of the server that `gym` spawns; three servers are started."""
     port = free_port()
     block = "++judgegym.resources_servers.judgegym"
-    command = example("NeMo Gym", "bash").splitlines()[1]
+    command = example("NeMo Gym", "bash", 1).splitlines()[1]
     command = swap(command, ("http://127.0.0.1:8000/v1", policy_url), ("http://127.0.0.1:8001/v1", judge_url))
     mounts = f"{block}.reward_server.mounts='{json.dumps(GROUP)}'"
     more = (f"{block}.port={port}", f"{block}.reward_server.judge_max_retries=0", mounts)
@@ -92,7 +92,7 @@ async def external(made: Project, judge_url: str, policy_url: str) -> AsyncItera
     """The URL of a server that runs already; `gym` starts agent and model alone."""
     flags = ("--for=nemo_gym", f"--judge_base_url={judge_url}", "--judge_model_name=judge", "--judge_max_retries=0")
     with as_process(*flags, f"--mounts={json.dumps(GROUP)}") as url:
-        command = example("NeMo Gym", "bash", 1)
+        command = example("NeMo Gym", "bash", 3)
         command = swap(command, ("http://127.0.0.1:8000/v1", policy_url), ("8400", url.rpartition(":")[2]))
         async with made.started(command) as said:
             assert "All 2 / 2 servers ready" in said

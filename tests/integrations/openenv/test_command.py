@@ -19,7 +19,7 @@ async def test_the_command_of_the_page_serves_an_environment() -> None:
     python = str(trainers.place_of("openenv") / "bin" / "python")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = str(free.getsockname()[1])
-    words = shlex.split(swap(example("OpenEnv", "bash"), ("--port 8000", f"--port {port}")), comments=True)
+    words = shlex.split(swap(example("OpenEnv", "bash", 1), ("--port 8000", f"--port {port}")), comments=True)
     assert words[0] == "python"
     environment = {**os.environ, "PYTHONPATH": str(trainers.ROOT)}
     serving = await asyncio.create_subprocess_exec(python, *words[1:], env=environment)

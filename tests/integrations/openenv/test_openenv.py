@@ -208,7 +208,7 @@ async def test_the_command_of_the_readme_serves() -> None:
     python = str(trainers.place_of("openenv") / "bin" / "python")
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    words = shlex.split(swap(example("OpenEnv", "bash"), ("--port 8000", f"--port {port}")), comments=True)
+    words = shlex.split(swap(example("OpenEnv", "bash", 1), ("--port 8000", f"--port {port}")), comments=True)
     assert words[0] == "python"
     child = await asyncio.create_subprocess_exec(python, *words[1:], cwd=trainers.ROOT, stderr=asyncio.subprocess.PIPE)
     try:

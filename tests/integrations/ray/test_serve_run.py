@@ -111,7 +111,7 @@ async def test_started_asked_scaled_to_two_replicas_and_drained(tmp_path: Path) 
         aiohttp.ClientSession() as session,
     ):
         asking = Asking(served, session, judge, endpoint)
-        command = swap(example("Ray Serve", "bash"), ("http://127.0.0.1:8000/v1", endpoint.base_url))
+        command = swap(example("Ray Serve", "bash", 1), ("http://127.0.0.1:8000/v1", endpoint.base_url))
         more = (
             "judge_max_retries=0",
             "deadline=300",
@@ -157,7 +157,7 @@ async def test_started_asked_scaled_to_two_replicas_and_drained(tmp_path: Path) 
 
             # The end: the application is deleted, and requests in flight are answered, too.
             asked = await asking.held(LAST)
-            deleting = asyncio.create_task(served.run(example("Ray Serve", "bash", 1)))
+            deleting = asyncio.create_task(served.run(example("Ray Serve", "bash", 2)))
             await refusing(asking)
             assert not asked.done()
             judge.answers.set()

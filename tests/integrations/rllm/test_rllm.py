@@ -165,7 +165,7 @@ async def test_command_of_the_example(monkeypatch: pytest.MonkeyPatch, tmp_path:
     (tmp_path / "dataset.toml").write_text('[dataset]\nname = "primes"\ntype = "simple"\n')
     (tmp_path / "data" / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
     monkeypatch.setenv("RLLM_HOME", str(tmp_path / "home"))
-    variable, command = example("rllm", "bash").splitlines()
+    variable, command = example("rllm", "bash", 1).splitlines()
     async with running(judge=OfflineJudge()) as server, ScriptedEndpoint(policy) as model:
         name, _, value = swap(shlex.split(variable)[1], (URL, server.url)).partition("=")
         monkeypatch.setenv(name, value)

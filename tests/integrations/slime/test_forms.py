@@ -26,7 +26,7 @@ async def ours(kind: str, *, together: bool = False) -> list[float | None]:
 
 def by_example(server: Running) -> Json:
     """The arguments of the README's command line."""
-    words = swap(example("slime", "bash"), ("http://127.0.0.1:8400", server.url)).split()
+    words = swap(example("slime", "bash", 1), ("http://127.0.0.1:8400", server.url)).split()
     known = {name: words[words.index(name) + 1] for name in ("--custom-rm-path", "--rm-url")}
     assert known["--custom-rm-path"] == FUNCTION and "--group-rm" in words
     return {"custom_rm_path": known["--custom-rm-path"], "rm_url": known["--rm-url"]}

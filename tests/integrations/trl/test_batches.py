@@ -69,8 +69,7 @@ async def test_the_examples_train(tmp_path: Path) -> None:
         endpoint = f'"judge_base_url": "{server.judge.base_url}", "judge_model_name": "m", "judge_api_key": "k"'
         functions = swap(
             example("TRL"),
-            ('"judge_model_name": "gpt-4.1-mini"', endpoint),
-            ("-1.0})", "-1.0}, offline=True)"),
+            ('{"invalid_thinking_reward"', f'{{{endpoint}, "invalid_thinking_reward"'),
             ("http://127.0.0.1:8400", server.url),
         )
         factory = functions.partition("trainer =")[0] + example("TRL", number=1)

@@ -19,6 +19,7 @@ from tests.integrations.trainers import HERE
 ROOM = Path(judgegym.integrations.__file__).parent
 SHARED = {"__init__", "scores", "single_turn"}
 COLUMNS = ["target", "version tested", "judges", "groups", "environments", "a failed judge"]
+LONGEST_START = 18
 _BLOCK = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -83,9 +84,23 @@ def test_row_is_filled_with_the_version_that_the_installer_takes(target: Target)
 
 
 @pytest.mark.parametrize("target", [named(target) for target in TARGETS])
+def test_a_page_begins_with_what_to_install_to_copy_and_to_look_at(target: Target) -> None:
+    """The commands of the start run in `tests/handbook`, but for the installation."""
+    begins, found, _ = page(target.title).read_text(encoding="utf-8").partition("\n## ")
+    assert found, "what is further to say has headings"
+    blocks = [*_BLOCK.finditer(begins)]
+    assert blocks[0]["language"] == "bash" and len(blocks) > 1
+    assert "**Look at** " in begins[blocks[-1].end() :]
+    installed = re.match(r"pip install '?(?:--no-deps )?judgegym(?:\[(?P<extra>[^]]+)\])?", blocks[0]["text"])
+    assert installed is not None, blocks[0]["text"]
+    assert (installed["extra"] or "") in {target.extra, target.name}
+    assert sum(block["text"].count("\n") for block in blocks) <= LONGEST_START
+
+
+@pytest.mark.parametrize("target", [named(target) for target in TARGETS])
 def test_every_example_of_a_page_is_taken_by_a_test_and_compiles(target: Target) -> None:
     blocks: dict[str, int] = {}
-    taken = {use for use in uses() if use.title == target.title}
+    taken = {use for use in uses() if use.title == target.title} | {Use(target.title, "bash", 0)}  # its start
     for found in _BLOCK.finditer(page(target.title).read_text(encoding="utf-8")):
         language = found["language"]
         number = blocks.setdefault(language, 0)
