@@ -11,7 +11,7 @@ from statistics import fmean, stdev
 from environments.terminal.output import say
 from examples.tiny_grpo.comparisons import Comparison
 from examples.tiny_grpo.curve import WINDOW, Curve, write_curves
-from examples.tiny_grpo.picture import Panel, draw_curves
+from examples.tiny_grpo.picture import draw_curves
 from examples.tiny_grpo.run import Plan, train_seeds
 from examples.tiny_grpo.tasks import Task
 
@@ -33,18 +33,19 @@ async def compare(comparisons: Sequence[Comparison], plan: Callable[[Task, str],
 
 def table(comparison: Comparison, curves: Sequence[Curve]) -> str:
     """The means of the last steps as a table in Markdown: over the seeds, with their standard deviation."""
-    names = [panel.label for panel in comparison.panels]
+    names = [*(panel.label for panel in comparison.panels), f"{comparison.measure.label}, all steps"]
     lines = [
         f"{comparison.title}: means of the last {WINDOW} steps, ± standard deviation over the seeds",
         f"| | {' | '.join(names)} |",
         f"|---|{'---|' * len(names)}",
     ]
-    lines += [
-        f"| {curve.name} | {' | '.join(_cell(curve, panel) for panel in comparison.panels)} |" for curve in curves
-    ]
+    for curve in curves:
+        last = [_mean(curve, panel.field, WINDOW) for panel in comparison.panels]
+        lines.append(f"| {' | '.join([curve.name, *last, _mean(curve, comparison.measure.field)])} |")
     return "\n".join(lines)
 
 
-def _cell(curve: Curve, panel: Panel) -> str:
-    means = [fmean(getattr(step, panel.field) for step in run.steps[-WINDOW:]) for run in curve.runs]
+def _mean(curve: Curve, field: str, last: int = 0) -> str:
+    """The mean over the last steps (0: over all), of all seeds."""
+    means = [fmean(getattr(step, field) for step in run.steps[-last:]) for run in curve.runs]
     return f"{fmean(means):.2f}" + (f" ± {stdev(means):.2f}" if len(means) > 1 else "")

@@ -63,10 +63,11 @@ class Script:
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} must be a number from 0 to 1, not {getattr(self, name)!r}")
 
-    def fails(self, texts: Sequence[str]) -> bool:
-        """Whether a judgment of these texts, in any order, never has a verdict."""
-        is_long = max(map(len, texts)) >= self.failures_from
-        return is_long and generator(0, "\0".join(sorted(texts)), "no verdict").random() < self.failures
+    def fails(self, sections: Mapping[str, str], judged: Mapping[str, str]) -> bool:
+        """Whether a judgment never has a verdict: of these texts about this question, in any order of the texts."""
+        is_long = max(map(len, judged.values())) >= self.failures_from
+        case = "\0".join(sorted(sections.values()))
+        return is_long and generator(0, case, "no verdict").random() < self.failures
 
     def merits(self, shown: Mapping[str, str]) -> dict[str, float]:
         """The merits of the texts, which are given by title in the order in which the judge reads them."""
@@ -84,7 +85,7 @@ class Script:
     def _scripted(self, known: PromptFormat) -> PromptFormat:
         def reply(shown: ShownPrompt) -> str:
             judged = {title: text for title, text in shown.sections.items() if title in shown.merits}
-            if self.fails([*judged.values()]):
+            if self.fails(shown.sections, judged):
                 return NO_VERDICT
             merits = self.merits(judged)
             return known.reply(replace(shown, merits={title: merits[title] for title in shown.merits}))

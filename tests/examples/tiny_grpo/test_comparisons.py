@@ -57,8 +57,8 @@ def test_a_table_has_the_mean_over_the_seeds_of_the_last_steps() -> None:
     comparison = COMPARISONS["position"]
     curves = [Curve("both", "", (run(0, 0.2), run(1, 0.4))), Curve("one", "", (run(0, 0.1),))]
     assert table(comparison, curves).splitlines()[1:] == [
-        "| | share of the letter | mean reward |",
-        "|---|---|---|",
-        "| both | 0.30 ± 0.14 | 0.50 ± 0.00 |",
-        "| one | 0.10 | 0.50 |",
+        "| | share of the letter | mean reward | share of the letter, all steps |",
+        "|---|---|---|---|",
+        "| both | 0.30 ± 0.14 | 0.50 ± 0.00 | 0.15 ± 0.07 |",
+        "| one | 0.10 | 0.50 | 0.05 |",
     ]
