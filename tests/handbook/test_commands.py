@@ -18,6 +18,7 @@ from judges.config.sources import load
 from judges.server.presets import with_preset
 from judges.server.settings.server import RewardServerSettings
 from tests.command import in_process
+from tests.forking import ROOT
 from tests.handbook.blocks import PAGES, Block, Command, blocks, name_of
 from tests.handbook.reasons import words_of_judgegym
 from tests.handbook.running import Step, reader, steps_of
@@ -88,3 +89,10 @@ def test_code_is_code(page: Path) -> None:
             json.loads(block.text)
         elif block.language == "toml" and sys.version_info >= (3, 11):
             importlib.import_module("tomllib").loads(block.text)
+
+
+def test_python_of_the_page_on_groups_prints_that_the_orders_agree(capsys: pytest.CaptureFixture[str]) -> None:
+    (python,) = [block.text for block in blocks(ROOT / "docs" / "group_judging.md") if block.language == "python"]
+    exec(compile(python, "docs/group_judging.md", "exec"), {})
+    said = capsys.readouterr().out
+    assert "the orders agree on 6 of 6 pairs" in said and "Agreement(agreed=6, pairs=6)" in said
