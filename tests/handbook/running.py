@@ -120,8 +120,9 @@ class Reader:
         elif command.program == "python" and words[0] == "-c":
             self._run_file(words[1], command.line, command.code)
         elif port is not None or of_judgegym == "serve":
-            if of_judgegym == "serve" and DEFAULT_PORTS["run-api"] in self.ports and _API not in " ".join(words):
-                words.append(f"{_API}=http://127.0.0.1:{self.ports[DEFAULT_PORTS['run-api']]}")
+            if of_judgegym == "serve" and _API not in " ".join(words):
+                api = self.ports.get(DEFAULT_PORTS["run-api"]) or free_port()  # never one that runs on this machine
+                words.append(f"{_API}=http://127.0.0.1:{api}")
             self._start(command, _for_python(command.program, words), variables, port)
         elif command.program == "judgegym" and of_judgegym in VERBS and "--help" not in words:
             self._run_in_process(command, words, variables)
