@@ -21,6 +21,7 @@ from environments.completions import Completion, Conversation, system_messages
 from environments.data.rows import Split, TaskT
 from environments.metrics import MetricAggregator
 from environments.records import Sample
+from environments.returned import check_returned
 from environments.settings import ConfigT, EnvConfig, EnvSettings
 from environments.settings.group_judge import open_group_judge
 from environments.settings.verbs import Verb
@@ -72,7 +73,7 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
     detail_type: ClassVar[type[Any]]
 
     def __init_subclass__(cls, **options: object) -> None:
-        """Read the types from the type parameters, and check the class attributes.
+        """Read the types from the type parameters, check the class attributes, and let methods check what they return.
 
         Raises:
             TypeError: an attribute is missing, or a type parameter is not of the expected kind.
@@ -87,6 +88,7 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
         problem = None if inspect.isabstract(cls) else problem_of(cls, config_type, detail_type, has_case=has_case)
         if problem is not None:
             raise TypeError(f"the environment {cls.__qualname__}: {problem}")
+        check_returned(cls)
 
     def __init__(self, settings: EnvSettings[ConfigT], clients: Clients, *, verb: Verb) -> None:
         """Make the judges.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, get_args, get_origin
+from typing import Any, TypeVar, get_args, get_origin
 
 from environments.settings import EnvConfig
 from environments.settings.group_judge import GroupJudgeSettings
@@ -23,6 +23,8 @@ def type_arguments(cls: type[Any], contract: type[Any]) -> tuple[Any, ...]:
 
 def problem_of(cls: type[Any], config_type: Any, detail_type: Any, *, has_case: bool) -> str | None:
     """Return what is wrong with an environment's class, or `None`; `has_case`: it has a `group_case` of its own."""
+    if isinstance(config_type, TypeVar):
+        return "the type parameters are missing: class MyEnv(JudgedEnv[MyConfig, MyTask, MyDetail])"
     if not (isinstance(config_type, type) and issubclass(config_type, EnvConfig)):
         return f"its first type parameter must be a subclass of EnvConfig, found {config_type!r}"
     if not (isinstance(detail_type, type) and dataclasses.is_dataclass(detail_type)):

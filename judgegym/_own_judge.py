@@ -20,7 +20,7 @@ from judges.llm.errors import SettingsError
 CaseT = TypeVar("CaseT")
 DetailT = TypeVar("DetailT")
 
-_OF_OTHER_JUDGES = ("judge_critique_rounds", "judge_system_prompt")
+_OF_OTHER_JUDGES = ("judge_critique_rounds", "judge_output", "judge_system_prompt")
 """Settings of the built-in judges that no other judge is given."""
 
 

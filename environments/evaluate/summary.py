@@ -41,7 +41,8 @@ def summary_of(env: JudgedEnv[Any, Any, Any], title: str, numbers: EvaluatedNumb
     metrics, (headline, words) = numbers.metrics, env.headline
     selected, finished = numbers.outcomes.rows, numbers.outcomes.finished
     rows = f"{finished:,} of {selected:,}" if finished < selected else f"{selected:,}"
-    line = headline_line(metrics, f"eval/{headline}", words, of=f"{rows} row{'' if selected == 1 else 's'}")
+    of = f"{rows} row{'' if selected == 1 else 's'}"
+    line = headline_line(metrics, f"eval/{headline}", words, of=of, counted=finished)
     latencies = latency_words(metrics, "eval")
     last_part = "since it was resumed" if numbers.is_resumed else ""
     return Summary(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, TypeVar
@@ -145,7 +145,12 @@ class EnvConfig(CompletionSettings, RunSettings, RolloutSettings, TrainerSetting
     """The settings that every environment has under `env`.
 
     Settings that Atropos also has keep its names, and its defaults but for the exceptions in the test of this module.
+
+    Class attributes:
+        unread: settings of judges that the environment's own judge does not read: they are refused on the command line.
     """
+
+    unread: ClassVar[Collection[str]] = ()
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
@@ -168,7 +173,7 @@ class EnvConfig(CompletionSettings, RunSettings, RolloutSettings, TrainerSetting
 
         They determine no result: a resumed run may change them.
         """
-        return {}
+        return dict.fromkeys(self.unread, ())
 
     def endpoints_asked(self, verb: Verb, policy: tuple[str, ...]) -> AskedEndpoints:
         """The base URLs that a verb asks, given those of the policy under `openai`."""

@@ -27,6 +27,8 @@ logger = logging.getLogger(__name__)
 
 GroupJudgeKind = Literal["listwise", "tournament"]
 RewardRange = Literal["unit", "signed"]
+_REFUSED = frozenset({"judge_critique_rounds"})
+"""Settings of every judge that judges of groups refuse."""
 
 
 class GroupJudgeSettings(EnvConfig, ListwiseJudgeSettings, TournamentSettings):
@@ -74,9 +76,10 @@ class GroupJudgeSettings(EnvConfig, ListwiseJudgeSettings, TournamentSettings):
     @property
     def without_effect(self) -> Mapping[str, Sequence[str]]:
         """The settings of the judges of groups that are not asked."""
-        readers = {"group_reward_range": [f"group_judge={kind}" for kind in _SETTINGS]}
+        readers: dict[str, list[str]] = {name: [] for name in super().without_effect}
+        readers["group_reward_range"] = [f"group_judge={kind}" for kind in _SETTINGS]
         for kind, judge in _SETTINGS.items():
-            for name in judge.model_fields.keys() & self.setting_verbs.keys():
+            for name in judge.model_fields.keys() & {*self.setting_verbs, *self.unread} - _REFUSED:
                 readers.setdefault(name, []).append(f"group_judge={kind}")
         unread = {name: of for name, of in readers.items() if f"group_judge={self.group_judge}" not in of}
         return unread if "schedule" in unread else {**unread, **self.unread_rounds()}

@@ -12,11 +12,12 @@ from environments.terminal.summary import Line
 _NONE = "–"
 
 
-def headline_line(metrics: Metrics, name: str, words: str, *, of: str) -> Line:
-    """The metric to quote, with its interval and what it is of; without a value the reason."""
+def headline_line(metrics: Metrics, name: str, words: str, *, of: str, counted: int) -> Line:
+    """The metric to quote, with its interval and what it is of (`counted` rows); without a value the reason."""
     value = metrics.values.get(name)
     if value is None:
-        return Line(words, _NONE, f"{name} is left out: {metrics.left_out.get(name, 'no row counts')}")
+        usual = "no row adds to it in record_metrics" if counted else "no row counts"
+        return Line(words, _NONE, f"{name} is left out: {metrics.left_out.get(name, usual)}")
     interval = interval_of(metrics, name)
     return Line(words, f"{value:.4f}", ", ".join(filter(None, (interval, of, name))))
 

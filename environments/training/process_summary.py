@@ -47,7 +47,9 @@ def process_summary(env: JudgedEnv[Any, Any, Any], processed: ProcessResult) -> 
     own_faults = outcome_lines(env.outcomes(), metrics, "train", faults=True)
     return Summary(
         title=f"{env.name}: {processed.groups} groups",
-        headline=headline_line(metrics, f"train/{headline}", env.headline[1], of=f"{processed.groups:,} groups"),
+        headline=headline_line(
+            metrics, f"train/{headline}", env.headline[1], of=f"{processed.groups:,} groups", counted=processed.groups
+        ),
         sections=(
             Section("groups", [Line("", f"{processed.groups:,}", equal)]),
             Section("rewards", [Line("", "", ", ".join(rewards))] if rewards else []),

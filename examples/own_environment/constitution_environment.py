@@ -78,6 +78,8 @@ class ConstitutionJudge:
 
 
 class ConstitutionConfig(GroupJudgeSettings):
+    unread = ("judge_critique_rounds", "judge_output", "judge_system_prompt")  # by ConstitutionJudge
+
     principles: list[str] = setting(
         ["It is true.", "It is polite.", "It is short."],
         "Judge answers by these principles.",

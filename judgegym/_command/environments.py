@@ -6,6 +6,7 @@ no other list of them.
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import inspect
 import sys
@@ -96,11 +97,14 @@ def _loaded(path: Path | None, word: str, load: Callable[[], ModuleType]) -> Mod
 
 
 def _where(error: BaseException) -> str:
-    """The file and line that raised an error: the last one outside the standard library's import system."""
+    """The file and line that raised an error: the last one outside the import system and the contract's own checks."""
+    import environments  # late: the names of environments need it not
+
     if isinstance(error, SyntaxError):
         return ""  # the message names its line
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<")]
-    own = [frame for frame in frames if Path(frame.filename).parent != Path(__file__).parent]
+    ours = (Path(__file__).parent, Path(environments.__file__).parent)  # the command, and the contract's own checks
+    own = [frame for frame in frames if Path(frame.filename).parent not in ours]
     outside = [frame for frame in own if frame.filename != importlib.__file__]
     return f"{Path(outside[-1].filename).name}, line {outside[-1].lineno}: " if outside else ""
 
@@ -131,11 +135,23 @@ def _environment_in(module: ModuleType, word: str, name: str) -> type[JudgedEnv[
         return found[name]
     own = [key for key, value in found.items() if value.__module__ == module.__name__]
     if not own:
-        raise SettingsError(f"{word}: no environment in it; expected a class MyEnv(JudgedEnv[…]) (environments.base)")
+        begun = [value for value in vars(module).values() if _is_class(value) and value.__module__ == module.__name__]
+        lacking = [_lacking(value) for value in begun if issubclass(value, JudgedEnv)]
+        said = "; ".join(lacking) or "no environment in it; expected a class MyEnv(JudgedEnv[…]) (environments.base)"
+        raise SettingsError(f"{word}: {said}")
     if len(own) > 1:
         choices = " or ".join(f"{word}:{key}" for key in own)
         raise SettingsError(f"{word}: {len(own)} environments in it; name one: {choices}")
     return found[own[0]]
+
+
+def _lacking(abstract: type[Any]) -> str:
+    """Which methods a class lacks, and which of its own may be misspelt."""
+    own = [name for name in vars(abstract) if not name.startswith("_")]
+    lacking = sorted(getattr(abstract, "__abstractmethods__", ()))
+    near = [name for each in lacking for name in difflib.get_close_matches(each, own, n=1)]
+    has = f" (it has {' and '.join(near)})" if near else ""
+    return f"{abstract.__name__} is no environment yet: it lacks the method {' and '.join(lacking)}{has}"
 
 
 def _is_class(value: object) -> TypeGuard[type[Any]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from examples.own_environment.constitution_environment import ConstitutionEnv
 from tests.conformance.lab import Disturbed, Lab, Undisturbed
 from tests.scripted import Json, Reply, ScriptedEndpoint
 
@@ -29,19 +28,30 @@ def formatted(endpoint: ScriptedEndpoint) -> int:
     return sum("response_format" in body for body in endpoint.bodies)
 
 
+def is_refused(lab: Lab) -> bool:
+    """Whether the environment has a judge of its own which does not read the setting; the command then says so."""
+    if "judge_output" not in lab.subject.env_type.config_type.unread:
+        return False
+    ended = lab.evaluate(OUTPUT)
+    assert (ended.code, ended.err) == (2, "--env.judge_output (command line): nothing reads it\n")
+    return True
+
+
 def test_scores_are_those_of_text(lab: Lab, undisturbed: Undisturbed) -> None:
     """Of every judge that is asked; where the policy judges, the setting asks nobody."""
+    if is_refused(lab):
+        return
     files = lab.finished(OUTPUT)
     assert results(files.samples) == results(undisturbed.files.samples)
-    own_words = lab.subject.env_type is ConstitutionEnv
-    asks_judge = lab.subject.has_judge and not own_words
-    assert formatted(lab.judge.endpoint) == (len(lab.judge.endpoint.bodies) if asks_judge else 0)
+    assert formatted(lab.judge.endpoint) == (len(lab.judge.endpoint.bodies) if lab.subject.has_judge else 0)
     assert formatted(lab.policy.endpoint) == 0
 
 
 def test_a_judge_that_refuses_it_gives_the_samples_of_text(
     lab: Lab, undisturbed: Undisturbed, stand_in_url: str
 ) -> None:
+    if is_refused(lab):
+        return
     lab.judge.endpoint._script = TextOnly(stand_in_url)
     ended = lab.evaluate(OUTPUT)
     assert ended.code == 0, ended.said

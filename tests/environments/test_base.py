@@ -50,7 +50,7 @@ def test_a_missing_class_attribute_is_said_when_the_class_is_made(missing: str) 
 @pytest.mark.parametrize(
     ("base", "words"),
     [
-        (JudgedEnv, "first type parameter must be a subclass of EnvConfig"),
+        (JudgedEnv, "the type parameters are missing"),
         (JudgedEnv[int, Word, Said], "first type parameter must be a subclass of EnvConfig, found <class 'int'>"),  # type: ignore[type-var]
         (JudgedEnv["EnvConfig", Word, Said], "first type parameter must be .*'EnvConfig'"),
         (JudgedEnv[EnvConfig, TaskT, DetailT], "third type parameter must be a dataclass"),

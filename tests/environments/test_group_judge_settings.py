@@ -217,3 +217,13 @@ async def test_cost_of_a_tournament_is_said_before_it_is_paid(caplog: pytest.Log
     caplog.set_level(logging.INFO)
     await opened(ArenaHardEnv, "--env.group_judge=tournament", "--env.group_size=33")
     assert "each group plays up to 1122 games, a judge call each (group_size=33 and an anchor, " in caplog.text
+
+
+def test_setting_that_only_the_judge_of_groups_reads_is_refused_where_none_is_asked() -> None:
+    class OwnConfig(GroupJudgeSettings):
+        unread = ("judge_critique_rounds", "judge_system_prompt")
+
+    assert OwnConfig().without_effect["judge_system_prompt"] == ["group_judge=listwise", "group_judge=tournament"]
+    assert OwnConfig().without_effect["judge_critique_rounds"] == []
+    together = OwnConfig(group_judge="listwise").without_effect
+    assert "judge_critique_rounds" in together and "judge_system_prompt" not in together

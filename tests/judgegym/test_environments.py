@@ -67,6 +67,11 @@ def test_file_imports_what_lies_beside_it(here: Path) -> None:
         ("import sys; sys.exit(3)", "it ends the process; is its cli() below `if __name__"),
         (WITHOUT_NAME, "TypeError: the environment ConstitutionEnv: the class attribute `name` is missing"),
         (OWN + SECOND, "2 environments in it; name one: bad.py:ConstitutionEnv or bad.py:StricterEnv"),
+        (
+            OWN.replace("def tasks(", "def task("),
+            "ConstitutionEnv is no environment yet: it lacks the method tasks (it has ",
+        ),
+        (OWN.replace("[ConstitutionConfig, Question, Breaches]", ""), "the type parameters are missing: class MyEnv("),
         (PASSIVE, "bad.py: no environment in it"),
         ("import datasets_that_are_not\n", "ModuleNotFoundError"),
     ],
@@ -77,6 +82,20 @@ def test_file_without_one_environment_is_told_in_a_line(content: str, said: str,
     assert (ended.code, ended.out) == (2, "")
     assert said in ended.err
     assert "Traceback" not in ended.err and ended.err.count("\n") == 1
+
+
+def test_judge_that_returns_no_judgment_ends_the_command_in_a_line(here: Path) -> None:
+    code = OWN.replace("return await self.constitution_judge.judge(", "return bool(")
+    (here / "mine" / "one.py").write_text(code, encoding="utf-8")
+    ended = judgegym("evaluate", "mine/one.py", "--offline", "--limit=2", cwd=here)
+    assert (ended.code, ended.err) == (2, "ConstitutionEnv.judge returned a value of type bool; expected a Judgment\n")
+
+
+def test_headline_that_nothing_adds_to_is_told(here: Path) -> None:
+    code = OWN.replace('metrics.mean("mean_reward"', 'metrics.mean("mean_rewrad"')
+    (here / "mine" / "one.py").write_text(code, encoding="utf-8")
+    ended = judgegym("evaluate", "mine/one.py", "--offline", "--limit=2", cwd=here)
+    assert "eval/mean_reward is left out: no row adds to it in record_metrics" in " ".join(ended.out.split())
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,81 @@
+"""What the methods of an environment return is checked where they return it."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from typing import Any
+
+import pytest
+
+from environments.base import JudgedEnv
+from environments.data.task_list import TaskList
+from environments.returned import ContractError
+from environments.settings import EnvConfig
+from judges.core.judgment import Judgment, Status
+from tests.conformance.subjects import ConstitutionEnv
+
+RIGHT: dict[str, Any] = {
+    "tasks": TaskList([], lambda index: None),  # type: ignore[arg-type,return-value]
+    "conversations": [[{"role": "user", "content": "Q?"}]],
+    "reward": 1,
+    "judge": Judgment(1.0, Status.OK),
+    "judge_again": Judgment(None, Status.UNPARSABLE),
+}
+WRONG: list[tuple[str, Any, str]] = [
+    ("tasks", None, "tasks returned nothing; expected a list of tasks, or a TaskList"),
+    ("tasks", iter([1]), "tasks returned a value of type list_iterator; expected a list of tasks"),
+    ("tasks", ["one"], "tasks returned tasks without uid and question and category: the first one is a value of type"),
+    ("conversations", "Q?", "conversations returned a value of type str; expected a list of conversations"),
+    ("conversations", [], "conversations returned no conversation"),
+    ("conversations", ["Q?"], "conversations returned a value of type str as a conversation"),
+    ("conversations", RIGHT["conversations"][0], "conversations returned a value of type dict as a conversation"),
+    ("conversations", [["Q?"]], "conversations returned a value of type str as a message"),
+    ("conversations", [[{"content": "Q?"}]], "conversations returned a value of type dict as a message"),
+    ("reward", None, "reward returned nothing; expected a finite number"),
+    ("reward", "1.0", "reward returned a value of type str"),
+    ("reward", math.nan, "reward returned nan"),
+    ("reward", -math.inf, "reward returned -inf"),
+    ("judge", 0.5, "judge returned a value of type float; expected a Judgment"),
+    ("judge_again", None, "judge_again returned nothing; expected a Judgment"),
+]
+
+
+def returned(name: str, value: Any, *, base: type[Any] = ConstitutionEnv) -> Any:
+    """What a call of a method returns that returns this value."""
+
+    def method(self: Any, *args: Any) -> Any:
+        return value
+
+    async def awaited(self: Any, *args: Any) -> Any:
+        return value
+
+    is_awaited = name.startswith("judge")
+    own = type("OwnEnv", (base,), {name: awaited if is_awaited else method})
+    called = getattr(object.__new__(own), name)(None)
+    return asyncio.run(called) if is_awaited else called
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_what_the_contract_says_is_returned_as_it_is(name: str) -> None:
+    assert returned(name, RIGHT[name]) is RIGHT[name]
+
+
+@pytest.mark.parametrize(("name", "value", "said"), WRONG)
+def test_anything_else_names_class_method_and_what_was_expected(name: str, value: Any, said: str) -> None:
+    with pytest.raises(ContractError) as refused:
+        returned(name, value)
+    assert str(refused.value).startswith(f"OwnEnv.{said}")
+
+
+def test_judge_that_awaits_nothing_may_be_no_coroutine() -> None:
+    own = type("OwnEnv", (ConstitutionEnv,), {"judge": lambda self, task: RIGHT["judge"]})
+    assert asyncio.run(object.__new__(own).judge(None)) is RIGHT["judge"]
+
+
+def test_class_that_lacks_a_method_is_still_abstract() -> None:
+    class Unfinished(JudgedEnv[EnvConfig, Any, Any]):
+        def tasks(self, split: object) -> list[Any]:  # type: ignore[override]
+            return []
+
+    assert Unfinished.__abstractmethods__ == {"conversations", "judge", "record_metrics"}
