@@ -23,7 +23,9 @@ class Progress:
         self._every = max(1, steps // _ROWS)
         self._began = time.monotonic()
         columns = "".join(f"{f'seed {seed}':>9}" for seed in self._shown)
-        warn(f"{title}: {len(seeds)} seeds, {steps} steps each\n {'step':>7}  reward{columns}   ratio  clipped   time")
+        counted = "1 seed" if len(seeds) == 1 else f"{len(seeds)} seeds"
+        warn(f"{title}: {counted}, {steps} steps each; its processes are starting")
+        warn(f" {'step':>7}  reward{columns}   ratio  clipped   time")
 
     def step(self, seed: int, step: Step) -> None:
         """Note a step of a seed."""

@@ -17,8 +17,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import aiohttp
-
 from examples.tiny_grpo.children import Child, Children, free_port
 from examples.tiny_grpo.curve import Curve, SeedRun, Step
 from examples.tiny_grpo.progress import Progress
@@ -27,9 +25,7 @@ from examples.tiny_grpo.training.events import Finished, Served, Trained, read_e
 from examples.tiny_grpo.training.settings import SeedSettings, TrainingSettings
 
 _GROUP = 8
-_START_S = 120.0
 _END_S = 5.0
-_POLL_S = 0.05
 _DROPPED = re.compile(r"WARNING group .* is dropped")
 _READY = b"listening on "
 
@@ -103,7 +99,10 @@ class _SeedTraining:
         return SeedRun(self._seed, tuple(steps), recomputed, groups, dropped, time.monotonic() - began)
 
     async def _train(self, children: Children) -> tuple[list[Step], float, int]:
-        api = await self._rollout_api(children)
+        port = free_port()
+        words = ("atroposlib.cli.run_api", "--host=127.0.0.1", f"--port={port}")
+        await children.start(f"the rollout API of seed {self._seed}", *words, log=self._folder / "run-api.log")
+        api = f"http://127.0.0.1:{port}"
         trainer = await children.start(
             f"the trainer of seed {self._seed}",
             *("examples.tiny_grpo.training.seed", self._settings(api).to_json()),
@@ -123,23 +122,7 @@ class _SeedTraining:
                     self._progress.step(self._seed, step)
                 case Finished(groups):
                     return steps, recomputed, groups
-        raise trainer.failure("said no more")
-
-    async def _rollout_api(self, children: Children) -> str:
-        """Start the rollout API, and wait until it answers; returns its URL."""
-        port = free_port()
-        url = f"http://127.0.0.1:{port}"
-        words = ("atroposlib.cli.run_api", "--host=127.0.0.1", f"--port={port}")
-        api = await children.start(f"the rollout API of seed {self._seed}", *words, log=self._folder / "run-api.log")
-        end = time.monotonic() + _START_S
-        async with aiohttp.ClientSession() as session:
-            while time.monotonic() < end:
-                try:
-                    async with session.get(f"{url}/info"):
-                        return url
-                except aiohttp.ClientError:
-                    await asyncio.sleep(_POLL_S)
-        raise api.failure(f"does not answer within {_START_S:.0f} s")
+        raise trainer.failure(f"ended with exit code {await trainer.process.wait()}")
 
     def _settings(self, api: str) -> SeedSettings:
         plan, task = self._plan, self._plan.task

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 import time
+import urllib.error
 import urllib.request
 from typing import Any, cast
 
-_TIMEOUT_S = 30.0
+_TIMEOUT_S = 60.0
+_START_S = 120.0
 _POLL_S = 0.02
 
 Batch = list[dict[str, Any]]
@@ -25,7 +27,12 @@ class RolloutApi:
         self._url = url
 
     def register(self, *, batch_size: int, max_tokens: int, steps: int) -> None:
-        """Register as the trainer, and ask for a batch once, so that environments are let in."""
+        """Register as the trainer, as soon as the API answers; then ask for a batch, so that environments are let in.
+
+        Raises:
+            TimeoutError: it does not answer.
+        """
+        self._await_answer()
         body = {
             "wandb_group": "",
             "wandb_project": "",
@@ -38,6 +45,17 @@ class RolloutApi:
         }
         self._call("/register", body)
         self._call("/batch")
+
+    def _await_answer(self) -> None:
+        end = time.monotonic() + _START_S
+        while time.monotonic() < end:
+            try:
+                self._call("/info")
+            except urllib.error.URLError:
+                time.sleep(_POLL_S)
+            else:
+                return
+        raise TimeoutError(f"the rollout API does not answer within {_START_S:.0f} s")
 
     def next_batch(self, deadline_s: float) -> Batch:
         """Wait for the next batch.

@@ -21,7 +21,7 @@ from examples.tiny_grpo.training.rollout_api import Batch, RolloutApi
 from examples.tiny_grpo.training.settings import TrainingSettings
 
 _SAME = 1e-3  # two logprobs of a token are the same up to this difference
-_DEADLINE_S = 180.0
+_DEADLINE_S = 300.0
 
 
 class Trainer:
