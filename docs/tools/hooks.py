@@ -1,7 +1,7 @@
 """What mkdocs does beside Markdown.
 
 Code of `examples/` takes the place of links to it, tables of settings that of their markers, files outside `docs/` that
-pages link to are copied into the site, and the search asks no other host.
+pages link to are copied into the site, the flags of commands stay whole, and the search asks no other host.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from shown import SHOWN, shown
 
 ROOT = Path(__file__).resolve().parents[2]
 _LINK = re.compile(r"\]\((?P<target>[^)#:]+)(?P<heading>#[^)]*)?\)")
+_COMMANDS = re.compile(r'<div class="language-bash .*?</div>', re.DOTALL)
+_FLAG = re.compile(r"(?<![\w-])--[\w.]+")
 _FOLDER = "files"
 _SHIM, _OWN_SHIM = "https://unpkg.com/iframe-worker/shim", "assets/search_from_disk.js"
 
@@ -48,6 +50,15 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         return f"]({held(path, (ROOT / path).read_bytes())})"
 
     return _LINK.sub(within, SHOWN.sub(code, with_tables(markdown)))
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Keep the flags of commands whole where a line goes on in the next one."""
+
+    def whole(block: re.Match[str]) -> str:
+        return _FLAG.sub(r'<span class="flag">\g<0></span>', block[0])
+
+    return _COMMANDS.sub(whole, html)
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
