@@ -17,12 +17,11 @@ from examples.real_model import grammars, model
 from examples.real_model.server import DEFAULT_PORT, ServerSettings
 from judges.core.scale import Scale
 from judges.llm.wire import JSON
-from judges.peers.judge import SCALE
 from judges.rubrics.settings import RubricJudgeSettings
 
 FOLDER = Path(__file__).with_name("configs")
 _SAMPLES = "environments/data/samples"
-_ANSWER_TOKENS = 96
+_ANSWER_TOKENS = 64
 _STOP: Mapping[str, JSON] = {"stop": ["Question:"]}
 """The template writes this before the next question; a base model would go on and ask it."""
 WHOLE_DISTRIBUTION: Mapping[str, JSON] = {"top_k": 0, "top_p": 1.0, "min_p": 0.0}
@@ -179,6 +178,31 @@ RUNS = (
         {"extra_body": dict(_STOP)},
     ),
     Run(
+        "rubric_absolute_schema",
+        "rubric_absolute",
+        "evaluate",
+        "`judge_output=json_schema`",
+        {
+            "eval_dataset": f"{_SAMPLES}/rubric_absolute.jsonl",
+            "judge_output": "json_schema",
+            "max_judge_error_rate": 1.0,
+            **_ANSWERS,
+        },
+        {"extra_body": dict(_STOP)},
+    ),
+    Run(
+        "rubric_absolute_free",
+        "rubric_absolute",
+        "evaluate",
+        "nothing",
+        {
+            "eval_dataset": f"{_SAMPLES}/rubric_absolute.jsonl",
+            "max_judge_error_rate": 1.0,
+            **_ANSWERS,
+        },
+        {"extra_body": dict(_STOP)},
+    ),
+    Run(
         "self_critique",
         "self_critique",
         "evaluate",
@@ -190,15 +214,14 @@ RUNS = (
                 {"name": "lively", "model_name": model.NAME, "extra_body": {"temperature": 1.0, **_STOP}},
             ],
             "judges": [
-                {"name": "judge-1", "model_name": model.NAME, "extra_body": {"top_k": 20, **grammars.peer(SCALE)}},
-                {"name": "judge-2", "model_name": model.NAME, "extra_body": {"top_k": 80, **grammars.peer(SCALE)}},
+                {"name": "judge", "model_name": model.NAME, "extra_body": grammars.peer()},
             ],
             **_ANSWERS,
         },
         {},
     ),
 )
-"""An evaluation of every environment."""
+"""An evaluation of every environment; of one of them also by the product's own schema, and without any form."""
 
 TRAINING = Run(
     "serve",
@@ -207,13 +230,13 @@ TRAINING = Run(
     "grammar",
     {
         "train_dataset": f"{_SAMPLES}/rubric_absolute.jsonl",
-        "train_max_tokens": 48,
+        "train_max_tokens": 32,
         "group_size": 4,
         "include_messages": True,
         "max_num_workers": 2,
         "steps_per_eval": -1,
         "rollout_server_url": "http://127.0.0.1:8000",
-        "total_steps": 2,
+        "total_steps": 1,
         "judge_extra_body": grammars.rubric(_FIVE_LEVELS),
     },
     {"extra_body": dict(WHOLE_DISTRIBUTION)},

@@ -1,23 +1,25 @@
 """Everything in one go: the behaviours, an evaluation of each environment, rollouts for a trainer, and the output.
 
-Guarantees: a run that fails stands in the table with what it said, and the others are still made; the exit code is 1
-then. The server and all commands end with this process.
+Guarantees: a run that fails stands below the table with what it said, and the others are still made; the exit code is 1
+then. Stopped by Ctrl-C it prints what it has measured so far, and leaves the page as it is. The server and all commands
+end with this process.
 """
 
 from __future__ import annotations
 
+import os
 import platform
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
 from examples.real_model import behaviours, configs, model, page, table, training
+from examples.real_model.behaviours import Behaviour
 from examples.real_model.commands import JUDGEGYM, finished
 from examples.real_model.configs import Run
 from examples.real_model.measured import Measured
-from examples.real_model.server import CORES, DEFAULT_PORT, ROOT, Running, ServerSettings, running
+from examples.real_model.server import CORES, ROOT, Running, ServerSettings, running
 from judges.llm.errors import RunDirectoryError
 
 _USUAL = ServerSettings()
@@ -36,6 +38,59 @@ class Output:
     page: Path | None = None
 
 
+@dataclass
+class Found:
+    """What has been measured so far.
+
+    Attributes:
+        settings: of the server.
+        behaviours: of the endpoint.
+        evaluated: the runs with their numbers.
+        failed: the runs without, with what they said.
+        trained: what the trainer has found.
+        memory: the most that the server had in use, in bytes.
+        computed: how long the server has computed, in seconds.
+        load: of the machine when it began: how many processes wanted to run.
+        began: on the monotonic clock.
+    """
+
+    settings: ServerSettings
+    behaviours: list[Behaviour] = field(default_factory=list)
+    evaluated: list[tuple[Run, Measured]] = field(default_factory=list)
+    failed: list[tuple[Run, str]] = field(default_factory=list)
+    trained: training.Trained | None = None
+    memory: int = 0
+    computed: float = 0.0
+    load: float = field(default_factory=lambda: os.getloadavg()[0])
+    began: float = field(default_factory=time.monotonic)
+
+    def text(self) -> str:
+        """Return all of it as Markdown."""
+        parts = [_heading(), table.evaluations(self.evaluated)]
+        parts += [f"`{run.name}` failed: {why}" for run, why in self.failed]
+        if self.trained is not None:
+            parts.append(f"`serve`, with a trainer that takes the batches:\n\n{self.trained.table()}")
+        parts.append(f"What it costs:\n\n{table.facts(self._costs())}")
+        parts.append(f"How the endpoint behaves:\n\n{table.behaviours(self.behaviours)}")
+        return "\n\n".join(parts)
+
+    def _costs(self) -> list[tuple[str, str]]:
+        packages = [(f"disk: {name}", f"{size / 1e6:.0f} MB") for name, size in model.installed_bytes().items()]
+        file = model.assemble(self.settings.cache or model.default_cache())
+        minutes = (time.monotonic() - self.began) / 60
+        return [
+            *packages,
+            ("disk: the model's file, assembled", f"{file.stat().st_size / 1e6:.0f} MB"),
+            ("memory of the server, at most", f"{self.memory / 1e6:.0f} MB"),
+            (
+                "processor time of the server",
+                f"{self.computed / 60:.1f} minutes, {self.settings.threads} of {CORES} cores",
+            ),
+            ("time, all of it", f"{minutes:.1f} minutes"),
+            ("other work on the machine", f"load {self.load:.1f} when it began, {os.getloadavg()[0]:.1f} at its end"),
+        ]
+
+
 def run_everything(settings: ServerSettings, output: Output) -> int:
     """Run everything, print the output, and return the exit code.
 
@@ -44,88 +99,71 @@ def run_everything(settings: ServerSettings, output: Output) -> int:
     """
     if output.page is not None:
         page.check(output.page)
-    began = time.monotonic()
     output.folder.mkdir(parents=True)
-    _say(f"starting llama.cpp with {model.NAME}; runs and logs are in {output.folder}")
-    with running(settings, output.folder / "server.log") as server:
-        _say(f"it is ready at {settings.url}/v1 after {server.seconds_to_load:.1f} s")
-        found = list(behaviours.measure(server))
-        _say(f"asked for {len(found)} of its behaviours")
-        evaluated = [(run, _evaluate(run, server, output.folder)) for run in configs.RUNS]
-        trained = training.train(server, output.folder)
-        memory = server.peak_memory()
-    measured = [(run, result) for run, result in evaluated if isinstance(result, Measured)]
-    failed = [(run.name, result) for run, result in evaluated if isinstance(result, str)]
-    failed += [(configs.TRAINING.name, trained)] if isinstance(trained, str) else []
-    text = "\n\n".join(
-        [
-            _heading(),
-            table.evaluations(measured),
-            *(f"`{name}` failed: {why}" for name, why in failed),
-            "" if isinstance(trained, str) else f"`serve`, with a trainer that takes the batches:\n\n{trained.table()}",
-            f"What it costs:\n\n{table.facts(_costs(measured, memory, settings, time.monotonic() - began))}",
-            f"How the endpoint behaves:\n\n{table.behaviours(found)}",
-        ]
-    )
+    found = Found(settings)
+    print(f"starting llama.cpp with {model.NAME}; runs and logs are in {output.folder}", flush=True)
+    code = 0
+    try:
+        with running(settings, output.folder / "server.log") as server:
+            _measure(server, output.folder, found)
+    except KeyboardInterrupt:
+        print("stopped; the server has ended. So far:")
+        code = 130
+    text = found.text()
     (output.folder / "output.md").write_text(f"{text}\n", encoding="utf-8")
-    if output.page is not None:
+    print(f"\n{text}\n\nThis is {output.folder / 'output.md'}")
+    if output.page is not None and not code:
         page.put_into(output.page, text)
-    print(f"\n{text}\n")
-    _say(f"this is {output.folder / 'output.md'}" + ("" if output.page is None else f", and in {output.page}"))
-    return 1 if failed else 0
+        print(f"and in {output.page}")
+    return code or int(bool(found.failed))
 
 
-def config_of(run: Run, settings: ServerSettings, folder: Path) -> Path:
-    """Return the file of settings of a run: the one in `configs/`, or for another server one that is written here."""
-    text = run.text(settings)
-    if (settings.port, settings.slots) == (DEFAULT_PORT, _USUAL.slots) and run.path.read_text(encoding="utf-8") == text:
-        return run.path.relative_to(ROOT)
-    path = folder / f"{run.name}.yaml"
-    path.write_text(text, encoding="utf-8")
-    return path
+def _measure(server: Running, folder: Path, found: Found) -> None:
+    """Add one thing after the other to what is found."""
+    print(f"it is ready at {server.settings.url}/v1 after {server.seconds_to_load:.1f} s", flush=True)
+    for behaviour in behaviours.measure(server):
+        found.behaviours.append(behaviour)
+    print(f"asked for {len(found.behaviours)} of its behaviours", flush=True)
+    for run in configs.RUNS:
+        measured = _evaluate(run, server, folder)
+        if isinstance(measured, str):
+            found.failed.append((run, measured))
+        else:
+            found.evaluated.append((run, measured))
+        found.memory, found.computed = server.peak_memory(), server.processor_seconds()
+    trained = training.train(server, folder)
+    if isinstance(trained, str):
+        found.failed.append((configs.TRAINING, trained))
+    else:
+        found.trained = trained
+    found.memory, found.computed = server.peak_memory(), server.processor_seconds()
 
 
 def _evaluate(run: Run, server: Running, folder: Path) -> Measured | str:
     """Evaluate an environment; a text says why there is no result."""
     directory, log = folder / run.name, folder / f"{run.name}.log"
-    words = [*run.words(config_of(run, server.settings, folder)), f"--env.data_dir_to_save_evals={directory}"]
-    _say(" ".join(["judgegym", *words]))
+    words = [*run.words(_config_of(run, server.settings, folder)), f"--env.data_dir_to_save_evals={directory}"]
+    print(" ".join(["judgegym", *words]), flush=True)
     code = finished([*JUDGEGYM, *words], log)
     try:
         measured = Measured.of(directory)
     except RunDirectoryError:
-        return f"exit code {code}: {last_line(log)}"
-    _say(f"    {measured.verdicts} of {measured.rows} rows have a verdict, {measured.result}")
+        lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        return f"exit code {code}: {lines[-1] if lines else 'it said nothing'}"
+    print(f"    {measured.verdicts} of {measured.rows} rows have a verdict; {measured.result}", flush=True)
     return measured
 
 
-def last_line(log: Path) -> str:
-    """Return the last line that a command has said."""
-    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    return lines[-1] if lines else "it said nothing"
+def _config_of(run: Run, settings: ServerSettings, folder: Path) -> Path:
+    """Return the file of settings of a run: the one in `configs/`, or for another server one that is written here."""
+    if (settings.port, settings.slots) == (_USUAL.port, _USUAL.slots):
+        return run.path.relative_to(ROOT)
+    path = folder / f"{run.name}.yaml"
+    path.write_text(run.text(settings), encoding="utf-8")
+    return path
 
 
 def _heading() -> str:
     made = datetime.now().astimezone().strftime("%Y-%m-%d")
     packages = ", ".join(f"{name} {version}" for name, version in model.versions().items())
-    return f"Measured on {made} with `make real-model`: {packages}; Python {platform.python_version()}, {CORES} cores."
-
-
-def _costs(
-    measured: Sequence[tuple[Run, Measured]], memory: int, settings: ServerSettings, seconds: float
-) -> list[tuple[str, str]]:
-    packages = [(f"disk: {name}", f"{size / 1e6:.0f} MB") for name, size in model.installed_bytes().items()]
-    file = model.assemble(settings.cache or model.default_cache())
-    out = sum(each.tokens_out for _, each in measured)
-    spent = sum(each.seconds for _, each in measured)
-    return [
-        *packages,
-        ("disk: the model's file, assembled", f"{file.stat().st_size / 1e6:.0f} MB"),
-        ("memory of the server, at most", f"{memory / 1e6:.0f} MB"),
-        ("completion tokens a second, over all evaluations", f"{out / spent:.0f}" if spent else "unknown"),
-        ("minutes, all of it", f"{seconds / 60:.1f}"),
-    ]
-
-
-def _say(what: str) -> None:
-    print(what, flush=True)
+    return f"Measured on {made}: {packages}; Python {platform.python_version()}, {CORES} cores."

@@ -1,7 +1,8 @@
 """Holds a model to a judge's form, so that even a small base model ends with a verdict.
 
-A grammar (GBNF) for the forms that are text, a JSON schema for those that are JSON; both are made of the scale, the
-labels or the letters of the judge that reads them. Reasons come first, and hold no sign of which a verdict is made.
+A grammar (GBNF) for the verdicts that are text, a JSON schema for those that are JSON; both are made of the scale, the
+labels, the letters or the form of the judge that reads them. Reasons come first, and hold no sign of which a verdict is
+made.
 
 Guarantee: every text of a form has a verdict for the judge's parser (`tests/examples/real_model/test_grammars.py`
 draws texts from each), and is shorter than `MOST_TOKENS` tokens.
@@ -16,15 +17,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from judges.arena.settings import STRONG_WEIGHT, ArenaProtocol
 from judges.core.scale import Scale
 from judges.llm.wire import JSON
-from judges.parsing.verdicts import ARENA_LABELS, RubricFormat
+from judges.parsing.verdict_form import VerdictForm
+from judges.parsing.verdicts import ARENA_LABELS, ASPECT_FORM, PEER_FORM, RubricFormat
 
 MOST_TOKENS = 256
 """Tokens of the longest text: its signs, at the worst a token each."""
 
-_LEAST, _MOST = 20, 160
+_LEAST, _MOST = 20, 100
 _SIGNS = f"[A-Za-z0-9 ,.;'()-]{{{_LEAST},{_MOST}}}"
 _REASONS = f"reasons ::= [A-Z] {_SIGNS}"
-_WORDS: JSON = {"type": "string", "pattern": f"^[A-Z]{_SIGNS}$"}
+_WORDS: Mapping[str, JSON] = {"type": "string", "pattern": f"^[A-Z]{_SIGNS}$"}
 
 
 def grammar(root: str) -> dict[str, JSON]:
@@ -32,15 +34,19 @@ def grammar(root: str) -> dict[str, JSON]:
     return {"grammar": f"root ::= {root}\n{_REASONS}\n"}
 
 
-def schema(name: str, properties: Mapping[str, JSON]) -> dict[str, JSON]:
-    """Return the fields of a request that hold the answer to an object with these fields, in this order."""
-    whole: JSON = {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
+def schema(form: VerdictForm) -> dict[str, JSON]:
+    """Return the fields of a request that hold the answer to a judge's form, with texts that come to an end.
+
+    The judge's own schema leaves the length of a text open, since some endpoints refuse a limit. A small model that
+    repeats itself then never comes to its verdict.
+    """
+    bounded = {
+        name: field._replace(schema=_WORDS)
+        if field.schema["type"] == "string" and "enum" not in field.schema
+        else field
+        for name, field in form.fields.items()
     }
-    return {"response_format": {"type": "json_schema", "json_schema": {"name": name, "schema": whole}}}
+    return {"response_format": VerdictForm(form.name, bounded).response_format}
 
 
 def arena(protocol: ArenaProtocol = "three_way") -> dict[str, JSON]:
@@ -57,13 +63,12 @@ def rubric(scale: Scale, form: RubricFormat = "feedback_score") -> dict[str, JSO
 
 def aspect() -> dict[str, JSON]:
     """Return the form of a vote on an aspect: a reason, and yes or no."""
-    return schema("vote", {"reason": _WORDS, "verdict": {"type": "integer", "enum": [0, 1]}})
+    return schema(ASPECT_FORM)
 
 
-def peer(scale: Scale) -> dict[str, JSON]:
-    """Return the form of a peer's score: a reasoning, and a score of the scale."""
-    score: JSON = {"type": "integer", "minimum": scale.low, "maximum": scale.high}
-    return schema("score", {"reasoning": _WORDS, "score": score})
+def peer() -> dict[str, JSON]:
+    """Return the form of a peer's score: a reasoning, and a score."""
+    return schema(PEER_FORM)
 
 
 def choice(letters: Sequence[str]) -> dict[str, JSON]:

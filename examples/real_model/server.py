@@ -144,6 +144,14 @@ class Running:
     while_loading: tuple[int, ...]
     process: subprocess.Popen[bytes]
 
+    def processor_seconds(self) -> float:
+        """Return how long the child has computed so far; 0 where the system does not tell."""
+        try:
+            fields = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        except OSError:
+            return 0.0
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def peak_memory(self) -> int:
         """Return the most memory that the child had in use so far, in bytes; 0 where the system does not tell."""
         try:

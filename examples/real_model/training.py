@@ -25,15 +25,15 @@ from examples.real_model.http import Endpoint
 from examples.real_model.server import Running
 from judges.llm.wire import JSON
 
-STEPS, BATCH = 2, 8
+STEPS, BATCH = 1, 8
 """Batches that the trainer takes, and sequences of each."""
 
 _MASKED = -100
 _PATIENCE_S = 240.0
 _POLL_S = 0.1
-_CHECKED = 24
+_CHECKED = 16
 """Tokens whose logprob is computed again."""
-_ALTERNATIVES = 4096
+_ALTERNATIVES = 2048
 _NEAR = 0.05
 """How far two computations of a logprob may be apart: the server computes several requests in one batch."""
 
@@ -91,7 +91,7 @@ class Trained:
                 ("tokens and logprobs", self.source),
                 (
                     "batches",
-                    f"{STEPS} of {BATCH} sequences in {self.seconds:.0f} s; {tokens} sampled tokens, rewards from "
+                    f"{STEPS}, of {BATCH} sequences, in {self.seconds:.0f} s; {tokens} sampled tokens, rewards from "
                     f"{min(scores):.2f} to {max(scores):.2f}",
                 ),
                 ("prompt ids are those of the endpoint's template and tokenizer", f"{self.prompts} of {count}"),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from examples.real_model import grammars
@@ -18,7 +18,7 @@ from judges.parsing.thinking import split
 from judges.parsing.verdicts import arena_label, binary_verdict, choice_letter, is_strict_feedback, rating, score_object
 from judges.rubrics.prompt import read_score
 
-FIVE, TEN, HUNDRED = Scale(1, 5), Scale(1, 10), Scale(0, 100)
+FIVE, TEN = Scale(1, 5), Scale(1, 10)
 _PIECE = re.compile(r'"((?:[^"\\]|\\.)*)"|(\[(?:[^\]\\]|\\.)*\](?:\{[\d,]+\})?)|([a-z]+)|([()|])|\s+')
 
 
@@ -50,8 +50,6 @@ def values_of(schema: Mapping[str, Any]) -> st.SearchStrategy[Any]:
         return st.fixed_dictionaries({name: values_of(each) for name, each in schema["properties"].items()})
     if "enum" in schema:
         return st.sampled_from(schema["enum"])
-    if schema["type"] == "integer":
-        return st.integers(schema["minimum"], schema["maximum"])
     return st.from_regex(re.compile(schema["pattern"], re.ASCII), fullmatch=True)
 
 
@@ -94,13 +92,14 @@ FORMS: dict[str, tuple[Mapping[str, Any], Callable[[str], bool]]] = {
     "rubric": (grammars.rubric(FIVE), is_feedback),
     "prometheus": (grammars.rubric(FIVE, "result"), lambda text: str(read_score(text, "result", FIVE)) == text[-1]),
     "aspect": (grammars.aspect(), lambda text: binary_verdict(text) == bool(json.loads(text)["verdict"])),
-    "peer": (grammars.peer(HUNDRED), is_scored),
+    "peer": (grammars.peer(), is_scored),
     "choice": (grammars.choice("ABCD"), is_chosen),
     "rating": (grammars.rating(TEN), is_rated),
 }
 
 
 @pytest.mark.parametrize("name", FORMS)
+@settings(max_examples=20)
 @given(data=st.data())
 def test_every_text_of_a_form_has_its_verdict(name: str, data: st.DataObject) -> None:
     form, reads = FORMS[name]
@@ -111,6 +110,8 @@ def test_every_text_of_a_form_has_its_verdict(name: str, data: st.DataObject) ->
 def test_every_run_holds_its_verdicts_to_a_form_of_these() -> None:
     forms = [form for form, _ in FORMS.values()]
     for run in ALL:
+        if run.held.endswith(("json_schema`", "nothing")):
+            continue
         judges = run.env.get("judges")
         bodies = [run.env.get("judge_extra_body"), run.openai.get("extra_body")]
         bodies += [judge["extra_body"] for judge in judges] if isinstance(judges, list) else []

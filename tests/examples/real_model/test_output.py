@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
-from examples.real_model import page, table
-from examples.real_model.behaviours.behaviour import shown
+import pytest
+
+from examples.real_model import everything, model, page, table
+from examples.real_model.behaviours.behaviour import Behaviour, shown
 from examples.real_model.configs import RUNS
+from examples.real_model.everything import Found, Output, run_everything
 from examples.real_model.measured import Measured
+from examples.real_model.server import ServerSettings
 from tests.command import RunFiles, in_process
 
 
@@ -41,3 +46,24 @@ def test_the_output_takes_the_place_of_an_earlier_one(tmp_path: Path) -> None:
 def test_an_answer_cannot_break_the_table() -> None:
     assert shown("a|b\n`c`\x1b[1m") == "`a\\|b\\n'c'\\x1b[1m`"
     assert shown("x" * 100) == f"`{'x' * 80}…`"
+
+
+def test_ctrl_c_prints_what_was_measured_and_leaves_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def measure(server: object, folder: Path, found: Found) -> None:
+        found.behaviours.append(Behaviour("a thing", "a request", "an answer"))
+        raise KeyboardInterrupt
+
+    (tmp_path / "model").write_bytes(b"")
+    monkeypatch.setattr(everything, "_measure", measure)
+    monkeypatch.setattr(everything, "running", lambda settings, log: contextlib.nullcontext())
+    monkeypatch.setattr(model, "versions", lambda: {"llama.cpp": "1"})
+    monkeypatch.setattr(model, "assemble", lambda folder: tmp_path / "model")
+    path = tmp_path / "page.md"
+    path.write_text(f"{page.BEGIN}\n{page.END}\n")
+    assert run_everything(ServerSettings(), Output(tmp_path / "out", path)) == 130
+    shown = capsys.readouterr().out
+    assert "| a thing | a request | an answer |" in shown and "llama.cpp 1" in shown
+    assert (tmp_path / "out" / "output.md").read_text() in shown
+    assert path.read_text() == f"{page.BEGIN}\n{page.END}\n"
