@@ -73,6 +73,12 @@ class Clients:
         found = (client.waiting for client in (*self._policies, *self._judges))
         return "; ".join(dict.fromkeys(sentence for sentence in found if sentence is not None)) or None
 
+    @property
+    def notices(self) -> list[str]:
+        """Return what a reader of the numbers must know of how the judges were asked."""
+        found = (client.formats.words for client in self._judges)
+        return list(dict.fromkeys(sentence for sentence in found if sentence is not None))
+
     def close(self) -> None:
         """Close the judgment cache."""
         if self._cache is not None:

@@ -177,7 +177,8 @@ class Evaluation(Generic[TaskT, DetailT]):
         rows = saved.where(FINISHED.__contains__)
         tables = await run.disk.retried(path, lambda: self.runner.write_report(path, rows), in_thread=True)
         evaluated = EvaluatedRows(len(saved), computed.rows_digest, self.datasets, time.monotonic() - started)
-        await run.write_metrics(metrics_file(env, self.runner, evaluated, metrics, notices=notices, tables=tables))
+        recorded = [*notices, *env.clients.notices]  # those of the clients were said when they came
+        await run.write_metrics(metrics_file(env, self.runner, evaluated, metrics, notices=recorded, tables=tables))
         # Rows that are not complete still need the answers that they have.
         if settings.keep_calls or saved.are_complete:
             await asyncio.to_thread(pack, path, keep=settings.keep_calls)

@@ -25,6 +25,7 @@ logger = logging.getLogger(__name__)
 RESPONSE_FORMAT = "response_format"
 """The field of a request."""
 
+_LONGEST_SAID = 200
 _OF_REFUSALS = frozenset({400, 404, 422, 501})
 _IN_A_BODY = 200
 """The status of an error that a body reports; its kind says whether its code was one of those above."""
@@ -76,10 +77,17 @@ class FormatHabits:
         """Note that the format is refused, and say so, if it is new."""
         if self.refusal is None:
             self.refusal = error.of_another_call()  # without its frames, which hold prompts
-            said = wire.shorten(error.answer, 200)
-            logger.warning(
-                "%s refuses response_format (HTTP %s: %s): verdicts are asked for as text from now on",
-                error.endpoint,
-                error.status,
-                said,
-            )
+            logger.warning("%s", self.words)
+
+    def note_earlier(self, endpoint: str) -> None:
+        """Note that an earlier run of the same ledger was refused the format, of which the answers in words tell."""
+        self.note(EndpointError(FailureKind.REJECTED, endpoint=endpoint, answer="as when the run began", attempts=0))
+
+    @property
+    def words(self) -> str | None:
+        """What became of the format, in one sentence; `None` if it was not refused."""
+        if self.refusal is None:
+            return None
+        status = "" if self.refusal.status is None else f"HTTP {self.refusal.status}: "
+        said = f"{status}{wire.shorten(self.refusal.answer, _LONGEST_SAID)}"
+        return f"{self.refusal.endpoint} refuses response_format ({said}): verdicts are asked for as text from then on"

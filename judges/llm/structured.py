@@ -49,11 +49,10 @@ async def structured_chat(
     """
     formatted = {**(extra or {}), RESPONSE_FORMAT: response_format}
     refused: EndpointError | None = None
-    asks_in_words = client.formats.refusal is not None or (
-        client.holds(in_words, vote=vote, seed=seed, extra=extra, name=name)
-        and not client.holds(messages, vote=vote, seed=seed, extra=formatted, name=name)
-    )
-    if not asks_in_words:
+    is_held = client.holds(messages, vote=vote, seed=seed, extra=formatted, name=name)
+    if not is_held and client.holds(in_words, vote=vote, seed=seed, extra=extra, name=name):
+        client.formats.note_earlier(client.settings.endpoints[0].shown)
+    if is_held or client.formats.refusal is None:
         try:
             answer = await client.chat(
                 messages, vote=vote, seed=seed, extra=formatted, keep=keep, verdict_at=verdict_at, name=name

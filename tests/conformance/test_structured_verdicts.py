@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.conformance.lab import Disturbed, Lab, Undisturbed
+from tests.conformance.subjects import uids
 from tests.scripted import Json, Reply, ScriptedEndpoint
 
 OUTPUT = "--env.judge_output=json_schema"
@@ -50,13 +51,21 @@ def test_scores_are_those_of_text(lab: Lab, undisturbed: Undisturbed) -> None:
 def test_a_judge_that_refuses_it_gives_the_samples_of_text(
     lab: Lab, undisturbed: Undisturbed, stand_in_url: str
 ) -> None:
+    """And a run that is resumed takes them from its ledger, without a request."""
     if is_refused(lab):
         return
     lab.judge.endpoint._script = TextOnly(stand_in_url)
-    ended = lab.evaluate(OUTPUT)
-    assert ended.code == 0, ended.said
-    files = lab.files()
+    files = lab.finished(OUTPUT)
     assert files.without_run() == undisturbed.files.without_run()
-    said = (files.path / "run.log").read_text(encoding="utf-8").count("refuses response_format")
-    assert said <= max(1, len({body["model"] for body in lab.judge.endpoint.bodies}))
-    assert (said > 0) == (formatted(lab.judge.endpoint) > 0)
+    asked, refused = lab.judge.endpoint.bodies, formatted(lab.judge.endpoint)
+    notices = [notice for notice in files.report["config_general"]["notices"] if "refuses response_format" in notice]
+    assert (len(notices) == (refused > 0) and refused < len(asked)) or not refused
+    log = (files.path / "run.log").read_text(encoding="utf-8")
+    assert log.count("WARNING") == 0 or log.count("refuses response_format") <= len({body["model"] for body in asked})
+    files.interrupt(*uids())
+    lab.judge.endpoint.requests.clear()
+    lab.policy.endpoint.requests.clear()
+    resumed = lab.finished(OUTPUT, "--resume")
+    assert resumed.without_run() == undisturbed.files.without_run()
+    assert lab.judge.endpoint.requests == lab.policy.endpoint.requests == []
+    assert resumed.report["config_general"]["notices"] != [] or not refused

@@ -75,7 +75,7 @@ async def test_an_endpoint_that_refuses_it_gets_text_and_that_is_said_once(
     assert endpoint.bodies[1]["messages"] == endpoint.bodies[2]["messages"] == TEXT, "the prompt of text"
     assert (first.run.attempts, second.run.attempts) == (2, 1)
     (line,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-    assert f"refuses response_format (HTTP {status}" in line and "as text from now on" in line
+    assert f"refuses response_format (HTTP {status}" in line and "as text from then on" in line
 
 
 async def test_calls_that_wait_when_one_is_refused_do_not_ask_for_it(

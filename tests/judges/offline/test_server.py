@@ -1,4 +1,5 @@
 import asyncio
+import json
 from collections import Counter
 from typing import Any
 
@@ -12,7 +13,7 @@ from judges.llm.outcome import Answered, Failed, Habits, of_answer
 from judges.offline.answers import answers
 from judges.offline.faults import BROKEN, HARMLESS, NO_ANSWER, NO_COMPLETION, Away, Faults
 from judges.offline.misbehaviour import BROKEN_OFF
-from judges.parsing.verdicts import RubricFormat
+from judges.parsing.verdicts import ARENA_LABELS, RubricFormat, arena_form
 from judges.rubrics.expected_score import REQUEST, expected_score
 from judges.rubrics.prompt import TAGS, Rubric, rubric_prompt
 from tests.judges.offline.kinds import KINDS
@@ -298,3 +299,26 @@ async def test_stats_count_models_and_answers() -> None:
         "by_model": {"a": 2, "b": 1},
     }
     assert 1 <= found["peak_in_flight"] <= 3
+
+
+async def test_a_judge_answers_by_an_object_where_a_schema_is_asked_for_and_a_policy_does_not() -> None:
+    form = arena_form(ARENA_LABELS)
+    asked = {"model": "m", "messages": form.asked_in(KINDS["arena"].show("Why?", "So."))}
+    async with serving() as root:
+        _, plain = await post(root, {"model": "m", "messages": KINDS["arena"].show("Why?", "So.")})
+        status, data = await post(root, {**asked, "response_format": form.response_format})
+        _, written = await post(root, {**BODY, "response_format": form.response_format})
+        wrong, error = await post(root, {**BODY, "response_format": {"type": "json_schema"}})
+    verdict = json.loads(data["choices"][0]["message"]["content"])
+    assert status == 200 and [*verdict] == ["explanation", "verdict"]
+    assert plain["choices"][0]["message"]["content"].endswith(f"[[{verdict['verdict']}]]")
+    assert "{" not in written["choices"][0]["message"]["content"]
+    assert wrong == 400 and "response_format.json_schema.schema.properties" in error["error"]["message"]
+
+
+async def test_an_endpoint_of_text_only_refuses_a_schema() -> None:
+    form = arena_form(ARENA_LABELS)
+    async with serving(text_only=True) as root:
+        refused, error = await post(root, {**BODY, "response_format": form.response_format})
+        taken, _ = await post(root, {**BODY, "response_format": {"type": "text"}})
+    assert (refused, taken) == (400, 200) and "response_format is not supported" in error["error"]["message"]
