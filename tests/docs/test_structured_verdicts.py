@@ -1,0 +1,37 @@
+"""The page on structured verdicts shows the forms and the schema that the judges ask for."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from judges.arena.settings import LABELS
+from judges.parsing.verdict_form import BEGINNING
+from judges.parsing.verdicts import (
+    ASPECT_FORM,
+    LISTWISE_FORM,
+    PEER_FORM,
+    RATING_FORM,
+    arena_form,
+    choice_form,
+    rubric_form,
+)
+from tests.docs.tables import PAGES, tables
+
+PAGE = PAGES / "structured_verdicts.md"
+RUBRIC = rubric_form((1, 5))
+
+
+def test_the_forms_are_those_of_the_judges() -> None:
+    arena = [arena_form(labels) for labels in LABELS.values()]
+    forms = [*arena, choice_form("ABC"), RUBRIC, ASPECT_FORM, PEER_FORM, LISTWISE_FORM, RATING_FORM]
+    (shown,) = tables(PAGE, header="judge")
+    assert [row[1].strip("`") for row in shown] == [form.instructions.removeprefix(BEGINNING) for form in forms]
+
+
+def test_the_words_and_the_schema_are_those_of_a_rubric() -> None:
+    blocks = dict(re.findall(r"```(text|json)\n(.*?)\n```", PAGE.read_text(encoding="utf-8"), re.DOTALL))
+    assert blocks["text"] == RUBRIC.instructions
+    assert json.loads(blocks["json"]) == RUBRIC.response_format
+    properties = json.loads(blocks["json"])["json_schema"]["schema"]["properties"]
+    assert [*properties] == ["feedback", "score"]
