@@ -5,15 +5,20 @@ from __future__ import annotations
 import importlib
 import shlex
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
 from environments.base import JudgedEnv
+from examples.tiny_grpo import __main__ as command
+from examples.tiny_grpo import compare
 from examples.tiny_grpo.compare import table
 from examples.tiny_grpo.comparisons import COMPARISONS, Comparison
-from examples.tiny_grpo.curve import Curve, SeedRun, Step
+from examples.tiny_grpo.curve import Curve, SeedRun, Step, read_curves
 from examples.tiny_grpo.judge import OneLineParser, add_fault_flags, words_of
+from examples.tiny_grpo.run import Plan
 
+README = Path(command.__file__).parent / "README.md"
 ONE_EACH = {
     "failures": "environment",
     "random_failures": "environment",
@@ -38,6 +43,14 @@ def test_a_careless_environment_is_where_the_comparison_says(comparison: Compari
         assert issubclass(getattr(importlib.import_module(module), name), JudgedEnv)
 
 
+def test_the_commands_of_the_readme_are_understood() -> None:
+    lines = README.read_text(encoding="utf-8").splitlines()
+    commands = [shlex.split(line, comments=True) for line in lines if line.startswith("python -m examples.tiny_grpo ")]
+    assert len(commands) == 4
+    for words in commands:
+        command.parser().parse_args(words[3:])
+
+
 def test_faults_of_the_command_line_come_after_those_of_the_comparison() -> None:
     parser = OneLineParser("p", "")
     add_fault_flags(parser, "judge_")
@@ -46,19 +59,56 @@ def test_faults_of_the_command_line_come_after_those_of_the_comparison() -> None
     assert COMPARISONS["failures"].judged_with(words).without.judge[-2:] == words
 
 
-def test_a_table_has_the_mean_over_the_seeds_of_the_last_steps() -> None:
-    def run(seed: int, last: float) -> SeedRun:
-        steps = [
-            Step(n, 0.5, share, 1.0, 20.0, 1.0, 0.0, 0.1, 0.0, 0.0, 8.0, 0.0)
-            for n, share in enumerate([0.0] * 10 + [last] * 10, 1)
-        ]
-        return SeedRun(seed, tuple(steps), 1.0, 8, 0, 1.0)
+def run(seed: int, last: float) -> SeedRun:
+    shares = enumerate([0.0] * 10 + [last] * 10, 1)
+    steps = [Step(n, 0.5, share, 1.0, 20.0, 1.0, 0.0, 0.1, 0.0, 0.0, 8.0, 0.0) for n, share in shares]
+    return SeedRun(seed, tuple(steps), 1.0, 8, 0, 1.0)
 
-    comparison = COMPARISONS["position"]
+
+def test_a_table_has_the_mean_over_the_seeds_of_the_last_steps() -> None:
     curves = [Curve("both", "", (run(0, 0.2), run(1, 0.4))), Curve("one", "", (run(0, 0.1),))]
-    assert table(comparison, curves).splitlines()[1:] == [
+    assert table(COMPARISONS["position"], curves).splitlines()[1:] == [
         "| | share of the letter | mean reward | share of the letter, all steps |",
         "|---|---|---|---|",
         "| both | 0.30 ± 0.14 | 0.50 ± 0.00 | 0.15 ± 0.07 |",
         "| one | 0.10 | 0.50 | 0.05 |",
     ]
+
+
+def test_all_comparisons_leave_a_picture_and_a_file_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def trained(plan: Plan) -> Curve:
+        return Curve(plan.task.title, plan.command, (run(0, 0.1), run(1, 0.2)))
+
+    monkeypatch.setattr(compare, "train_seeds", trained)
+    monkeypatch.setattr(command, "find_spec", lambda module: module)
+    assert command.main(["--compare=all", "--judge_noise=0.2", f"--out={tmp_path}"]) == 0
+    assert {each.name for each in tmp_path.iterdir()} == {
+        f"{name}.{kind}" for name in COMPARISONS for kind in ("png", "json")
+    }
+    rule, without = read_curves(tmp_path / "thinking.json")
+    assert (
+        rule.command
+        == without.command
+        == "python -m examples.tiny_grpo --compare=thinking --seeds=3 --steps=80 --judge_noise=0.2"
+    )
+    assert capsys.readouterr().out.count("means of the last 10 steps") == len(COMPARISONS)
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["--compare=everything"], "--compare"),
+        (["--judge=scripted", "--judge_failures=2"], "--judge_failures must be a number from 0 to 1, not 2.0"),
+        (["--judge_failures=0.3"], "--judge_failures=0.3: the scripted judge alone has faults"),
+    ],
+)
+def test_a_wrong_fault_is_one_line(
+    argv: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "find_spec", lambda module: module)
+    with pytest.raises(SystemExit) as ended:
+        command.main([*argv, f"--out={tmp_path}"])
+    error = capsys.readouterr().err
+    assert ended.value.code == 2 and said in error and error.count("\n") == 1
