@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from environments.command_line.signals import StopSignal, until_stopped
+from environments.terminal.exits import exit_code
 from environments.terminal.output import say, warn
 from examples.tiny_grpo.children import ChildFailed
 from examples.tiny_grpo.compare import compare
@@ -88,6 +89,7 @@ def read_options(argv: Sequence[str]) -> Options:
     given = made.parse_args(argv)
     if given.steps < 2 * WINDOW:
         made.error(f"--steps: {given.steps} are too few: the first {WINDOW} and the last {WINDOW} are compared")
+    tasks, comparisons, faults = _chosen(made, given)
     missing = [module for module in _NEEDED if find_spec(module) is None]
     if missing:
         made.error(f"{missing[0]} is not installed: pip install -e '.[examples]', or `make learn`, which does it")
@@ -98,9 +100,7 @@ def read_options(argv: Sequence[str]) -> Options:
             made.error(f"--out: {out} is not empty; expected a new folder")
     except OSError as error:
         made.error(f"--out: {out} cannot be used: {error.strerror}")
-    seeds = tuple(range(given.seeds))
-    tasks, comparisons, faults = _chosen(made, given)
-    return Options(tasks, comparisons, seeds, given.steps, out, faults)
+    return Options(tasks, comparisons, tuple(range(given.seeds)), given.steps, out, faults)
 
 
 def _chosen(made: OneLineParser, given: Namespace) -> tuple[tuple[Task, ...], tuple[Comparison, ...], tuple[str, ...]]:
@@ -137,6 +137,10 @@ async def train(options: Options) -> int:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program; returns the exit code."""
     options = read_options(sys.argv[1:] if argv is None else argv)
+    return exit_code(lambda: _run(options))
+
+
+def _run(options: Options) -> int:
     try:
         return asyncio.run(until_stopped(train(options)))
     except ChildFailed as error:

@@ -34,7 +34,7 @@ def warm_up(model: TinyTransformer, prompts: Sequence[Sequence[int]], *, steps: 
         logits = model(tokens[:, :-1]).logits
         loss = functional.cross_entropy(logits.flatten(0, 1), labels[:, 1:].flatten(), ignore_index=_NO_LABEL)
         optimizer.zero_grad()
-        loss.backward()
+        torch.autograd.backward(loss)
         torch.nn.utils.clip_grad_norm_(model.parameters(), _LARGEST_GRADIENT)
         optimizer.step()
     return float(loss.item())

@@ -94,7 +94,7 @@ class Trainer:
             inference_logprobs=logprobs[0],
             clip_eps=settings.clip_eps,
         )
-        loss.backward()
+        torch.autograd.backward(loss)
         torch.nn.utils.clip_grad_norm_(self._model.parameters(), settings.largest_gradient)
         self._optimizer.step()
         gap = (metrics["training_logprobs"] - metrics["inference_logprobs"]).abs()
