@@ -27,6 +27,9 @@ SHELL = frozenset({"cat", "cp", "curl", "head", "ls", "mkdir", "printf", "tail"}
 """The programs of the shell that run as they are."""
 _HEAVY = {"torch": "examples", "xllamacpp": "real-model"}
 """Packages whose examples take minutes, where they are installed."""
+_OTHERS = frozenset({"gym", "inspect", "openenv", "pytest", "rllm", "serve", "vllm"})
+"""Programs of other packages. One that is in no list here is a mistake of the page, or of this list."""
+_MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 _INTEGRATIONS = "judgegym.integrations"
 _PLACEHOLDER = re.compile(r"…|(?:^|[=/ ])(?:[A-Z]{3,}|[A-Z]+_[A-Z]+)(?:$|/)")
 _MODULES = {
@@ -58,14 +61,20 @@ def why_not_run(command: Command, files: Collection[str], served: Collection[int
         command: the command.
         files: what the page has had its reader save.
         served: the ports at which the page's commands before it listen.
+
+    Raises:
+        AssertionError: it is a mistake: a program, a target of make or a file of the project that is not there.
     """
     words = words_of_judgegym(command)
-    if command.program == "make" or command.program in ("pip", "uv", "source", "git"):
+    if command.program == "make":
+        assert re.search(rf"^{command.words[0]}:", _MAKEFILE, re.MULTILINE), f"unknown target: {command}"
+    if command.program in ("make", "pip", "uv", "source", "git"):
         return f"set-up: {command.program}"
     if command.program == "export":
         return "a key, or what only the reader knows" if "…" in command.words[0] else ""
-    if command.program not in {"judgegym", "python", "run-api", "cd", *SHELL}:
+    if command.program in _OTHERS:
         return f"another program: {command.program}"
+    assert command.program in {"judgegym", "python", "run-api", "cd", *SHELL}, f"unknown program: {command}"
     for word in command.words:
         if _PLACEHOLDER.search(word) and not word.startswith(("{", "[")):
             return f"a placeholder: {word}"
@@ -114,6 +123,7 @@ def _of_python(words: tuple[str, ...], files: Collection[str]) -> str:
         return ""
     path = ROOT / words[0]
     if not path.is_file():
+        assert "/" not in words[0], f"no such file: {words[0]}"
         return f"a file of the reader's: {words[0]}"
     beside = sorted(path.parent.glob("*.py")) if path.parent != ROOT / "examples" else [path]
     return _of_imports({name for each in beside for name in imported(ast.parse(each.read_text(encoding="utf-8")))})

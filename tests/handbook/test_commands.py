@@ -20,7 +20,7 @@ from judges.server.settings.server import RewardServerSettings
 from tests.command import in_process
 from tests.forking import ROOT
 from tests.handbook.blocks import PAGES, Block, Command, blocks, name_of
-from tests.handbook.reasons import words_of_judgegym
+from tests.handbook.reasons import why_not_run, words_of_judgegym
 from tests.handbook.running import Step, reader, steps_of
 
 KEYS = {"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k", "OPENROUTER_API_KEY": "k"}
@@ -53,6 +53,13 @@ def test_the_pages_have_commands_of_all_kinds() -> None:
         words[0] for page in WITH_STEPS for step in steps_of(page) if (words := _judgegym(step)) and not step.reason
     }
     assert found >= {"evaluate", "serve", "process", "report", "compare", "view", "judge-server"}
+
+
+@pytest.mark.parametrize("line", ["judgegm list", "make tests", "python examples/no_such.py"])
+def test_a_mistake_is_no_reason(line: str) -> None:
+    (command,) = Block("bash", "", line, 0).commands()
+    with pytest.raises(AssertionError):
+        why_not_run(command, (), ())
 
 
 @pytest.mark.parametrize("page", WITH_STEPS, ids=name_of)
