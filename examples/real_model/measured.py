@@ -12,6 +12,7 @@ from pathlib import Path
 
 from environments.report.results.run import HeadlineOfRun, SavedRun
 from judges.core.judgment import Status
+from judges.llm.usage import Usage
 
 _FAILURES: Mapping[str, str] = {
     Status.JUDGE_FAILED.value: "judge failed",
@@ -34,7 +35,7 @@ class Measured:
         tokens_in: prompt tokens of both.
         tokens_out: completion tokens of both.
         longest: tokens of the longest prompt together with its answer.
-        seconds: how long the evaluation took.
+        seconds: how long the evaluation took; 0 of one in which nothing succeeded.
     """
 
     rows: int
@@ -55,10 +56,11 @@ class Measured:
             RunDirectoryError: there is none, or it is damaged.
         """
         run = SavedRun.open(path)
-        statuses, longest = Counter[str](), 0
+        statuses, longest, spent = Counter[str](), 0, list[Usage]()
         for sample in run.samples():
             statuses[sample.status] += 1
             for call in (*sample.run.policy_calls, *(sample.run.judge_calls or {}).values()):
+                spent.append(call.usage)
                 longest = max(longest, call.usage.prompt_tokens + call.usage.completion_tokens)
         verdicts = statuses.pop(Status.OK.value, 0)
         return cls(
@@ -66,11 +68,14 @@ class Measured:
             verdicts=verdicts,
             failures={_FAILURES.get(status, status): count for status, count in statuses.items()},
             headline=run.headline,
-            calls=_sum(run, "calls"),
-            tokens_in=_sum(run, "prompt_tokens"),
-            tokens_out=_sum(run, "completion_tokens"),
+            # A run in which nothing succeeded has no metrics; its rows have what they cost.
+            calls=_sum(run, "calls") if run.is_complete else len(spent),
+            tokens_in=_sum(run, "prompt_tokens") if run.is_complete else sum(each.prompt_tokens for each in spent),
+            tokens_out=_sum(run, "completion_tokens")
+            if run.is_complete
+            else sum(each.completion_tokens for each in spent),
             longest=longest,
-            seconds=float(str(run.general.get("total_evaluation_time_seconds") or "nan")),
+            seconds=float(str(run.general.get("total_evaluation_time_seconds") or 0)),
         )
 
     @property

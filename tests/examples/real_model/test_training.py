@@ -26,8 +26,8 @@ class Computing(LlamaServer):
         if request.path == "/completion":
             before = bytes(request.json["prompt"][1:]).partition(b"<assistant>")[2]
             found = logprob(len(before)) - (1.0 if len(before) == self.wrong_at else 0.0)
-            top = [{"id": id, "logprob": found} for id in range(256)]
-            return Reply(body={"completion_probabilities": [{"top_logprobs": top}]})
+            ((forced, _),) = request.json["logit_bias"]
+            return Reply(body={"completion_probabilities": [{"id": forced, "logprob": found}]})
         return super()._script(request, number)
 
 
