@@ -13,8 +13,6 @@ from judgegym.integrations.single_turn.opened import close_all, opened
 from judgegym.integrations.single_turn.source import EnvironmentSource
 from judges.core.background import run_blocking
 
-ROWS = Path(careless.__file__).parent / "rows"
-
 
 @pytest.fixture(autouse=True)
 def closed() -> Iterator[None]:
@@ -49,8 +47,9 @@ def test_a_failed_judgment_is_no_reward_or_the_lowest_one(
     [("arena_hard", [1.0, 0.0, -1.0]), (f"{careless.__name__}:{careless.OneOrder.__name__}", [1.0, 1.0, -1.0])],
 )
 def test_one_order_takes_the_bias_of_a_judge_for_the_quality_of_an_answer(
-    environment: str, expected: list[float]
+    environment: str, expected: list[float], tmp_path: Path
 ) -> None:
-    rows = str(ROWS / "good_baseline.jsonl")  # its share of the letter is 5 of 12
-    settings = {"train_prompt_dataset": rows, "train_baseline_dataset": rows}
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"uid": "a", "prompt": "write", "answer": "see the tree"}\n', encoding="utf-8")  # 5 of 12
+    settings = {"train_prompt_dataset": str(rows), "train_baseline_dataset": str(rows)}
     assert rewards(environment, Script(position_bias=0.3), ["eeee", "tree has", "stop"], **settings) == expected
