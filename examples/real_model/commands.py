@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from examples.real_model.server import ROOT
+from examples.processes import ROOT, variables
 
 JUDGEGYM = (sys.executable, "-m", "judgegym")
 _END_S = 10.0
@@ -26,7 +26,13 @@ def started(words: Sequence[str], output: Path) -> Iterator[subprocess.Popen[byt
     """Run a command while the block lasts; what it says goes to a file."""
     with output.open("wb") as file:
         process = subprocess.Popen(
-            words, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
+            words,
+            cwd=ROOT,
+            env=variables(),
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
         )
     try:
         yield process

@@ -14,12 +14,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
+from examples.processes import ROOT
 from examples.real_model import behaviours, configs, model, page, table, training
 from examples.real_model.behaviours import Behaviour
 from examples.real_model.commands import JUDGEGYM, finished
 from examples.real_model.configs import Run
 from examples.real_model.measured import Measured
-from examples.real_model.server import CORES, ROOT, Running, ServerSettings, running
+from examples.real_model.server import CORES, Running, ServerSettings, running
 from judges.llm.errors import RunDirectoryError
 
 _USUAL = ServerSettings()

@@ -20,11 +20,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from examples.processes import ROOT
 from examples.real_model import model
 from examples.real_model.http import Endpoint
 from judges.llm.errors import SettingsError
 
-ROOT = Path(__file__).resolve().parents[2]
 TEMPLATE = Path(__file__).with_name("template.jinja")
 DEFAULT_PORT = 8080
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -9,20 +9,20 @@ Source: atroposlib 0.4.0, `api/server.py` (`/register`, `/batch`).
 
 from __future__ import annotations
 
-import itertools
-import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from examples.processes import free_port
 from examples.real_model import table
 from examples.real_model.commands import JUDGEGYM, started
 from examples.real_model.configs import TRAINING
 from examples.real_model.http import Endpoint
 from examples.real_model.server import Running
+from examples.rollout_api import NothingCame, RolloutApi
 from judges.llm.wire import JSON
 
 STEPS, BATCH = 1, 8
@@ -30,7 +30,7 @@ STEPS, BATCH = 1, 8
 
 _MASKED = -100
 _PATIENCE_S = 240.0
-_POLL_S = 0.1
+_LONGEST = 4096  # tokens
 _CHECKED = 16
 """Tokens whose logprob is computed again."""
 _NEAR = 0.2
@@ -106,50 +106,29 @@ class Trained:
 
 def train(server: Running, folder: Path) -> Trained | str:
     """Serve rollouts into the rollout API until the trainer has its batches; a text says why there are none."""
-    api = Endpoint(f"http://127.0.0.1:{_free_port()}", "")
+    port = free_port()
+    api = RolloutApi(f"http://127.0.0.1:{port}")
     log = folder / f"{TRAINING.name}.log"
     config = folder / f"{TRAINING.name}.yaml"
     config.write_text(TRAINING.text(server.settings), encoding="utf-8")
     words = [*TRAINING.words(config), f"--env.rollout_server_url={api.url}"]
     words.append(f"--env.data_dir_to_save_evals={folder / TRAINING.name}")
-    port = api.url.rpartition(":")[2]
     run_api = [sys.executable, "-m", "atroposlib.cli.run_api", "--host=127.0.0.1", f"--port={port}"]
     print(" ".join(["judgegym", *words]), flush=True)
     began = time.monotonic()
-    with started(run_api, folder / "run_api.log") as api_process:
-        if not _until(lambda: api.status("/info") == 200, api_process):
-            return f"the rollout API does not answer; its log is {folder / 'run_api.log'}"
-        with started([*JUDGEGYM, *words], log) as serving:
-            batches = list(itertools.islice(_batches(api, serving), STEPS))
-    if len(batches) < STEPS:
-        return f"{len(batches)} of {STEPS} batches came; the log of `serve` is {log}"
-    rollouts = [rollout for batch in batches for rollout in batch]
+    try:
+        with started(run_api, folder / "run_api.log") as api_process:
+            api.register(batch_size=BATCH, max_tokens=_LONGEST, steps=STEPS, unless=lambda: _ended(api_process))
+            with started([*JUDGEGYM, *words], log) as serving:
+                batches = [api.next_batch(_PATIENCE_S, unless=lambda: _ended(serving)) for _ in range(STEPS)]
+    except NothingCame as error:
+        return f"{error}; the logs are {folder / 'run_api.log'} and {log}"
+    rollouts = [rollout for batch in batches for group in batch for rollout in _rollouts(group)]
     return _checked(rollouts, server.endpoint, _source(log), time.monotonic() - began)
 
 
-def _batches(api: Endpoint, serving: subprocess.Popen[bytes]) -> Iterator[list[Rollout]]:
-    """Register as a trainer, and take batches as long as they come."""
-    registration: dict[str, JSON] = {
-        "wandb_group": "none",
-        "wandb_project": "none",
-        "batch_size": BATCH,
-        "max_token_len": 4096,
-        "checkpoint_dir": "",
-        "save_checkpoint_interval": -1,
-        "starting_step": 0,
-        "num_steps": STEPS,
-    }
-    api.post("/register", registration)
-    began = time.monotonic()
-    while time.monotonic() - began < _PATIENCE_S:
-        groups = api.get("/batch").items("batch")
-        if groups:
-            yield [rollout for group in groups if isinstance(group, Mapping) for rollout in _rollouts(group)]
-            began = time.monotonic()
-        elif serving.poll() is not None:
-            return
-        else:
-            time.sleep(_POLL_S)
+def _ended(process: subprocess.Popen[bytes]) -> bool:
+    return process.poll() is not None
 
 
 def _rollouts(group: Mapping[str, JSON]) -> Iterator[Rollout]:
@@ -159,15 +138,6 @@ def _rollouts(group: Mapping[str, JSON]) -> Iterator[Rollout]:
     rows = [column if isinstance(column, list) else [None] * count for column in columns]
     for tokens, mask, score, logprobs, messages in zip(*rows, strict=True):
         yield Rollout(tokens, mask, score, logprobs, messages)
-
-
-def _until(happened: Callable[[], bool], process: subprocess.Popen[bytes]) -> bool:
-    began = time.monotonic()
-    while time.monotonic() - began < _PATIENCE_S and process.poll() is None:
-        if happened():
-            return True
-        time.sleep(_POLL_S)
-    return False
 
 
 def _source(log: Path) -> str:
@@ -220,9 +190,3 @@ def _is_near(endpoint: Endpoint, rollout: Rollout, place: int) -> bool:
     found = endpoint.post("/completion", body)
     same = found.at("completion_probabilities.0.id") == token
     return same and abs(found.number("completion_probabilities.0.logprob") - rollout.logprobs[place]) <= _NEAR
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import socket
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncIterator, Awaitable, Sequence
@@ -18,9 +17,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
+from examples.processes import ROOT, variables
+
 T = TypeVar("T")
 
-ROOT = Path(__file__).resolve().parents[2]
 _GRACE_S = 5.0
 _TAIL = 12  # lines of a log
 _LONGEST_LINE = 1 << 20
@@ -70,7 +70,6 @@ class Children:
             reads: its standard output is read (`Child.lines`), and its standard input ends with this process.
         """
         log.parent.mkdir(parents=True, exist_ok=True)
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("JUDGEGYM_")}
         with log.open("wb") as written:
             process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", *words),
@@ -78,7 +77,7 @@ class Children:
                 stdout=PIPE if reads else written,
                 stderr=written,
                 cwd=ROOT,
-                env=environment,
+                env=variables(),
                 limit=_LONGEST_LINE,
                 start_new_session=True,  # a Ctrl-C in the terminal is for this process, which ends the others
             )
@@ -142,10 +141,3 @@ class Children:
 async def _wait(child: Child) -> None:
     """Wait for the end of a child whose standard output nobody reads any more."""
     await child.process.communicate()
-
-
-def free_port() -> int:
-    """Return a port that nobody listens on."""
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        return int(bound.getsockname()[1])

@@ -17,7 +17,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from examples.tiny_grpo.children import Child, Children, free_port
+from examples.processes import free_port
+from examples.tiny_grpo.children import Child, Children
 from examples.tiny_grpo.curve import Curve, SeedRun, Step
 from examples.tiny_grpo.progress import Progress
 from examples.tiny_grpo.tasks import Task

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import fmean, pstdev
 
+from examples.rollout_api import Batch
 from examples.tiny_grpo.judge import letter_share
 from examples.tiny_grpo.policy.sampling import Sampled
 from examples.tiny_grpo.policy.served import ServedPolicy
-from examples.tiny_grpo.training.rollout_api import Batch
 from judges.parsing import thinking
 
 _MASKED = -100  # atroposlib's mask of the prompt

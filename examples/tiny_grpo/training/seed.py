@@ -16,13 +16,13 @@ from pathlib import Path
 
 import torch
 
+from examples.rollout_api import RolloutApi
 from examples.tiny_grpo.policy.endpoint import serving
 from examples.tiny_grpo.policy.model import ModelSize, TinyTransformer
 from examples.tiny_grpo.policy.served import ServedPolicy
 from examples.tiny_grpo.policy.warm_up import warm_up
 from examples.tiny_grpo.tasks import WarmUp
 from examples.tiny_grpo.training.events import Event, Finished, Served, write_event
-from examples.tiny_grpo.training.rollout_api import RolloutApi
 from examples.tiny_grpo.training.settings import SeedSettings
 from examples.tiny_grpo.training.trainer import Trainer
 from judges.offline.protocol.request import RequestMessage

@@ -12,12 +12,12 @@ import torch
 from example_trainer.data import pad_data_to_good_offset
 from example_trainer.training import compute_grpo_loss
 
+from examples.rollout_api import Batch, RolloutApi
 from examples.tiny_grpo.curve import Step
 from examples.tiny_grpo.policy.model import TinyTransformer
 from examples.tiny_grpo.policy.served import ServedPolicy
 from examples.tiny_grpo.training.batches import numbers_of
 from examples.tiny_grpo.training.events import Trained
-from examples.tiny_grpo.training.rollout_api import Batch, RolloutApi
 from examples.tiny_grpo.training.settings import TrainingSettings
 
 _SAME = 1e-3  # two logprobs of a token are the same up to this difference
@@ -48,7 +48,7 @@ class Trainer:
         """Make all steps, each as soon as there is a batch.
 
         Raises:
-            TimeoutError: no batch came for too long.
+            NothingCame: no batch came for too long.
             ValueError: a batch cannot be trained on.
         """
         for number in range(1, self._settings.steps + 1):

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from examples.processes import ROOT
 from examples.real_model import grammars, model
-from examples.real_model.server import ROOT, Running, ServerSettings, running
+from examples.real_model.server import Running, ServerSettings, running
 from judges.core.scale import Scale
 from judges.parsing.verdicts import arena_label, binary_verdict, score_object
 from judges.rubrics.prompt import read_score

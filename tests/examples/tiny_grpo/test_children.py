@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from examples.tiny_grpo.children import ROOT, Child, ChildFailed, Children
+from examples.processes import ROOT
+from examples.tiny_grpo.children import Child, ChildFailed, Children
 
 SERVER = ("http.server", "0", "--bind=127.0.0.1")
 STARTER = """

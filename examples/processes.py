@@ -1,0 +1,22 @@
+"""What the examples share that start processes of this project: where they run, with which variables, at which port."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+_SETTINGS = "JUDGEGYM_"
+
+
+def variables() -> dict[str, str]:
+    """Return the variables of a process: all but settings of this project, which would stand above those of files."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(_SETTINGS)}
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        return int(bound.getsockname()[1])
