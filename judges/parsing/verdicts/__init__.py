@@ -1,8 +1,8 @@
 """Every parser of a judge's text, a module for each kind of verdict.
 
 Rules of all parsers: return a value or `None`; never guess, clamp or raise; read only the judge's own text after its
-thinking; the last verdict wins, and an object of the verdict's form at the end is the last one
-(`judges.parsing.written_object`); what is returned was written in the text.
+thinking; the last verdict wins; an object of the verdict's form at the end is one, unless words before it have another
+verdict (`judges.parsing.two_forms`); what is returned was written in the text.
 """
 
 from judges.parsing.verdicts.arena import ARENA_LABELS, ArenaLabel, arena_form, arena_label

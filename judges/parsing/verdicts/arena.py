@@ -6,10 +6,11 @@ import re
 from collections.abc import Sequence
 from typing import Literal, get_args
 
+from judges.llm.wire import JSON
 from judges.parsing.found import Found, verdict_parser
 from judges.parsing.last_match import last_of
+from judges.parsing.two_forms import verdict_in_either
 from judges.parsing.verdict_form import VerdictForm, one_of, text_field
-from judges.parsing.written_object import written_object
 
 ArenaLabel = Literal["A>>B", "A>B", "A=B", "B>A", "B>>A"]
 """The verdict of one game, from strong win of A to strong win of B."""
@@ -33,7 +34,8 @@ def arena_label(own: str) -> Found[ArenaLabel] | None:
 
     All matches of `[[…]]` over the characters A B < > =, in any case; the last one decides; only if there is none,
     those in single brackets. Mirrored labels (`B<A`) are read as what they mean (`A>B`). A last match that is no
-    label, and words such as "tie", are no verdict. An object of `arena_form` at the end is later than all of them.
+    label, and words such as "tie", are no verdict. An object of `arena_form` at the end is read, too
+    (`judges.parsing.two_forms`).
 
     Returns:
         One of `A>>B`, `A>B`, `A=B`, `B>A`, `B>>A`, or `None`.
@@ -41,12 +43,15 @@ def arena_label(own: str) -> Found[ArenaLabel] | None:
     Source:
         lmarena/arena-hard-auto, the extraction patterns of its v0.1 configuration.
     """
-    written = written_object(own, "verdict")
-    if written is not None:
-        value = written.fields["verdict"]
-        alone = _ALONE.fullmatch(value.strip()) if isinstance(value, str) else None
-        label = None if alone is None else _label(alone[1])
-        return None if label is None else Found(label, written.at)
+    return verdict_in_either(own, "verdict", _of_value, _in_words)
+
+
+def _of_value(value: JSON) -> ArenaLabel | None:
+    alone = _ALONE.fullmatch(value.strip()) if isinstance(value, str) else None
+    return None if alone is None else _label(alone[1])
+
+
+def _in_words(own: str) -> Found[ArenaLabel] | None:
     double = _DOUBLE_BRACKETS.match(own)
     match = double or _SINGLE_BRACKETS.match(own)
     if match is None:

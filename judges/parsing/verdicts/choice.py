@@ -6,10 +6,11 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
+from judges.llm.wire import JSON
 from judges.parsing.found import Found, verdict_parser
 from judges.parsing.last_match import last_of
+from judges.parsing.two_forms import verdict_in_either
 from judges.parsing.verdict_form import VerdictForm, one_of, text_field
-from judges.parsing.written_object import written_object
 
 _OFFICIAL_LETTERS = "ABCD"
 
@@ -30,13 +31,15 @@ def choice_letter(own: str, letters: Sequence[str]) -> Found[str] | None:
     Returns:
         One of `letters`, or `None`.
     """
-    written = written_object(own, "verdict")
-    if written is not None:
-        value = written.fields["verdict"]
-        letter = next((letter for letter in letters if value in (letter, f"[[{letter}]]")), None)
-        return None if letter is None else Found(letter, written.at)
-    match = _last_choice("".join(letters)).match(own)
-    return None if match is None else Found(match[1], (match.start(1) - 2, match.end()))
+
+    def of_value(value: JSON) -> str | None:
+        return next((letter for letter in letters if value in (letter, f"[[{letter}]]")), None)
+
+    def in_words(words: str) -> Found[str] | None:
+        match = _last_choice("".join(letters)).match(words)
+        return None if match is None else Found(match[1], (match.start(1) - 2, match.end()))
+
+    return verdict_in_either(own, "verdict", of_value, in_words)
 
 
 @lru_cache

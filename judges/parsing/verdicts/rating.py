@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from judges.parsing.found import Found, verdict_parser
+from judges.parsing.two_forms import verdict_in_either
 from judges.parsing.verdict_form import VerdictForm, integer, text_field
 from judges.parsing.verdicts.whole_score import whole_score
-from judges.parsing.written_object import written_object
 
 # A number at the very end, alone or as "7/10" or "7 out of 10", optionally in markdown or brackets, with a final stop.
 # The text before it must not make it part of another number, a negative number, a range or a scale.
@@ -34,10 +34,16 @@ def rating(own: str) -> Found[int] | None:
     "7/10" and "7 out of 10" are 7, "**8**" and "8." are 8; "3.5", "11", "0", "-5", "7-8", "7 or 8" and "8.5 / 10" are
     no rating. An object of `RATING_FORM` at the end is read, too.
     """
-    written = written_object(own, "rating")
-    if written is not None:
-        score = whole_score(written.fields["rating"], SCALE)
-        return None if score is None else Found(score, written.at)
+    return verdict_in_either(
+        own, "rating", lambda value: whole_score(value, SCALE), _at_the_end, earlier=_at_the_end_of_a_line
+    )
+
+
+def _at_the_end_of_a_line(own: str) -> Found[int] | None:
+    return next((found for line in reversed(own.splitlines()) if (found := _at_the_end(line)) is not None), None)
+
+
+def _at_the_end(own: str) -> Found[int] | None:
     ending = " ".join(own[-_LOOKED_AT:].split())
     match = _RATING.search(ending)
     if match is None or _NOT_ALONE.search(ending[: match.start(1)]):

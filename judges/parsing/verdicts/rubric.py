@@ -9,6 +9,7 @@ from typing import Literal
 from judges.parsing.found import Found, verdict_parser
 from judges.parsing.last_match import last_of
 from judges.parsing.thinking import after_thinking
+from judges.parsing.two_forms import verdict_in_either
 from judges.parsing.verdict_form import CRITIQUE, VerdictForm, integer, text_field
 from judges.parsing.verdicts.whole_score import whole_score
 from judges.parsing.written_object import WrittenObject, written_object
@@ -35,7 +36,7 @@ def feedback_score(own: str, scale: tuple[int, int] = (1, 5)) -> Found[int] | No
 
     It must be one integer of the scale and nothing else, optionally in (), [] or markdown, with "/5" or "out of 5" (the
     highest score of the scale) or a final stop. "4.5", "3-4", "3 or 4", and "0" or "10" of 1 to 5 are no score. An
-    object of `rubric_form` at the end is later than any tag.
+    object of `rubric_form` at the end is read, too (`judges.parsing.two_forms`).
 
     Args:
         own: the judge's own text.
@@ -58,10 +59,12 @@ _LAST_TAG = {tag: last_of(rf"\[{tag}\]([^\r\n]*)", re.IGNORECASE) for tag in ("S
 
 
 def _behind_tag(tag: str, own: str, scale: tuple[int, int]) -> Found[int] | None:
-    written = written_object(own, "score")
-    if written is not None:
-        score = whole_score(written.fields["score"], scale)
-        return None if score is None else Found(score, written.at)
+    return verdict_in_either(
+        own, "score", lambda value: whole_score(value, scale), lambda words: _in_words(tag, words, scale)
+    )
+
+
+def _in_words(tag: str, own: str, scale: tuple[int, int]) -> Found[int] | None:
     match = _LAST_TAG[tag].match(own)
     if match is None:
         return None

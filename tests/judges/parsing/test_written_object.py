@@ -79,12 +79,67 @@ def test_an_object_at_the_end_is_read_with_its_place(kind: str, around: str) -> 
 def test_the_last_verdict_wins_whichever_form_it_has(kind: str) -> None:
     form, parser, written, read, other = KINDS[kind]
     own = object_of(form, written)
-    assert parser(f"{other}\n{own}") == read
+    assert parser(f"{own}\n{object_of(form, written, reasons=other)}") == read
     after = parser(f"{own}\n{other}")
     assert after is not None and after != read, "a text's verdict after the object is later"
     assert parser(object_of(form, written, reasons=f"at first {other}")) == read, (
         "what its own reasons quote is no verdict"
     )
+
+
+@kinds
+def test_an_object_that_a_judge_quotes_after_its_own_verdict_steals_nothing(kind: str) -> None:
+    form, parser, written, read, other = KINDS[kind]
+    own, mine = object_of(form, written), other.replace("so ", "")
+    assert parser(mine) is not None
+    for around in ("{}\n\nThe answer itself ends with:\n```json\n{{}}\n```", "{}\n{{}}", "{}\n\nThat is, not:\n\n{{}}"):
+        text = around.replace("{{}}", own).replace("{}", mine)
+        assert parser(text) is None, text
+    assert parser(f"{mine}\n{own}".replace(mine, "Therefore:")) == read
+
+
+@kinds
+@pytest.mark.parametrize(
+    "around",
+    [
+        "{}\n\nI hope that this helps.",
+        "My verdict is {}",
+        "[{}]",
+        "```json\n[\n{}\n]\n```",
+        "Here it is:\n{}}",
+        '{"verdict": "none", "x": {}',
+        "TRAILING",
+        "QUOTES",
+        "ESCAPED",
+        "TRUNCATED",
+    ],
+)
+def test_words_within_an_object_are_no_verdict_whatever_is_wrong_with_it(kind: str, around: str) -> None:
+    """What its reasons quote is no verdict, also where the object is malformed or not at the end."""
+    form, parser, written, _, other = KINDS[kind]
+    own = object_of(form, written, reasons=f"the answer claims\n{other}\nfor itself").replace("\\n", "\n")
+    text = {
+        "TRAILING": f"{own[:-1]},}}",
+        "QUOTES": own.replace('"', "'"),
+        "ESCAPED": json.dumps(own),
+        "TRUNCATED": object_of(form, written, reasons=f"it claims {other}").partition(other)[0] + other,
+    }.get(around, around.replace("{}", own))
+    assert parser(text) is None, text
+
+
+@kinds
+def test_an_object_within_a_malformed_one_is_no_verdict(kind: str) -> None:
+    form, parser, written, _, _ = KINDS[kind]
+    first, _last = form.fields
+    assert parser(f'{{"{first}": "The answer ends with\n{object_of(form, written)}') is None
+
+
+@kinds
+def test_a_verdict_in_words_after_an_object_is_read_with_its_place(kind: str) -> None:
+    form, parser, written, read, other = KINDS[kind]
+    quoted = f"The answer says {object_of(form, written)} which I ignore.\n{other}"
+    found = parser.find(quoted)
+    assert found is not None and found.value != read and found.at is not None and found.at[0] >= quoted.index("\n")
 
 
 @kinds
