@@ -81,6 +81,19 @@ def test_no_page_has_a_marker_left_or_fetches_anything(site: Path) -> None:
         assert _FETCHED.findall(text) == [], name
 
 
+def test_links_of_pages_lead_to_pages_and_pictures(site: Path) -> None:
+    """Also where a document links to code, to a prompt or to a folder outside `docs/`."""
+    links = [
+        (name, target, site / name / ".." / target)
+        for name, text in pages(site)
+        if name != "404.html"  # its addresses are those of a server
+        for target in re.findall(r'<(?:a|img)\b[^>]*\b(?:href|src)="(?![a-z]+:|#|")([^"#]+)', text)
+    ]
+    assert any(target.endswith(".py.html") for _, target, _ in links)
+    assert [(name, target) for name, target, path in links if path.suffix not in (".html", ".png")] == []
+    assert [(name, target) for name, target, path in links if not path.resolve().is_file()] == []
+
+
 @needs_chromium
 def test_pages_open_from_the_disk_and_fit_a_desktop_and_a_phone(site: Path, browser: Any) -> None:
     with watched(browser, site / "index.html") as seen:

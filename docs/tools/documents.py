@@ -1,0 +1,77 @@
+"""What pages lead to outside `docs/`, such as a folder's README or a prompt: each text becomes a page of the site.
+
+These pages have no line in the navigation; the pages that link to them lead there. A document is a page with the links
+that it has in the repository, code and other texts are a page with one block. What is no text is copied into the site.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files, InclusionLevel
+from shown import SHOWN
+
+ROOT = Path(__file__).resolve().parents[2]
+LINK = re.compile(r"\]\((?P<target>[^)#:\s]+)(?P<heading>#[^)\s]*)?\)")
+_CODE = re.compile(r"^(?P<fence>```+|~~~+).*?^(?P=fence)|`[^`\n]*`", re.DOTALL | re.MULTILINE)
+_FOLDER = "files/"
+_LANGUAGES = {".py": "python", ".yaml": "yaml", ".jsonl": "json", ".json": "json", ".txt": "text .prose"}
+_PAGE = "---\nsearch: {{exclude: true}}\nhide: [toc]\n---\n\n# {name}\n\n"
+_BLOCK = _PAGE + '`````` {{.{language} title="{path}"}}\n{text}\n``````\n'
+
+
+def source_of(page: str) -> str:
+    """The path in the repository of a page by its name in the site: `files/ARCHITECTURE.md`, `files/a/judge.py.md`."""
+    if not page.startswith(_FOLDER):
+        return f"docs/{page}"
+    path = page.removeprefix(_FOLDER)
+    return path if (ROOT / path).is_file() else path.removesuffix(".md")
+
+
+def page_of(path: str) -> str:
+    """The name in the site of a file of the repository."""
+    if path.startswith("docs/"):
+        return path.removeprefix("docs/")
+    return f"{_FOLDER}{path}" + (".md" if posixpath.splitext(path)[1] in _LANGUAGES else "")
+
+
+def target_of(path: str, link: str) -> str:
+    """The path in the repository to which a link of a document leads; of a folder, that of what describes it."""
+    target = posixpath.normpath(posixpath.join(posixpath.dirname(path), link))
+    described = (posixpath.join(target, name) for name in ("README.md", "__init__.py"))
+    return next((each for each in described if (ROOT / each).is_file()), target)
+
+
+def add_linked(files: Files, config: MkDocsConfig) -> None:
+    """Add what the pages lead to, and what this leads to in its turn."""
+    waiting = [source_of(file.src_uri) for file in files.documentation_pages()]
+    known = set(waiting)
+    while waiting:
+        for path in _linked(waiting.pop()):
+            if path not in known:
+                known.add(path)
+                waiting += [path] * path.endswith(".md")
+                files.append(_added(path, config))
+
+
+def _linked(path: str) -> Iterator[str]:
+    """The files outside `docs/` to which a document links, but for those whose code it shows itself."""
+    text = (ROOT / path).read_text(encoding="utf-8")
+    for link in LINK.finditer(_CODE.sub("", SHOWN.sub("", text))):
+        target = target_of(path, link["target"])
+        if not target.startswith(("docs/", "../")) and (ROOT / target).is_file():
+            yield target
+
+
+def _added(path: str, config: MkDocsConfig) -> File:
+    """The page, or the copy, of a file."""
+    name, suffix = posixpath.split(path)[1], posixpath.splitext(path)[1]
+    content: str | bytes = (ROOT / path).read_bytes()
+    if suffix in _LANGUAGES:
+        text = (ROOT / path).read_text(encoding="utf-8").rstrip("\n")
+        content = _BLOCK.format(name=name, path=path, language=_LANGUAGES[suffix], text=text)
+    return File.generated(config, page_of(path), content=content, inclusion=InclusionLevel.NOT_IN_NAV)
