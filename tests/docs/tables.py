@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.command import ROOT
 
-PAGES = ROOT / "docs"
+DOCS = ROOT / "docs"
 _ROWS = re.compile(r"(?:^\|.*\n)+", re.MULTILINE)
 _CELLS = re.compile(r"(?<!\\)\|")
 _NAMES = re.compile(r"`([^`]+)`")
@@ -65,7 +65,7 @@ def metrics_of(page: str) -> list[Documented]:
     """The metrics of a page's tables."""
     return [
         Documented(name, *_bounds(row[2]))
-        for table in tables(PAGES / page, header="metric")
+        for table in tables(DOCS / page, header="metric")
         for row in table
         for name in names_in(row[0])
     ]
@@ -73,7 +73,7 @@ def metrics_of(page: str) -> list[Documented]:
 
 def left_out_together(page: str) -> set[str]:
     """The names under which families of metrics are left out as a whole."""
-    cells = [row[-1] for table in tables(PAGES / page, header="metric") for row in table]
+    cells = [row[-1] for table in tables(DOCS / page, header="metric") for row in table]
     return {name for cell in cells for name in names_in(cell) if name.startswith("eval/")}
 
 

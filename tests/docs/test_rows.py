@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
@@ -19,8 +18,9 @@ from eval_environments.arena_hard_environment import ArenaHardEnv
 from eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
 from eval_environments.self_critique_environment import SelfCritiqueEnv
 from tests.command import ROOT, RunFiles, in_process, write_lines
+from tests.docs.blocks import blocks
 from tests.docs.runs import ARENA, ASPECTS, CANDIDATES, PAIRWISE, PEERS, RUBRIC
-from tests.docs.tables import PAGES
+from tests.docs.tables import DOCS
 
 ENVIRONMENTS: Mapping[str, type[JudgedEnv[Any, Any, Any]]] = {
     ARENA: ArenaHardEnv,
@@ -32,9 +32,8 @@ ENVIRONMENTS: Mapping[str, type[JudgedEnv[Any, Any, Any]]] = {
 
 
 def rows_on(page: str) -> list[dict[str, Any]]:
-    """The blocks of JSON, each one line."""
-    text = (PAGES / page).read_text(encoding="utf-8")
-    return [json.loads(block) for block in re.findall(r"^```json\n(.*)\n```$", text, re.MULTILINE)]
+    """The blocks of JSON."""
+    return [json.loads(block.text) for block in blocks(DOCS / page) if block.language == "json"]
 
 
 def evaluated(page: str, path: Path, *flags: str) -> list[dict[str, Any]]:
@@ -93,7 +92,7 @@ def asked() -> ModuleType:
 
 def test_prompts_on_the_pages_are_those_of_the_judges(asked: ModuleType) -> None:
     used = set()
-    for page in sorted((PAGES / "environments").glob("*.md")):
+    for page in sorted((DOCS / "environments").glob("*.md")):
         markdown = page.read_text(encoding="utf-8")
         links = asked.ALONE.findall(markdown)
         shown = asked.with_prompts(markdown, "environments")

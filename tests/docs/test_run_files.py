@@ -17,9 +17,9 @@ from environments.training.group_ledger import GroupLedger
 from eval_environments.arena_hard_environment import ArenaHardEnv
 from tests.command import RunFiles, in_process
 from tests.docs.runs import CONFIGURED, Runs
-from tests.docs.tables import PAGES, Check, fields_of, names_in, tables
+from tests.docs.tables import DOCS, Check, fields_of, names_in, tables
 
-PAGE = PAGES / "run_files.md"
+PAGE = DOCS / "run_files.md"
 DETAILS = {
     "Arena-Hard": ("arena", "arena-failing"),
     "several candidates": ("candidates",),

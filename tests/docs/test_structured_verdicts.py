@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 
 from judges.arena.settings import LABELS
 from judges.parsing.verdict_form import BEGINNING
@@ -16,9 +15,10 @@ from judges.parsing.verdicts import (
     choice_form,
     rubric_form,
 )
-from tests.docs.tables import PAGES, tables
+from tests.docs.blocks import blocks
+from tests.docs.tables import DOCS, tables
 
-PAGE = PAGES / "structured_verdicts.md"
+PAGE = DOCS / "structured_verdicts.md"
 RUBRIC = rubric_form((1, 5))
 
 
@@ -30,8 +30,8 @@ def test_the_forms_are_those_of_the_judges() -> None:
 
 
 def test_the_words_and_the_schema_are_those_of_a_rubric() -> None:
-    blocks = dict(re.findall(r"```(text|json)\n(.*?)\n```", PAGE.read_text(encoding="utf-8"), re.DOTALL))
-    assert blocks["text"] == RUBRIC.instructions
-    assert json.loads(blocks["json"]) == RUBRIC.response_format
-    properties = json.loads(blocks["json"])["json_schema"]["schema"]["properties"]
+    shown = {block.language: block.text for block in blocks(PAGE)}
+    assert shown["text"] == f"{RUBRIC.instructions}\n"
+    assert json.loads(shown["json"]) == RUBRIC.response_format
+    properties = json.loads(shown["json"])["json_schema"]["schema"]["properties"]
     assert [*properties] == ["feedback", "score"]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.command import ROOT, RunFiles, clean_environment
-from tests.handbook.blocks import blocks
+from tests.docs.blocks import blocks
 from tests.judgegym.command import judgegym
 from tests.trainer import training
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from tests.docs.blocks import blocks
 from tests.integrations.trainers import ROOT
 
 PAGES = ROOT / "docs" / "trainers"
 INDEX = PAGES / "index.md"
-_BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<text>.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def page(target: str) -> Path:
@@ -27,8 +27,7 @@ def example(target: str, language: str = "python", number: int = 0) -> str:
         language: the block's language.
         number: which of the page's blocks of that language, from 0.
     """
-    text = page(target).read_text(encoding="utf-8")
-    return [found["text"] for found in _BLOCK.finditer(text) if found["language"] == language][number]
+    return [block.text for block in blocks(page(target)) if block.language == language][number]
 
 
 def swap(text: str, *pairs: tuple[str, str]) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import judgegym.integrations
+from tests.docs.blocks import blocks
 from tests.integrations.examples import INDEX, PAGES, page
 from tests.integrations.install.targets import TARGETS, Target
 from tests.integrations.trainers import HERE
@@ -20,7 +21,6 @@ ROOM = Path(judgegym.integrations.__file__).parent
 SHARED = {"__init__", "scores", "single_turn"}
 COLUMNS = ["target", "version tested", "judges", "groups", "environments", "a failed judge"]
 LONGEST_START = 18
-_BLOCK = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -85,29 +85,26 @@ def test_row_is_filled_with_the_version_that_the_installer_takes(target: Target)
 
 @pytest.mark.parametrize("target", [named(target) for target in TARGETS])
 def test_a_page_begins_with_what_to_install_to_copy_and_to_look_at(target: Target) -> None:
-    """The commands of the start run in `tests/handbook`, but for the installation."""
+    """The commands of the start run in `tests/docs`, but for the installation."""
     begins, found, _ = page(target.title).read_text(encoding="utf-8").partition("\n## ")
     assert found, "what is further to say has headings"
-    blocks = [*_BLOCK.finditer(begins)]
-    assert blocks[0]["language"] == "bash" and len(blocks) > 1
-    assert "**Look at** " in begins[blocks[-1].end() :]
-    installed = re.match(r"pip install '?(?:--no-deps )?judgegym(?:\[(?P<extra>[^]]+)\])?", blocks[0]["text"])
-    assert installed is not None, blocks[0]["text"]
+    start = [block for block in blocks(page(target.title)) if block.line <= begins.count("\n")]
+    assert start[0].language == "bash" and len(start) > 1
+    assert "**Look at** " in begins.rpartition("\n```\n")[2]
+    installed = re.match(r"pip install '?(?:--no-deps )?judgegym(?:\[(?P<extra>[^]]+)\])?", start[0].text)
+    assert installed is not None, start[0].text
     assert (installed["extra"] or "") in {target.extra, target.name}
-    assert sum(block["text"].count("\n") for block in blocks) <= LONGEST_START
+    assert sum(block.text.count("\n") for block in start) <= LONGEST_START
 
 
 @pytest.mark.parametrize("target", [named(target) for target in TARGETS])
-def test_every_example_of_a_page_is_taken_by_a_test_and_compiles(target: Target) -> None:
-    blocks: dict[str, int] = {}
+def test_every_example_of_a_page_is_taken_by_a_test(target: Target) -> None:
+    counts: dict[str, int] = {}
     taken = {use for use in uses() if use.title == target.title} | {Use(target.title, "bash", 0)}  # its start
-    for found in _BLOCK.finditer(page(target.title).read_text(encoding="utf-8")):
-        language = found["language"]
-        number = blocks.setdefault(language, 0)
-        blocks[language] += 1
-        assert {Use(target.title, language, number), Use(target.title, language, None)} & taken, found["text"]
-        if language == "python":
-            compile(found["text"], f"{target.title}, example {number}", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-    assert blocks, "the page has an example"
+    for block in blocks(page(target.title)):
+        number = counts.setdefault(block.language, 0)
+        counts[block.language] += 1
+        assert {Use(target.title, block.language, number), Use(target.title, block.language, None)} & taken, block.text
+    assert counts, "the page has an example"
     for use in taken:
-        assert use.number is None or use.number < blocks.get(use.language, 0), use
+        assert use.number is None or use.number < counts.get(use.language, 0), use

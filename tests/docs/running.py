@@ -26,9 +26,9 @@ import pytest
 from environments.command_line.program import VERBS
 from judgegym._command.environments import load_environment
 from tests.command import PATIENCE_S, clean_environment, eventually, in_process
+from tests.docs.blocks import Block, Command, blocks
+from tests.docs.reasons import PORT, SHELL, why_not_run, why_not_run_python, words_of_judgegym
 from tests.forking import ROOT, Forked
-from tests.handbook.blocks import Block, Command, blocks
-from tests.handbook.reasons import PORT, SHELL, why_not_run, why_not_run_python, words_of_judgegym
 from tests.trainer import free_port
 
 DEFAULT_PORTS = {"judge-server": 8400, "view": 8300, "run-api": 8000, "offline-server": 8500}

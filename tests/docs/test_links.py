@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.handbook.blocks import PAGES, name_of
+from tests.docs.blocks import PAGES, name_of
 
 _CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
 _LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)")

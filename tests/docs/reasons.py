@@ -20,8 +20,8 @@ from judges.config.sources import load
 from judges.llm.urls import is_public
 from judges.server.presets import with_preset
 from judges.server.settings.server import RewardServerSettings
+from tests.docs.blocks import Block, Command
 from tests.forking import ROOT
-from tests.handbook.blocks import Block, Command
 
 SHELL = frozenset({"cat", "cp", "curl", "head", "ls", "mkdir", "printf", "tail"})
 """The programs of the shell that run as they are."""

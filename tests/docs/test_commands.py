@@ -18,10 +18,10 @@ from judges.config.sources import load
 from judges.server.presets import with_preset
 from judges.server.settings.server import RewardServerSettings
 from tests.command import in_process
+from tests.docs.blocks import PAGES, Block, Command, blocks, name_of
+from tests.docs.reasons import why_not_run, words_of_judgegym
+from tests.docs.running import Step, reader, steps_of
 from tests.forking import ROOT
-from tests.handbook.blocks import PAGES, Block, Command, blocks, name_of
-from tests.handbook.reasons import why_not_run, words_of_judgegym
-from tests.handbook.running import Step, reader, steps_of
 
 KEYS = {"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k", "OPENROUTER_API_KEY": "k"}
 WITH_STEPS = [page for page in PAGES if page.name != "CHANGELOG.md" and steps_of(page)]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from docs.tools.shown import SHOWN, named, shown
+from tests.docs.blocks import PAGES, name_of
 from tests.forking import ROOT
-from tests.handbook.blocks import PAGES, name_of
 
 SHOWING = {page: [*SHOWN.finditer(page.read_text(encoding="utf-8"))] for page in PAGES}
 CONSTITUTION = ROOT / "examples" / "own_environment" / "constitution_environment.py"

@@ -1,11 +1,11 @@
-"""Print what of the documents the tests run, and what they do not run and why: `python -m tests.handbook`."""
+"""Print what of the documents the tests run, and what they do not run and why: `python -m tests.docs`."""
 
 from __future__ import annotations
 
 from collections import Counter
 
-from tests.handbook.blocks import PAGES, name_of
-from tests.handbook.running import steps_of
+from tests.docs.blocks import PAGES, name_of
+from tests.docs.running import steps_of
 
 if __name__ == "__main__":
     reasons: Counter[str] = Counter()
