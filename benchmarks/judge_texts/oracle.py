@@ -49,11 +49,33 @@ def own_text(text: str) -> str:
     return "" if lower.strip().startswith("<think>") else text
 
 
-def _arena(text: str) -> str | None:
+def _in_either(check: Callable[[str, str], str | None]) -> Callable[[str], str | None]:
+    """Check against all words, or those that are in no braces: words in an object of a verdict are none."""
+
+    def either(text: str) -> str | None:
+        own = own_text(text)
+        return check(text, own) and check(text, _outside_braces(own))
+
+    return either
+
+
+def _outside_braces(text: str) -> str:
+    kept, opened = [*text], list[int]()
+    for place, sign in enumerate(text):
+        if sign == "{":
+            opened.append(place)
+        elif sign == "}" and opened:
+            start = opened.pop()
+            kept[start : place + 1] = "\ufffd" * (place + 1 - start)
+    return "".join(kept)
+
+
+@_in_either
+def _arena(text: str, own: str) -> str | None:
     label = arena_label(text)
     if label is None:
         return None
-    own = own_text(text).upper()
+    own = own.upper()
     for opening, closing in (("[[", "]]"), ("[", "]")):
         pieces = [piece.lstrip("[").partition(closing) for piece in own.split(opening)[1:]]
         labels = [inside for inside, found, _ in pieces if found and inside and not inside.strip("AB<>=")]
@@ -63,9 +85,9 @@ def _arena(text: str) -> str | None:
     return f"{label} read, and there is no label"
 
 
-def _choice(text: str) -> str | None:
+@_in_either
+def _choice(text: str, own: str) -> str | None:
     letter = choice_letter(text, "ABCD")
-    own = own_text(text)
     last = max("ABCD", key=lambda shown: own.rfind(f"[[{shown}]]"))
     return None if letter in (None, last) and (letter is None or f"[[{letter}]]" in own) else f"{letter} read"
 
@@ -183,11 +205,11 @@ def _is_usable(value: object) -> bool:
 
 
 def _tagged(tag: str, parse: Callable[[str], int | None]) -> Callable[[str], str | None]:
-    def check(text: str) -> str | None:
+    @_in_either
+    def check(text: str, own: str) -> str | None:
         value = parse(text)
         if value is None:
             return None
-        own = own_text(text)
         line = own[_last(own, tag) + len(tag) :].replace("\r", "\n").partition("\n")[0]
         at_most = _digits(line)
         literal = _last(own, tag) >= 0 and at_most[:1] == [str(value)] and 1 <= value <= 5

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TypeVar
 
 from judges.llm.wire import JSON
@@ -24,6 +24,9 @@ _BEGUN = re.compile(rf"\{{\s*{_QUOTE}(?:{_NAMES}){_QUOTE}\s*:", re.IGNORECASE)
 """How an object of a form begins, also one that is malformed or within a string."""
 _BLANK = "\ufffd"
 """In place of each sign of an object; white space would join the words around it."""
+_BRACE = re.compile(r"[{}]")
+_MOST_FAILED = 100
+"""Malformed objects whose ends are looked for; a later one extends to the last brace."""
 _DECODER = json.JSONDecoder(strict=False)
 
 
@@ -44,35 +47,69 @@ def verdict_in_either(
         in_words: finds it in a text.
         earlier: finds it in the words before an object, where that is another search.
     """
-    objects = list(_objects(own))
+    objects, doubtful = _objects(own)
     words = _without(own, objects)
+    fewer = words if doubtful == objects else _without(own, doubtful)
     written = written_object(own, name)
     if written is None:
-        return in_words(words)
+        return _agreed(in_words, words, fewer)
     start = written.at[0]
     value = of_value(written.fields[name])
-    if value is None or any(begin < start < end for begin, end in objects):
+    if value is None or any(begin < start < end for begin, end in doubtful):
         return None
     before = (earlier or in_words)(words[:start])
     return None if before is not None and before.value != value else Found(value, written.at)
 
 
-def _objects(own: str) -> Iterator[Place]:
-    """The objects of a form; one that is malformed may extend to the last brace, or else to the end of its line."""
-    covered, last = 0, own.rfind("}") + 1
+def _agreed(in_words: Callable[[str], Found[ValueT] | None], words: str, fewer: str) -> Found[ValueT] | None:
+    """The verdict in the words, if it is the same without those that may be of a malformed object."""
+    found = in_words(words)
+    if found is None or fewer == words:
+        return found
+    other = in_words(fewer)
+    return None if other is None or other.value != found.value else found
+
+
+def _objects(own: str) -> tuple[list[Place], list[Place]]:
+    """The objects of a form; and the same as far as malformed ones may extend.
+
+    A malformed object extends to the brace that closes it; perhaps to the last one, since its texts may have braces;
+    without any perhaps to the end of its line.
+    """
+    if "{" not in own:
+        return [], []
+    objects: list[Place] = []
+    doubtful: list[Place] = []
+    last, failed = own.rfind("}") + 1, 0
     for begun in _BEGUN.finditer(own):
         start = begun.start()
-        if start < covered:
+        if objects and start < objects[-1][1]:
             continue
         if begun.end() > last:
             line_end = own.find("\n", begun.end())
-            covered = len(own) if line_end < 0 else line_end
+            end, furthest = begun.end(), len(own) if line_end < 0 else line_end
         else:
-            try:
-                _, covered = _DECODER.raw_decode(own, start)
-            except (ValueError, RecursionError):
-                covered = last
-        yield start, covered
+            end = furthest = last
+            if failed < _MOST_FAILED:
+                try:
+                    _, end = _DECODER.raw_decode(own, start)
+                    furthest = end
+                except (ValueError, RecursionError):
+                    end, failed = _closed(own, begun), failed + 1
+        objects.append((start, end))
+        if not doubtful or start >= doubtful[-1][1]:
+            doubtful.append((start, furthest))
+    return objects, doubtful
+
+
+def _closed(own: str, begun: re.Match[str]) -> int:
+    """Where the brace ends that closes an object; where its beginning ends, if there is none."""
+    depth = 0
+    for brace in _BRACE.finditer(own, begun.start()):
+        depth += 1 if brace[0] == "{" else -1
+        if depth == 0:
+            return brace.end()
+    return begun.end()
 
 
 def _without(own: str, objects: list[Place]) -> str:

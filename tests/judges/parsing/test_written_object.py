@@ -142,6 +142,21 @@ def test_a_verdict_in_words_after_an_object_is_read_with_its_place(kind: str) ->
     assert found is not None and found.value != read and found.at is not None and found.at[0] >= quoted.index("\n")
 
 
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        ("He asked for {'verdict': 1}.\n[[B>A]]", "B>A"),
+        ("He asked for {'verdict': 1}. [[B>A]] In LaTeX $\\{x\\}$.", None),
+        ("[[A=B]] He asked for {'verdict': 1}. [[B>A]] In LaTeX $\\{x\\}$.", None),
+        ("[[A=B]] It writes {'verdict': [[B>A]]", None),
+    ],
+)
+def test_where_a_malformed_object_may_end_no_earlier_verdict_is_taken_for_the_last(
+    text: str, label: str | None
+) -> None:
+    assert arena_label(text) == label
+
+
 @kinds
 def test_a_quoted_object_is_no_verdict(kind: str) -> None:
     form, parser, written, _, _ = KINDS[kind]
