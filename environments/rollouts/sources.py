@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Literal
 
 from environments.clients import Clients
@@ -86,6 +87,7 @@ class ChatSource:
         self._config = config
         self._retokenizer = retokenizer
         self._settled = settled
+        self._is_auto = settled is None
         self._llama_cpp = LlamaCpp(client)
         self._is_llama_cpp = False
 
@@ -160,19 +162,21 @@ class ChatSource:
 
     async def _ask(self, conversation: Conversation, n: int) -> ChatAnswer:
         config = self._config
-        temperature, longest = config.rollout_temperature, config.train_max_tokens
-        if self._settled == "retokenize":
-            return await self._client.chat(conversation, n=n, temperature=temperature, max_tokens=longest, name=_NAME)
+        plain = partial(
+            self._client.chat,
+            conversation,
+            n=n,
+            temperature=config.rollout_temperature,
+            max_tokens=config.train_max_tokens,
+            name=_NAME,
+        )
+        if not self._asks_for_tokens(conversation):
+            return await plain()
         try:
-            return await self._client.chat(
-                conversation,
-                n=n,
-                temperature=temperature,
-                max_tokens=longest,
+            return await plain(
                 extra=_WITH_TOKENS,
                 singly=self._is_llama_cpp,
                 unkeyed=_OF_LLAMA_CPP if self._is_llama_cpp else None,
-                name=_NAME,
             )
         except EndpointError as error:
             if error.kind is not FailureKind.REJECTED or self._settled == "chat":
@@ -180,9 +184,25 @@ class ChatSource:
             # An endpoint that does not know the two fields refuses the request; a second refusal has another reason.
             if error.status in (400, 422):
                 _ = self._retokenizer.tokenizer  # report an error in its name before an answer is paid for
-            answer = await self._client.chat(conversation, n=n, temperature=temperature, max_tokens=longest, name=_NAME)
+            answer = await plain()
             self._settle("retokenize", f"the endpoint refuses return_token_ids and logprobs ({error.answer})")
             return answer
+
+    def _asks_for_tokens(self, conversation: Conversation) -> bool:
+        """Return whether the request has the fields for tokens; one that an earlier run has recorded, as it had."""
+        if self._is_auto:
+            holds = partial(
+                self._client.holds,
+                conversation,
+                temperature=self._config.rollout_temperature,
+                max_tokens=self._config.train_max_tokens,
+                name=_NAME,
+            )
+            if holds(extra=_WITH_TOKENS):
+                return True
+            if self._settled is None and holds():
+                self._settle("retokenize", "the endpoint gave none when the run began")
+        return self._settled != "retokenize"
 
     def _settle(self, source: Literal["chat", "retokenize"], why: str = "") -> None:
         if self._settled is not None:

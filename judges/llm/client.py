@@ -99,13 +99,15 @@ class ChatClient:
         self,
         messages: Sequence[Message],
         *,
+        temperature: float | None | Parameter = "default",
+        max_tokens: int | Parameter = "default",
         vote: int = 0,
         seed: int | None = None,
         extra: Mapping[str, JSON] | None = None,
         name: str = "",
     ) -> bool:
         """Whether the ledger of the row's run has an answer to this call of `chat`, of an earlier run."""
-        parameters = self._parameters("default", "default", extra, seed)
+        parameters = self._parameters(temperature, max_tokens, extra, seed)
         return is_held(name, vote, self.settings.endpoints[0].model, messages, parameters)
 
     def rescale(self, share: float) -> None:

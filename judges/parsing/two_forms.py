@@ -25,8 +25,8 @@ _BEGUN = re.compile(rf"\{{\s*{_QUOTE}(?:{_NAMES}){_QUOTE}\s*:", re.IGNORECASE)
 _BLANK = "\ufffd"
 """In place of each sign of an object; white space would join the words around it."""
 _BRACE = re.compile(r"[{}]")
-_MOST_FAILED = 100
-"""Malformed objects whose ends are looked for; a later one extends to the last brace."""
+_MOST_FAILED = 10
+"""Malformed objects whose ends are looked for; a later one extends perhaps to the last brace."""
 _DECODER = json.JSONDecoder(strict=False)
 
 
@@ -89,7 +89,7 @@ def _objects(own: str) -> tuple[list[Place], list[Place]]:
             line_end = own.find("\n", begun.end())
             end, furthest = begun.end(), len(own) if line_end < 0 else line_end
         else:
-            end = furthest = last
+            end, furthest = begun.end(), last
             if failed < _MOST_FAILED:
                 try:
                     _, end = _DECODER.raw_decode(own, start)

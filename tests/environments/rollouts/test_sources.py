@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, Literal
 
 import pytest
@@ -17,9 +18,12 @@ from environments.rollouts.retokenize import Retokenizer
 from environments.rollouts.rollout import NoTokens
 from environments.rollouts.sequences import TokenSequence
 from environments.rollouts.sources import ChatSource
+from environments.runs.directory import RunDirectory
+from environments.runs.ledger import CallLedger
 from environments.settings import BUNDLED_TOKENIZER, EnvConfig, PolicySettings
 from judges.llm.client import ChatClient
 from judges.llm.errors import EndpointError
+from judges.llm.ledger import recorded_in
 from judges.llm.wire import Message
 from tests.scripted import Json, Meeting, Reply, Script, ScriptedEndpoint, completion, in_turn
 from tests.serving import PROMPT_IDS, with_tokens
@@ -121,6 +125,27 @@ async def test_an_endpoint_that_refuses_the_fields(caplog: pytest.LogCaptureFixt
     (warning,) = warnings(caplog)
     assert "Unrecognized request argument" in warning
     assert [asks_for_tokens(body) for body in endpoint.bodies] == [True, True, False, False, False]
+
+
+@pytest.mark.parametrize("script", [refusing_the_fields, Reply(body=completion(*TEXTS))])
+async def test_a_resumed_run_pays_for_no_group_again_that_was_asked_for_text(
+    script: Script | Reply, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its requests had other fields than the first ones of a run, which still asks for tokens."""
+    async with source(script) as (first_run, endpoint), source(script) as (second_run, unused):
+        for run, numbers in ((first_run, (0, 1, 2)), (second_run, (2, 0, 1))):
+            directory, _ = RunDirectory.open(tmp_path / "run", config={}, matters={}, resume=True)
+            ledger = CallLedger(directory, finished=(), keep_texts=True)
+            caplog.clear()
+            for number in numbers:
+                with recorded_in(ledger.row("row", number)):
+                    rollouts, _ = await run.sample(QUESTION, 3)
+                    assert [rollout.sequence.completion for rollout in rollouts] == [(*t.encode(), END) for t in TEXTS]
+            ledger.close()
+            directory.close()
+            assert len(warnings(caplog)) == 1
+    assert len(endpoint.requests) == (3 if isinstance(script, Reply) else 4)
+    assert not unused.requests
 
 
 async def test_a_refusal_that_is_about_something_else() -> None:

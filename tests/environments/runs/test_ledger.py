@@ -97,7 +97,9 @@ async def test_equal_calls_of_a_row_keep_their_order(tmp_path: Path) -> None:
 
     async with connected(script) as (client, endpoint):
         with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
-            first = await asyncio.gather(client.chat(ASK), client.chat(ASK))
+            call = asyncio.create_task(client.chat(ASK))
+            await endpoint.arrived(1)  # requests on two connections may arrive in any order
+            first = [*reversed(await asyncio.gather(client.chat(ASK), call))]
         with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
             again = await asyncio.gather(client.chat(ASK), client.chat(ASK))
             third = await client.chat(ASK)
