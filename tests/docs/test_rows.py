@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
+from docs.tools import asked
 from environments.aspect_critique_environment import AspectCritiqueEnv
 from environments.base import JudgedEnv
 from environments.rubric_absolute_environment import RubricAbsoluteEnv
 from eval_environments.arena_hard_environment import ArenaHardEnv
 from eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
 from eval_environments.self_critique_environment import SelfCritiqueEnv
-from tests.command import ROOT, RunFiles, in_process, write_lines
+from tests.command import RunFiles, in_process, write_lines
 from tests.docs.blocks import blocks
 from tests.docs.runs import ARENA, ASPECTS, CANDIDATES, PAIRWISE, PEERS, RUBRIC
 from tests.docs.tables import DOCS
@@ -80,17 +79,7 @@ def test_answers_of_a_candidate_are_read(tmp_path: Path) -> None:
     assert [each["answer"] for each in sample["detail"]["answers"]] == [answer["answer"]] * 2
 
 
-@pytest.fixture(scope="module")
-def asked() -> ModuleType:
-    """What mkdocs does with the links to prompts."""
-    specification = importlib.util.spec_from_file_location("asked", ROOT / "docs" / "tools" / "asked.py")
-    assert specification is not None and specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
-
-
-def test_prompts_on_the_pages_are_those_of_the_judges(asked: ModuleType) -> None:
+def test_prompts_on_the_pages_are_those_of_the_judges() -> None:
     used = set()
     for page in sorted((DOCS / "environments").glob("*.md")):
         markdown = page.read_text(encoding="utf-8")
