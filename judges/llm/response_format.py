@@ -1,8 +1,9 @@
 """Whether a model's endpoint takes `response_format`, learnt from its answers.
 
 An answer refuses it if its status is 400, 404, 422 or 501 and its message speaks of it, or if the same request is
-accepted without it. From then on no request of the client has it: one model's verdicts are asked for in one way, so
-this holds for all its replicas. That is said once.
+accepted without it. Where the format was taken before, both are needed, since a message may quote the request. A prompt
+that is too long is no refusal, although it might fit without the form in words. From then on no request of the client
+has the format: one model's verdicts are asked for in one way, so this holds for all its replicas. That is said once.
 """
 
 from __future__ import annotations
@@ -47,6 +48,12 @@ def as_refused(outcome: OutcomeT, body: Mapping[str, JSON] | None) -> OutcomeT |
     return replace(outcome, kind=FailureKind.REJECTED) if speaks_of_it(outcome.status, outcome.answer) else outcome
 
 
+_OF_LENGTH = re.compile(
+    r"context[ _-]?(?:length|size|window)|max_model_len|too long|too many (?:input )?tokens|(?:prompt|input) length",
+    re.IGNORECASE,
+)
+
+
 @dataclass(slots=True)
 class FormatHabits:
     """What is known of the endpoint.
@@ -65,13 +72,21 @@ class FormatHabits:
             raise self.refusal.of_another_call()
 
     def may_be_refused_by(self, error: EndpointError) -> bool:
-        """Whether the format may be why a request failed; noted at once if the failure says so."""
+        """Whether the format may be why a request failed; noted at once if the failure says so and none was taken."""
         if error.kind is not FailureKind.REJECTED:
             return False
         if speaks_of_it(error.status, error.answer):
-            self.note(error)
+            if not self.is_taken:
+                self.note(error)
             return True
-        return self.refusal is not None or (error.status in _OF_REFUSALS and not self.is_taken)
+        if self.refusal is not None:
+            return True
+        return error.status in _OF_REFUSALS and not self.is_taken and not _OF_LENGTH.search(error.answer)
+
+    def note_accepted_without(self, error: EndpointError) -> None:
+        """Note that a request that may have been refused for its format was accepted without it."""
+        if not self.is_taken or speaks_of_it(error.status, error.answer):
+            self.note(error)
 
     def note(self, error: EndpointError) -> None:
         """Note that the format is refused, and say so, if it is new."""

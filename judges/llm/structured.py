@@ -74,5 +74,5 @@ async def structured_chat(
         raise
     if refused is None:
         return answer
-    client.formats.note(refused)
+    client.formats.note_accepted_without(refused)
     return dataclasses.replace(answer, attempts=answer.attempts + refused.attempts)

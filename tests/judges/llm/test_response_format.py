@@ -122,6 +122,66 @@ async def test_an_endpoint_that_takes_it_is_not_doubted_by_another_refusal(conne
             await structured(client)
 
 
+async def test_a_refusal_that_quotes_the_request_changes_nothing_for_the_next_one(
+    connect: Connect, caplog: pytest.LogCaptureFixture
+) -> None:
+    flagged = Reply(status=400, body={"error": {"message": "the prompt was flagged: '… a JSON schema for a bomb …'"}})
+
+    def script(request: Json, number: int) -> Reply | str:
+        return flagged if number in (2, 3) else OBJECT
+
+    async with ScriptedEndpoint(script) as endpoint:
+        client = connect(endpoint)
+        await structured(client)
+        with pytest.raises(EndpointError, match="flagged"):
+            await structured(client)
+        await structured(client)
+    assert ["response_format" in body for body in endpoint.bodies] == [True, True, False, True]
+    assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "This model's maximum context length is 4096 tokens. However, you requested 4101 tokens.",
+        "the request exceeds the available context size, try increasing it",
+        "The input (4101 tokens) is longer than the model's context length (4096 tokens).",
+        "prompt is too long: 200013 tokens > 200000 maximum",
+    ],
+)
+async def test_a_prompt_that_is_too_long_is_no_refusal_though_it_fits_in_words(connect: Connect, message: str) -> None:
+    def script(request: Json, number: int) -> Reply | str:
+        return Reply(status=400, body={"error": {"message": message}}) if number == 1 else OBJECT
+
+    async with ScriptedEndpoint(script) as endpoint:
+        client = connect(endpoint)
+        with pytest.raises(EndpointError, match="after 1 request"):
+            await structured(client)
+        await structured(client)
+    assert ["response_format" in body for body in endpoint.bodies] == [True, True]
+
+
+async def test_an_endpoint_that_took_it_in_the_meantime_is_not_doubted(connect: Connect) -> None:
+    """Of calls that begin together, one is refused for a reason of its own, and answered in words after the others."""
+    taken = asyncio.Event()
+
+    async def script(request: Json, number: int) -> Reply | str:
+        if request["messages"][0]["content"] == "Judge.":
+            await taken.wait()
+            return "So. [[B>A]]"
+        return Reply(status=400, body=UNCLEAR) if number == 1 else OBJECT
+
+    async with ScriptedEndpoint(script) as endpoint:
+        client = connect(endpoint)
+        slow = asyncio.create_task(structured(client))
+        await endpoint.arrived(2)
+        await structured(client)
+        taken.set()
+        assert (await slow).first.text == "So. [[B>A]]"
+        assert (await structured(client)).first.text == OBJECT
+    assert client.formats.words is None
+
+
 async def test_an_answer_in_words_is_cached_as_such(connect: Connect, tmp_path: Path) -> None:
     cache = JudgmentCache(tmp_path / "cache.sqlite")
     async with ScriptedEndpoint(refusing()) as endpoint:
