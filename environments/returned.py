@@ -10,6 +10,7 @@ import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from inspect import isawaitable
+from numbers import Real
 from typing import Any
 
 from judges.core.judgment import Judgment
@@ -24,9 +25,15 @@ def check_returned(cls: type[Any]) -> None:
     """Let the methods that a class itself defines check what they return."""
     for name, problem in _PROBLEMS.items():
         method = vars(cls).get(name)
-        if callable(method) and not getattr(method, "__isabstractmethod__", False):
+        kind = type(method) if isinstance(method, staticmethod | classmethod) else _as_it_is
+        function = getattr(method, "__func__", method)
+        if callable(function) and not getattr(function, "__isabstractmethod__", False):
             refuse = functools.partial(_refuse, f"{cls.__qualname__}.{name}", problem)
-            setattr(cls, name, (_awaited if name in _AWAITED else _checked)(method, refuse))
+            setattr(cls, name, kind((_awaited if name in _AWAITED else _checked)(function, refuse)))
+
+
+def _as_it_is(method: Callable[..., Any]) -> Callable[..., Any]:
+    return method
 
 
 def _checked(method: Callable[..., Any], refuse: Callable[[Any], None]) -> Callable[..., Any]:
@@ -86,8 +93,12 @@ def _of_judgment(judgment: Any) -> str | None:
 
 
 def _of_reward(reward: Any) -> str | None:
-    if isinstance(reward, int | float) and math.isfinite(reward):
-        return None
+    if isinstance(reward, Real):  # also those of numpy
+        try:
+            if math.isfinite(float(reward)):
+                return None
+        except OverflowError:
+            return "returned an integer beyond the range of floats; expected a finite number"
     shown = repr(reward) if isinstance(reward, float) else _kind(reward)
     return f"returned {shown}; expected a finite number"
 

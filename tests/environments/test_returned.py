@@ -6,6 +6,7 @@ import asyncio
 import math
 from typing import Any
 
+import numpy
 import pytest
 
 from environments.base import JudgedEnv
@@ -36,6 +37,8 @@ WRONG: list[tuple[str, Any, str]] = [
     ("reward", "1.0", "reward returned a value of type str"),
     ("reward", math.nan, "reward returned nan"),
     ("reward", -math.inf, "reward returned -inf"),
+    ("reward", 10**400, "reward returned an integer beyond the range of floats"),
+    ("reward", numpy.float32("nan"), "reward returned a value of type float32"),
     ("judge", 0.5, "judge returned a value of type float; expected a Judgment"),
     ("judge_again", None, "judge_again returned nothing; expected a Judgment"),
 ]
@@ -59,6 +62,29 @@ def returned(name: str, value: Any, *, base: type[Any] = ConstitutionEnv) -> Any
 @pytest.mark.parametrize("name", RIGHT)
 def test_what_the_contract_says_is_returned_as_it_is(name: str) -> None:
     assert returned(name, RIGHT[name]) is RIGHT[name]
+
+
+@pytest.mark.parametrize("reward", [numpy.float32(0.5), numpy.float64(0.5), numpy.int64(1), True])
+def test_a_reward_may_be_a_number_of_numpy(reward: Any) -> None:
+    assert returned("reward", reward) is reward
+
+
+def test_a_method_without_self_stays_one() -> None:
+    class Own(ConstitutionEnv):
+        @staticmethod
+        def reward(judgment: Any) -> float:  # type: ignore[override]
+            return judgment  # type: ignore[no-any-return]
+
+        @classmethod
+        def conversations(cls, task: Any) -> Any:
+            return task
+
+    own = object.__new__(Own)
+    assert own.reward(0.5) == 0.5 and own.conversations(RIGHT["conversations"]) is RIGHT["conversations"]
+    with pytest.raises(ContractError, match=r"Own\.reward returned nothing"):
+        own.reward(None)
+    with pytest.raises(ContractError, match=r"Own\.conversations returned no conversation"):
+        own.conversations([])
 
 
 @pytest.mark.parametrize(("name", "value", "said"), WRONG)
