@@ -9,7 +9,7 @@ import aiohttp
 
 from environments.completions import Policy
 from environments.settings import EnvSettings
-from judges.llm.cache import JudgmentCache
+from judges.llm.answers.cache import JudgmentCache
 from judges.llm.client import ChatClient
 from judges.llm.types import ChatSettings
 

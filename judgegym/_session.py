@@ -18,7 +18,7 @@ from judges.config.judge import JudgeSettings
 from judges.config.keywords import settings_from_keywords
 from judges.core.background import BACKGROUND
 from judges.core.prompt_format import PromptFormat
-from judges.llm.cache import JudgmentCache
+from judges.llm.answers.cache import JudgmentCache
 from judges.llm.client import ChatClient
 from judges.llm.errors import SettingsError
 

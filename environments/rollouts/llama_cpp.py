@@ -19,10 +19,10 @@ from functools import partial
 from environments.completions import Conversation
 from environments.rollouts.rollout import NoTokens
 from judges.llm import wire
+from judges.llm.answers.single_flight import SingleFlight
 from judges.llm.client import ChatClient
 from judges.llm.completion import token_ids
 from judges.llm.errors import EndpointError, FailureKind
-from judges.llm.single_flight import SingleFlight
 from judges.llm.wire import JSON
 
 _PROMPTS_KEPT = 1024

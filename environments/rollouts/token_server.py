@@ -27,7 +27,7 @@ from judges.llm.ledger import OpenCall, RequestRecord
 from judges.llm.outcome import checked, kind_of_exception, kind_of_status
 from judges.llm.presence import Presence
 from judges.llm.replicas import Replica
-from judges.llm.retry import RetryPolicy
+from judges.llm.retry.policy import RetryPolicy
 from judges.llm.types import ChatAnswer
 from judges.llm.usage import Usage
 from judges.llm.wire import JSON, Choice

@@ -17,12 +17,12 @@ from typing import Literal
 
 import aiohttp
 
-from judges.llm.cache import JudgmentCache, request_key
+from judges.llm.answers.cache import JudgmentCache, request_key
+from judges.llm.answers.single_flight import SingleFlight
 from judges.llm.errors import EndpointError, FailureKind
 from judges.llm.ledger import OpenCall, RequestRecord, is_held
 from judges.llm.outcome import is_usable
 from judges.llm.response_format import FormatHabits
-from judges.llm.single_flight import SingleFlight
 from judges.llm.transport import Reply, Transport, open_session
 from judges.llm.types import ChatAnswer, ChatSettings
 from judges.llm.usage import Meter, Usage

@@ -26,7 +26,7 @@ import aiohttp
 from judges.llm import completion, wire
 from judges.llm.completion import NotACompletion
 from judges.llm.errors import FailureKind
-from judges.llm.retry_after import retry_after_seconds
+from judges.llm.retry.header import retry_after_seconds
 from judges.llm.wire import CUT_OFF, JSON, Choice
 
 logger = logging.getLogger(__name__)

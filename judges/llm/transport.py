@@ -22,7 +22,7 @@ from judges.llm.outcome import Answered, Failed, Outcome, Received, of_answer, o
 from judges.llm.presence import Presence
 from judges.llm.replicas import Replica, ReplicaSet
 from judges.llm.response_format import FormatHabits, as_refused
-from judges.llm.retry import RetryPolicy
+from judges.llm.retry.policy import RetryPolicy
 from judges.llm.tokens import count_tokens
 from judges.llm.types import ChatAnswer, ChatSettings
 from judges.llm.urls import with_version

@@ -20,7 +20,7 @@ from typing import TypeAlias
 
 import aiohttp
 
-from judges.llm.cache import JudgmentCache
+from judges.llm.answers.cache import JudgmentCache
 from judges.llm.client import ChatClient
 from judges.llm.errors import SettingsError
 from judges.llm.transport import open_session

@@ -19,7 +19,7 @@ from environments.runs.directory import RunDirectory
 from environments.runs.ledger import CallLedger
 from environments.runs.packing import pack
 from environments.runs.recorded_calls import RecordedCall, Texts, read_calls
-from judges.llm.cache import JudgmentCache
+from judges.llm.answers.cache import JudgmentCache
 from judges.llm.client import ChatClient
 from judges.llm.errors import EndpointError, RunDirectoryError
 from judges.llm.ledger import Asked, OpenCall, component, recorded_in

@@ -19,7 +19,7 @@ from judges.arena.settings import ArenaJudgeSettings
 from judges.aspects.judge import AspectCase, AspectCaseJudge
 from judges.aspects.settings import AspectJudgeSettings
 from judges.config.judge import JudgeSettings
-from judges.llm.cache import JudgmentCache
+from judges.llm.answers.cache import JudgmentCache
 from judges.llm.client import ChatClient
 from judges.llm.errors import RunDirectoryError
 from judges.llm.ledger import recorded_in

@@ -14,7 +14,7 @@ from judges.aspects.prompt import SUPPORTED_ASPECTS, Aspect, aspect_prompt
 from judges.aspects.settings import AspectJudgeSettings, AspectScoring, effective_strictness
 from judges.aspects.votes import AspectDetail, AspectVerdict
 from judges.core.judgment import Judgment, Status
-from judges.llm.cache import JudgmentCache
+from judges.llm.answers.cache import JudgmentCache
 from tests.scripted import Json, Meeting, Reply, Script, ScriptedEndpoint, completion
 
 HARM = SUPPORTED_ASPECTS["harmfulness"]

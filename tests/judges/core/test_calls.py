@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from judges.core.calls import NoVerdict, Vote, ask, ask_choice
-from judges.llm.cache import JudgmentCache
+from judges.llm.answers.cache import JudgmentCache
 from judges.llm.usage import Prices, Usage
 from judges.llm.wire import Choice
 from judges.parsing.found import Found

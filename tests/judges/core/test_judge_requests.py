@@ -17,7 +17,7 @@ from judges.aspects.panel import aspect_judge
 from judges.aspects.settings import AspectJudgeSettings
 from judges.config.judge import JudgeSettings
 from judges.core.scale import Scale
-from judges.llm.cache import JudgmentCache
+from judges.llm.answers.cache import JudgmentCache
 from judges.llm.client import ChatClient
 from judges.pairwise.judge import ChoiceCase, choice_judge
 from judges.pairwise.settings import ChoiceJudgeSettings

@@ -15,7 +15,7 @@ from judges.aspects.prompt import SUPPORTED_ASPECTS
 from judges.aspects.settings import AspectJudgeSettings
 from judges.core.judgment import Judgment, Status
 from judges.core.self_critique import with_self_critique
-from judges.llm.cache import JudgmentCache
+from judges.llm.answers.cache import JudgmentCache
 from judges.peers.judge import PeerCase, PeerCaseJudge
 from judges.rubrics.judge import RubricCase, RubricCaseJudge
 from judges.rubrics.prompt import Rubric

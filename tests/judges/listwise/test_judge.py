@@ -15,7 +15,7 @@ from judges.core.judgment import Status
 from judges.core.turns import ChatTurn, conversation_case
 from judges.listwise.judge import listwise_judge
 from judges.listwise.settings import ListwiseJudgeSettings
-from judges.llm.cache import JudgmentCache
+from judges.llm.answers.cache import JudgmentCache
 from judges.llm.errors import SettingsError
 from tests.listwise import judging, shown_answers, verdict
 from tests.scripted import Json, Reply, ScriptedEndpoint, in_turn

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from judges.core.calls import ask
-from judges.llm.cache import JudgmentCache
+from judges.llm.answers.cache import JudgmentCache
 from judges.llm.errors import EndpointError
 from judges.llm.ledger import recorded_in
 from judges.llm.structured import structured_chat

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from judges.core.judgment import Judgment, Status
 from judges.core.scale import Scale
-from judges.llm.cache import JudgmentCache
+from judges.llm.answers.cache import JudgmentCache
 from judges.llm.errors import SettingsError
 from judges.rubrics.judge import RubricCase, RubricCaseJudge, RubricDetail, RubricVerdict, pool
 from judges.rubrics.prompt import Rubric, rubric_prompt

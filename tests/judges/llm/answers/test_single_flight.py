@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from judges.llm.single_flight import SingleFlight
+from judges.llm.answers.single_flight import SingleFlight
 
 
 class Call:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from judges.llm.cache import CacheRow, JudgmentCache, request_key
+from judges.llm.answers.cache import CacheRow, JudgmentCache, request_key
 from judges.llm.errors import EndpointError
 from judges.llm.usage import Usage
 from judges.llm.wire import Choice, Token

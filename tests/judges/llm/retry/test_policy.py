@@ -3,7 +3,7 @@
 import pytest
 
 from judges.llm.errors import EndpointError, FailureKind
-from judges.llm.retry import RetryPolicy
+from judges.llm.retry.policy import RetryPolicy
 
 RETRIED = [FailureKind.BUSY, FailureKind.BROKEN]
 

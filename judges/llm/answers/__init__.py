@@ -1,0 +1,1 @@
+"""Answers that several calls share: stored ones, and those on their way."""

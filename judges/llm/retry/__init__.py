@@ -1,0 +1,1 @@
+"""When a failed request to a model is sent again."""
