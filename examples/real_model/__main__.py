@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import signal
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from examples.real_model import configs, model
 from examples.real_model.everything import Output, run_everything
 from examples.real_model.server import DEFAULT_PORT, ServerSettings, serve_here
+from judges.config.one_line_parser import OneLineParser, whole_number
 from judges.llm.errors import JudgeGymError
 
 _SETTINGS = ServerSettings()
@@ -38,7 +39,7 @@ def main(words: Sequence[str] | None = None) -> int:
         signal.signal(signal.SIGTERM, _interrupt)
         folder = options.out or Path("runs") / f"real_model--{time.strftime('%Y%m%d-%H%M%S')}"
         return run_everything(settings, Output(folder, options.page))
-    except (JudgeGymError, FileExistsError) as error:
+    except JudgeGymError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
@@ -50,30 +51,40 @@ def _interrupt(number: int, frame: object) -> None:
     raise KeyboardInterrupt
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m examples.real_model", description=model.__doc__)
+class _Parser(OneLineParser):
+    def __init__(self, prog: str, **_: Any) -> None:  # a verb's parser is made with more than the program's
+        super().__init__(prog, "A real language model as policy and judge, on a CPU.")
+
+
+def _parser() -> OneLineParser:
+    parser = _Parser("python -m examples.real_model")
     verbs = parser.add_subparsers(dest="verb", required=True)
-    everything = verbs.add_parser("run", help="evaluate every environment, serve rollouts, and print the tables")
+    everything = verbs.add_parser(
+        "run",
+        help="evaluate every environment, serve rollouts, and print the tables",
+        description="evaluate every environment, serve rollouts, and print the tables",
+    )
     everything.add_argument("--out", type=Path, help="write runs and logs into this new folder; default runs/…")
     everything.add_argument("--page", type=Path, help="put the output into this page, between its marks, too")
     serve = verbs.add_parser("serve", help="serve the model until Ctrl-C")
     serve.add_argument("--exit_with_parent", action="store_true", help="end when standard input reaches its end")
     for verb in (everything, serve):
-        verb.add_argument("--port", type=int, default=DEFAULT_PORT, help="listen on this port (%(default)s)")
-        verb.add_argument(
-            "--slots", type=int, default=_SETTINGS.slots, help="work on so many requests at once (%(default)s)"
-        )
-        verb.add_argument(
-            "--context", type=int, default=_SETTINGS.context, help="tokens of all slots together (%(default)s)"
-        )
-        verb.add_argument(
-            "--threads", type=int, default=_SETTINGS.threads, help="compute with so many threads (%(default)s)"
-        )
+        for flag, least, default, what in (
+            ("--port", 0, DEFAULT_PORT, "listen on this port"),
+            ("--slots", 1, _SETTINGS.slots, "work on so many requests at once"),
+            ("--context", 1, _SETTINGS.context, "tokens of all slots together"),
+            ("--threads", 1, _SETTINGS.threads, "compute with so many threads"),
+        ):
+            verb.add_argument(flag, type=whole_number(least), default=default, help=f"{what} (%(default)s)")
         verb.add_argument(
             "--own_template", action="store_true", help="use the chat template in the model's file, not template.jinja"
         )
         verb.add_argument("--cache", type=Path, help=f"keep the model's file here; default {model.default_cache()}")
-    verbs.add_parser("configs", help="write the files of settings in configs/ anew")
+    verbs.add_parser(
+        "configs",
+        help="write the files of settings in configs/ anew",
+        description="write the files of settings in configs/ anew",
+    )
     return parser
 
 

@@ -21,7 +21,7 @@ from examples.real_model.commands import JUDGEGYM, finished
 from examples.real_model.configs import Run
 from examples.real_model.measured import Measured
 from examples.real_model.server import CORES, Running, ServerSettings, running
-from judges.llm.errors import RunDirectoryError
+from judges.llm.errors import RunDirectoryError, SettingsError
 
 _USUAL = ServerSettings()
 
@@ -96,11 +96,14 @@ def run_everything(settings: ServerSettings, output: Output) -> int:
     """Run everything, print the output, and return the exit code.
 
     Raises:
-        SettingsError: the server cannot be started, or the page has no place for the output.
+        SettingsError: the server cannot be started, the folder cannot be made, or the page has no place for the output.
     """
     if output.page is not None:
         page.check(output.page)
-    output.folder.mkdir(parents=True)
+    try:
+        output.folder.mkdir(parents=True)
+    except OSError as error:
+        raise SettingsError(f"--out: {output.folder} cannot be made: {error.strerror}") from error
     found = Found(settings)
     print(f"starting llama.cpp with {model.NAME}; runs and logs are in {output.folder}", flush=True)
     code = 0

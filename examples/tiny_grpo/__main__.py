@@ -28,7 +28,7 @@ from examples.tiny_grpo.progress import show_verdict
 from examples.tiny_grpo.run import Plan, train_seeds
 from examples.tiny_grpo.tasks import SCRIPTED, TASKS, Task
 from examples.tiny_grpo.training.settings import TrainingSettings
-from judges.config.one_line_parser import OneLineParser
+from judges.config.one_line_parser import OneLineParser, whole_number
 
 PROGRAM = "python -m examples.tiny_grpo"
 _NEEDED = ("torch", "example_trainer", "matplotlib")
@@ -62,11 +62,12 @@ def parser() -> OneLineParser:
     what = (
         "train with one of the project's rules and without it, or with each of them; --judge is then the scripted one"
     )
+    at_least_one = whole_number(1)
     add("--compare", choices=[*COMPARISONS, "all"], help=what)
-    add("--seeds", type=_number, default=3, metavar="N", help="train from seeds 0 to N-1 (default: %(default)s)")
+    add("--seeds", type=at_least_one, default=3, metavar="N", help="train from seeds 0 to N-1 (default: %(default)s)")
     add(
         "--steps",
-        type=_number,
+        type=at_least_one,
         default=TrainingSettings.steps,
         metavar="N",
         help="steps of the trainer (default: %(default)s)",
@@ -74,13 +75,6 @@ def parser() -> OneLineParser:
     add("--out", type=Path, metavar="FOLDER", help="an empty or new folder (default: runs/tiny_grpo/TIME)")
     add_fault_flags(made, _JUDGE)
     return made
-
-
-def _number(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError
-    return number
 
 
 def read_options(argv: Sequence[str]) -> Options:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from typing import NoReturn
 
 BAD_INPUT = 2
@@ -18,3 +19,14 @@ class OneLineParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Say what is wrong, and exit."""
         self.exit(BAD_INPUT, f"{self.prog}: {' '.join(message.split())}\n")
+
+
+def whole_number(least: int) -> Callable[[str], int]:
+    """The type of a flag that takes whole numbers from this one on."""
+
+    def read(word: str) -> int:
+        if not word.isdecimal() or int(word) < least:
+            raise argparse.ArgumentTypeError(f"expected a whole number from {least}, found {word}")
+        return int(word)
+
+    return read

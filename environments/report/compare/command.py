@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from environments.terminal.exits import exit_code
 from environments.terminal.output import say, warn
-from judges.config.one_line_parser import OneLineParser
+from judges.config.one_line_parser import OneLineParser, whole_number
 
 if TYPE_CHECKING:
     from environments.report.compare.comparison import ComparedRun
@@ -38,19 +38,19 @@ def parser_of(prog: str) -> argparse.ArgumentParser:
     add("--json", metavar="FILE", help="write the comparison as JSON; - is standard output, instead of the tables")
     add(
         "--rows",
-        type=_whole_number(0),
+        type=whole_number(0),
         default=10,
         metavar="N",
         help="name the N rows that changed most (default: %(default)s)",
     )
     add(
         "--rounds",
-        type=_whole_number(_FEWEST_ROUNDS),
+        type=whole_number(_FEWEST_ROUNDS),
         default=10_000,
         metavar="N",
         help="bootstrap resamples (default: %(default)s)",
     )
-    add("--seed", type=_whole_number(0), default=0, help="seed of the bootstrap (default: %(default)s)")
+    add("--seed", type=whole_number(0), default=0, help="seed of the bootstrap (default: %(default)s)")
     return parser
 
 
@@ -151,12 +151,3 @@ def _write(path: Path, content: bytes) -> None:
     except OSError as error:
         raise UserError(f"{path} cannot be written: {error.strerror}") from error
     warn(f"wrote {path}")
-
-
-def _whole_number(least: int) -> Callable[[str], int]:
-    def read(word: str) -> int:
-        if not word.isdecimal() or int(word) < least:
-            raise argparse.ArgumentTypeError(f"expected a whole number from {least}, found {word}")
-        return int(word)
-
-    return read

@@ -66,6 +66,21 @@ def test_a_page_without_marks_is_refused_before_anything_is_started(
     assert "lacks a line <!-- measured: begin -->" in refused(capsys, "run", f"--page={page}")
 
 
+@pytest.mark.parametrize("word", ["--threads=0", "--slots=many", "--thread=2"])
+def test_a_wrong_flag_is_one_line(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["serve", word])
+    said = capsys.readouterr().err
+    assert ended.value.code == 2 and word.split("=")[0] in said and said.count("\n") == 1
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(
+    package: types.ModuleType, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    for folder in (tmp_path, tmp_path / "piece0" / "below"):
+        assert f"--out: {folder} cannot be made" in refused(capsys, "run", f"--out={folder}")
+
+
 def test_the_model_s_file_is_made_once_and_is_whole(package: types.ModuleType, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     path = model.assemble(cache)

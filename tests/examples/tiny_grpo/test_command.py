@@ -39,8 +39,8 @@ def refused(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
     ("argv", "said"),
     [
         (("--steps=19",), "--steps: 19 are too few: the first 10 and the last 10"),
-        (("--steps=many",), "--steps"),
-        (("--seeds=0",), "--seeds"),
+        (("--steps=many",), "--steps: expected a whole number from 1, found many"),
+        (("--seeds=0",), "--seeds: expected a whole number from 1, found 0"),
         (("--judge=mine",), "--judge"),
         (("--unknown",), "--unknown"),
     ],
