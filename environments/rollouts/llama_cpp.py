@@ -66,18 +66,14 @@ class LlamaCpp:
             NoTokens: there is no such server, or it makes another prompt of the conversation than it has answered.
             EndpointError: it never answered.
         """
+        if not counted:
+            raise NoTokens(
+                "the endpoint does not count the tokens of a prompt: which ones it has answered is not known"
+            )
         key = hashlib.blake2b(wire.dumps(wire.messages_json(conversation)), digest_size=16).hexdigest()
-        ids = self._prompts.get(key)
-        if ids is None:
-            try:
-                ids, _ = await self._flights.run(key, partial(self._tokenized, conversation))
-            except EndpointError as error:
-                if error.kind is not FailureKind.REJECTED:
-                    raise error.of_another_call() from error
-                raise NoTokens(
-                    "the endpoint returns no ids of the prompt, and llama.cpp's /apply-template and /tokenize are not "
-                    f"beside it: {error}"
-                ) from error
+        ids = self._prompts.get(key, ())
+        if len(ids) != counted:  # of those that are kept also if the server makes another prompt since it was restarted
+            ids = await self._asked(key, conversation)
             self._prompts[key] = ids
         self._prompts.move_to_end(key)
         if len(self._prompts) > _PROMPTS_KEPT:
@@ -87,6 +83,19 @@ class LlamaCpp:
                 f"the endpoint counted {counted} tokens of a prompt in its answer, and /apply-template and /tokenize "
                 f"make {len(ids)} of the same conversation: which ones it has answered is not known"
             )
+        return ids
+
+    async def _asked(self, key: str, conversation: Conversation) -> tuple[int, ...]:
+        """Ask for the tokens of a conversation, once for all groups that ask at the same time."""
+        try:
+            ids, _ = await self._flights.run(key, partial(self._tokenized, conversation))
+        except EndpointError as error:
+            if error.kind is not FailureKind.REJECTED:
+                raise error.of_another_call() from error
+            raise NoTokens(
+                "the endpoint returns no ids of the prompt, and llama.cpp's /apply-template and /tokenize are not "
+                f"beside it: {error}"
+            ) from error
         return ids
 
     async def _tokenized(self, conversation: Conversation) -> tuple[int, ...]:

@@ -20,8 +20,8 @@ from environments.settings import BUNDLED_TOKENIZER, EnvConfig, PolicySettings
 from judges.llm.client import ChatClient
 from judges.llm.ledger import recorded_in
 from judges.llm.wire import Message
-from tests.environments.llama_server import EOG, NEUTRAL, SLOTS, LlamaServer, logprob, prompt_ids
-from tests.scripted import Json
+from tests.environments.llama_server import BOS, EOG, NEUTRAL, SLOTS, LlamaServer, logprob, prompt_ids
+from tests.scripted import Json, Recorded, Reply
 
 CHAT, PROMPT = "/v1/chat/completions", ("/apply-template", "/tokenize")
 
@@ -122,6 +122,37 @@ async def test_a_prompt_that_is_not_known_for_sure(server: Json, why: str, caplo
     (warning,) = warnings(caplog)
     assert why in warning
     assert "the tokens may differ from the sampled ones" in warning
+
+
+async def test_a_server_that_makes_another_prompt_since_it_was_restarted_is_asked_again() -> None:
+    class Restarted(LlamaServer):
+        def _script(self, request: Recorded, number: int) -> Reply:
+            reply = super()._script(request, number)
+            if request.path == "/tokenize":
+                reply.body["tokens"][:0] = [BOS] * self.extra_prompt_tokens
+            return reply
+
+    async with Restarted(numbered) as server, source(server) as asked:
+        (first, *_), _ = await asked.sample(question(), 2)
+        server.extra_prompt_tokens = 1
+        (second, *_), _ = await asked.sample(question(), 2)
+        await asked.sample(question(), 2)
+        assert len(server.asked("/tokenize")) == 2
+    assert second.sequence.prompt == (BOS, *first.sequence.prompt)
+
+
+async def test_a_server_that_does_not_count_a_prompt_is_not_believed() -> None:
+    class Uncounted(LlamaServer):
+        def _script(self, request: Recorded, number: int) -> Reply:
+            reply = super()._script(request, number)
+            if request.path == CHAT:
+                del reply.body["usage"]
+            return reply
+
+    async with Uncounted(numbered) as server, source(server, "chat") as asked:
+        with pytest.raises(NoTokens, match="does not count the tokens of a prompt"):
+            await asked.sample(question(), 2)
+        assert not server.asked(*PROMPT)
 
 
 @pytest.mark.parametrize(
