@@ -22,6 +22,7 @@ from tests.forking import ROOT
 
 __all__ = ["browser"]
 mkdocs = pytest.importorskip("mkdocs.commands.build")
+_ONE_BLOCK = re.compile(r"\.(?:py|txt|yaml|jsonl)\.html$")
 _FETCHED = re.compile(r'<(?:script|link|img|iframe|source)\b[^>]*\b(?:src|href)="(?:https?:)?//[^"]*"')
 
 
@@ -99,7 +100,7 @@ def test_pages_open_from_the_disk_and_fit_a_desktop_and_a_phone(site: Path, brow
     widths = [375, 1280]
     with watched(browser, site / "index.html") as seen:
         for name, _ in pages(site):
-            if name == "404.html":  # its addresses are those of a server
+            if name == "404.html" or _ONE_BLOCK.search(name):  # addresses of a server; a block as on other pages
                 continue
             seen.page.goto((site / name).as_uri())
             for width in widths:
