@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from judges.llm import wire
@@ -59,11 +59,11 @@ class FormatHabits:
     """What is known of the endpoint.
 
     Attributes:
-        is_taken: it has answered a request with a format.
+        taken_by: the endpoints among its replicas that have answered a request with a format.
         refusal: the failure by which it refused it.
     """
 
-    is_taken: bool = False
+    taken_by: set[str] = field(default_factory=set)
     refusal: EndpointError | None = None
 
     def check(self, body: Mapping[str, JSON] | None) -> None:
@@ -71,21 +71,27 @@ class FormatHabits:
         if self.refusal is not None and body is not None and RESPONSE_FORMAT in body:
             raise self.refusal.of_another_call()
 
+    def answered(self, body: Mapping[str, JSON] | None, endpoint: str) -> None:
+        """Note that an endpoint has answered a request."""
+        if body is not None and RESPONSE_FORMAT in body:
+            self.taken_by.add(endpoint)
+
     def may_be_refused_by(self, error: EndpointError) -> bool:
         """Whether the format may be why a request failed; noted at once if the failure says so and none was taken."""
         if error.kind is not FailureKind.REJECTED:
             return False
         if speaks_of_it(error.status, error.answer):
-            if not self.is_taken:
+            if error.endpoint not in self.taken_by:
                 self.note(error)
             return True
         if self.refusal is not None:
             return True
-        return error.status in _OF_REFUSALS and not self.is_taken and not _OF_LENGTH.search(error.answer)
+        is_unclear = error.status in _OF_REFUSALS and error.endpoint not in self.taken_by
+        return is_unclear and not _OF_LENGTH.search(error.answer)
 
     def note_accepted_without(self, error: EndpointError) -> None:
         """Note that a request that may have been refused for its format was accepted without it."""
-        if not self.is_taken or speaks_of_it(error.status, error.answer):
+        if error.endpoint not in self.taken_by or speaks_of_it(error.status, error.answer):
             self.note(error)
 
     def note(self, error: EndpointError) -> None:

@@ -54,16 +54,13 @@ async def structured_chat(
         client.formats.note_earlier(client.settings.endpoints[0].shown)
     if is_held or client.formats.refusal is None:
         try:
-            answer = await client.chat(
+            return await client.chat(
                 messages, vote=vote, seed=seed, extra=formatted, keep=keep, verdict_at=verdict_at, name=name
             )
         except EndpointError as error:
             if not client.formats.may_be_refused_by(error):
                 raise
             refused = error
-        else:
-            client.formats.is_taken |= not answer.cached and answer.attempts > 0
-            return answer
     try:
         answer = await client.chat(
             in_words, vote=vote, seed=seed, extra=extra, keep=keep, verdict_at=verdict_at, name=name

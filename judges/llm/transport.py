@@ -162,6 +162,7 @@ class Transport:
                 replica = self._replicas.pick()
                 outcome = as_refused(await self._attempt(replica, call, admitted), call.body)
                 if not isinstance(outcome, Failed):
+                    self.formats.answered(call.body, replica.endpoint.shown)
                     return outcome
                 await self._pause(replica, call, outcome)
         except EndpointError as error:

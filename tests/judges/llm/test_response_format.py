@@ -12,9 +12,12 @@ import pytest
 
 from judges.core.calls import ask
 from judges.llm.answers.cache import JudgmentCache
+from judges.llm.client import ChatClient
 from judges.llm.errors import EndpointError
 from judges.llm.ledger import recorded_in
+from judges.llm.replicas import Endpoint
 from judges.llm.structured import structured_chat
+from judges.llm.types import ChatSettings
 from judges.llm.wire import Message
 from judges.parsing.verdicts import arena_form, arena_label
 from tests.judges.llm.test_ledger import Book, said
@@ -180,6 +183,22 @@ async def test_an_endpoint_that_took_it_in_the_meantime_is_not_doubted(connect: 
         assert (await slow).first.text == "So. [[B>A]]"
         assert (await structured(client)).first.text == OBJECT
     assert client.formats.words is None
+
+
+@pytest.mark.parametrize("body", [NO_FORMAT, UNCLEAR])
+async def test_of_two_replicas_one_refuses_it_after_the_other_has_taken_it(body: Json) -> None:
+    def taking(request: Json, number: int) -> str:
+        return OBJECT if "response_format" in request else "So. [[B>A]]"
+
+    async with ScriptedEndpoint(taking) as one, ScriptedEndpoint(refusing(body)) as two:
+        replicas = tuple(Endpoint(endpoint.base_url, "judge") for endpoint in (one, two))
+        async with ChatClient(ChatSettings(replicas, temperature=1.0, max_retries=0)) as client:
+            assert (await structured(client)).first.text == OBJECT
+            together = await asyncio.gather(*(structured(client) for _ in range(8)))
+            assert {answer.first.text for answer in together} == {OBJECT, "So. [[B>A]]"}
+            assert (await structured(client)).first.text == "So. [[B>A]]"
+            words = client.formats.words
+    assert words is not None and two.base_url in words
 
 
 async def test_an_answer_in_words_is_cached_as_such(connect: Connect, tmp_path: Path) -> None:
