@@ -42,11 +42,25 @@ def _lower(text: str) -> str:
 
 def own_text(text: str) -> str:
     """What follows the judge's thinking."""
-    lower = _lower(text)
+    lower, start = _lower(text), 0
+    while start >= 0 and "</think>" in lower[start:]:  # tags within an object that is all of the rest end no thinking
+        if _is_an_object(text[start:]):
+            return text[start:]
+        start = lower.find("</think>", start) + len("</think>")
     end = lower.rfind("</think>")
     if end >= 0:
         return text[end + len("</think>") :]
     return "" if lower.strip().startswith("<think>") else text
+
+
+def _is_an_object(text: str) -> bool:
+    body = _without_tokens(text).strip().removesuffix("```").rstrip()
+    if body.startswith("```"):
+        body = body[3:].lstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789").lstrip()
+    try:
+        return isinstance(json.loads(body, strict=False), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _in_either(check: Callable[[str, str], str | None]) -> Callable[[str], str | None]:

@@ -6,16 +6,18 @@ Tags are matched in lower case: `<Think>` is text. Where the chat template has o
 valid, too. A completion that breaks the rule has a reason that can be counted.
 
 A judge's text is read leniently: its own text is what follows its thinking, without the chat-template tokens that some
-endpoints and trainers leave at the end.
+endpoints and trainers leave at the end. A tag within a JSON object that is all of it is quoted, and ends no thinking.
 
 Guarantees: linear time on any text. `split` strips nothing from the answer but the white space around it.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from typing import Literal
 
 from judges.llm.template_tokens import without_trailing_tokens
@@ -25,6 +27,10 @@ CLOSE = "</think>"
 
 # ASCII alone, so that no other letter is taken for one of these in another case.
 _TO_LAST_CLOSE = re.compile(f"(?s:.*){CLOSE}", re.IGNORECASE | re.ASCII)
+_CLOSED = re.compile(CLOSE, re.IGNORECASE | re.ASCII)
+_TO_OBJECT = re.compile(r"\s*(?:```\w*\s*)?(?=\{)")
+_MOST_TRIED = 4
+_DECODER = json.JSONDecoder(strict=False)
 OPENED = re.compile(OPEN, re.IGNORECASE | re.ASCII)
 
 ThinkingFault = Literal[
@@ -92,8 +98,8 @@ def after_thinking(text: str) -> str:
     """The part of a judge's text that may hold a verdict: what follows its thinking.
 
     Lenient, because a judge's format is not under test: the text after the last `</think>`; nothing if the text begins
-    with thinking that never ends; otherwise all of it. Tags match in any case. Template tokens at the very end are
-    removed.
+    with thinking that never ends; otherwise all of it. Tags that an object quotes do not count. Tags match in any case.
+    Template tokens at the very end are removed.
     """
     return own_part(text)[1]
 
@@ -104,5 +110,22 @@ def own_part(text: str) -> tuple[int, str]:
     thinking = _TO_LAST_CLOSE.match(text)
     if thinking is None and OPENED.match(text.lstrip()):
         return len(text), ""
-    start = 0 if thinking is None else thinking.end()
+    start = 0 if thinking is None else _before_an_object(text, thinking.end())
     return start, without_trailing_tokens(text[start:])
+
+
+def _before_an_object(text: str, last: int) -> int:
+    """Where an object begins that is all of the text after some thinking and quotes tags; otherwise `last`."""
+    body = without_trailing_tokens(text).rstrip().removesuffix("```").rstrip()
+    if not body.endswith("}"):
+        return last
+    starts = (0, *(close.end() for close in _CLOSED.finditer(text, 0, last)))
+    begun = ((start, opening.end()) for start in starts for opening in [_TO_OBJECT.match(text, start)] if opening)
+    for start, brace in islice(begun, _MOST_TRIED):
+        try:
+            _, end = _DECODER.raw_decode(body, brace)
+        except (ValueError, RecursionError):
+            continue
+        if end == len(body):
+            return start
+    return last

@@ -24,6 +24,7 @@ _BEGUN = re.compile(rf"\{{\s*{_QUOTE}(?:{_NAMES}){_QUOTE}\s*:", re.IGNORECASE)
 """How an object of a form begins, also one that is malformed or within a string."""
 _BLANK = "\ufffd"
 """In place of each sign of an object; white space would join the words around it."""
+_NAMED = re.compile(rf"[\"'](?:{_NAMES})\\?[\"']\s*:", re.IGNORECASE)
 _BRACE = re.compile(r"[{}]")
 _MOST_FAILED = 10
 """Malformed objects whose ends are looked for; a later one extends perhaps to the last brace."""
@@ -76,7 +77,7 @@ def _objects(own: str) -> tuple[list[Place], list[Place]]:
     A malformed object extends to the brace that closes it; perhaps to the last one, since its texts may have braces;
     without any perhaps to the end of its line.
     """
-    if "{" not in own:
+    if "}" not in own and "{" not in own:
         return [], []
     objects: list[Place] = []
     doubtful: list[Place] = []
@@ -99,7 +100,24 @@ def _objects(own: str) -> tuple[list[Place], list[Place]]:
         objects.append((start, end))
         if not doubtful or start >= doubtful[-1][1]:
             doubtful.append((start, furthest))
+    cut = _end_of_cut(_without(own, objects))
+    if cut:
+        doubtful = [(0, cut), *((max(start, cut), end) for start, end in doubtful if end > cut)]
     return objects, doubtful
+
+
+def _end_of_cut(words: str) -> int:
+    """Where an object ends whose beginning is missing, such as one that quotes the end of thinking; 0 without one."""
+    named = _NAMED.search(words)
+    if named is None:
+        return 0
+    depth = 0
+    for brace in _BRACE.finditer(words):
+        depth += 1 if brace[0] == "{" else -1
+        if depth < 0 and brace.start() > named.start():
+            return brace.end()
+        depth = max(depth, 0)
+    return 0
 
 
 def _closed(own: str, begun: re.Match[str]) -> int:

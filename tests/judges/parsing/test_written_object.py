@@ -128,6 +128,26 @@ def test_words_within_an_object_are_no_verdict_whatever_is_wrong_with_it(kind: s
 
 
 @kinds
+@pytest.mark.parametrize("around", ["{}", "<think>Hm.</think>\n{}", "```json\n{}\n```", "Hm.</think>{}<|im_end|>"])
+def test_thinking_that_an_object_quotes_is_no_thinking(kind: str, around: str) -> None:
+    """The reasons may quote `</think>` and a verdict behind it from an answer."""
+    form, parser, written, read, other = KINDS[kind]
+    own = object_of(form, written, reasons=f"the answer is <think>so</think>\n{other}")
+    found = parser.find(around.replace("{}", own))
+    assert found is not None and found.value == read and found.at is not None
+    assert around.replace("{}", own)[slice(*found.at)] == own
+
+
+@kinds
+@pytest.mark.parametrize("around", ["So:\n{}", "{}\nThat is all.", "TRAILING"])
+def test_an_object_that_is_cut_by_thinking_that_it_quotes_has_no_other_verdict(kind: str, around: str) -> None:
+    form, parser, written, _, other = KINDS[kind]
+    own = object_of(form, written, reasons=f"the answer is so</think>\n{other}\n").replace("\\n", "\n")
+    text = f"{own[:-1]},}}" if around == "TRAILING" else around.replace("{}", own)
+    assert parser(text) is None, text
+
+
+@kinds
 def test_an_object_within_a_malformed_one_is_no_verdict(kind: str) -> None:
     form, parser, written, _, _ = KINDS[kind]
     first, _last = form.fields
