@@ -1,6 +1,6 @@
 """What pages lead to outside `docs/`, such as a folder's README or a prompt: each text becomes a page of the site.
 
-These pages have no line in the navigation; the pages that link to them lead there. A document is a page with the links
+Most of these pages have no line in the navigation; the pages that link to them lead there. A document is a page with the links
 that it has in the repository, code and other texts are a page with one block. What is no text is copied into the site.
 """
 
@@ -74,4 +74,14 @@ def _added(path: str, config: MkDocsConfig) -> File:
     if suffix in _LANGUAGES:
         text = (ROOT / path).read_text(encoding="utf-8").rstrip("\n")
         content = _BLOCK.format(name=name, path=path, language=_LANGUAGES[suffix], text=text)
-    return File.generated(config, page_of(path), content=content, inclusion=InclusionLevel.NOT_IN_NAV)
+    listed = page_of(path) in _names(config.nav or [])
+    inclusion = InclusionLevel.INCLUDED if listed else InclusionLevel.NOT_IN_NAV
+    return File.generated(config, page_of(path), content=content, inclusion=inclusion)
+
+
+def _names(nav: object) -> Iterator[str]:
+    """The pages that a part of the navigation names."""
+    if isinstance(nav, str):
+        yield nav
+    for part in nav.values() if isinstance(nav, dict) else nav if isinstance(nav, list) else ():
+        yield from _names(part)
