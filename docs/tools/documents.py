@@ -1,7 +1,7 @@
 """What pages lead to outside `docs/`, such as a folder's README or a prompt: each text becomes a page of the site.
 
-Most of these pages have no line in the navigation; the pages that link to them lead there. A document is a page with the links
-that it has in the repository, code and other texts are a page with one block. What is no text is copied into the site.
+Most of these pages have no line in the navigation; the pages that link to them lead there. A document is a page with
+the links that it has in the repository, code and other texts are a page with one block. What is no text is copied.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from shown import SHOWN
 ROOT = Path(__file__).resolve().parents[2]
 LINK = re.compile(r"\]\((?P<target>[^)#:\s]+)(?P<heading>#[^)\s]*)?\)")
 _CODE = re.compile(r"^(?P<fence>```+|~~~+).*?^(?P=fence)|`[^`\n]*`", re.DOTALL | re.MULTILINE)
-_FOLDER = "files/"
+_FOLDER, _README = "files/", "README.md"
 _LANGUAGES = {".py": "python", ".yaml": "yaml", ".jsonl": "json", ".json": "json", ".txt": "text .prose"}
 _PAGE = "---\nsearch: {{exclude: true}}\nhide: [toc]\n---\n\n# {name}\n\n"
 _BLOCK = _PAGE + '`````` {{.{language} title="{path}"}}\n{text}\n``````\n'
@@ -29,20 +29,24 @@ def source_of(page: str) -> str:
     if not page.startswith(_FOLDER):
         return f"docs/{page}"
     path = page.removeprefix(_FOLDER)
-    return path if (ROOT / path).is_file() else path.removesuffix(".md")
+    code = path.removesuffix(".md")
+    return f"{code}/{_README}" if (ROOT / code / _README).is_file() else path if (ROOT / path).is_file() else code
 
 
 def page_of(path: str) -> str:
     """The name in the site of a file of the repository."""
     if path.startswith("docs/"):
         return path.removeprefix("docs/")
+    folder, name = posixpath.split(path)
+    if folder and name == _README:  # an index would be taken for that of a part of the navigation
+        return f"{_FOLDER}{folder}.md"
     return f"{_FOLDER}{path}" + (".md" if posixpath.splitext(path)[1] in _LANGUAGES else "")
 
 
 def target_of(path: str, link: str) -> str:
     """The path in the repository to which a link of a document leads; of a folder, that of what describes it."""
     target = posixpath.normpath(posixpath.join(posixpath.dirname(path), link))
-    described = (posixpath.join(target, name) for name in ("README.md", "__init__.py"))
+    described = (posixpath.join(target, name) for name in (_README, "__init__.py"))
     return next((each for each in described if (ROOT / each).is_file()), target)
 
 
