@@ -107,7 +107,6 @@ class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False):
         "Choose how a verdict is asked for. text: in the words of the prompt. json_schema: as a JSON object, reasons "
         "first, to whose schema the endpoint holds the judge (response_format); one that refuses it gets text. For a "
         "policy that judges, set openai.extra_body.",
-        common=True,
     )
     judge_price_input: float | None = operational(
         None,

@@ -21,10 +21,11 @@ from judges.core.judgment import Judgment, Status
 from tests.command import ROOT
 from tests.environments.rollouts_of import group, rollout
 
-_README = (ROOT / "docs" / "environments" / "index.md").read_text(encoding="utf-8")
-_TABLE = _README.partition("## Groups judged together")[2].partition("\n## ")[0]
-NAMES = sorted(set(re.findall(r"^\| `train/(\w+)`", _TABLE, re.MULTILINE)) | {"judge_calls_saved"})
-"""The documented metrics, and one that a group judged together has not."""
+_PAGE = (ROOT / "docs" / "environments" / "metrics.md").read_text(encoding="utf-8")
+_TABLE = _PAGE.partition("### Judged together")[2].partition("\n#")[0]
+SHARED = ("groups_without_signal_rate", "judge_calls_saved", "judge_error_rate", "reward_length_correlation")
+NAMES = sorted({*re.findall(r"^\| `train/(\w+)`", _TABLE, re.MULTILINE), *SHARED})
+"""The documented metrics of groups judged together, and those of all groups that are computed in a way of their own."""
 ONCE = Together("listwise", anchored=False, calls=1)
 
 
