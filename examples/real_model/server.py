@@ -106,19 +106,20 @@ def serve_here(settings: ServerSettings, *, exit_with_parent: bool) -> int:
         server = xllamacpp.Server(parameters)
     except RuntimeError as error:
         raise SettingsError(f"llama.cpp does not start: {error}") from error
+    ended = _told_to_end(exit_with_parent)  # before the line below, after which whoever reads it may end this
     print(f"{model.NAME} is served at {server.listening_address}/v1", flush=True)
-    _wait_for_the_end(exit_with_parent)
+    while not ended.wait(1.0):
+        pass
     os._exit(0)  # its threads have nothing to save, and destructors would wait for answers in progress
 
 
-def _wait_for_the_end(exit_with_parent: bool) -> None:
+def _told_to_end(exit_with_parent: bool) -> threading.Event:
     ended = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ended.set())
     if exit_with_parent:
         threading.Thread(target=_until_the_end_of_input, args=(ended,), daemon=True).start()
-    while not ended.wait(1.0):
-        pass
+    return ended
 
 
 def _until_the_end_of_input(ended: threading.Event) -> None:
