@@ -1,1 +1,1 @@
-"""Answers that several calls share: stored ones, and those on their way."""
+"""Answers of a model: those that several calls share, stored or on their way, and those of several requests."""

@@ -1,0 +1,148 @@
+"""The choices of a call, from one request or from several.
+
+Guarantees: a call has exactly as many choices as were asked for, whether the endpoint takes `n`, ignores it or refuses
+it; one that refuses a seed is asked without it. What an endpoint makes of both is found out once for a client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+import re
+from collections.abc import Mapping, Sequence
+
+from judges.llm.errors import EndpointError, FailureKind
+from judges.llm.ledger import OpenCall, RequestRecord
+from judges.llm.transport import Reply, Transport
+from judges.llm.types import ChatAnswer, ChatSettings
+from judges.llm.usage import Usage
+from judges.llm.wire import JSON, Message
+
+logger = logging.getLogger(__name__)
+
+_NAMES_N = re.compile(r"\bn\b")
+"""An error about `n`, such as llama.cpp's "Field 'n': Value must be between 1 <= value <= 4", its number of slots."""
+
+
+class Choices:
+    """The choices that one model's endpoint gives."""
+
+    def __init__(self, transport: Transport, settings: ChatSettings) -> None:
+        """Ask by a transport, as the settings say of `n`."""
+        self._transport = transport
+        self._settings = settings
+        self._n_is_ignored = settings.n_is_ignored
+        self._seed_is_refused = False
+
+    async def several(
+        self, call: OpenCall, messages: Sequence[Message], parameters: dict[str, JSON], n: int, *, singly: bool
+    ) -> ChatAnswer:
+        """The `n` choices of a call: all in one request, then one request for each that is missing or unusable.
+
+        Raises:
+            EndpointError: a request did not succeed.
+        """
+        refused: EndpointError | None = None
+        if not call.parts and not self._n_is_ignored and not singly:
+            try:
+                await call.ask(lambda record: self._together(messages, parameters, record, n))
+            except EndpointError as error:
+                if error.kind is not FailureKind.REJECTED or not _NAMES_N.search(error.answer):
+                    raise
+                refused = error
+        missing = n - call.choices
+        if missing > 0:
+            await self._fan_out(call, messages, parameters, n, missing)
+        if refused is not None and not self._n_is_ignored:
+            self._n_is_ignored = True  # only now: the message may have named it for another reason
+            shown = self._settings.endpoints[0].shown
+            logger.info("%s refuses n=%d (%s): each completion is asked for by itself", shown, n, refused.answer)
+        return _one_answer(call.answers, n)
+
+    async def _together(
+        self, messages: Sequence[Message], parameters: dict[str, JSON], record: RequestRecord, n: int
+    ) -> ChatAnswer:
+        """Send one request for `n` choices; note if the endpoint takes that for one."""
+        parameters = {**parameters, "n": n}
+        if "seed" in parameters:
+            reply = await self._seeded(messages, parameters, record)
+        else:
+            reply = await self._transport.request(messages, parameters, record)
+        self._n_is_ignored = reply.received == 1
+        return reply.answer
+
+    async def one(
+        self, messages: Sequence[Message], parameters: Mapping[str, JSON], record: RequestRecord
+    ) -> ChatAnswer:
+        """Send one request for one choice; what an endpoint gives beyond that is left out."""
+        if "seed" in parameters:
+            answer = (await self._seeded(messages, parameters, record)).answer
+        else:
+            answer = (await self._transport.request(messages, parameters, record)).answer
+        return answer if len(answer.choices) == 1 else dataclasses.replace(answer, choices=answer.choices[:1])
+
+    async def _seeded(
+        self, messages: Sequence[Message], parameters: Mapping[str, JSON], record: RequestRecord
+    ) -> Reply:
+        """Send one request with a seed. After an endpoint has refused one, send this and all later ones without it."""
+        without = {name: value for name, value in parameters.items() if name != "seed"}
+        if self._seed_is_refused:
+            return await self._transport.request(messages, without, record)
+        try:
+            return await self._transport.request(messages, parameters, record)
+        except EndpointError as error:
+            if error.kind is not FailureKind.REJECTED or "seed" not in error.answer.lower():
+                raise
+            refused = error
+        reply = await self._transport.request(messages, without, record)
+        self._seed_is_refused = True  # only now: "seed" may have been in the message for another reason
+        logger.info("%s takes no seed: it is left out", self._settings.endpoints[0].shown)
+        attempts = reply.answer.attempts + refused.attempts
+        return Reply(dataclasses.replace(reply.answer, attempts=attempts), reply.received)
+
+    async def _fan_out(
+        self, call: OpenCall, messages: Sequence[Message], parameters: Mapping[str, JSON], n: int, missing: int
+    ) -> None:
+        """Send a request for each missing choice at once; raise the first error of those that fail after their retries.
+
+        Each has a seed of its own: the same request with the same seed is the same completion. The first `n` seeds are
+        taken by a request for `n` choices, also those of choices that cannot be used.
+        """
+        first = n if call.parts else 0
+
+        async def send(record: RequestRecord) -> ChatAnswer:
+            return await self.one(messages, _with_seed(parameters, first + record.part), record)
+
+        # Wait for all, so that none is in flight after the call has failed.
+        outcomes = await asyncio.gather(*(call.ask(send) for _ in range(missing)), return_exceptions=True)
+        failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+        if not failures:
+            return
+        first_failure = failures[0]
+        if isinstance(first_failure, EndpointError):  # the call has cost what all its requests have cost
+            for other in (*failures[1:], *call.answers):
+                if isinstance(other, EndpointError | ChatAnswer):
+                    first_failure.usage += other.usage
+                    first_failure.attempts += other.attempts
+        raise first_failure
+
+
+def _with_seed(parameters: Mapping[str, JSON], number: int) -> Mapping[str, JSON]:
+    """The parameters of one of several requests: with a seed of its own, if they have one."""
+    seed = parameters.get("seed")
+    return {**parameters, "seed": seed + number} if isinstance(seed, int) else parameters
+
+
+def _one_answer(answers: Sequence[ChatAnswer], n: int) -> ChatAnswer:
+    """Answers to requests that ran at once, as one of `n` choices; its latency is the longest of theirs."""
+    if len(answers) == 1 and len(answers[0].choices) == n:
+        return answers[0]
+    return ChatAnswer(
+        tuple(choice for answer in answers for choice in answer.choices)[:n],
+        usage=sum((answer.usage for answer in answers), Usage()),
+        latency_s=max(answer.latency_s for answer in answers),
+        attempts=sum(answer.attempts for answer in answers),
+        prompt_token_ids=answers[0].prompt_token_ids,
+        prompt_tokens=answers[0].prompt_tokens,
+    )
