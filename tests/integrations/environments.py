@@ -17,7 +17,8 @@ def settings_of(name: str, url: str) -> dict[str, Any]:
     if name == "pairwise_judgement":
         return {}
     if name == "self_critique":
-        return {"judges": [{"name": "the-judge", "base_url": url}], "judge_max_retries": 0}
+        # No critique: a round that fails keeps the score of the one before, and a refusal leaves one of two rewards.
+        return {"judges": [{"name": "the-judge", "base_url": url}], "judge_max_retries": 0, "critique_rounds": 0}
     asked = {"aspects": ["coherence"]} if name == "aspect_critique" else {}
     return {"judge_base_url": url, "judge_model_name": "the-judge", "judge_max_retries": 0, **asked}
 
