@@ -24,12 +24,12 @@ from typing import Any
 
 from judges.llm.errors import SettingsError
 from judges.llm.wire import JSON
+from judges.scorers.items import ResponseScore
 from judges.server.asgi import RewardServer
 from judges.server.cohorts.contract import Cohorts, Connect
 from judges.server.cohorts.messages import Member
 from judges.server.cohorts.shared import OwnerAwayError, SharedCohorts
 from judges.server.errors import OverloadError
-from judges.server.items import ResponseScore
 from judges.server.settings.server import RewardServerSettings, gathering
 
 _TARGET_ONGOING = 256

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from rllm.types import Episode, Task
 
     from judgegym.integrations.single_turn.source import EnvironmentSource
-    from judges.server.settings.mount import JudgeKind
+    from judges.scorers.settings import JudgeKind
 
 VARIABLE = "JUDGEGYM_RLLM"
 _REFERENCES = ("reference", "ground_truth", "answer", "target")

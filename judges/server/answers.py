@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from judges.core.judgment import Status
-from judges.server.items import ResponseScore
+from judges.scorers.items import ResponseScore
 
 OnFailure: TypeAlias = Literal["sidecar", "http"]
 """How NeMo Gym's `/verify` tells of a failed judge: by fields of the row, or by HTTP 503 without a reward."""

@@ -24,15 +24,15 @@ from judges.llm.answers.cache import JudgmentCache
 from judges.llm.client import ChatClient
 from judges.llm.errors import SettingsError
 from judges.llm.transport import open_session
+from judges.scorers.items import Item, ResponseScore, failure, shared_score
+from judges.scorers.of_settings import scorer_of
+from judges.scorers.scorer import GroupScorer, Parts, Scorer, parts_of
 from judges.server.cohorts.contract import Connect
 from judges.server.cohorts.gathering import Gatherer
 from judges.server.cohorts.local import LocalCohorts
 from judges.server.errors import OverloadError
-from judges.server.items import Item, ResponseScore, failure, shared_score
 from judges.server.operation.health import JudgeHealth, watch
 from judges.server.operation.record import CohortListener, RecentJudgment, Record, ResultListener
-from judges.server.scorers.of_mount import scorer_of
-from judges.server.scorers.scorer import GroupScorer, Parts, Scorer, parts_of
 from judges.server.settings.mount import JudgeMount
 
 logger = logging.getLogger(__name__)

@@ -14,9 +14,9 @@ from pydantic import ValidationError
 from judgegym._session import stand_in_settings
 from judgegym.integrations.scores.results import JUDGE_FAILED, Scored
 from judgegym.integrations.scores.scoring import RefusedError, Request
+from judges.scorers.items import ResponseScore
 from judges.server.core import Core
 from judges.server.errors import OverloadError
-from judges.server.items import ResponseScore
 from judges.server.protocols.native import Native, ScoreBody
 from judges.server.settings.mount import JudgeMount
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol, TypeAlias
 
-from judges.server.items import Item, ResponseScore
+from judges.scorers.items import Item, ResponseScore
 
 
 class Cohorts(Protocol):

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import aiohttp
 
+from judges.scorers.items import ResponseScore
 from judges.server.cohorts.messages import Frame, Kind, Member, frame_bytes, frame_of, member_bytes, result_of
 from judges.server.cohorts.shared import OwnerAwayError
 from judges.server.errors import OverloadError
-from judges.server.items import ResponseScore
 
 ROUTE = "/join"
 

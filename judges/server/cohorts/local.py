@@ -16,13 +16,13 @@ import contextlib
 import logging
 from collections.abc import Callable, Mapping
 
+from judges.scorers.items import Item, ResponseScore, failure, shared_score
+from judges.scorers.scorer import result_without_judge
 from judges.server.cohorts.gathering import Gatherer, Gathering, Work
 from judges.server.cohorts.key import cohort_key
 from judges.server.cohorts.register import Place, Register, Sign, sign_of
 from judges.server.errors import OverloadError
-from judges.server.items import Item, ResponseScore, failure, shared_score
 from judges.server.operation.record import Record
-from judges.server.scorers.scorer import result_without_judge
 
 logger = logging.getLogger(__name__)
 

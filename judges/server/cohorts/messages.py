@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 
 from pydantic import TypeAdapter
 
-from judges.server.items import Item, ResponseScore
+from judges.scorers.items import Item, ResponseScore
 
 MessageT = TypeVar("MessageT")
 

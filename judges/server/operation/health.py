@@ -16,7 +16,7 @@ import aiohttp
 
 from judges.core.judgment import Status
 from judges.llm.client import ChatClient
-from judges.server.items import ResponseScore
+from judges.scorers.items import ResponseScore
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from judges.server.items import ResponseScore, shared_score
+from judges.scorers.items import ResponseScore, shared_score
 from judges.server.operation.health import JudgeHealth
 
 REMEMBERED = 100

@@ -12,8 +12,8 @@ from typing import Any
 import orjson
 
 from judges.config.extras import MissingExtraError, require
+from judges.scorers.items import ResponseScore
 from judges.server.errors import RequestError
-from judges.server.items import ResponseScore
 from judges.server.operation.record import CohortEvent
 
 logger = logging.getLogger(__name__)

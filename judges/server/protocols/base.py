@@ -10,10 +10,10 @@ from typing import Generic, TypeVar
 from pydantic import BaseModel, ConfigDict
 
 from judges.llm.wire import JSON
+from judges.scorers.items import Item, ResponseScore
+from judges.scorers.settings import JudgeKind
 from judges.server.answers import FailureAnswers
 from judges.server.errors import RequestError
-from judges.server.items import Item, ResponseScore
-from judges.server.settings.mount import JudgeKind
 
 
 def id_of(value: object) -> str | None:

@@ -11,8 +11,8 @@ from typing_extensions import Self
 from judges.aspects.prompt import Aspect, aspects_of
 from judges.core.turns import TextOrMessages, answer_of, text_of
 from judges.llm.wire import JSON
+from judges.scorers.items import Item, ResponseScore
 from judges.server.answers import FailureAnswers
-from judges.server.items import Item, ResponseScore
 from judges.server.protocols.base import Adapter, ProtocolReply, id_of
 
 _LONGEST_SCORE = 9

@@ -17,12 +17,12 @@ from pydantic import Field
 
 from judges.core.turns import transcript, turn_of_item
 from judges.llm.wire import JSON
+from judges.scorers.items import Item, ResponseScore
+from judges.scorers.settings import MOST_TOGETHER, JudgeKind
 from judges.server.answers import FailureAnswers, is_failed
 from judges.server.errors import RequestError
-from judges.server.items import Item, ResponseScore
 from judges.server.protocols.base import Adapter, ProtocolReply, RequestBody
 from judges.server.protocols.nemo_gym import JUDGE_FAILED, PolicyResponse, final_answer, mount_of_row
-from judges.server.settings.mount import MOST_TOGETHER, JudgeKind
 
 
 class CompareBody(RequestBody):

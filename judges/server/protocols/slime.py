@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 
 from judges.core.turns import TextOrMessages, text_of
 from judges.llm.wire import JSON
+from judges.scorers.items import Item, ResponseScore
 from judges.server.answers import FailureAnswers, is_failed
-from judges.server.items import Item, ResponseScore
 from judges.server.protocols.base import Adapter, ProtocolReply, RequestBody
 from judges.server.protocols.chat_tokens import plain_prompt, plain_response
 from judges.server.protocols.openrlhf import of_label

@@ -9,13 +9,13 @@ from dataclasses import replace
 from typing import Any
 
 from judges.llm.wire import JSON
+from judges.scorers.scorer import ItemError
 from judges.server.answers import FailureAnswers
 from judges.server.errors import OverloadError, RequestError
 from judges.server.protocols.adapters import ADAPTERS
 from judges.server.protocols.base import Adapter, ProtocolReply
 from judges.server.protocols.native import result_json
 from judges.server.protocols.nemo_gym_metrics import AggregateBody, aggregate
-from judges.server.scorers.scorer import ItemError
 from judges.server.service import openapi
 from judges.server.service.bodies import read_object, validated
 from judges.server.service.messages import ServerRequest, ServerResponse, json_response

@@ -1,27 +1,12 @@
-"""One judge of the reward server: its kind, the settings of all kinds, and how single responses are gathered for it."""
+"""One judge of the reward server: its settings, and how single responses are gathered for it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, NamedTuple
 
-from judges.arena.settings import ArenaJudgeSettings
-from judges.aspects.settings import AspectJudgeSettings
 from judges.config.fields import setting
-from judges.config.judge import JudgeSettings
-from judges.config.prompt_layout import PromptLayout
-from judges.config.text import TextOrFile
-from judges.listwise.settings import ListwiseJudgeSettings
 from judges.llm.errors import SettingsError
-from judges.pairwise.prompt import MOST_CHOICES
-from judges.pairwise.settings import ChoiceJudgeSettings
-from judges.peers.settings import PeerJudgeSettings
-from judges.rubrics.settings import RubricJudgeSettings
-from judges.tournament.settings import TournamentSettings
-
-JudgeKind = Literal["rubric", "aspect", "peer", "arena_hard", "choice", "listwise", "tournament"]
-MOST_TOGETHER: Mapping[JudgeKind, int] = {"listwise": 256, "tournament": 64, "arena_hard": 64, "choice": MOST_CHOICES}
-"""The most responses that a judge which compares them takes together; 64 in all pairs are 2,016 pairs of two games."""
+from judges.scorers.settings import MOST_TOGETHER, ScorerSettings
 
 
 class CohortPlan(NamedTuple):
@@ -31,35 +16,11 @@ class CohortPlan(NamedTuple):
     wait_s: float
 
 
-class JudgeMount(
-    TournamentSettings,
-    AspectJudgeSettings,
-    ChoiceJudgeSettings,
-    ListwiseJudgeSettings,
-    PeerJudgeSettings,
-    RubricJudgeSettings,
-):
-    """One judge of the server: its kind, and the settings of all kinds under the names that the environments have.
+class JudgeMount(ScorerSettings):
+    """One judge of the server: its kind, its settings, and how single responses are gathered for it."""
 
-    >>> JudgeMount(judge="aspect", aspects="harmfulness", strictness=3).judge_temperature
-    0.7
-    """
+    how_to_gather: ClassVar[str] = "a server with --group_size gathers single ones"
 
-    help_group: ClassVar[str] = "judge"
-
-    judge: JudgeKind = setting(
-        "rubric",
-        "Serve this kind of judge. rubric: score on a scale by a rubric. aspect: yes/no questions. peer: score from 0 "
-        "to 100 by a rubric. arena_hard: win rate against a baseline, or as tournament. These compare the responses of "
-        "one request, or with --group_size of several. listwise: a score for each, in one call. tournament: games "
-        "between pairs, many calls (--schedule). choice: 1 for the best, 0 for the others.",
-        common=True,
-    )
-    rubric: TextOrFile | None = setting(
-        None,
-        "Use this rubric for requests without one (judges rubric, peer, listwise, tournament); @file reads it from a "
-        "file. If unset, a general rubric.",
-    )
     group_size: int | None = setting(
         None,
         "Gather responses to one prompt that arrive in requests of their own, until there are this many, and judge "
@@ -106,25 +67,7 @@ class JudgeMount(
             )
         return CohortPlan(self.group_size, wait_s)
 
-    def vote_count(self) -> int:
-        """The number of votes that a judge of this kind takes."""
-        return _SETTINGS[self.judge].vote_count(self)
-
-    def usual_layout(self) -> PromptLayout:
-        """The layout of the prompt if none is chosen."""
-        return "published" if self.judge != "aspect" else AspectJudgeSettings.usual_layout(self)
-
-    def built_in_prompt(self) -> str:
-        """The built-in prompt of a judge of this kind."""
-        return _SETTINGS[self.judge].built_in_prompt(self)
-
-
-_SETTINGS: Mapping[JudgeKind, type[JudgeSettings]] = {
-    "rubric": RubricJudgeSettings,
-    "aspect": AspectJudgeSettings,
-    "peer": PeerJudgeSettings,
-    "arena_hard": ArenaJudgeSettings,
-    "choice": ChoiceJudgeSettings,
-    "listwise": ListwiseJudgeSettings,
-    "tournament": TournamentSettings,
-}
+    @property
+    def gathers(self) -> bool:
+        """Whether single responses are gathered."""
+        return self.group_size is not None

@@ -18,9 +18,10 @@ from judges.listwise.settings import ListwiseJudgeSettings
 from judges.llm import wire
 from judges.llm.errors import SettingsError
 from judges.llm.urls import is_loopback
+from judges.scorers.settings import MOST_TOGETHER, JudgeKind
 from judges.server.answers import FailureAnswers, OnFailure
 from judges.server.presets import FLAG, Trainer
-from judges.server.settings.mount import MOST_TOGETHER, JudgeKind, JudgeMount
+from judges.server.settings.mount import JudgeMount
 from judges.tournament.settings import TournamentSettings
 
 _NEEDS_OTHERS: Sequence[JudgeKind] = ("listwise", "tournament", "choice")

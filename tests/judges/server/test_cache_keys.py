@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from judges.scorers.items import Item
 from judges.server.core import Core
-from judges.server.items import Item
 from judges.server.settings.mount import JudgeMount
 from tests.scripted import ScriptedEndpoint
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from judges.server.settings.mount import JudgeKind
+from judges.scorers.settings import JudgeKind
 from tests.judges.server.bodies import by_response
 from tests.judges.server.running import asked, running
 from tests.scripted import Json, Meeting

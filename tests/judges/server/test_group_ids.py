@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from judges.server.items import Item
+from judges.scorers.items import Item
 from judges.server.protocols.native import Native, ScoreBody
 from judges.server.protocols.nemo_gym import NemoGym, VerifyBody
 from judges.server.protocols.openrlhf import OpenRLHF, RewardBody

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from judges.scorers.items import Item
 from judges.server.cohorts.key import cohort_key
-from judges.server.items import Item
 
 ITEM = Item("Why?", ("Because.",), reference="So.", rubric="Is it clear?")
 

@@ -15,13 +15,13 @@ from judges.llm.client import ChatClient
 from judges.llm.replicas import Endpoint
 from judges.llm.types import ChatSettings
 from judges.llm.usage import Usage
+from judges.scorers.items import Item, ResponseScore
+from judges.scorers.scorer import ScoresInProgress
 from judges.server.cohorts.gathering import Gatherer, Work
 from judges.server.cohorts.local import LocalCohorts
 from judges.server.errors import OverloadError
-from judges.server.items import Item, ResponseScore
 from judges.server.operation.health import JudgeHealth
 from judges.server.operation.record import Record
-from judges.server.scorers.scorer import ScoresInProgress
 from tests.trainer import until
 
 NEVER_S = 10_000.0

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from judges.aspects.prompt import Aspect
 from judges.llm.usage import Usage
+from judges.scorers.items import Item, ResponseScore
 from judges.server.cohorts.messages import (
     Frame,
     Kind,
@@ -23,7 +24,6 @@ from judges.server.cohorts.messages import (
     result_bytes,
     result_of,
 )
-from judges.server.items import Item, ResponseScore
 
 HOSTILE = ("", "\x00", "\ud800", "\udfff\ud800", "\U0001f600", "\u2028\r\n", '"}]', "{'a': 1}", "null", "NaN", "\ufeff")
 texts = st.one_of(st.sampled_from(HOSTILE), st.text(st.characters(exclude_categories=())))

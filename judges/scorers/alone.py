@@ -10,9 +10,9 @@ from judges.llm.client import ChatClient
 from judges.peers.judge import DEFAULT_RUBRIC, SCALE, PeerCase, peer_judge
 from judges.rubrics.judge import RubricCase, rubric_judge
 from judges.rubrics.prompt import Rubric
-from judges.server.items import Item, ResponseScore, response_score
-from judges.server.scorers.scorer import ItemError, unit_score
-from judges.server.settings.mount import JudgeMount
+from judges.scorers.items import Item, ResponseScore, response_score
+from judges.scorers.scorer import ItemError, unit_score
+from judges.scorers.settings import ScorerSettings
 
 GENERAL_RUBRIC = "Does the response answer what was asked correctly, completely and clearly?"
 """The rubric judge's rubric if neither the request nor the settings have one."""
@@ -29,11 +29,11 @@ class _Alone:
 class RubricScorer(_Alone):
     """(score − lowest) / (highest − lowest) of the rubric judge."""
 
-    def __init__(self, client: ChatClient, mount: JudgeMount) -> None:
-        """Judge as the mount says."""
-        self._judge = rubric_judge(mount, client)
-        self._scale = mount.scale
-        self._rubric = mount.rubric or GENERAL_RUBRIC
+    def __init__(self, client: ChatClient, settings: ScorerSettings) -> None:
+        """Judge as the settings say."""
+        self._judge = rubric_judge(settings, client)
+        self._scale = settings.scale
+        self._rubric = settings.rubric or GENERAL_RUBRIC
 
     def check(self, item: Item) -> None:
         """Check that the item's rubric, if it has one, is on the scale."""
@@ -51,10 +51,10 @@ class RubricScorer(_Alone):
 class PeerScorer(_Alone):
     """A peer's score of 0 to 100, by a rubric in text, over 100."""
 
-    def __init__(self, client: ChatClient, mount: JudgeMount) -> None:
-        """Judge as the mount says."""
-        self._judge = peer_judge(mount, client)
-        self._rubric = mount.rubric or DEFAULT_RUBRIC
+    def __init__(self, client: ChatClient, settings: ScorerSettings) -> None:
+        """Judge as the settings say."""
+        self._judge = peer_judge(settings, client)
+        self._rubric = settings.rubric or DEFAULT_RUBRIC
 
     def check(self, item: Item) -> None:
         """Accept every item."""
@@ -68,10 +68,10 @@ class PeerScorer(_Alone):
 class AspectScorer(_Alone):
     """The combined score of a panel of aspects."""
 
-    def __init__(self, client: ChatClient, mount: JudgeMount) -> None:
-        """Judge as the mount says."""
-        self._client, self._mount = client, mount
-        self._judge = aspect_judge(mount, client)
+    def __init__(self, client: ChatClient, settings: ScorerSettings) -> None:
+        """Judge as the settings say."""
+        self._client, self._settings = client, settings
+        self._judge = aspect_judge(settings, client)
 
     def check(self, item: Item) -> None:
         """Check the item's aspects, if it has any."""
@@ -85,7 +85,7 @@ class AspectScorer(_Alone):
         """The response's score."""
         judge = self._judge
         if item.aspects is not None:
-            judge = aspect_judge(self._mount.model_copy(update={"aspects": item.aspects}), self._client)
+            judge = aspect_judge(self._settings.model_copy(update={"aspects": item.aspects}), self._client)
         case = AspectCase(item.response, item.prompt or None, item.context, item.reference)
         return [_aspect_result(await judge.judge(case))]
 

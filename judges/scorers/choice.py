@@ -10,9 +10,9 @@ from judges.core.seeding import generator
 from judges.llm.client import ChatClient
 from judges.pairwise.judge import ChoiceCase, ChoiceDetail, choice_judge
 from judges.pairwise.prompt import FEWEST_CHOICES, LETTERS, MOST_CHOICES
-from judges.server.items import Item, ResponseScore, response_score
-from judges.server.scorers.scorer import ItemError
-from judges.server.settings.mount import JudgeMount
+from judges.scorers.items import Item, ResponseScore, response_score
+from judges.scorers.scorer import ItemError, but_alone
+from judges.scorers.settings import ScorerSettings
 
 _ALL_EQUAL: Judgment[ChoiceDetail] = Judgment(1.0, Status.OK, "best", "All responses are equal: there is no choice.")
 
@@ -20,16 +20,16 @@ _ALL_EQUAL: Judgment[ChoiceDetail] = Judgment(1.0, Status.OK, "best", "All respo
 class ChoiceScorer:
     """1 for the response that the judge chooses as the best, and for its equals, 0 for the others: one call for all."""
 
-    def __init__(self, client: ChatClient, mount: JudgeMount) -> None:
-        """Judge as the mount says."""
-        self._judge, self._seed = choice_judge(mount, client), mount.seed
+    def __init__(self, client: ChatClient, settings: ScorerSettings) -> None:
+        """Judge as the settings say."""
+        self._judge, self._seed = choice_judge(settings, client), settings.seed
+        self._alone = but_alone(settings)
 
     def check(self, item: Item) -> None:
         """Check that there are 2 to 26 responses."""
         if not FEWEST_CHOICES <= len(item.responses) <= MOST_CHOICES:
             raise ItemError(
-                f"responses: expected {FEWEST_CHOICES} to {MOST_CHOICES}, found {len(item.responses)}; a server with "
-                "--group_size gathers single ones"
+                f"responses: expected {FEWEST_CHOICES} to {MOST_CHOICES}, found {len(item.responses)}{self._alone}"
             )
 
     def compares(self, item: Item) -> bool:

@@ -1,4 +1,4 @@
-"""The input and output of the scoring core: an item to score, and the score of a response."""
+"""What scorers take and give: an item to score, and the score of a response."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ class Item:
         """The numbers of the responses in the request, from 1, if empty ones were left out."""
         return tuple(place + 1 for place in self.places or ())
 
-    def key(self, mount: str) -> str:
+    def key(self, judge: str) -> str:
         """A digest, the same for equal items at the same judge."""
         aspects = None if self.aspects is None else [aspect.model_dump() for aspect in self.aspects]
-        parts = [mount, self.prompt, self.responses, self.reference, self.rubric, self.levels, aspects]
+        parts = [judge, self.prompt, self.responses, self.reference, self.rubric, self.levels, aspects]
         places = [] if self.places is None else [self.places]
         shape = orjson.dumps([*parts, self.baseline, self.context, *places])
         return hashlib.sha256(shape).hexdigest()
@@ -143,9 +143,7 @@ def response_score(
         if failed is None
         else failed.explanation,
         components=components if failed is None else {},
-        usage=paid_calls[0].run.usage
-        if len(paid_calls) == 1
-        else sum((each.run.usage for each in paid_calls), Usage()),
+        usage=_usage(paid_calls),
         judge_calls=len(paid_calls),
         cached=bool(calls) and all(call.run.cached for call in calls),
         injection_suspects=sum(judgment.suspects for judgment in judgments),

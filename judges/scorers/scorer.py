@@ -1,4 +1,4 @@
-"""A judge as the server sees it, and what of an item it is asked about.
+"""A judge of any kind behind one face, and what of an item it is asked about.
 
 Guarantees: an empty response costs no call; equal responses are judged once; a judge that sees each response by itself
 gets each as an item of its own, so that equal responses of several items and requests can share one judgment, too.
@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from judges.core.judgment import Judgment, Status
-from judges.server.items import Item, ResponseScore, failure, response_score
+from judges.scorers.items import Item, ResponseScore, failure, response_score
+from judges.scorers.settings import ScorerSettings
 
 _EMPTY = failure("the completion is empty: there is nothing to judge", Status.INVALID_COMPLETION.value)
 
@@ -21,7 +22,7 @@ class ItemError(ValueError):
 
 
 class Scorer(Protocol):
-    """A judge as the server sees it."""
+    """A judge of any kind."""
 
     def check(self, item: Item) -> None:
         """Whether the item can be judged.
@@ -77,6 +78,11 @@ class Parts:
 
     cases: tuple[Item, ...]
     results: tuple[ResponseScore | Place, ...]
+
+
+def but_alone(settings: ScorerSettings) -> str:
+    """The end of a message about a response that is alone: how several come together, if there is a way."""
+    return f"; {settings.how_to_gather}" if settings.how_to_gather else ""
 
 
 def result_without_judge(item: Item) -> ResponseScore | None:

@@ -13,26 +13,24 @@ from dataclasses import replace
 from judges.core.group import GroupCase, GroupInProgress, GroupJudge, GroupJudgment
 from judges.listwise.judge import listwise_judge
 from judges.llm.client import ChatClient
-from judges.server.items import Item, ResponseScore, response_score
-from judges.server.scorers.scorer import ItemError
-from judges.server.settings.mount import MOST_TOGETHER, JudgeMount
+from judges.scorers.items import Item, ResponseScore, response_score
+from judges.scorers.scorer import ItemError, but_alone
+from judges.scorers.settings import MOST_TOGETHER, ScorerSettings
 from judges.tournament.judge import tournament_judge
 
 
 class GroupJudgeScorer:
     """The score that a response has among the others, with the baseline as an anchor if there is one."""
 
-    def __init__(self, judge: GroupJudge, mount: JudgeMount) -> None:
+    def __init__(self, judge: GroupJudge, settings: ScorerSettings) -> None:
         """Judge through `judge`."""
-        self._judge, self._rubric, self._most = judge, mount.rubric or "", MOST_TOGETHER[mount.judge]
+        self._judge, self._rubric, self._most = judge, settings.rubric or "", MOST_TOGETHER[settings.judge]
+        self._alone = but_alone(settings)
 
     def check(self, item: Item) -> None:
         """Check that there is something to compare with, and not too much."""
         if len(item.responses) < self.fewest(item):
-            raise ItemError(
-                "responses: expected several to compare with each other, or a baseline; a server with --group_size "
-                "gathers single ones"
-            )
+            raise ItemError("responses: expected several to compare with each other, or a baseline" + self._alone)
         check_most(item, self._most)
 
     def compares(self, item: Item) -> bool:
@@ -121,14 +119,14 @@ def group_scores(responses: Sequence[str], judgment: GroupJudgment) -> list[Resp
 class ListwiseScorer(GroupJudgeScorer):
     """A score for each response, in one call for each order."""
 
-    def __init__(self, client: ChatClient, mount: JudgeMount) -> None:
-        """Judge as the mount says."""
-        super().__init__(listwise_judge(mount, client), mount)
+    def __init__(self, client: ChatClient, settings: ScorerSettings) -> None:
+        """Judge as the settings say."""
+        super().__init__(listwise_judge(settings, client), settings)
 
 
 class TournamentScorer(GroupJudgeScorer):
     """The probability to win against the group's mean, or against the baseline."""
 
-    def __init__(self, client: ChatClient, mount: JudgeMount) -> None:
-        """Judge as the mount says."""
-        super().__init__(tournament_judge(mount, client), mount)
+    def __init__(self, client: ChatClient, settings: ScorerSettings) -> None:
+        """Judge as the settings say."""
+        super().__init__(tournament_judge(settings, client), settings)

@@ -6,10 +6,10 @@ from judges.arena.judge import ArenaCase, arena_judge
 from judges.core.group import GroupCase, GroupJudge
 from judges.llm.client import ChatClient
 from judges.llm.errors import SettingsError
-from judges.server.items import Item, ResponseScore
-from judges.server.scorers.groups import GroupScores, check_most, group_scores
-from judges.server.scorers.scorer import ItemError, unit_score
-from judges.server.settings.mount import MOST_TOGETHER, JudgeMount
+from judges.scorers.groups import GroupScores, check_most, group_scores
+from judges.scorers.items import Item, ResponseScore
+from judges.scorers.scorer import ItemError, but_alone, unit_score
+from judges.scorers.settings import MOST_TOGETHER, ScorerSettings
 from judges.tournament.judge import tournament_judge
 
 
@@ -19,18 +19,18 @@ class ArenaScorer:
     A response is alone with a baseline, as in the benchmark; `tournament` is the judge that has it as one more player.
     """
 
-    def __init__(self, client: ChatClient, mount: JudgeMount) -> None:
-        """Judge as the mount says.
+    def __init__(self, client: ChatClient, settings: ScorerSettings) -> None:
+        """Judge as the settings say.
 
         Raises:
-            SettingsError: the mount gathers responses, and its settings allow no tournament.
+            SettingsError: single responses are gathered, and its settings allow no tournament.
         """
-        self._judge = arena_judge(mount, client)
+        self._judge, self._alone = arena_judge(settings, client), but_alone(settings)
         self._tournament: GroupJudge | str
         try:
-            self._tournament = tournament_judge(mount, client)
+            self._tournament = tournament_judge(settings, client)
         except SettingsError as error:
-            if mount.group_size is not None:
+            if settings.gathers:
                 raise
             self._tournament = str(error)
 
@@ -40,8 +40,7 @@ class ArenaScorer:
             return
         if len(item.responses) < self.fewest(item):
             raise ItemError(
-                "baseline: expected a baseline, or several responses to compare with each other; a server with "
-                "--group_size gathers single ones"
+                "baseline: expected a baseline, or several responses to compare with each other" + self._alone
             )
         check_most(item, MOST_TOGETHER["arena_hard"])
         self._games()

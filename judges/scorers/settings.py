@@ -1,0 +1,85 @@
+"""The settings of a judge of any kind: which kind it is, and the settings of all kinds under one set of names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Literal
+
+from judges.arena.settings import ArenaJudgeSettings
+from judges.aspects.settings import AspectJudgeSettings
+from judges.config.fields import setting
+from judges.config.judge import JudgeSettings
+from judges.config.prompt_layout import PromptLayout
+from judges.config.text import TextOrFile
+from judges.listwise.settings import ListwiseJudgeSettings
+from judges.pairwise.prompt import MOST_CHOICES
+from judges.pairwise.settings import ChoiceJudgeSettings
+from judges.peers.settings import PeerJudgeSettings
+from judges.rubrics.settings import RubricJudgeSettings
+from judges.tournament.settings import TournamentSettings
+
+JudgeKind = Literal["rubric", "aspect", "peer", "arena_hard", "choice", "listwise", "tournament"]
+MOST_TOGETHER: Mapping[JudgeKind, int] = {"listwise": 256, "tournament": 64, "arena_hard": 64, "choice": MOST_CHOICES}
+"""The most responses that a judge which compares them takes together; 64 in all pairs are 2,016 pairs of two games."""
+
+
+class ScorerSettings(
+    TournamentSettings,
+    AspectJudgeSettings,
+    ChoiceJudgeSettings,
+    ListwiseJudgeSettings,
+    PeerJudgeSettings,
+    RubricJudgeSettings,
+):
+    """A judge: its kind, and the settings of all kinds under the names that the environments have.
+
+    >>> ScorerSettings(judge="aspect", aspects="harmfulness", strictness=3).judge_temperature
+    0.7
+    """
+
+    help_group: ClassVar[str] = "judge"
+    how_to_gather: ClassVar[str] = ""
+    """How single responses come to be judged together, for the message about a response that is alone."""
+
+    judge: JudgeKind = setting(
+        "rubric",
+        "Judge in this way. rubric: score on a scale by a rubric. aspect: yes/no questions. peer: score from 0 to 100 "
+        "by a rubric. arena_hard: win rate against a baseline, or as tournament. These compare several responses to "
+        "one prompt. listwise: a score for each, in one call. tournament: games between pairs, many calls "
+        "(--schedule). choice: 1 for the best, 0 for the others.",
+        common=True,
+    )
+    rubric: TextOrFile | None = setting(
+        None,
+        "Use this rubric where the data has none (judges rubric, peer, listwise, tournament); @file reads it from a "
+        "file. If unset, a general rubric.",
+    )
+
+    @property
+    def gathers(self) -> bool:
+        """Whether single responses are gathered, so that the judge must be able to compare them."""
+        return False
+
+    def vote_count(self) -> int:
+        """The number of votes that a judge of this kind takes."""
+        return SETTINGS_OF_KINDS[self.judge].vote_count(self)
+
+    def usual_layout(self) -> PromptLayout:
+        """The layout of the prompt if none is chosen."""
+        return "published" if self.judge != "aspect" else AspectJudgeSettings.usual_layout(self)
+
+    def built_in_prompt(self) -> str:
+        """The built-in prompt of a judge of this kind."""
+        return SETTINGS_OF_KINDS[self.judge].built_in_prompt(self)
+
+
+SETTINGS_OF_KINDS: Mapping[JudgeKind, type[JudgeSettings]] = {
+    "rubric": RubricJudgeSettings,
+    "aspect": AspectJudgeSettings,
+    "peer": PeerJudgeSettings,
+    "arena_hard": ArenaJudgeSettings,
+    "choice": ChoiceJudgeSettings,
+    "listwise": ListwiseJudgeSettings,
+    "tournament": TournamentSettings,
+}
+"""The settings that a judge of each kind reads."""
