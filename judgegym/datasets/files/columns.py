@@ -1,0 +1,62 @@
+"""The columns that scoring adds to a data set: their names, their order, their types.
+
+Guarantee: whoever writes or reads a scored file takes names and types from here. A row with one response has single
+values; a row with several has a list in each column, in the order of the row's responses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from judges.config.extras import needs
+from judges.llm import wire
+from judges.llm.wire import JSON
+
+SCORE, STATUS, LABEL = "judge/score", "judge/status", "judge/label"
+EXPLANATION, DETAIL = "judge/explanation", "judge/detail"
+RESPONSE, THINKING, FINISH_REASON = "policy/response", "policy/thinking", "policy/finish_reason"
+
+JUDGED = (SCORE, STATUS, LABEL, EXPLANATION, DETAIL)
+SAMPLED = (RESPONSE, THINKING, FINISH_REASON)
+
+
+@dataclass(frozen=True, slots=True)
+class AddedColumns:
+    """Which columns are added.
+
+    Attributes:
+        several: a row has a list of responses, so that each column holds lists.
+        sampled: the policy's responses are added, too, before the judge's columns; they are always lists.
+    """
+
+    several: bool
+    sampled: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names, in their order."""
+        return (*SAMPLED, *JUDGED) if self.sampled else JUDGED
+
+    def arrow_types(self) -> Mapping[str, Any]:
+        """The Arrow type of each column, in their order: float64 for the score, text for all others; or lists of it.
+
+        Raises:
+            MissingExtraError: pyarrow is not installed.
+        """
+        with needs("data"):
+            import pyarrow  # late: an extra
+
+        plain = {name: pyarrow.float64() if name == SCORE else pyarrow.string() for name in self.names}
+        return {name: pyarrow.list_(kind) if self.several or name in SAMPLED else kind for name, kind in plain.items()}
+
+    def in_order(self, added: Mapping[str, JSON]) -> dict[str, JSON]:
+        """The values of a row's added columns, in their order; a lone surrogate in a text becomes U+FFFD.
+
+        Raises:
+            ValueError: they are not exactly the columns of `names`.
+        """
+        if len(added) != len(self.names) or not all(name in added for name in self.names):
+            raise ValueError(f"expected the columns {', '.join(self.names)}; found {', '.join(added)}")
+        return {name: wire.scrub_all(added[name]) for name in self.names}
