@@ -11,15 +11,16 @@ import hashlib
 import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import IO, Any, TypeAlias, cast
 
 from environments.runs.directory import RunDirectory
 from environments.runs.lines import whole_lines
 from environments.runs.packing import unpack
 from environments.runs.recorded_calls import CALLS, CallFacts, Texts, call_line, read_answer
+from environments.runs.spending import Spending
 from judges.llm import wire
-from judges.llm.errors import EndpointError, RunDirectoryError
+from judges.llm.errors import BudgetSpent, EndpointError, RunDirectoryError
 from judges.llm.ledger import Asked, HeldVerdict
 from judges.llm.types import ChatAnswer
 from judges.llm.wire import JSON
@@ -35,6 +36,7 @@ class CallLedger:
     Attributes:
         is_resumed: there is a ledger of an earlier run.
         lost: how many requests were in flight when that stopped; their answers never arrived.
+        earlier: what the earlier run has spent.
     """
 
     def __init__(self, run: RunDirectory, *, finished: Collection[str], keep_texts: bool) -> None:
@@ -58,6 +60,7 @@ class CallLedger:
         """The requests without an answer, and whose they are (`None`: of an earlier run)."""
         self._last_number = 0
         self.lost = 0
+        self.earlier = Spending()
         unpack(run.path)
         self.is_resumed = self._path.exists()
         if self.is_resumed:
@@ -72,7 +75,7 @@ class CallLedger:
             except (KeyError, TypeError) as error:
                 raise line.error(f"not of a ledger of calls: {error!r}") from error
         self.lost = len(self._in_flight)
-        self._in_flight.clear()
+        self._forget_in_flight()
 
     def _note(self, line: Mapping[str, Any], place: int, finished: frozenset[str]) -> None:
         """Note one line of the earlier run."""
@@ -81,16 +84,23 @@ class CallLedger:
             self._in_flight[line["sent"]] = None
         elif "failed" in line:
             self._in_flight.pop(line["failed"], None)
+            self.earlier.note_failure(line)
         elif "resumed" in line:
-            self._in_flight.clear()
+            self._forget_in_flight()
         elif "row_failed" in line:
             self._drop_without_verdict((line["row_failed"], line["group"]))
         else:
             call = line["call"]
             self._in_flight.pop(call["id"], None)
+            self.earlier.note_answer(call)
             if call["row"] not in finished:
                 places = self._places[call["row"], call["group"]]
                 places.setdefault(call["key"], []).append((place, call["has_verdict"]))
+
+    def _forget_in_flight(self) -> None:
+        """Give up the requests without an answer, which were sent all the same."""
+        self.earlier.note_lost(len(self._in_flight))
+        self._in_flight.clear()
 
     def _drop_without_verdict(self, row: RowKey) -> None:
         places = self._places.get(row, {})
@@ -225,8 +235,16 @@ class LedgerCall:
         )
         self._row.ledger.answer(self._row.key, facts, self._asked, answer)
 
-    def failed(self, number: int, error: EndpointError) -> None:
+    def failed(self, number: int, error: EndpointError | BudgetSpent) -> None:
         """See `CallRecord`."""
         uid, group = self._row.key
-        facts = {"row": uid, "group": group, "component": self._asked.component, "error": str(error)}
+        facts: dict[str, JSON] = {
+            "row": uid,
+            "group": group,
+            "component": self._asked.component,
+            "error": str(error),
+            "model": self._asked.model,
+            "attempts": error.attempts,
+            "usage": asdict(error.usage),
+        }
         self._row.ledger.failed(number, facts)

@@ -219,6 +219,7 @@ class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False):
             identity=identity,
             title="the judge",
             section=section,
+            price_settings="judge_price_",
         )
 
 

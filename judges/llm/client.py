@@ -1,7 +1,8 @@
 """The chat client: OpenAI-compatible `/chat/completions`, for judges and policies alike.
 
 One HTTP session, one encoder, one HTTP retry layer and one concurrency limit for each client. A call returns an answer
-or raises `EndpointError`. The caller decides what a refusal or an answer that was cut off means (`Choice.state`).
+or raises `EndpointError`; or `BudgetSpent`, if it may cost no more. The caller decides what a refusal or an answer that
+was cut off means (`Choice.state`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import aiohttp
 from judges.llm.answers.cache import JudgmentCache, request_key
 from judges.llm.answers.choices import Choices
 from judges.llm.answers.single_flight import SingleFlight
+from judges.llm.budget import Budget
 from judges.llm.errors import EndpointError
 from judges.llm.ledger import OpenCall, RequestRecord, is_held
 from judges.llm.outcome import is_usable
@@ -46,6 +48,7 @@ class ChatClient:
         *,
         cache: JudgmentCache | None = None,
         session: aiohttp.ClientSession | None = None,
+        budget: Budget | None = None,
     ) -> None:
         """Prepare the client; the session is opened by the first request.
 
@@ -53,13 +56,17 @@ class ChatClient:
             settings: the model and how to call it.
             cache: where answers are stored; for judges only, since a policy's samples must be independent.
             session: a session to share with other clients.
+            budget: what may be spent, which other clients may share; without one there is no limit.
 
         Raises:
             ValueError: `settings` names no endpoint.
+            SettingsError: the budget is of dollars, and the model's price is not known.
         """
+        if budget is not None:
+            budget.check(settings)
         self.settings = settings
         self.meter = Meter()
-        self._transport = Transport(settings, self.meter, session)
+        self._transport = Transport(settings, self.meter, session, budget)
         self._choices = Choices(self._transport, settings)
         self._flights: SingleFlight[ChatAnswer] = SingleFlight()
         self._cache = cache
@@ -150,6 +157,7 @@ class ChatClient:
 
         Raises:
             EndpointError: no attempt succeeded.
+            BudgetSpent: the client's budget allows no request, or no further attempt.
         """
         parameters = self._parameters(temperature, max_tokens, extra, seed)
         call = OpenCall.begin(name, vote, self.settings.endpoints[0].model, messages, parameters)

@@ -2,7 +2,8 @@
 
 `UserError`s are for the user to correct (a setting, a file, a run directory): the command line prints the message and
 exits with code 2. `EndpointError` is a call to an endpoint that never succeeded. The judges decide what that means for
-a judgment (`judges.core.judgment.Status`); it is never turned into a number.
+a judgment (`judges.core.judgment.Status`); it is never turned into a number. `BudgetSpent` is a call that was not made,
+or not made again: it says nothing of an endpoint, no judgment comes of it, and it ends the run.
 """
 
 from __future__ import annotations
@@ -99,6 +100,21 @@ class EndpointError(JudgeGymError):
         status = f" HTTP {self.status}" if self.status is not None else ""
         requests = "1 request" if self.attempts == 1 else f"{self.attempts} requests"
         return f"{self.endpoint}: {self.kind.value}{status} after {requests}; last answer: {self.answer}"
+
+
+class BudgetSpent(JudgeGymError):
+    """A request is not sent, since what the run may spend is spent (`judges.llm.budget`); the message says of what.
+
+    Attributes:
+        attempts: how many requests of the call were sent before, and failed.
+        usage: tokens and cost of their answers.
+    """
+
+    def __init__(self, why: str) -> None:
+        """Describe a budget that is spent, in one line."""
+        super().__init__(why)
+        self.attempts = 0
+        self.usage = Usage()
 
 
 def let_go(error: BaseException) -> None:

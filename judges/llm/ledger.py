@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from judges.llm.errors import EndpointError
+from judges.llm.errors import BudgetSpent, EndpointError
 from judges.llm.types import ChatAnswer
 from judges.llm.wire import JSON, Choice, Message
 
@@ -60,8 +60,8 @@ class CallRecord(Protocol):
     def answered(self, part: int, number: int | None, answer: ChatAnswer, verdict: HeldVerdict) -> None:
         """Record a part; `number` is that of its request, `None` if none was sent (cached, or another call's)."""
 
-    def failed(self, number: int, error: EndpointError) -> None:
-        """Record that a request has no answer, so that it is not in flight."""
+    def failed(self, number: int, error: EndpointError | BudgetSpent) -> None:
+        """Record that a request has no answer, so that it is not in flight, and what its attempts have cost."""
 
 
 class RowLedger(Protocol):
@@ -82,11 +82,13 @@ class RequestRecord:
         part: which part of the call's answer it asks for.
         call: the call's record; `None` if nothing is recorded.
         number: its number in the ledger; `None` until it is sent.
+        finish: called once when the answer is recorded, or will not be; `None` if nobody waits for that.
     """
 
     part: int = 0
     call: CallRecord | None = None
     number: int | None = None
+    finish: Callable[[], None] | None = None
 
     def leaves(self) -> None:
         """Note that an attempt leaves now; the first one counts."""
@@ -179,6 +181,7 @@ class OpenCall:
 
         Raises:
             EndpointError: as raised by `send`.
+            BudgetSpent: as raised by `send`.
         """
         part = 0
         while part in self.parts or part in self._taken:
@@ -187,13 +190,16 @@ class OpenCall:
         request = RequestRecord(part, self.record)
         try:
             answer = await send(request)
-        except EndpointError as error:
+            if self.record is not None:
+                is_there = keep is None or all(map(keep, answer.choices))
+                at = None if verdict_at is None or not is_there else verdict_at(answer.first)
+                self.record.answered(part, request.number, answer, HeldVerdict(is_there, at))
+        except (EndpointError, BudgetSpent) as error:
             if self.record is not None and request.number is not None:
                 self.record.failed(request.number, error)
             raise
-        if self.record is not None:
-            is_there = keep is None or all(map(keep, answer.choices))
-            at = None if verdict_at is None or not is_there else verdict_at(answer.first)
-            self.record.answered(part, request.number, answer, HeldVerdict(is_there, at))
+        finally:
+            if request.finish is not None:
+                request.finish()
         self.parts[part] = answer
         return answer

@@ -1,6 +1,7 @@
 """One request to a model with its retries: replicas, concurrency limit, rate budgets and the retry loop.
 
-Raises `EndpointError`, and nothing else but what a ledger raises that cannot record the answer (the disk stays full).
+Raises `EndpointError`, `BudgetSpent` where no request may be sent any more, and nothing else but what a ledger raises
+that cannot record the answer (the disk stays full).
 `judges.llm.outcome` says what an answer is worth, `judges.llm.retry` whether and when a failed attempt is made again.
 """
 
@@ -15,7 +16,8 @@ from typing import NamedTuple
 import aiohttp
 
 from judges.llm import wire
-from judges.llm.errors import EndpointError, FailureKind
+from judges.llm.budget import Budget
+from judges.llm.errors import BudgetSpent, EndpointError, FailureKind
 from judges.llm.ledger import RequestRecord
 from judges.llm.limits import AdaptiveLimit, RateBudget
 from judges.llm.outcome import Answered, Failed, Outcome, Received, of_answer, of_exception, of_other_answer
@@ -58,7 +60,8 @@ class _Call:
         body: what is sent, but for the model's name at the replica; without one, the request is a GET.
         record: of the request in a ledger.
         path: beside the API; `None` for chat completions.
-        tokens: what it takes of the budget of tokens.
+        budget: what its attempts are counted in.
+        tokens: what it takes of the tokens a minute.
         attempts: requests sent.
         broken: those that count against `max_retries`.
         paid: the usage of all answers, unusable ones too.
@@ -70,6 +73,7 @@ class _Call:
     body: dict[str, JSON] | None
     record: RequestRecord
     path: str | None = None
+    budget: Budget | None = None
     tokens: int = 0
     attempts: int = 0
     broken: int = 0
@@ -86,7 +90,13 @@ class _Call:
 class Transport:
     """Sends requests to the replicas of one model."""
 
-    def __init__(self, settings: ChatSettings, meter: Meter, session: aiohttp.ClientSession | None) -> None:
+    def __init__(
+        self,
+        settings: ChatSettings,
+        meter: Meter,
+        session: aiohttp.ClientSession | None,
+        budget: Budget | None = None,
+    ) -> None:
         """Prepare; the session is opened by the first request, unless one is passed in, which stays open."""
         self.settings = settings
         self.meter = meter
@@ -99,7 +109,8 @@ class Transport:
             deadline_s=settings.away_deadline_s,
             setting=f"--{settings.section}endpoint_away_deadline",
         )
-        self._budget = RateBudget.per_minute(settings.requests_per_minute, settings.tokens_per_minute)
+        self._budget = budget
+        self._rates = RateBudget.per_minute(settings.requests_per_minute, settings.tokens_per_minute)
         self._retries = RetryPolicy(settings.max_retries, settings.retry_delay_s, settings.deadline_s)
         self._timeout = _timeout(min(settings.timeout_s, settings.deadline_s))
         self._session = session
@@ -119,9 +130,10 @@ class Transport:
 
         Raises:
             EndpointError: no attempt succeeded.
+            BudgetSpent: no attempt may be made any more.
         """
-        call = _Call({"model": "", "messages": wire.messages_json(messages), **parameters}, record)
-        if self._budget is not None and self._budget.tokens is not None:
+        call = _Call({"model": "", "messages": wire.messages_json(messages), **parameters}, record, budget=self._budget)
+        if self._rates is not None and self._rates.tokens is not None:
             call.tokens = self._expected_tokens(messages, parameters)
         try:
             outcome = await self._outcome(call)
@@ -155,17 +167,19 @@ class Transport:
 
         Raises:
             EndpointError: none was.
+            BudgetSpent: none was, and no other may be made.
         """
         try:
             while True:
                 admitted = await self._admitted(call)
                 replica = self._replicas.pick()
-                outcome = as_refused(await self._attempt(replica, call, admitted), call.body)
+                attempt = self._attempt if call.budget is None else self._counted_attempt
+                outcome = as_refused(await attempt(replica, call, admitted), call.body)
                 if not isinstance(outcome, Failed):
                     self.formats.answered(call.body, replica.endpoint.shown)
                     return outcome
                 await self._pause(replica, call, outcome)
-        except EndpointError as error:
+        except (EndpointError, BudgetSpent) as error:
             error.attempts, error.usage = call.attempts, call.paid
             raise
 
@@ -174,6 +188,7 @@ class Transport:
 
         Raises:
             EndpointError: there must be no other attempt.
+            BudgetSpent: there may be none any more.
         """
         failure = call.failure = _error(replica, outcome)
         if outcome.kind is FailureKind.AWAY:
@@ -184,10 +199,12 @@ class Transport:
         pause = self._retries.pause(failure, failures=call.attempts, broken=call.broken, elapsed=call.elapsed())
         if pause is None:
             raise failure
+        if call.budget is not None:
+            await call.budget.ready()  # before the pause: there may be no other attempt
         await asyncio.sleep(pause)
 
     async def _admitted(self, call: _Call) -> float:
-        """Wait for a replica that is there, the rate budget and a slot; retries go before all first attempts.
+        """Wait for the budget, a replica that is there, the rates and a slot; retries go before all first attempts.
 
         Returns:
             The time of admission (monotonic clock).
@@ -195,13 +212,24 @@ class Transport:
         Raises:
             EndpointError: the deadline passed while a retry waited; it is the failure of the attempt before. Or the
                 model has been away for too long, or refuses what the request has.
+            BudgetSpent: no request may be sent any more.
         """
+        while True:
+            admitted = await self._in_slot(call)
+            if call.budget is None or call.budget.take():
+                return admitted
+            self.limit.release()  # the budget was spent in the meantime
+
+    async def _in_slot(self, call: _Call) -> float:
+        """Wait for all of that but the budget, which is only waited for while it is spent; see `_admitted`."""
         is_retry = call.failure is not None
         while True:
+            if call.budget is not None:
+                call.away += await call.budget.ready()
             if not self.presence.is_any_there:
                 call.away += await self.presence.wait()
-            if self._budget is not None:
-                await self._budget.spend(call.tokens, urgent=is_retry)
+            if self._rates is not None:
+                await self._rates.spend(call.tokens, urgent=is_retry)
             admitted = await self.limit.acquire(urgent=is_retry)
             if self.presence.is_any_there:
                 break
@@ -219,6 +247,22 @@ class Transport:
             self.limit.release()
             raise call.failure
         return admitted
+
+    async def _counted_attempt(self, replica: Replica, call: _Call, admitted: float) -> Outcome:
+        """Make one attempt that the budget has admitted. It is finished when it fails, or its answer is recorded."""
+        assert call.budget is not None
+        try:
+            outcome = await self._attempt(replica, call, admitted)
+        except BaseException:  # re-raised; it was sent
+            call.budget.finish()
+            raise
+        if not isinstance(outcome, Failed):
+            call.record.finish = call.budget.finish
+        elif outcome.kind is FailureKind.AWAY:
+            call.budget.give_back()
+        else:
+            call.budget.finish()
+        return outcome
 
     async def _attempt(self, replica: Replica, call: _Call, admitted: float) -> Outcome:
         """Make one attempt in the slot that the call holds; report its outcome to the limit and the replica."""
@@ -258,6 +302,8 @@ class Transport:
             tokens = outcome.tokens
             usage = self.settings.prices.usage(tokens.prompt, tokens.completion, tokens.cached)
             call.paid = usage if call.paid is _NOTHING else call.paid + usage
+            if call.budget is not None and (usage.cost is not None or not isinstance(outcome, Failed)):
+                call.budget.pay(usage.cost)  # an error that counts no tokens has no price
         if not isinstance(outcome, Failed):
             self.limit.succeeded()
             replica.reached(succeeded=True)

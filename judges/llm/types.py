@@ -33,6 +33,7 @@ class ChatSettings:
         identity: the endpoint's name in the cache's key; its first base URL by default.
         title: what the endpoint is, in messages.
         section: prefix of its settings on the command line, for messages.
+        price_settings: what the names of the settings of its prices begin with, for messages.
     """
 
     endpoints: tuple[Endpoint, ...]
@@ -52,6 +53,7 @@ class ChatSettings:
     identity: str = ""
     title: str = "the model"
     section: str = ""
+    price_settings: str = "price_"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import logging
 import re
 from collections.abc import Mapping, Sequence
 
-from judges.llm.errors import EndpointError, FailureKind
+from judges.llm.errors import BudgetSpent, EndpointError, FailureKind
 from judges.llm.ledger import OpenCall, RequestRecord
 from judges.llm.transport import Reply, Transport
 from judges.llm.types import ChatAnswer, ChatSettings
@@ -42,6 +42,7 @@ class Choices:
 
         Raises:
             EndpointError: a request did not succeed.
+            BudgetSpent: a request was not sent.
         """
         refused: EndpointError | None = None
         if not call.parts and not self._n_is_ignored and not singly:
@@ -95,7 +96,11 @@ class Choices:
             if error.kind is not FailureKind.REJECTED or "seed" not in error.answer.lower():
                 raise
             refused = error
-        reply = await self._transport.request(messages, without, record)
+        try:
+            reply = await self._transport.request(messages, without, record)
+        except (EndpointError, BudgetSpent) as error:
+            error.attempts += refused.attempts
+            raise
         self._seed_is_refused = True  # only now: "seed" may have been in the message for another reason
         logger.info("%s takes no seed: it is left out", self._settings.endpoints[0].shown)
         attempts = reply.answer.attempts + refused.attempts
@@ -119,7 +124,8 @@ class Choices:
         failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
         if not failures:
             return
-        first_failure = failures[0]
+        # A call of which a part may not be asked for has not failed: a resumed run asks for the rest.
+        first_failure = next((each for each in failures if isinstance(each, BudgetSpent)), failures[0])
         if isinstance(first_failure, EndpointError):  # the call has cost what all its requests have cost
             for other in (*failures[1:], *call.answers):
                 if isinstance(other, EndpointError | ChatAnswer):

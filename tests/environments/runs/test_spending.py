@@ -1,0 +1,55 @@
+"""What a ledger says that was spent: answers, failures and requests whose end nobody knows."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from judges.llm.budget import Spent
+from judges.llm.errors import EndpointError
+from judges.llm.ledger import recorded_in
+from judges.llm.usage import Prices
+from tests.environments.runs.test_ledger import ASK, Session, connected
+from tests.scripted import Reply, completion, in_turn
+
+PRICES = {"judge": Prices(1e6, 0.0)}
+"""A dollar a prompt token."""
+
+
+def spent(path: Path, prices: dict[str, Prices]) -> Spent:
+    with Session(path) as ledger:
+        return ledger.earlier.priced(prices)
+
+
+async def test_answers_failures_and_what_was_in_flight_count(tmp_path: Path) -> None:
+    empty = Reply(body=completion("", prompt_tokens=3))
+    replies = in_turn(Reply(status=500), "fine", empty, empty, Reply(hang=True))
+    async with connected(replies, max_retries=1) as (client, endpoint):
+        with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
+            await client.chat(ASK)  # two requests, an answer of ten tokens
+            with pytest.raises(EndpointError):
+                await client.chat(ASK)  # two requests, whose answers cannot be used
+            stopped = asyncio.create_task(client.chat(ASK))
+            await endpoint.arrived(5)
+            stopped.cancel()
+            await asyncio.wait([stopped])
+    assert spent(tmp_path, PRICES) == Spent(5, 16.0)
+    assert spent(tmp_path, PRICES) == Spent(5, 16.0)  # opening the ledger again adds nothing
+
+
+async def test_tokens_have_the_prices_of_now_and_otherwise_the_recorded_cost(tmp_path: Path) -> None:
+    async with connected("fine", prices=Prices(2e6, 0.0)) as (client, _):
+        with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
+            await client.chat(ASK)
+    assert spent(tmp_path, PRICES).usd == 10.0
+    assert spent(tmp_path, {}).usd == 20.0
+
+
+async def test_without_a_price_then_or_now_the_cost_is_not_known(tmp_path: Path) -> None:
+    async with connected("fine", prices=Prices()) as (client, _):
+        with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
+            await client.chat(ASK)
+    assert spent(tmp_path, {}) == Spent(1, None)
+    assert spent(tmp_path, PRICES) == Spent(1, 10.0)

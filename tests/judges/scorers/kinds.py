@@ -1,0 +1,47 @@
+"""Every kind of judge with an item that it can judge, and a judge model that answers all of them."""
+
+from __future__ import annotations
+
+import orjson
+
+from judges.offline.answers import answers
+from judges.offline.protocol.request import parse_request
+from judges.scorers.items import Item
+from judges.scorers.settings import JudgeKind, ScorerSettings
+from tests.scripted import Json
+
+GOOD = "The sky is blue because air scatters the blue light of the sun more than the red light."
+FAIR = "The sky is blue because of the light of the sun."
+POOR = "It mirrors the sea."
+QUESTION = "Why is the sky blue?"
+TOGETHER = (GOOD, POOR, FAIR, "Light!")
+
+SETTINGS: dict[JudgeKind, dict[str, object]] = {
+    "rubric": {"samples_per_item": 3},
+    "aspect": {"aspects": "correctness,coherence", "strictness": 3},
+    "peer": {"judge_critique_rounds": 1},
+    "arena_hard": {},
+    "choice": {},
+    "listwise": {"listwise_orders": 2},
+    "tournament": {"schedule": "swiss"},
+}
+"""Such that each judges an item in several calls; but for `choice`, which has one."""
+ITEMS: dict[JudgeKind, Item] = {
+    "rubric": Item(QUESTION, (GOOD,)),
+    "aspect": Item(QUESTION, (GOOD,)),
+    "peer": Item(QUESTION, (GOOD,)),
+    "arena_hard": Item(QUESTION, (GOOD,), baseline=FAIR),
+    "choice": Item(QUESTION, TOGETHER),
+    "listwise": Item(QUESTION, TOGETHER),
+    "tournament": Item(QUESTION, TOGETHER),
+}
+KINDS = tuple(SETTINGS)
+
+
+def settings_of(kind: JudgeKind, **others: object) -> ScorerSettings:
+    return ScorerSettings.model_validate({"judge": kind, **SETTINGS[kind], **others})
+
+
+def verdict(request: Json, number: int = 1) -> str:
+    """What the stand-in says, which depends on the request alone."""
+    return answers(parse_request(orjson.dumps(request)), judge_only=True)[0]
