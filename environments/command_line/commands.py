@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
@@ -33,6 +32,7 @@ from environments.training.serve import ServeRun
 from environments.training.serve_files import settle
 from judges.config.extras import require
 from judges.config.sources import LoadedSettings
+from judges.core import event_loop
 from judges.llm.errors import SettingsError
 from judges.llm.transport import open_session
 
@@ -52,7 +52,7 @@ async def evaluate(
     async with _opened(env_type, loaded, "evaluate") as env:
         with interruptible(is_profiled=loaded.settings.profile is not None):
             evaluation = Evaluation.of(env)
-        _spare_the_collector()
+        event_loop.spare_the_collector()
         try:
             result = await evaluate_command.evaluate(evaluation)
         except asyncio.CancelledError:
@@ -103,7 +103,7 @@ async def serve(
         with interruptible(is_profiled=loaded.settings.profile is not None):
             serving = ServeRun(env, connection, evaluate_policy)
             evaluation = Evaluation.of(env) if config.steps_per_eval > 0 else None
-        _spare_the_collector()
+        event_loop.spare_the_collector()
         try:
             await serving.run()
         except asyncio.CancelledError:
@@ -124,7 +124,7 @@ async def process(
     async with _opened(env_type, loaded, "process") as env:
         with interruptible(is_profiled=loaded.settings.profile is not None):
             processing = ProcessRun(env)
-        _spare_the_collector()
+        event_loop.spare_the_collector()
         try:
             with terminal.ProgressDisplay("process", "groups") as display:
                 processed = await processing.run(display)
@@ -160,18 +160,6 @@ async def _opened(
     async with offline.running(loaded, env_type.offline_prompts) as settings, open_session() as session:
         with closing(Clients(settings, session, judge_identity=identity)) as clients:
             yield env_type.kind_for(settings)(settings, clients, verb=verb)
-
-
-def _spare_the_collector() -> None:
-    """Exclude all objects that are loaded by now (libraries, rows) from garbage collection, and collect seldom.
-
-    They live until the end of the process; traversing them would take a third of an evaluation's CPU time. What a call
-    makes is no cycle, but Python's own threshold of 700 objects is passed several times by each answer with logprobs:
-    these collections took a fifth of the CPU of `serve`.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
 
 
 def _prepare(env_type: type[JudgedEnv[Any, Any, Any]], loaded: LoadedSettings[EnvSettings[Any]]) -> None:

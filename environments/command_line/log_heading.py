@@ -4,29 +4,26 @@ from __future__ import annotations
 
 import os
 import platform
-from typing import Any
+from collections.abc import Iterable
 
-from environments.base import JudgedEnv
-from environments.command_line.arguments import config_lines
-from environments.settings import EnvSettings
-from environments.settings.verbs import Verb
-from judges.config.sources import LoadedSettings
+from judges.config.sources import ConfigLine
 from judges.config.version import package_version
 
 _LONGEST_VALUE = 300
 
 
-def log_heading(
-    env_type: type[JudgedEnv[Any, Any, Any]], loaded: LoadedSettings[EnvSettings[Any]], verb: Verb
-) -> list[str]:
-    """The lines; keys are masked in them as in `--show_config`."""
-    how = "resumed" if loaded.settings.resume else "begun"
+def log_heading(command: str, settings: Iterable[ConfigLine], *, is_resumed: bool) -> list[str]:
+    """The lines; keys are masked in the settings, as in `--show_config`.
+
+    Args:
+        command: what is run.
+        settings: those that differ from their defaults.
+        is_resumed: an earlier run goes on.
+    """
+    how = "resumed" if is_resumed else "begun"
     python = f"Python {platform.python_version()}, process {os.getpid()}"
-    first = f"{how}: {verb} {env_type.name}, judgegym {package_version()}, {python}; settings that are not defaults:"
-    return [
-        first,
-        *(f"{line.name}: {_short(line.value)}  [{line.source}]" for line in config_lines(loaded, verb, "changed")),
-    ]
+    first = f"{how}: {command}, judgegym {package_version()}, {python}; settings that are not defaults:"
+    return [first, *(f"{line.name}: {_short(line.value)}  [{line.source}]" for line in settings)]
 
 
 def _short(value: str) -> str:

@@ -74,29 +74,12 @@ def _run(env_type: type[JudgedEnv[Any, Any, Any]], program: Program, arguments: 
         from environments.command_line import commands
         from environments.command_line.log_heading import log_heading
 
-        _log_to_terminal(debug=loaded.settings.env.full_debug)
-        begin_logs(log_heading(env_type, loaded, typed.verb))
+        terminal.log_to_terminal(debug=loaded.settings.env.full_debug)
+        settings = config_lines(loaded, typed.verb, "changed")
+        begin_logs(log_heading(f"{typed.verb} {env_type.name}", settings, is_resumed=loaded.settings.resume))
         command = {"evaluate": commands.evaluate, "serve": commands.serve, "process": commands.process}[typed.verb]
         logging.captureWarnings(True)
         try:
             return event_loop.run(until_stopped(command(env_type, loaded, typed)))
         finally:
             logging.captureWarnings(False)
-
-
-def _log_to_terminal(*, debug: bool) -> None:
-    """Our own log, on standard error; others' from warnings on."""
-    screen = terminal.console(stderr=True)
-    if screen.is_terminal:
-        from rich.logging import RichHandler
-
-        handler: logging.Handler = RichHandler(console=screen, show_path=False, markup=False)
-        logging.basicConfig(level=logging.WARNING, format="%(message)s", datefmt="[%X]", handlers=[handler], force=True)
-    else:
-        stream = logging.StreamHandler()
-        stream.setFormatter(terminal.LogFormatter())
-        logging.basicConfig(level=logging.WARNING, handlers=[stream], force=True)
-    for name in ("huggingface_hub", "datasets", "transformers"):
-        logging.getLogger(name).propagate = False  # they have handlers of their own, and each line would come twice
-    for name in ("judges", "environments", "eval_environments"):
-        logging.getLogger(name).setLevel(logging.DEBUG if debug else logging.INFO)

@@ -54,7 +54,7 @@ def recognise(row: Row) -> Draft | Reason:
 
 def _ranked(values: _Values) -> Draft | Reason | None:
     """Nectar: `prompt`, and `answers` with `answer` and `rank`; the lowest rank is the best."""
-    prompt, answers = _prompt(values.get("prompt")), values.get("answers")
+    prompt, answers = turns_of_prompt(values.get("prompt")), values.get("answers")
     if prompt is None or isinstance(answers, str) or not isinstance(answers, Sequence):
         return None
     ranked: list[tuple[float, str]] = []
@@ -76,7 +76,7 @@ def _ranked(values: _Values) -> Draft | Reason | None:
 
 def _graded(values: _Values) -> Draft | Reason | None:
     """HelpSteer3: `context`, two responses and a preference, which is negative if the first is better."""
-    prompt = _prompt(values.get("context", values.get("prompt")))
+    prompt = turns_of_prompt(values.get("context", values.get("prompt")))
     first, second, grade = values.get("response1"), values.get("response2"), _number(values.get("overall_preference"))
     if prompt is None or grade is None or not isinstance(first, str) or not isinstance(second, str):
         return None
@@ -90,7 +90,7 @@ def _graded(values: _Values) -> Draft | Reason | None:
 
 def _labelled(values: _Values) -> Draft | Reason | None:
     """JudgeBench: `question`, two responses and a label."""
-    prompt, label = _prompt(values.get("question")), values.get("label")
+    prompt, label = turns_of_prompt(values.get("question")), values.get("label")
     a, b = values.get("response_A"), values.get("response_B")
     if prompt is None or not (isinstance(a, str) and isinstance(b, str) and isinstance(label, str)):
         return None
@@ -102,14 +102,19 @@ def _labelled(values: _Values) -> Draft | Reason | None:
 
 def _pair(values: _Values) -> Draft | Reason | None:
     """`chosen` and `rejected`: TRL, UltraFeedback, Skywork, RewardBench 1 and 2, RM-Bench."""
-    chosen, rejected = values.get("chosen"), values.get("rejected")
-    draft = _pair_of_texts(values, chosen, rejected) or _pair_of_conversations(values, chosen, rejected)
+    draft = pair_of(values)
     scores = _number(values.get("score_chosen")), _number(values.get("score_rejected"))
     return "equal scores" if draft is not None and scores[0] is not None and scores[0] == scores[1] else draft
 
 
+def pair_of(values: _Values) -> Draft | Reason | None:
+    """The draft of `chosen` and `rejected`, whatever scores they have; the null columns are left out of `values`."""
+    chosen, rejected = values.get("chosen"), values.get("rejected")
+    return _pair_of_texts(values, chosen, rejected) or _pair_of_conversations(values, chosen, rejected)
+
+
 def _pair_of_texts(values: _Values, chosen: JSON, rejected: JSON) -> Draft | Reason | None:
-    prompt, correct, wrong = _prompt(values.get("prompt")), _texts(chosen), _texts(rejected)
+    prompt, correct, wrong = turns_of_prompt(values.get("prompt")), _texts(chosen), _texts(rejected)
     if () in (correct, wrong):
         return "empty text"
     if prompt is None or correct is None or wrong is None:
@@ -126,7 +131,7 @@ def _pair_of_conversations(values: _Values, chosen: JSON, rejected: JSON) -> Dra
     pairs = list(zip(better[:-1], worse[:-1], strict=False))
     shared = better[: len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))]
     explicit = values.get("prompt")
-    prompt = _prompt(explicit) or ()
+    prompt = turns_of_prompt(explicit) or ()
     # If the prompt is a text, conversations that begin with a question or a system message contain it in other form.
     repeated = better[0].role != "assistant" if isinstance(explicit, str) else better[: len(prompt)] == prompt
     context = shared if repeated else prompt + shared
@@ -136,7 +141,7 @@ def _pair_of_conversations(values: _Values, chosen: JSON, rejected: JSON) -> Dra
     return Draft(shown(context), (shown(better[len(shared) :]),), (shown(worse[len(shared) :]),))
 
 
-def _prompt(value: JSON) -> tuple[TranscriptTurn, ...] | None:
+def turns_of_prompt(value: JSON) -> tuple[TranscriptTurn, ...] | None:
     """The turns of a prompt: messages, a transcript up to the answer, or the text of one turn."""
     if not isinstance(value, str):
         return turns_of(value)

@@ -6,8 +6,7 @@ nothing. Guarantee: a sample is let go once its line is written and `arrived` ha
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
 from environments.base import DetailT
@@ -17,6 +16,7 @@ from environments.records import Sample
 from environments.runs.disk import Disk
 from environments.runs.failure_guard import HOPELESS_AFTER, NothingSucceeds
 from environments.runs.ledger import CallLedger
+from environments.runs.workers import all_of
 from judges.llm.ledger import recorded_in
 
 Finish: TypeAlias = Callable[[TaskT], Awaitable[Sample[DetailT]]]
@@ -82,7 +82,7 @@ async def finish_rows(
                 return  # begin no further rows; one that is in progress may still succeed
 
     while done < missing:
-        await _all_of(worker() for _ in range(min(in_flight, missing - done)))
+        await all_of(worker() for _ in range(min(in_flight, missing - done)))
         if is_hopeless():
             raise NothingSucceeds(last_error)
 
@@ -90,14 +90,3 @@ async def finish_rows(
 def _is_former_failure(sample: Sample[DetailT]) -> bool:
     """Whether the policy failed in the run whose completions are judged again: that says nothing of an endpoint."""
     return sample.policy_error is not None and not sample.run.policy_calls
-
-
-async def _all_of(workers: Iterable[Coroutine[None, None, None]]) -> None:
-    """Run workers to their end; if one raises, or we are cancelled, none is left running."""
-    running = [asyncio.create_task(worker) for worker in workers]
-    try:
-        await asyncio.gather(*running)
-    finally:
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)

@@ -129,6 +129,17 @@ class SavedRows(Generic[TaskT, DetailT]):
             path = self._run.path / name
             raise RunDirectoryError(f"{path}, at byte {self._starts[number]}: not the sample: {error}") from error
 
+    def line(self, number: int) -> bytes:
+        """Read the line of a row.
+
+        Raises:
+            RunDirectoryError: it is no longer there.
+        """
+        try:
+            return self._line(number)
+        except (OSError, ValueError) as error:
+            raise RunDirectoryError(f"{self._run.path / self._file(number)} cannot be read: {error}") from error
+
     async def sort(self) -> None:
         """Replace both files by the lines of the rows in their order.
 

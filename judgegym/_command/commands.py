@@ -42,12 +42,13 @@ class Command:
         return cast(CommandModule, importlib.import_module(self.module))
 
 
-_ENVIRONMENTS, _RUNS, _SERVERS, _SHELL = "environments", "finished runs", "servers", "shell"
+_ENVIRONMENTS, _DATA, _RUNS, _SERVERS, _SHELL = "environments", "data sets", "finished runs", "servers", "shell"
 COMMANDS: Mapping[str, Command] = {
     "list": Command(_ENVIRONMENTS, "[ENV …]", "show environments, and what each needs", "judgegym._command.listing"),
     "evaluate": Command(_ENVIRONMENTS, "ENV …", "score a policy and print benchmark numbers"),
     "serve": Command(_ENVIRONMENTS, "ENV …", "send judged rollouts to a trainer"),
     "process": Command(_ENVIRONMENTS, "ENV …", "write judged rollouts to a file"),
+    "score": Command(_DATA, "DATA --out FILE …", "judge the rows of a data set", "judgegym.datasets.score.command"),
     "report": Command(_RUNS, "RUN", "write the page of a run, report.html", "environments.report.run_page.command"),
     "compare": Command(
         _RUNS, "RUN RUN …", "compare runs on the rows they share", "environments.report.compare.command"

@@ -99,9 +99,14 @@ class ResponseScore:
     shared: bool = False
 
     @property
-    def failed(self) -> bool:
-        """Whether there is no score."""
-        return self.score is None
+    def is_invalid(self) -> bool:
+        """Whether the response is at fault, and not the judge, which was not asked."""
+        return self.status == Status.INVALID_COMPLETION.value
+
+    @property
+    def is_failed(self) -> bool:
+        """Whether the judge gave no score for a response that could be judged."""
+        return self.score is None and not self.is_invalid
 
 
 def failure(explanation: str, status: str = Status.JUDGE_FAILED.value) -> ResponseScore:

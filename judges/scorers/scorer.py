@@ -6,12 +6,13 @@ gets each as an item of its own, so that equal responses of several items and re
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from judges.core.judgment import Judgment, Status
-from judges.scorers.items import Item, ResponseScore, failure, response_score
+from judges.scorers.items import Item, ResponseScore, failure, response_score, shared_score
 from judges.scorers.settings import ScorerSettings
 
 _EMPTY = failure("the completion is empty: there is nothing to judge", Status.INVALID_COMPLETION.value)
@@ -126,3 +127,23 @@ def unit_score(judgment: Judgment[object], unit: Callable[[float], float]) -> Re
     if judgment.score is None:
         return response_score([judgment], None, {})
     return response_score([judgment], unit(judgment.score), {"raw": judgment.score})
+
+
+async def score_item(scorer: Scorer, item: Item) -> list[ResponseScore]:
+    """A result for each response of a checked item; what is judged by itself is judged at the same time.
+
+    Equal responses are judged once; an empty one has no score, and costs no call.
+    """
+    parts = parts_of(scorer, item)
+    judged = await asyncio.gather(*(scorer.score(case) for case in parts.cases))
+    taken: set[Place] = set()
+    results: list[ResponseScore] = []
+    for known in parts.results:
+        if isinstance(known, ResponseScore):
+            results.append(known)
+            continue
+        number, place = known
+        result = judged[number][place]
+        results.append(shared_score(result) if known in taken else result)
+        taken.add(known)
+    return results

@@ -5,14 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from judges.core.judgment import Status
 from judges.scorers.items import ResponseScore
 
 OnFailure: TypeAlias = Literal["sidecar", "http"]
 """How NeMo Gym's `/verify` tells of a failed judge: by fields of the row, or by HTTP 503 without a reward."""
-
-
-_INVALID = Status.INVALID_COMPLETION.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +29,4 @@ class FailureAnswers:
         """The score, or the number in its place."""
         if result.score is not None:
             return result.score
-        return self.invalid_completion_score if is_invalid(result) else self.fallback_score
-
-
-def is_invalid(result: ResponseScore) -> bool:
-    """Whether the completion is at fault, and not the judge."""
-    return result.status == _INVALID
-
-
-def is_failed(result: ResponseScore) -> bool:
-    """Whether the judge gave no score for a completion that could be judged."""
-    return result.failed and not is_invalid(result)
+        return self.invalid_completion_score if result.is_invalid else self.fallback_score

@@ -222,7 +222,7 @@ class LocalCohorts:
         gathering.results.set_result(results)
         self._finish(gathering)
         register = self._registers[gathering.mount]
-        if any(not result.failed for result in results):
+        if any(result.score is not None for result in results):
             register.judged(gathering, loop.time())
         else:
             register.forget(gathering)

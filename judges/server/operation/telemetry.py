@@ -130,7 +130,7 @@ class PrometheusTelemetry(Telemetry):
         self._cached_tokens[judge,].inc(result.usage.cached_prompt_tokens)
         if result.usage.cost is not None:  # a cost that is not known has no series, rather than one of 0
             self._cost[judge,].inc(result.usage.cost)
-        if result.failed:
+        if result.score is None:
             self._failures[judge,].inc()
         if result.cached:
             self._cached[judge,].inc()

@@ -21,7 +21,7 @@ from judges.core.turns import transcript, turn_of_item
 from judges.llm import wire
 from judges.llm.wire import JSON
 from judges.scorers.items import Item, ResponseScore
-from judges.server.answers import FailureAnswers, is_failed, is_invalid
+from judges.server.answers import FailureAnswers
 from judges.server.errors import RequestError
 from judges.server.protocols.base import Adapter, ProtocolReply, RequestBody, id_of
 from judges.server.protocols.native import RubricField, rubric_of
@@ -119,12 +119,12 @@ class NemoGym(Adapter[VerifyBody]):
             RequestError: the judge failed, and that is to be told by HTTP.
         """
         result = results[0][0]
-        if is_failed(result):
+        if result.is_failed:
             if answers.on_failure == "http":
                 raise RequestError(503, JUDGE_FAILED, f"{result.status}: {result.explanation}")
             return _failed_row(raw, JUDGE_FAILED, kind=result.status, reason=result.explanation)
         row = _without_earlier_answer(raw)
-        if is_invalid(result):
+        if result.is_invalid:
             reward = answers.invalid_completion_score
             row |= {"reward": reward, "reward_components": {}, "invalid_completion": True}
             return ProtocolReply(row, failed=result.status)

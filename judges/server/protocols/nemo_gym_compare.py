@@ -19,7 +19,7 @@ from judges.core.turns import transcript, turn_of_item
 from judges.llm.wire import JSON
 from judges.scorers.items import Item, ResponseScore
 from judges.scorers.settings import MOST_TOGETHER, JudgeKind
-from judges.server.answers import FailureAnswers, is_failed
+from judges.server.answers import FailureAnswers
 from judges.server.errors import RequestError
 from judges.server.protocols.base import Adapter, ProtocolReply, RequestBody
 from judges.server.protocols.nemo_gym import JUDGE_FAILED, PolicyResponse, final_answer, mount_of_row
@@ -66,9 +66,9 @@ class NemoGymCompare(Adapter[CompareBody]):
             RequestError: no response has a reward; or one has none, and that is to be told by HTTP.
         """
         of_all = results[0] if results else ()
-        known = [None if is_failed(result) else answers.number(result) for result in of_all]
+        known = [None if result.is_failed else answers.number(result) for result in of_all]
         others = [reward for reward in known if reward is not None]
-        failed = next((result for result in of_all if is_failed(result)), None)
+        failed = next((result for result in of_all if result.is_failed), None)
         if failed is not None and (answers.on_failure == "http" or not others):
             raise RequestError(503, JUDGE_FAILED, f"{failed.status}: {failed.explanation}")
         mean = statistics.fmean(others) if others else 0.0
@@ -84,7 +84,7 @@ class NemoGymCompare(Adapter[CompareBody]):
                 **result.components,
                 "response_i": place,
                 "status": result.status,
-                "judge_failed": is_failed(result),
+                "judge_failed": result.is_failed,
                 "explanation": result.explanation,
             }
             for place, result in enumerate(of_all)

@@ -19,7 +19,7 @@ from typing_extensions import Self
 from judges.llm import wire
 from judges.llm.wire import JSON
 from judges.scorers.items import Item, ResponseScore, failure
-from judges.server.answers import FailureAnswers, is_failed, is_invalid
+from judges.server.answers import FailureAnswers
 from judges.server.errors import RequestError
 from judges.server.protocols.base import Adapter, ProtocolReply, RequestBody, id_of
 from judges.server.protocols.chat_tokens import plain_prompt, plain_response
@@ -83,10 +83,10 @@ class OpenRLHF(Adapter[RewardBody]):
 def _rewards(results: Sequence[ResponseScore], answers: FailureAnswers) -> ProtocolReply:
     rewards: list[JSON] = [answers.number(result) for result in results]
     logs: dict[str, JSON] = {
-        "judge_failed": [float(is_failed(result)) for result in results],
-        "invalid_completion": [float(is_invalid(result)) for result in results],
+        "judge_failed": [float(result.is_failed) for result in results],
+        "invalid_completion": [float(result.is_invalid) for result in results],
     }
-    without = next((result.status for result in results if result.failed), None)
+    without = next((result.status for result in results if result.score is None), None)
     return ProtocolReply({"rewards": rewards, "scores": rewards, "extra_logs": logs}, failed=without)
 
 

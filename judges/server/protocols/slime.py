@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from judges.core.turns import TextOrMessages, text_of
 from judges.llm.wire import JSON
 from judges.scorers.items import Item, ResponseScore
-from judges.server.answers import FailureAnswers, is_failed
+from judges.server.answers import FailureAnswers
 from judges.server.protocols.base import Adapter, ProtocolReply, RequestBody
 from judges.server.protocols.chat_tokens import plain_prompt, plain_response
 from judges.server.protocols.openrlhf import of_label
@@ -64,5 +64,5 @@ class Slime(Adapter[SlimeBody]):
         result = results[0][0]
         if result.score is not None:
             return ProtocolReply(result.score)
-        header = FAILED_HEADER if is_failed(result) else INVALID_HEADER
+        header = FAILED_HEADER if result.is_failed else INVALID_HEADER
         return ProtocolReply(answers.number(result), {header: "1"}, failed=result.status)

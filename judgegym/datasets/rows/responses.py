@@ -1,0 +1,194 @@
+"""The prompt and the responses of a row, whichever of the usual schemas it has.
+
+Schemas, in this order where no column is named: `chosen` and `rejected` (TRL, UltraFeedback, RewardBench …), two
+responses to a prompt (HelpSteer3, JudgeBench), `answers` with ranks (Nectar), a response or a list of them beside a
+prompt, a conversation that ends with the response.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from environments.data.preference_schemas import pair_of, turns_of_prompt
+from environments.data.rows import Row
+from environments.data.transcripts import shown, turns_of
+from judgegym.datasets.rows.columns import ColumnSettings
+from judges.llm.errors import DataError
+from judges.llm.wire import JSON
+
+PROMPTS = ("prompt", "question", "instruction", "query", "input", "context", "problem")
+RESPONSES = (
+    *("response", "completion", "output", "answer", "model_answer", "generation", "solution"),
+    *("responses", "completions", "outputs", "answers", "generations", "candidates"),
+)
+CONVERSATIONS = ("messages", "conversation", "conversations")
+_TWO = (("response1", "response2"), ("response_A", "response_B"), ("response_a", "response_b"))
+_EXPECTED = (
+    f"a prompt ({', '.join(PROMPTS)}) with a response or a list of responses ({', '.join(RESPONSES)}), or chosen and "
+    f"rejected, or a conversation ({', '.join(CONVERSATIONS)}) that ends with the response; or name the columns with "
+    "--prompt_column and --response_column"
+)
+
+_Values: TypeAlias = Mapping[str, JSON]
+
+
+@dataclass(frozen=True, slots=True)
+class Responses:
+    """What a row has to judge.
+
+    Attributes:
+        prompt: the prompt as one text.
+        texts: the responses; empty ones are kept.
+        several: the row has a list of responses, if only of one.
+        columns: the columns that were read, for a message.
+    """
+
+    prompt: str
+    texts: tuple[str, ...]
+    several: bool
+    columns: tuple[str, ...]
+
+
+def read_responses(row: Row, settings: ColumnSettings) -> Responses:
+    """Read a row.
+
+    Raises:
+        DataError: it has no prompt or no response in the columns that are named, or in any of the usual ones.
+    """
+    values = {column: value for column, value in row.values.items() if value is not None}
+    if settings.response_column is not None:
+        return _named(row, values, settings, _names(settings.response_column))
+    if settings.prompt_column is None:
+        for read in (_preferred, _two, _ranked):
+            found = read(values)
+            if found is not None:
+                return found
+    column = next((name for name in RESPONSES if _answers(values.get(name)) is not None), None)
+    if column is not None and (settings.prompt_column is not None or _usual_prompt(values, (column,)) is not None):
+        return _named(row, values, settings, (column,))
+    if settings.prompt_column is None:
+        for name in CONVERSATIONS:
+            found = _conversation(values, name)
+            if found is not None:
+                return found
+    raise row.lacks(_EXPECTED)
+
+
+def read_prompt(row: Row, settings: ColumnSettings) -> tuple[str, tuple[str, ...]]:
+    """The prompt of a row as one text, and its columns.
+
+    Raises:
+        DataError: it has none.
+    """
+    values = {column: value for column, value in row.values.items() if value is not None}
+    found = _prompt(row, values, settings, ())
+    if found is None:
+        raise row.lacks(f"a prompt, a text or messages, in {' or '.join(PROMPTS)}; or name the column: --prompt_column")
+    return found
+
+
+def _names(setting: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in setting.split(",") if name.strip())
+
+
+def _named(row: Row, values: _Values, settings: ColumnSettings, columns: Sequence[str]) -> Responses:
+    """The responses in columns of one text each, or in one column with a list."""
+    found = [_answers(values.get(column)) for column in columns]
+    for column, answers in zip(columns, found, strict=True):
+        if answers is None:
+            what = "nothing" if column not in values else f"a value of type {type(values[column]).__name__}"
+            raise row.lacks(f"a response (a text or messages), or a list of them, in {column}, which holds {what}")
+        if len(columns) > 1 and answers[1]:
+            raise DataError(f"{row.place}: expected one response in {column}, since --response_column names several")
+    prompt = _prompt(row, values, settings, columns)
+    if prompt is None:
+        raise row.lacks(f"a prompt, a text or messages, in {' or '.join(PROMPTS)}; or name the column: --prompt_column")
+    texts = tuple(text for answers in found if answers is not None for text in answers[0])
+    several = len(columns) > 1 or any(answers is not None and answers[1] for answers in found)
+    return Responses(prompt[0], texts, several, (*prompt[1], *columns))
+
+
+def _prompt(
+    row: Row, values: _Values, settings: ColumnSettings, taken: Sequence[str]
+) -> tuple[str, tuple[str, ...]] | None:
+    """The prompt in the columns that are named, or in the first usual one that is not taken; `None` without one."""
+    if settings.prompt_column is None:
+        return _usual_prompt(values, taken)
+    parts: list[str] = []
+    columns = _names(settings.prompt_column)
+    for column in columns:
+        turns = turns_of_prompt(values.get(column)) if column in values else None
+        if column not in row.values or (turns is None and column in values):
+            raise row.lacks(f"a prompt (a text or messages) in {column}")
+        parts += [shown(turns)] if turns and shown(turns) else []
+    return ("\n\n".join(parts), columns) if parts else None
+
+
+def _usual_prompt(values: _Values, taken: Sequence[str]) -> tuple[str, tuple[str, ...]] | None:
+    for column in (*PROMPTS, *CONVERSATIONS):
+        turns = turns_of_prompt(values[column]) if column in values and column not in taken else None
+        if turns:
+            return shown(turns), (column,)
+    return None
+
+
+def _answers(value: JSON) -> tuple[tuple[str, ...], bool] | None:
+    """The responses of a value, and whether it is a list of them; `None` if it holds none."""
+    one = _answer(value)
+    if one is not None:
+        return (one,), False
+    if isinstance(value, str) or not isinstance(value, Sequence) or not value:
+        return None
+    texts = tuple(text for text in map(_answer, value) if text is not None)
+    return (texts, True) if len(texts) == len(value) else None
+
+
+def _answer(value: JSON) -> str | None:
+    """A text, or messages as one text; `None` for anything else."""
+    if isinstance(value, str):
+        return value
+    turns = turns_of(value)
+    return shown(turns) if turns else None
+
+
+def _preferred(values: _Values) -> Responses | None:
+    """`chosen` and `rejected`, in this order."""
+    if "chosen" not in values or "rejected" not in values:
+        return None
+    found = pair_of(values)
+    if found is None or isinstance(found, str):
+        return None
+    columns = tuple(column for column in ("prompt", "chosen", "rejected") if column in values)
+    return Responses(found.prompt, (*found.correct, *found.wrong), True, columns)
+
+
+def _two(values: _Values) -> Responses | None:
+    """Two responses in columns of their own."""
+    for first, second in _TWO:
+        if isinstance(values.get(first), str) and isinstance(values.get(second), str):
+            prompt = _usual_prompt(values, ())
+            if prompt is not None:
+                return Responses(
+                    prompt[0], (str(values[first]), str(values[second])), True, (*prompt[1], first, second)
+                )
+    return None
+
+
+def _ranked(values: _Values) -> Responses | None:
+    """Nectar: `answers`, a list of objects with `answer`."""
+    answers, prompt = values.get("answers"), _usual_prompt(values, ())
+    if prompt is None or isinstance(answers, str) or not isinstance(answers, Sequence) or not answers:
+        return None
+    texts = [answer.get("answer") if isinstance(answer, Mapping) else None for answer in answers]
+    found = tuple(text for text in texts if isinstance(text, str))
+    return Responses(prompt[0], found, True, (*prompt[1], "answers")) if len(found) == len(texts) else None
+
+
+def _conversation(values: _Values, column: str) -> Responses | None:
+    """A conversation whose last turn is the response."""
+    turns = turns_of(values.get(column))
+    if turns is None or len(turns) < 2 or turns[-1].role != "assistant":
+        return None
+    return Responses(shown(turns[:-1]), (turns[-1].content,), False, (column,))

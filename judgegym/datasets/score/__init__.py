@@ -1,0 +1,1 @@
+"""`judgegym score`: a score on each row of a data set."""

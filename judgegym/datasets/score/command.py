@@ -1,0 +1,142 @@
+"""`judgegym score DATA --out FILE`: from the command line to the exit code.
+
+Exit codes: 0 done; 1 too many failures, or nothing succeeded; 2 something to mend, said in one message; 130 and 143
+stopped by Ctrl-C or SIGTERM, with all answers kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+from environments import terminal
+from environments.command_line.log_heading import log_heading
+from environments.command_line.signals import StopSignal, interruptible, until_stopped
+from environments.runs.failure_guard import NothingSucceeds
+from environments.runs.log import begin_logs
+from environments.terminal.exits import exit_code
+from judgegym.datasets.score.settings import ScoreSettings
+from judges.config.extras import require
+from judges.config.help import help_page, help_requested
+from judges.config.profile import profiled
+from judges.config.sources import LoadedSettings, load
+from judges.core import event_loop
+from judges.llm.client import ChatClient
+from judges.llm.errors import SettingsError
+
+FAILED = 1
+_ABOUT = "Judge the rows of a data set, and write them to a file with a score on each."
+_GROUPS = {"data": "data", "judge": "judge (the model that scores)", "run": "run"}
+
+
+def main(argv: Sequence[str], *, prog: str) -> int:
+    """Run the command.
+
+    Args:
+        argv: its words.
+        prog: what the user typed to start it.
+
+    Returns:
+        The exit code.
+    """
+    try:
+        return exit_code(lambda: _run(list(argv), prog))
+    except NothingSucceeds as error:
+        terminal.warn(f"nothing succeeded, so score was stopped: {error}")
+        return FAILED
+    except StopSignal as stopped:
+        return 128 + stopped.number
+
+
+def parser_of(prog: str) -> argparse.ArgumentParser:
+    """Its flags, for completion."""
+    from judges.config.flags import flags_parser  # late: completion alone needs it
+
+    return flags_parser(ScoreSettings)
+
+
+def _run(words: list[str], prog: str) -> int:
+    detail = help_requested(words)
+    if detail is not None:
+        usage = f"{prog} DATA --out FILE"
+        terminal.say(help_page(ScoreSettings, usage=usage, about=_ABOUT, groups=_GROUPS, detail=detail))
+        return 0
+    loaded = load(ScoreSettings, with_data(words), prog=prog)
+    if loaded.settings.show_config is not None:
+        terminal.show_config(loaded.lines(show=loaded.settings.show_config))
+        return 0
+    require("environments")
+    with profiled(loaded.settings.profile):
+        terminal.log_to_terminal()
+        begin_logs(log_heading("score", loaded.lines(show="changed"), is_resumed=loaded.settings.resume))
+        logging.captureWarnings(True)
+        try:
+            return event_loop.run(until_stopped(_score(loaded)))
+        finally:
+            logging.captureWarnings(False)
+
+
+def with_data(words: Sequence[str]) -> list[str]:
+    """The words with the data as a flag, which may stand before the flags without one."""
+    first, *rest = words or [""]
+    return [f"--data={first}", *rest] if first and not first.startswith("-") else list(words)
+
+
+async def _score(loaded: LoadedSettings[ScoreSettings]) -> int:
+    settings = loaded.settings
+    data, out = _places(settings)
+    from judgegym.datasets.score.run import ScoreRun  # late: errors of the settings come at once
+
+    async with _client(loaded) as client:
+        with interruptible(is_profiled=settings.profile is not None):
+            run = ScoreRun(settings, data, out, client)
+        event_loop.spare_the_collector()
+        with terminal.ProgressDisplay("score", "responses") as display:
+            scored = await run.run(display)
+    if settings.offline:
+        terminal.warn(terminal.offline_notice(["judge"]))
+    terminal.say(f"The judged rows are in {scored.out}; the run is in {scored.run}")
+    rate = scored.failed / scored.responses if scored.responses else 0.0
+    if rate > settings.max_judge_error_rate:
+        terminal.warn(f"{scored.failed} of {scored.responses} responses have no score")
+        return FAILED
+    return 0
+
+
+def _places(settings: ScoreSettings) -> tuple[str, Path]:
+    """The data and the output.
+
+    Raises:
+        SettingsError: one is not given.
+    """
+    if settings.data is None:
+        raise SettingsError("expected a data set: judgegym score DATA --out FILE")
+    if settings.out is None:
+        raise SettingsError("--out: expected the file to write, such as --out scored.parquet")
+    return settings.data, settings.out.expanduser()
+
+
+@asynccontextmanager
+async def _client(loaded: LoadedSettings[ScoreSettings]) -> AsyncIterator[ChatClient]:
+    """The judge's client; with `--offline`, of a stand-in."""
+    from judgegym._session import open_client  # late
+
+    settings = loaded.settings
+    if not settings.offline and (loaded.given("latency_ms") or loaded.given("faults")):
+        raise SettingsError("--latency_ms, --faults: settings of the stand-in; they need --offline")
+    async with AsyncExitStack() as stack:
+        judge, identity = settings, ""
+        if settings.offline:
+            from judges.offline import StandIn  # late: only offline use starts a child process
+
+            try:
+                stand_in = StandIn(settings.latency_ms, settings.faults, judge_only=True)
+            except ValueError as error:
+                raise SettingsError(f"--faults or --latency_ms: {error}") from error
+            await stack.enter_async_context(stand_in)
+            judge = settings.model_copy(update={"judge_base_url": stand_in.base_url, "judge_api_key": None})
+            identity = "--offline"
+        yield await open_client(stack, judge, identity=identity)

@@ -1,0 +1,62 @@
+"""A judged response as a line of the run: in the form of an evaluation's samples, so that every tool reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from environments.completions import Completion
+from environments.metrics import HeadlineShare
+from environments.records import Sample, SampleRun
+from judgegym.datasets.rows.units import Unit
+from judges.core.judgment import CallRun, Judgment, Status
+from judges.scorers.items import ResponseScore
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreDetail:
+    """What a judge said of a response, beside its score.
+
+    Attributes:
+        explanation: the judge's reasons.
+        components: numbers from which the score is computed: `raw` in the judge's own unit, ….
+    """
+
+    explanation: str
+    components: Mapping[str, float] = field(default_factory=dict)
+
+
+def samples_of(unit: Unit, results: Sequence[ResponseScore], seconds: float) -> Iterator[Sample[ScoreDetail]]:
+    """The samples of a unit's responses, in their order.
+
+    Args:
+        unit: what was judged.
+        results: of each response.
+        seconds: how long it took; the first response has them.
+    """
+    item, digest = unit.item, unit.key.hex()
+    found = {"reference": item.reference, "rubric": item.rubric, "baseline": item.baseline, "context": item.context}
+    texts = {title: text for title, text in found.items() if text is not None}
+    for place, (uid, response, result) in enumerate(zip(unit.uids, item.responses, results, strict=True)):
+        status = Status(result.status)
+        calls = CallRun(seconds if place == 0 else 0.0, result.judge_calls, result.cached, result.usage)
+        judgment: Judgment[ScoreDetail] = Judgment(
+            result.score,
+            status,
+            result.label,
+            "" if status is Status.OK else result.explanation,
+            detail=ScoreDetail(result.explanation, result.components),
+            suspects=result.injection_suspects,
+        )
+        yield Sample(
+            uid=uid,
+            category=unit.category[0 if unit.several else place],
+            question=item.prompt,
+            completions=(Completion(response),),
+            judgment=judgment,
+            score=result.score,
+            run=SampleRun(calls.latency_s, (), {"judge": calls}),
+            task_digest=digest,
+            headline=None if result.score is None else HeadlineShare(result.score, 1.0),
+            texts=texts,
+        )

@@ -1,0 +1,184 @@
+"""One run of `judgegym score`: its rows, its judge, the run directory, and the file that it writes at the end.
+
+Guarantees: all rows are read and checked before the first call; an answer is in the ledger before it is used; FILE is
+written as a whole, when each response has ended with a score or a failure.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from environments.data.provenance import DatasetRead, recording
+from environments.data.rows import Row, load_rows
+from environments.records import Sample
+from environments.runs.directory import RunDirectory, run_directory_of
+from environments.runs.disk import Disk
+from environments.runs.ledger import CallLedger
+from environments.runs.packing import pack
+from environments.terminal import ProgressDisplay, ProgressState
+from judgegym.datasets.rows.units import Units
+from judgegym.datasets.score.lines import ScoreDetail
+from judgegym.datasets.score.loop import ScoreLoop
+from judgegym.datasets.score.output import added_columns
+from judgegym.datasets.score.saved import SavedResponses, missing_units, open_saved, read_earlier
+from judgegym.datasets.score.settings import ScoreSettings
+from judges.llm.client import ChatClient
+from judges.llm.usage import Usage
+from judges.scorers.of_settings import scorer_of
+from judges.scorers.scorer import Scorer, score_item
+
+logger = logging.getLogger(__name__)
+
+_UNITS_FOR_EACH_REQUEST = 2
+"""So many units are in progress for each request that the judge takes, so that it never waits for a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """What a run has come to.
+
+    Attributes:
+        out: the file.
+        run: the run directory.
+        statuses: how many responses ended with each status.
+        mean: the mean of the scores; `None` without one.
+    """
+
+    out: Path
+    run: Path
+    statuses: Counter[str]
+    mean: float | None
+
+    @property
+    def failed(self) -> int:
+        """How many responses have no score although the judge was asked."""
+        return self.statuses["judge_failed"] + self.statuses["unparsable"]
+
+    @property
+    def responses(self) -> int:
+        """How many responses there are."""
+        return self.statuses.total()
+
+
+class ScoreRun:
+    """The rows of a data set, and their judge."""
+
+    def __init__(self, settings: ScoreSettings, data: str, out: Path, client: ChatClient) -> None:
+        """Read and check all rows.
+
+        Raises:
+            DataError: the data cannot be loaded, or a row cannot be judged.
+            SettingsError: the judge's settings are wrong.
+        """
+        self.settings, self.out, self.client = settings, out, client
+        self.scorer: Scorer = scorer_of(settings, client)
+        with recording() as read:
+            self.rows: Sequence[Row] = load_rows(data, split=settings.split)
+        self.datasets: Sequence[DatasetRead] = tuple(read)
+        self.units = Units(self.rows, settings, self.scorer.check)
+        said = ", ".join(f"{what} from {column}" for what, column in self.units.reader.columns.items())
+        logger.info("%d rows; %s", len(self.units.numbers), said)
+        self._live = _Live()
+
+    async def run(self, display: ProgressDisplay) -> Scored:
+        """Judge what an earlier run has not judged, and write the file.
+
+        Raises:
+            RunDirectoryError: the run cannot be resumed, or another process is at it.
+            NothingSucceeds: the first ten units failed.
+            DiskFull: the disk refused for too long.
+        """
+        settings, path = self.settings, run_directory_of(self.out)
+        disk = Disk(settings.disk_full_deadline)
+        run, before = RunDirectory.open(
+            path, config=settings.public(), matters=settings.matters(), resume=settings.resume, disk=disk
+        )
+        try:
+            with run.log.ending():
+                saved = open_saved(self.units, run)
+                with closing(saved):
+                    changed = read_earlier(before, self.units, saved)
+                    if changed:
+                        logger.warning("rows that have changed since, and are judged again: %d", changed)
+                    run.drop_results()
+                    await self._judge(run, saved, display)
+                    return await self._finish(run, saved)
+        finally:
+            run.close()
+
+    async def _judge(self, run: RunDirectory, saved: SavedResponses, display: ProgressDisplay) -> None:
+        numbers = missing_units(self.units, saved)
+        todo = frozenset(numbers)
+        finished = {
+            self.units.uid(number)
+            for number, first in enumerate(self.units.first_equal)
+            if number == first and number not in todo
+        }
+        in_flight = self.settings.judge_max_concurrency * _UNITS_FOR_EACH_REQUEST
+        left = len(saved.missing)
+        self._live.done = len(saved) - left
+        with closing(CallLedger(run, finished=finished, keep_texts=self.settings.keep_calls)) as ledger:
+            if self._live.done or ledger.is_resumed:
+                logger.info("resuming %s: %d responses are judged; %s", run.path, self._live.done, ledger.loss)
+            score = partial(score_item, self.scorer)
+            loop = ScoreLoop(self.units, score, saved, ledger, run.disk, self._live.add)
+            with display.following(lambda: self._progress(run.disk), run.log.write, left=left):
+                await loop.run(numbers, in_flight)
+
+    def _progress(self, disk: Disk) -> ProgressState:
+        waiting = "; ".join(filter(None, (disk.waiting, self.client.waiting))) or None
+        live = self._live
+        mean = live.total / live.scored if live.scored else None
+        return ProgressState(live.done, "mean score", mean, live.failed, {"judge": live.usage.cost}, waiting)
+
+    async def _finish(self, run: RunDirectory, saved: SavedResponses) -> Scored:
+        """Put the lines in order, and write the file."""
+        await saved.sort()
+        await self._write(run, saved)
+        outcomes = saved.outcomes()
+        complete = outcomes.finished == len(saved)
+        if self.settings.keep_calls or complete:  # failed responses still need the answers
+            await asyncio.to_thread(pack, run.path, keep=self.settings.keep_calls)
+        return Scored(self.out, run.path, outcomes.statuses, None)
+
+    async def _write(self, run: RunDirectory, saved: SavedResponses) -> None:
+        from judgegym.datasets.files.columns import AddedColumns
+        from judgegym.datasets.files.writer import write_scored
+
+        columns = AddedColumns(self.units.several)
+        await run.disk.retried(
+            self.out,
+            lambda: write_scored(
+                self.rows, self.units.numbers, self.out, added_columns(self.units, saved), columns
+            ),
+            in_thread=True,
+        )
+
+
+@dataclass(slots=True)
+class _Live:
+    """What the progress display shows: numbers that are added up when a line is written."""
+
+    done: int = 0
+    scored: int = 0
+    failed: int = 0
+    total: float = 0.0
+    usage: Usage = Usage()
+
+    def add(self, sample: Sample[ScoreDetail]) -> None:
+        """Count a sample."""
+        self.done += 1
+        if sample.score is None:
+            self.failed += not sample.finished
+        else:
+            self.scored += 1
+            self.total += sample.score
+        if sample.run.judge_calls:
+            self.usage += sample.run.judge_calls["judge"].usage

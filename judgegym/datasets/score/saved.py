@@ -1,0 +1,97 @@
+"""The judged responses of a run on disk, by their places in the data set."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias, overload
+
+from environments.evaluate.saved import SavedRows
+from environments.records import SampleReader
+from environments.runs.directory import FAILURES, SAMPLES, EarlierLines, RunDirectory
+from environments.runs.lines import RawLine
+from judgegym.datasets.rows.units import Units
+from judgegym.datasets.score.lines import ScoreDetail
+
+_UID = re.compile(r"row-([1-9][0-9]*)(?:/([1-9][0-9]*))?")
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseTask:
+    """A response of the data set, as a row of the run."""
+
+    uid: str
+    category: str | None
+    question: str
+
+
+class ResponseTasks(Sequence[ResponseTask]):
+    """All responses, each made when it is asked for."""
+
+    def __init__(self, units: Units) -> None:
+        """Take the responses of `units`, whose rows are single ones or have several responses each."""
+        self._units = units
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return self._units.places.count
+
+    @overload
+    def __getitem__(self, index: int) -> ResponseTask: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[ResponseTask]: ...
+    def __getitem__(self, index: int | slice) -> ResponseTask | Sequence[ResponseTask]:
+        """Read a response's row."""
+        places = range(len(self))[index]
+        if isinstance(places, range):
+            return [self[place] for place in places]
+        row, number = self._units.places.row(places)
+        unit = self._units.reader.unit(row)
+        return ResponseTask(unit.uids[number], unit.category[0], unit.item.prompt)
+
+
+SavedResponses: TypeAlias = "SavedRows[ResponseTask, ScoreDetail]"
+
+
+def open_saved(units: Units, run: RunDirectory) -> SavedResponses:
+    """The responses of a run, without a line yet."""
+    return SavedRows(ResponseTasks(units), run, SampleReader(ScoreDetail))
+
+
+def read_earlier(before: EarlierLines, units: Units, saved: SavedResponses) -> int:
+    """Note which responses an earlier run has judged; return how many of its lines are of rows that have changed.
+
+    A response counts only if all that its judge sees of its unit is as it was. Those that failed are judged again.
+
+    Raises:
+        RunDirectoryError: a line cannot be read.
+    """
+    changed = 0
+    for line in before.failures:
+        saved.begin_after(FAILURES, line.offset + len(line.data))
+    for line in before.samples:
+        saved.begin_after(SAMPLES, line.offset + len(line.data))
+        fields = line.fields()
+        place, status = _place(line, fields.get("uid"), units), fields.get("status")
+        if place is None or fields.get("task_digest") != units.key(units.places.unit(place)).hex():
+            changed += 1
+        elif isinstance(status, str):
+            saved.note(place, line.offset, len(line.data), status, is_complete=True)
+    return changed
+
+
+def _place(line: RawLine, uid: object, units: Units) -> int | None:
+    found = _UID.fullmatch(uid) if isinstance(uid, str) else None
+    if found is None:
+        raise line.error(f"expected a judged response of a data set, such as row-1; found the uid {uid!r}")
+    return units.places.find(int(found[1]) - 1, None if found[2] is None else int(found[2]) - 1)
+
+
+def missing_units(units: Units, saved: SavedResponses) -> array[int]:
+    """The units to judge: the first of those that are equal, if a response of any of them has no line."""
+    missing = bytearray(len(units))
+    for place in saved.missing:
+        missing[units.first_equal[units.places.unit(place)]] = 1
+    return array("q", (number for number, is_missing in enumerate(missing) if is_missing))

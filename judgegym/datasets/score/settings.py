@@ -1,0 +1,100 @@
+"""The settings of `judgegym score`: the data and its columns, the judge, and the run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+from pydantic_settings import CliImplicitFlag
+
+from environments.settings.public import without_secrets
+from judgegym.datasets.rows.columns import ColumnSettings
+from judges.config import profile
+from judges.config.fields import is_operational, operational, setting
+from judges.config.sources import ShowConfig, SourcedSettings
+from judges.llm.wire import JSON
+from judges.scorers.settings import ScorerSettings
+
+_KEY_VARIABLE = "judge_api_key_env"
+
+
+class DatasetJudgeSettings(ScorerSettings):
+    """The judge of a data set."""
+
+    how_to_gather: ClassVar[str] = "--group_by COLUMN judges rows together that have one response each"
+
+
+class RunSettings(SourcedSettings):
+    """What a run of `judgegym score` reads and writes, and when it ends."""
+
+    help_group: ClassVar[str] = "run"
+
+    data: str | None = operational(
+        None,
+        "Judge the rows of this JSONL, JSON, CSV or Parquet file, or data set of the Hugging Face hub; usually the first "
+        "word of the command.",
+        group="data",
+        common=True,
+    )
+    out: Path | None = operational(
+        None,
+        "Write the judged rows to this file, .parquet or .jsonl. The run that makes it is kept beside it, in a folder "
+        "with the ending .run.",
+        common=True,
+    )
+    config: Path | None = operational(None, "Read settings from this YAML file.", common=True)
+    show_config: ShowConfig = operational(
+        None, "Print the settings with values and sources, and exit. changed: only those that differ from the default."
+    )
+    profile: Path | None = operational(None, profile.ABOUT)
+    resume: CliImplicitFlag[bool] = operational(
+        False,
+        "Continue the run of this FILE: ask only for what was not answered. Rows that failed are judged again.",
+        common=True,
+    )
+    keep_calls: CliImplicitFlag[bool] = operational(
+        True,
+        "Keep what the judge was asked and what it answered, in calls.jsonl.gz of the run. False: record no prompts, and "
+        "the answers only until the run is complete.",
+    )
+    max_judge_error_rate: float = operational(
+        0.05, "End with exit code 1 if more than this share of the responses has no score.", ge=0, le=1, common=True
+    )
+    disk_full_deadline: float = operational(
+        600.0,
+        "Stop the run if its files cannot be written to for this many seconds, because the disk is full; meanwhile "
+        "nothing new begins.",
+        ge=0,
+    )
+    write_report: bool = operational(True, "Write the page of the run, for a browser: report.html in its folder.")
+    offline: CliImplicitFlag[bool] = setting(
+        False,
+        "Use a local stand-in for the judge; it needs no key or network, and its scores mean nothing.",
+        common=True,
+    )
+    latency_ms: float = operational(0.0, "With --offline: delay each answer by this many milliseconds.", ge=0)
+    faults: dict[str, float] = operational(
+        {}, 'With --offline: let the stand-in fail at these rates (0 to 1), such as {"500": 0.1, "drop": 0.05}.'
+    )
+
+
+class ScoreSettings(DatasetJudgeSettings, ColumnSettings, RunSettings):
+    """All settings of the command, under one set of names."""
+
+    def public(self) -> dict[str, JSON]:
+        """What `config.yaml` holds: the settings without secrets, in the form that `--config` reads.
+
+        The default name of the key's variable is left out, because a key whose variable is named in a file may be sent
+        to any host.
+        """
+        found = without_secrets(self)
+        if _KEY_VARIABLE not in self.model_fields_set:
+            del found[_KEY_VARIABLE]
+        for name in ("config", "show_config", "profile", "resume"):
+            del found[name]
+        return found
+
+    def matters(self) -> dict[str, JSON]:
+        """The settings that determine the results; a resumed run cannot change them."""
+        public = self.public()
+        return {name: value for name, value in public.items() if not is_operational(type(self), name)}
