@@ -39,7 +39,7 @@ PATIENCE_S = 60.0
 _OURS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "COLUMNS", "FORCE_COLOR", "TTY_COMPATIBLE")
 _VERBS = {"evaluate", "serve", "process"}
 _WRITES_PAGE = "JUDGEGYM_ENV__WRITE_REPORT"
-_LOGGERS = ("judges", "environments", "eval_environments")
+_LOGGERS = ("judges", "environments", "eval_environments", "judgegym")
 
 
 @dataclass(frozen=True)
@@ -141,13 +141,18 @@ def in_process(
 
     The stand-ins of `--offline` are processes of their own, and forked.
     """
+    return called(lambda: main(env_type, argv), of_command(argv, env))
+
+
+def called(command: Callable[[], int], variables: Mapping[str, str]) -> Ended:
+    """A command in this process, with these environment variables, which are as they were at its end."""
     out, err = io.StringIO(), io.StringIO()
     before = dict(os.environ)
     with _log_kept(), _forked_stand_ins(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         os.environ.clear()
-        os.environ.update(of_command(argv, env))
+        os.environ.update(variables)
         try:
-            code = main(env_type, argv)
+            code = command()
         except SystemExit as leaving:
             code = leaving.code if isinstance(leaving.code, int) else 1
         finally:

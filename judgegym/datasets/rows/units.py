@@ -183,9 +183,8 @@ class Units(Sequence[Unit]):
         self.several = self.reader.first.several
         self.numbers = range(len(rows)) if numbers is None else numbers
         if settings.group_by is not None and self.several:
-            raise DataError(
-                f"--group_by: the rows of {rows[0].place} have several responses each, which are judged together"
-            )
+            raise DataError("--group_by: each row has several responses, which are judged together by themselves")
+
         self._groups = None if settings.group_by is None else groups_of(rows, settings.group_by, self.numbers)
         self.places = Places(self.numbers, self._groups)
         self.empty = 0
@@ -250,10 +249,9 @@ def _together(units: Sequence[Unit], reader: RowReader) -> Unit:
     for unit in units[1:]:
         for name in ("prompt", *_OPTIONAL):
             if getattr(unit.item, name) != getattr(first.item, name):
-                row = reader.rows[unit.rows[0]]
+                row, column = reader.rows[unit.rows[0]], reader.settings.group_by
                 raise DataError(
-                    f"{row.place}: has the same {reader.settings.group_by} (--group_by) as row {first.rows[0] + 1}, and "
-                    f"another {name}"
+                    f"{row.place}: has the same {column} (--group_by) as row {first.rows[0] + 1}, and another {name}"
                 )
     item = Item(
         first.item.prompt,

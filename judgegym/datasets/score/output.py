@@ -6,14 +6,10 @@ from collections.abc import Iterator, Mapping
 
 import orjson
 
+from judgegym.datasets.files.columns import DETAIL, EXPLANATION, JUDGED, LABEL, SCORE, STATUS
 from judgegym.datasets.rows.units import Units
 from judgegym.datasets.score.saved import SavedResponses
 from judges.llm.wire import JSON
-
-SCORE, STATUS, LABEL, EXPLANATION, DETAIL = (
-    f"judge/{name}" for name in ("score", "status", "label", "explanation", "detail")
-)
-"""The columns that are added to each row."""
 
 
 def added_columns(units: Units, saved: SavedResponses) -> Iterator[Mapping[str, JSON]]:
@@ -25,7 +21,7 @@ def added_columns(units: Units, saved: SavedResponses) -> Iterator[Mapping[str, 
     for row in units.numbers:
         found = [_columns(saved.line(place)) for place in units.places.of_row(row)]
         if units.several:
-            yield {name: [each[name] for each in found] for name in (SCORE, STATUS, LABEL, EXPLANATION, DETAIL)}
+            yield {name: [each[name] for each in found] for name in JUDGED}
         else:
             yield found[0]
 

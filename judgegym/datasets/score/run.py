@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -23,12 +23,14 @@ from environments.runs.disk import Disk
 from environments.runs.ledger import CallLedger
 from environments.runs.packing import pack
 from environments.terminal import ProgressDisplay, ProgressState
+from judgegym.datasets.files.columns import AddedColumns
 from judgegym.datasets.rows.units import Units
 from judgegym.datasets.score.lines import ScoreDetail
 from judgegym.datasets.score.loop import ScoreLoop
 from judgegym.datasets.score.output import added_columns
 from judgegym.datasets.score.saved import SavedResponses, missing_units, open_saved, read_earlier
 from judgegym.datasets.score.settings import ScoreSettings
+from judges.llm import wire
 from judges.llm.client import ChatClient
 from judges.llm.usage import Usage
 from judges.scorers.of_settings import scorer_of
@@ -122,7 +124,11 @@ class ScoreRun:
             if number == first and number not in todo
         }
         in_flight = self.settings.judge_max_concurrency * _UNITS_FOR_EACH_REQUEST
-        left = len(saved.missing)
+        left = sum(
+            len(self.units.places.of_unit(number))
+            for number, first in enumerate(self.units.first_equal)
+            if first in todo
+        )
         self._live.done = len(saved) - left
         with closing(CallLedger(run, finished=finished, keep_texts=self.settings.keep_calls)) as ledger:
             if self._live.done or ledger.is_resumed:
@@ -149,17 +155,13 @@ class ScoreRun:
         return Scored(self.out, run.path, outcomes.statuses, None)
 
     async def _write(self, run: RunDirectory, saved: SavedResponses) -> None:
-        from judgegym.datasets.files.columns import AddedColumns
-        from judgegym.datasets.files.writer import write_scored
+        added = AddedColumns(self.units.several)
 
-        columns = AddedColumns(self.units.several)
-        await run.disk.retried(
-            self.out,
-            lambda: write_scored(
-                self.rows, self.units.numbers, self.out, added_columns(self.units, saved), columns
-            ),
-            in_thread=True,
-        )
+        def lines() -> Iterator[bytes]:
+            for number, columns in zip(self.units.numbers, added_columns(self.units, saved), strict=True):
+                yield wire.dumps({**self.rows[number].values, **added.in_order(columns)}) + b"\n"
+
+        await run.disk.write(self.out, lines, in_thread=True)
 
 
 @dataclass(slots=True)

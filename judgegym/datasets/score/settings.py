@@ -31,8 +31,8 @@ class RunSettings(SourcedSettings):
 
     data: str | None = operational(
         None,
-        "Judge the rows of this JSONL, JSON, CSV or Parquet file, or data set of the Hugging Face hub; usually the first "
-        "word of the command.",
+        "Judge the rows of this JSONL, JSON, CSV or Parquet file, or data set of the Hugging Face hub; usually the "
+        "first word of the command.",
         group="data",
         common=True,
     )
@@ -54,8 +54,8 @@ class RunSettings(SourcedSettings):
     )
     keep_calls: CliImplicitFlag[bool] = operational(
         True,
-        "Keep what the judge was asked and what it answered, in calls.jsonl.gz of the run. False: record no prompts, and "
-        "the answers only until the run is complete.",
+        "Keep what the judge was asked and what it answered, in calls.jsonl.gz of the run. False: record no prompts, "
+        "and the answers only until the run is complete.",
     )
     max_judge_error_rate: float = operational(
         0.05, "End with exit code 1 if more than this share of the responses has no score.", ge=0, le=1, common=True

@@ -76,7 +76,7 @@ class NemoGymCompare(Adapter[CompareBody]):
         metrics: dict[str, JSON] = {
             "mean_reward": mean,
             "std_reward": statistics.pstdev(others) if others else 0.0,
-            "judge_failed": float(sum(map(is_failed, of_all))),
+            "judge_failed": float(sum(result.is_failed for result in of_all)),
             "judge_calls": float(sum(result.judge_calls for result in of_all)),
         }
         compared: list[JSON] = [

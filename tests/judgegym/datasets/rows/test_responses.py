@@ -1,0 +1,84 @@
+"""The prompt and the responses of a row, in every schema that is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from environments.data.rows import Row
+from judgegym.datasets.rows.columns import ColumnSettings
+from judgegym.datasets.rows.responses import read_responses
+from judges.llm.errors import DataError
+from judges.llm.wire import JSON
+
+USER = {"role": "user", "content": "Name a prime."}
+SEVEN, NINE = {"role": "assistant", "content": "Seven."}, {"role": "assistant", "content": "Nine."}
+RANKED = [{"answer": "Nine.", "rank": 2}, {"answer": "Seven.", "rank": 1}]
+
+
+@pytest.mark.parametrize(
+    ("values", "texts", "several"),
+    [
+        ({"prompt": "Name a prime.", "response": "Seven."}, ("Seven.",), False),
+        ({"prompt": [USER], "completion": [SEVEN]}, ("Seven.",), False),
+        ({"question": "Name a prime.", "answer": "Seven.", "context": "x"}, ("Seven.",), False),
+        ({"messages": [USER, SEVEN]}, ("Seven.",), False),
+        ({"prompt": "Name a prime.", "responses": ["Seven.", ""]}, ("Seven.", ""), True),
+        ({"prompt": "Name a prime.", "responses": ["Seven."]}, ("Seven.",), True),
+        ({"prompt": "Name a prime.", "completions": [[SEVEN], [NINE]]}, ("Seven.", "Nine."), True),
+        ({"prompt": "Name a prime.", "chosen": "Seven.", "rejected": "Nine."}, ("Seven.", "Nine."), True),
+        ({"chosen": [USER, SEVEN], "rejected": [USER, NINE]}, ("Seven.", "Nine."), True),
+        (
+            {"prompt": "Name a prime.", "chosen": ["Seven."], "rejected": ["Nine.", "One."]},
+            ("Seven.", "Nine.", "One."),
+            True,
+        ),
+        (
+            {"context": [USER], "response1": "Seven.", "response2": "Nine.", "overall_preference": 0},
+            ("Seven.", "Nine."),
+            True,
+        ),
+        ({"question": "Name a prime.", "response_A": "Seven.", "response_B": "Nine."}, ("Seven.", "Nine."), True),
+        (
+            {"prompt": "Name a prime.", "answers": [{"answer": "Nine.", "rank": 2}, {"answer": "Seven.", "rank": 1}]},
+            ("Nine.", "Seven."),
+            True,
+        ),
+    ],
+)
+def test_usual_schemas_are_found(values: Mapping[str, JSON], texts: tuple[str, ...], several: bool) -> None:
+    found = read_responses(Row("data.jsonl", 1, values), ColumnSettings())
+    assert (found.prompt, found.texts, found.several) == ("Name a prime.", texts, several)
+
+
+def test_equal_scores_of_a_pair_do_not_hide_its_responses() -> None:
+    values = {"prompt": "p", "chosen": "a", "rejected": "b", "score_chosen": 1, "score_rejected": 1}
+    assert read_responses(Row("data.jsonl", 1, values), ColumnSettings()).texts == ("a", "b")
+
+
+def test_named_columns_go_first() -> None:
+    values = {"instruction": "Add.", "input": "2 and 2", "empty": None, "response": "wrong", "a": "4", "b": "5"}
+    named = ColumnSettings(prompt_column="instruction,input,empty", response_column="a,b")
+    found = read_responses(Row("data.jsonl", 1, values), named)
+    assert (found.prompt, found.texts, found.several) == ("Add.\n\n2 and 2", ("4", "5"), True)
+    assert found.columns == ("instruction", "input", "empty", "a", "b")
+
+
+@pytest.mark.parametrize(
+    ("values", "settings", "words"),
+    [
+        ({"text": "no more"}, {}, "expected a prompt (prompt, question"),
+        ({"prompt": "p", "response": 3}, {}, "columns found: prompt, response"),
+        ({"prompt": "p", "x": 3}, {"response_column": "x"}, "in x, which holds a value of type int"),
+        ({"prompt": "p"}, {"response_column": "x"}, "in x, which holds nothing"),
+        ({"prompt": 5, "response": "r"}, {"prompt_column": "prompt"}, "a prompt (a text or messages) in prompt"),
+        ({"prompt": "p", "a": ["1", "2"], "b": "3"}, {"response_column": "a,b"}, "expected one response in a"),
+        ({"messages": [USER]}, {}, "or a conversation (messages"),
+    ],
+)
+def test_a_row_without_them_is_named(values: Mapping[str, JSON], settings: dict[str, str], words: str) -> None:
+    with pytest.raises(DataError) as raised:
+        read_responses(Row("data.jsonl", 7, values), ColumnSettings(**settings))
+    assert str(raised.value).startswith("data.jsonl, row 7: ")
+    assert words in str(raised.value)

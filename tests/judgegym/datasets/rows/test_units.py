@@ -1,0 +1,95 @@
+"""What is judged together, and where its responses are among all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from environments.data.rows import Table
+from judgegym.datasets.rows.columns import ColumnSettings
+from judgegym.datasets.rows.equal import first_equals
+from judgegym.datasets.rows.units import Units
+from judges.llm.errors import DataError
+from judges.llm.wire import JSON
+from judges.scorers.items import Item
+from judges.scorers.scorer import ItemError
+
+
+def units_of(rows: list[Mapping[str, JSON]], numbers: range | None = None, **settings: str) -> Units:
+    return Units(Table("data.jsonl", rows), ColumnSettings(**settings), lambda item: None, numbers)  # type: ignore[arg-type]
+
+
+def row(prompt: str, response: str, **more: JSON) -> Mapping[str, JSON]:
+    return {"prompt": prompt, "response": response, **more}
+
+
+def test_equal_rows_have_one_first_row() -> None:
+    units = units_of([row("p", "a", id=1), row("p", "b"), row("p", "a", id=2), row("p", "a", reference="c")])
+    assert list(units.first_equal) == [0, 1, 0, 3]
+
+
+def test_rows_of_a_group_stand_anywhere() -> None:
+    rows = [row("p", "a", g=1), row("q", "b", g=2), row("p", "c", g=1), row("q", "", g=2)]
+    units = units_of(rows, group_by="g")
+    assert [(unit.rows, unit.item.responses, list(unit.uids)) for unit in units] == [
+        ((0, 2), ("a", "c"), ["row-1", "row-3"]),
+        ((1, 3), ("b", ""), ["row-2", "row-4"]),
+    ]
+    assert [units.places.unit(place) for place in range(4)] == [0, 1, 0, 1]
+    assert units.empty == 1
+
+
+def test_a_part_of_the_rows_keeps_their_numbers() -> None:
+    units = units_of([row("p", str(number)) for number in range(5)], range(2, 4))
+    assert [unit.uid for unit in units] == ["row-3", "row-4"]
+    assert units.places.find(3, None) == 1
+    assert units.places.find(4, None) is None
+
+
+def test_several_responses_have_places_of_their_own() -> None:
+    units = units_of([{"prompt": "p", "responses": ["a", "b"]}, {"prompt": "q", "responses": ["c", "d", "e"]}])
+    assert units.places.count == 5
+    assert [units.places.row(place) for place in range(5)] == [(0, 0), (0, 1), (1, 0), (1, 1), (1, 2)]
+    assert list(units[1].uids) == ["row-2/1", "row-2/2", "row-2/3"]
+    assert units.places.find(1, 2) == 4
+    assert units.places.find(1, 3) is None
+    assert units.places.find(1, None) is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "settings", "words"),
+    [
+        ([row("p", "a"), {"prompt": "p"}], {}, "row 2: expected a prompt"),
+        ([row("p", "a"), {"prompt": "p", "responses": ["a"]}], {}, "row 2: has several responses"),
+        ([row("p", "a")], {"reference_column": "gold"}, "row 1: expected a column gold (--reference_column)"),
+        ([row("p", "a", gold=1)], {"reference_column": "gold"}, "row 1: expected a text in gold"),
+        ([row("p", "a")], {"group_by": "g"}, "row 1: expected a column g (--group_by)"),
+        ([row("p", "a", g=1), row("p", "a", g=None)], {"group_by": "g"}, "row 2: expected a value in g"),
+        ([row("p", "a", g=1), row("q", "a", g=1)], {"group_by": "g"}, "as row 1, and another prompt"),
+        ([{"prompt": "p", "responses": ["a"], "g": 1}], {"group_by": "g"}, "--group_by: each row has several"),
+    ],
+)
+def test_rows_that_cannot_be_judged_are_named(
+    rows: list[Mapping[str, JSON]], settings: dict[str, str], words: str
+) -> None:
+    with pytest.raises(DataError) as raised:
+        units_of(rows, **settings)
+    assert words in str(raised.value)
+
+
+def test_a_row_that_its_judge_cannot_judge_is_named_before_the_first_call() -> None:
+    def check(item: Item) -> None:
+        if item.response == "b":
+            raise ItemError("responses: expected several")
+
+    with pytest.raises(DataError, match=r"data.jsonl, row 2: responses: expected several"):
+        Units(Table("data.jsonl", [row("p", "a"), row("p", "b")]), ColumnSettings(), check)
+
+
+@given(st.lists(st.integers(0, 5)))
+def test_first_equals_is_the_first_of_equal_digests(values: list[int]) -> None:
+    digests = b"".join(value.to_bytes(8, "big") * 2 for value in values)
+    assert list(first_equals(digests, 16)) == [values.index(value) for value in values]

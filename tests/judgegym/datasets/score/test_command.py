@@ -1,0 +1,168 @@
+"""`judgegym score` against scripted judges: what it writes, what it asks, and how it goes on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from judges.llm.wire import JSON
+from tests.command import serving, write_lines
+from tests.judgegym.datasets.scoring import rated, read_rows, response_in, samples_of, score
+from tests.scripted import Json, Reply, ScriptedEndpoint
+
+ROWS = [
+    {"id": n, "prompt": f"Question {n}", "response": f"{n % 5 + 1} points", "source": "ab"[n % 2]} for n in range(20)
+]
+
+
+def by_points(response: str) -> int:
+    return int(response.split()[0])
+
+
+@pytest.fixture
+def judge() -> Iterator[ScriptedEndpoint]:
+    with serving(rated(by_points)) as endpoint:
+        yield endpoint
+
+
+def data(tmp_path: Path, rows: Sequence[Mapping[str, JSON]] = ROWS) -> Path:
+    return write_lines(tmp_path / "data.jsonl", rows)
+
+
+def test_each_row_gets_its_score_in_its_place(tmp_path: Path, judge: ScriptedEndpoint) -> None:
+    out = tmp_path / "scored.jsonl"
+    ended = score(data(tmp_path), "--out", out, f"--judge_base_url={judge.base_url}")
+    assert ended.code == 0, ended.said
+    rows = read_rows(out)
+    assert [{name: row[name] for name in ROWS[0]} for row in rows] == ROWS
+    assert [row["judge/score"] for row in rows] == [(n % 5) / 4 for n in range(20)]
+    assert {row["judge/status"] for row in rows} == {"ok"}
+    assert rows[3]["judge/label"] == "4"
+    assert rows[3]["judge/detail"] == '{"raw":4.0}'
+    assert str(rows[3]["judge/explanation"]).startswith("Because.")
+    assert len(judge.requests) == 20
+
+
+def test_the_run_beside_it_has_a_line_for_each_response(tmp_path: Path, judge: ScriptedEndpoint) -> None:
+    out = tmp_path / "scored.jsonl"
+    score(data(tmp_path), "--out", out, f"--judge_base_url={judge.base_url}", "--category_column=source")
+    samples = samples_of(out)
+    assert [sample["uid"] for sample in samples] == [f"row-{n}" for n in range(1, 21)]
+    assert [sample["category"] for sample in samples] == ["a", "b"] * 10
+    assert [sample["model_answer"] for sample in samples] == [row["response"] for row in ROWS]
+
+
+def test_equal_rows_are_judged_once(tmp_path: Path, judge: ScriptedEndpoint) -> None:
+    rows = [{**row, "id": number} for number, row in enumerate([*ROWS, *reversed(ROWS)])]
+    out = tmp_path / "scored.jsonl"
+    assert score(data(tmp_path, rows), "--out", out, f"--judge_base_url={judge.base_url}").code == 0
+    assert len(judge.requests) == 20
+    written = [row["judge/score"] for row in read_rows(out)]
+    assert written[:20] == written[:19:-1]
+
+
+def test_an_empty_response_costs_no_call_and_has_no_score(tmp_path: Path, judge: ScriptedEndpoint) -> None:
+    out = tmp_path / "scored.jsonl"
+    rows = [{"prompt": "p", "response": "  "}, {"prompt": "p", "response": "3 points"}]
+    assert score(data(tmp_path, rows), "--out", out, f"--judge_base_url={judge.base_url}").code == 0
+    assert [(row["judge/score"], row["judge/status"]) for row in read_rows(out)] == [
+        (None, "invalid_completion"),
+        (0.5, "ok"),
+    ]
+    assert len(judge.requests) == 1
+
+
+def test_a_failed_judge_is_a_null_and_is_judged_again_on_resuming(tmp_path: Path) -> None:
+    is_broken = True
+
+    def rating(response: str) -> int | Reply:
+        if is_broken and response.startswith("2"):
+            return Reply(status=400, body={"error": {"message": "no"}})
+        return by_points(response)
+
+    out = tmp_path / "scored.jsonl"
+    rows = [{**row, "prompt": f"Question {number}"} for number, row in enumerate(ROWS)]
+    with serving(rated(rating)) as judge:
+        words = (data(tmp_path, rows), "--out", out, f"--judge_base_url={judge.base_url}")
+        ended = score(*words)
+        assert ended.code == 1
+        assert "4 of 20 responses have no score" in ended.err
+        statuses = [(row["judge/score"], row["judge/status"]) for row in read_rows(out)]
+        assert [place for place, found in enumerate(statuses) if found == (None, "judge_failed")] == [1, 6, 11, 16]
+        is_broken = False
+        before = len(judge.requests)
+        assert score(*words, "--resume").code == 0
+        assert len(judge.requests) == before + 4
+    assert [row["judge/score"] for row in read_rows(out)] == [(n % 5) / 4 for n in range(20)]
+
+
+def test_changed_and_new_rows_alone_are_judged_on_resuming(tmp_path: Path, judge: ScriptedEndpoint) -> None:
+    out = tmp_path / "scored.jsonl"
+    words = (data(tmp_path), "--out", out, f"--judge_base_url={judge.base_url}")
+    score(*words)
+    changed = [*ROWS[:3], {**ROWS[3], "response": "1 points"}, *ROWS[4:], {"prompt": "new", "response": "5 points"}]
+    data(tmp_path, changed)
+    before = len(judge.requests)
+    ended = score(*words, "--resume")
+    assert ended.code == 0, ended.said
+    assert [response_in(body) for body in judge.bodies[before:]] == ["1 points", "5 points"]
+    assert [row["judge/score"] for row in read_rows(out)][3] == 0.0
+
+
+def test_several_responses_of_a_row_are_lists(tmp_path: Path, judge: ScriptedEndpoint) -> None:
+    out = tmp_path / "scored.jsonl"
+    rows = [
+        {"prompt": "p", "responses": ["1 point", "5 points", "1 point"]},
+        {"prompt": "q", "responses": ["3 points"]},
+    ]
+    assert score(data(tmp_path, rows), "--out", out, f"--judge_base_url={judge.base_url}").code == 0
+    assert [row["judge/score"] for row in read_rows(out)] == [[0.0, 1.0, 0.0], [0.5]]
+    assert [sample["uid"] for sample in samples_of(out)] == ["row-1/1", "row-1/2", "row-1/3", "row-2/1"]
+    assert len(judge.requests) == 3
+
+
+def test_rows_of_a_group_are_judged_together(tmp_path: Path) -> None:
+    def listwise(request: Json, number: int) -> str:
+        return json.dumps({"scores": [9, 3]})
+
+    rows = [{"g": 1, "prompt": "p", "response": "a"}, {"g": 2, "prompt": "q", "response": "b"},
+            {"g": 2, "prompt": "q", "response": "c"}, {"g": 1, "prompt": "p", "response": "d"}]  # fmt: skip
+    out = tmp_path / "scored.jsonl"
+    words = (data(tmp_path, rows), "--out", out, "--judge=listwise", "--offline")
+    ended = score(*words)
+    assert ended.code == 2
+    assert "row 1: responses: expected several" in ended.err
+    assert "--group_by" in ended.err
+    assert score(*words, "--group_by=g").code == 0
+    assert all(isinstance(row["judge/score"], float) for row in read_rows(out))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "expected a data set"),
+        (("missing.jsonl",), "--out: expected the file to write"),
+        (("missing.jsonl", "--out", "x.jsonl", "--offline"), "missing.jsonl: there is no such file"),
+        (("missing.jsonl", "--out", "x.jsonl", "--jugde=peer"), "--jugde"),
+        (("missing.jsonl", "--out", "x.jsonl", "--judge=best"), "--judge"),
+        (("missing.jsonl", "--out", "x.jsonl", "--latency_ms=3"), "--offline"),
+    ],
+)
+def test_bad_input_is_one_message(words: Sequence[str], said: str) -> None:
+    ended = score(*words)
+    assert ended.code == 2
+    assert said in ended.err
+    assert "Traceback" not in ended.said
+
+
+def test_a_run_is_not_overwritten(tmp_path: Path, judge: ScriptedEndpoint) -> None:
+    out = tmp_path / "scored.jsonl"
+    words = (data(tmp_path), "--out", out, f"--judge_base_url={judge.base_url}")
+    score(*words)
+    ended = score(*words)
+    assert ended.code == 2
+    assert "--resume" in ended.err
+    assert len(judge.requests) == 20
