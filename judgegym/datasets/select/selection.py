@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from judgegym.datasets.select.balance import Lengths, balanced, drawn, lengths_of
@@ -115,7 +115,7 @@ def _pairs(candidates: Candidates, rule: Pairs, seed: int) -> Selection:
     selection.chosen = array("q", (every.chosen[place] for place in kept))
     selection.rejected = array("q", (every.rejected[place] for place in kept))
     selection.lengths = lengths_of(every.plain), lengths_of([every.longer[place] for place in kept])
-    _count(selection, every, kept, reason)
+    _count(selection, every, kept, reason, len(candidates))
     return selection
 
 
@@ -129,14 +129,31 @@ def _kept(every: _AllPairs, rule: Pairs) -> tuple[Sequence[int], str]:
     return range(count), NOT_PAIRED
 
 
-def _count(selection: Selection, every: _AllPairs, kept: Sequence[int], reason: str) -> None:
-    """Count the responses and the prompts of pairs: those of a pair that is kept are selected."""
-    selected = len({*selection.chosen, *selection.rejected})
-    lost = len({*every.chosen, *every.rejected}) - selected
+def _count(selection: Selection, every: _AllPairs, kept: Sequence[int], reason: str, responses: int) -> None:
+    """Count the responses and the prompts of pairs: those of a pair that is kept are selected.
+
+    Args:
+        selection: has the pairs that are kept.
+        every: all pairs.
+        kept: the places of those that are kept.
+        reason: why the others are not.
+        responses: how many there are in the file.
+    """
+    selected = _different(selection.chosen, selection.rejected, among=responses)
+    lost = _different(every.chosen, every.rejected, among=responses) - selected
     selection.responses.update({name: count for name, count in ((SELECTED, selected), (reason, lost)) if count})
-    prompts = len({every.groups[place] for place in kept})
-    lost = len(set(every.groups)) - prompts
+    prompts = _different([every.groups[place] for place in kept], among=responses)
+    lost = _different(every.groups, among=responses) - prompts
     selection.prompts.update({name: count for name, count in ((SELECTED, prompts), (reason, lost)) if count})
+
+
+def _different(*places: Iterable[int], among: int) -> int:
+    """How many different numbers there are, all below `among`: a byte for each, where a set takes a hundred."""
+    seen = bytearray(among)
+    for each in places:
+        for place in each:
+            seen[place] = 1
+    return sum(seen)
 
 
 def score_deciles(candidates: Candidates) -> list[int]:
@@ -145,5 +162,3 @@ def score_deciles(candidates: Candidates) -> list[int]:
     for score in candidates.scores:
         counts[min(9, int(round(score, 9) * 10))] += 1
     return counts
-
-
