@@ -18,7 +18,9 @@ from typing import Any, overload
 import orjson
 
 from environments.data.hub import why_out_of_reach
+from environments.data.stored import MappedTable, ParquetFile, StoredTable, json_text_columns, version_of
 from judges.config.extras import needs
+from judges.llm import wire
 from judges.llm.errors import DataError
 from judges.llm.wire import JSON
 
@@ -30,10 +32,20 @@ _PIECE = 1 << 20
 
 
 class ArrowRows(Sequence[Mapping[str, JSON]]):
-    """The rows of a table of `datasets`."""
+    """The rows of a table of `datasets`.
 
-    def __init__(self, table: Any) -> None:
-        """Read from `table`, a `datasets.Dataset`."""
+    Attributes:
+        stored: the same rows as they are stored.
+    """
+
+    def __init__(self, table: Any, stored: StoredTable | None = None) -> None:
+        """Read from `table`, a `datasets.Dataset`; by default its own columns are what is stored."""
+        self.stored: StoredTable = stored or MappedTable(table)
+        self._json_text = json_text_columns(self.stored.schema)
+        for name in self._json_text:
+            feature = table.features[name]
+            if hasattr(feature, "decode"):  # the library's reader rounds numbers and refuses long ones
+                table = table.cast_column(name, type(feature)(decode=False))
         self._table = table
         self._block: tuple[int, list[dict[str, JSON]]] = (0, [])  # replaced as a whole: threads may read, too
 
@@ -54,6 +66,8 @@ class ArrowRows(Sequence[Mapping[str, JSON]]):
         if not first <= places < first + len(rows):
             first = places - places % _AT_ONCE
             columns = self._table[first : first + _AT_ONCE]
+            for name in self._json_text:
+                columns[name] = [text if text is None else wire.loads(text) for text in columns[name]]
             rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
             self._block = first, rows
         return rows[places - first]
@@ -74,10 +88,11 @@ def read_table(path: Path) -> tuple[Sequence[Mapping[str, JSON]], str]:
         DataError: it cannot be loaded, or changes while it is.
     """
     datasets = _datasets()
-    before = _version(path)
+    before = version_of(path)
     digest, is_blank = _digest_of(path)
     if is_blank:
         return (), digest
+    stored: StoredTable | None = None
     try:
         # A temporary cache: the library's own cache may return the rows of an earlier version of the file. The system
         # keeps the file that is mapped into memory until the process ends.
@@ -91,15 +106,16 @@ def read_table(path: Path) -> tuple[Sequence[Mapping[str, JSON]], str]:
                     chunksize=_COPIED_AT_ONCE,
                 )
             else:
+                stored = ParquetFile(path)
                 table = datasets.Dataset.from_parquet(str(path), cache_dir=cache)
-            rows = ArrowRows(table)
+            rows = ArrowRows(table, stored)
             all(True for _ in rows)  # each can be read
         _return_memory()
     except Exception as error:  # pandas and pyarrow each raise their own kinds
         if _is_header_alone(path):
             return (), digest
         raise DataError(f"{path}: cannot be loaded: {_first_line(error)}") from error
-    if _version(path) != before:
+    if version_of(path) != before:
         raise DataError(f"{path}: the file changed while it was read; run again with a file that nobody writes to")
     return rows, digest
 
@@ -128,12 +144,6 @@ def read_hub(name: str, split: str, file_kinds: Sequence[str]) -> tuple[Sequence
             f"{name}: cannot be loaded from the Hugging Face hub (split {split!r}): {why}; "
             f"a local file needs one of the endings {', '.join(file_kinds)}"
         ) from error
-
-
-def _version(path: Path) -> tuple[int, int, int]:
-    """What differs when a file was written to."""
-    status = path.stat()
-    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _pieces(path: Path) -> Iterator[bytes]:

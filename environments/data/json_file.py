@@ -105,13 +105,26 @@ class JsonFile(Sequence[Mapping[str, JSON]]):
         """
         if isinstance(index, slice):
             return [self[each] for each in range(*index.indices(len(self)))]
+        return _check(self.text(index), str(self._path))
+
+    @property
+    def size(self) -> int:
+        """The bytes of all objects."""
+        return sum(self._lengths)
+
+    def text(self, index: int) -> bytes:
+        """The bytes of an object as the file has them; of a line with its newline.
+
+        Raises:
+            DataError: the file has changed.
+        """
         text = os.pread(self._file, self._lengths[index], self._offsets[index])
         if len(text) != self._lengths[index] or crc32(text) != self._checksums[index]:
             raise DataError(
                 f"{self._path}: the file has changed since it was opened, and a row of it is no longer there; "
                 "run again with a file that nobody writes to"
             )
-        return _check(text, str(self._path))
+        return text
 
 
 def _check(text: bytes, place: str) -> Mapping[str, JSON]:

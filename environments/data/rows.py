@@ -108,16 +108,22 @@ class Row:
 
 
 class Table(Sequence[Row]):
-    """The rows of a dataset, in its own order; each is read when it is asked for."""
+    """The rows of a dataset, in its own order; each is read when it is asked for.
+
+    Attributes:
+        source: the dataset's name.
+        values: the columns of each row. What `load_rows` has read is a `JsonFile` or `ArrowRows`, which also give the
+            rows as they are stored.
+    """
 
     def __init__(self, source: str, values: Sequence[Mapping[str, JSON]]) -> None:
         """Name the rows in `values` by the dataset's name and their numbers."""
-        self._source = source
-        self._values = values
+        self.source = source
+        self.values = values
 
     def __len__(self) -> int:
         """How many rows there are."""
-        return len(self._values)
+        return len(self.values)
 
     @overload
     def __getitem__(self, index: int) -> Row: ...
@@ -132,14 +138,14 @@ class Table(Sequence[Row]):
         places = range(len(self))[index]
         if isinstance(places, range):
             return [self[place] for place in places]
-        return Row(self._source, places + 1, self._values[places])
+        return Row(self.source, places + 1, self.values[places])
 
     def __iter__(self) -> Iterator[Row]:
         """Read all rows, one after the other."""
-        return (Row(self._source, number, values) for number, values in enumerate(self._values, start=1))
+        return (Row(self.source, number, values) for number, values in enumerate(self.values, start=1))
 
 
-def load_rows(source: str, *, split: str) -> Sequence[Row]:
+def load_rows(source: str, *, split: str) -> Table:
     """The rows of a dataset, in its own order.
 
     JSON is parsed line by line and not loaded as a table, because a table infers types: text that looks like a date or

@@ -1,0 +1,175 @@
+"""The columns of a table as they are stored: their Arrow types and values, which no value of Python stands between.
+
+Guarantees: types are those of the file or the dataset (timestamps, decimals, dictionaries, structs, the features of
+`datasets` in the metadata), also where `datasets` reads a file with others. Rows come in pieces, so that memory does
+not grow with the table. A file that is replaced is read in its earlier version; one that is rewritten is an error.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import weakref
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from judges.llm.errors import DataError
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_AT_ONCE = 1000
+"""Rows that are read at once, at most."""
+_READ_AHEAD = 1 << 20
+_NOTE = b"judgegym"
+_JSON_TEXT = "json_text"
+
+
+def with_json_text(schema: pyarrow.Schema, columns: Sequence[str]) -> pyarrow.Schema:
+    """A schema that says of columns of text that their values are JSON. Other readers see texts."""
+    if not columns:
+        return schema
+    note = json.dumps({_JSON_TEXT: list(columns)}).encode()
+    return schema.with_metadata({**(schema.metadata or {}), _NOTE: note})
+
+
+def json_text_columns(schema: pyarrow.Schema) -> frozenset[str]:
+    """The columns whose texts are JSON: those of Arrow's type for that, and those of `with_json_text`."""
+    noted: frozenset[str] = frozenset()
+    if _NOTE in (schema.metadata or {}):
+        noted = frozenset(json.loads(schema.metadata[_NOTE])[_JSON_TEXT])
+    return noted | {each.name for each in schema if getattr(each.type, "extension_name", "") == "arrow.json"}
+
+
+class StoredTable(Protocol):
+    """The rows of a table, as Arrow holds them."""
+
+    @property
+    def schema(self) -> pyarrow.Schema:
+        """The columns with their types and metadata."""
+
+    @property
+    def size(self) -> int:
+        """About how many bytes all rows have, uncompressed."""
+
+    def batches(self, places: range) -> Iterator[pyarrow.RecordBatch]:
+        """The rows at places from 0, which follow each other, in batches of any length.
+
+        Raises:
+            DataError: the file has changed.
+        """
+
+
+class MappedTable:
+    """A table of `datasets`, which is mapped into memory."""
+
+    def __init__(self, table: Any) -> None:
+        """Read from `table`, a `datasets.Dataset`."""
+        self._table: pyarrow.Table = (table if table._indices is None else table.flatten_indices()).data.table
+
+    @property
+    def schema(self) -> pyarrow.Schema:
+        """See `StoredTable`."""
+        return self._table.schema
+
+    @property
+    def size(self) -> int:
+        """See `StoredTable`."""
+        return int(self._table.nbytes)
+
+    def batches(self, places: range) -> Iterator[pyarrow.RecordBatch]:
+        """See `StoredTable`."""
+        for first in range(places.start, places.stop, _AT_ONCE):
+            yield from self._table.slice(first, min(_AT_ONCE, places.stop - first)).to_batches()
+
+
+class ParquetFile:
+    """A Parquet file, read without `datasets`, which has other types for some columns. It stays open."""
+
+    def __init__(self, path: Path) -> None:
+        """Open a file that is not to change.
+
+        Raises:
+            OSError: it cannot be opened.
+            pyarrow.ArrowInvalid: it is no Parquet.
+        """
+        self._path = path
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        weakref.finalize(self, os.close, self._descriptor)
+        self._before = version_of(self._descriptor)
+        self.schema: pyarrow.Schema = self._open().schema_arrow
+        """See `StoredTable`."""
+
+    @property
+    def size(self) -> int:
+        """See `StoredTable`."""
+        metadata = self._open().metadata
+        return sum(metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups))
+
+    def batches(self, places: range) -> Iterator[pyarrow.RecordBatch]:
+        """See `StoredTable`."""
+        file = self._open()
+        starts = [0]
+        for number in range(file.metadata.num_row_groups):
+            starts.append(starts[-1] + file.metadata.row_group(number).num_rows)
+        for number, (start, stop) in enumerate(pairwise(starts)):
+            wanted = range(max(places.start, start), min(places.stop, stop))
+            if not wanted:
+                continue
+            for batch in file.iter_batches(_AT_ONCE, row_groups=[number], use_threads=False):
+                here = range(max(wanted.start, start), min(wanted.stop, start + len(batch)))
+                if here:
+                    self._check()
+                    yield batch.slice(here.start - start, len(here))
+                start += len(batch)
+        self._check()
+
+    def _open(self) -> Any:
+        import pyarrow.parquet  # late: an extra
+
+        self._check()
+        return pyarrow.parquet.ParquetFile(_OpenFile(self._descriptor), pre_buffer=False, buffer_size=_READ_AHEAD)
+
+    def _check(self) -> None:
+        if version_of(self._descriptor) != self._before:
+            raise DataError(
+                f"{self._path}: the file has changed since it was opened; run again with a file that nobody writes to"
+            )
+
+
+def version_of(file: int | Path) -> tuple[int, int, int]:
+    """What differs when a file was written to."""
+    status = os.fstat(file) if isinstance(file, int) else file.stat()
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+class _OpenFile(io.RawIOBase):
+    """An open file with a position of its own."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        begin = {os.SEEK_SET: 0, os.SEEK_CUR: self._position}.get(whence)
+        self._position = offset + (os.fstat(self._descriptor).st_size if begin is None else begin)
+        return self._position
+
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer).cast("B")
+        data = os.pread(self._descriptor, len(view), self._position)
+        view[: len(data)] = data
+        self._position += len(data)
+        return len(data)

@@ -1,0 +1,124 @@
+"""The Arrow types of JSON rows that become columns of Parquet: one type for a column, found over all rows.
+
+Guarantees: no value is lost or changed. A column of which no Arrow type says everything (texts beside numbers, objects
+with different keys, integers of more than 64 bits, integers that a float64 would round) keeps each value as JSON text,
+and the file says so (`environments/data/stored.py`), so that `load_rows` makes the same values again. What Parquet
+cannot say: that a row lacks a key (null), and a lone surrogate (U+FFFD, as in everything that this project reads).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from judges.llm.errors import DataError
+from judges.llm.wire import JSON
+
+if TYPE_CHECKING:
+    import pyarrow
+
+MOST_COLUMNS = 2_000
+_DEEPEST = 32
+_EXACT_IN_FLOAT = 2**53
+_INT64, _UINT64 = range(-(2**63), 2**63), range(2**64)
+
+
+@dataclass(slots=True)
+class Shape:
+    """What the values of a column have in common, or those at one place in it.
+
+    Attributes:
+        kinds: the Python types of the values, without that of null.
+        least: the least integer, or 0, and `most` the greatest.
+        items: the shape of the entries of lists.
+        fields: the shapes of the fields of objects, all of which have these keys.
+        is_mixed: no Arrow type says everything.
+    """
+
+    kinds: set[type] = field(default_factory=set)
+    least: int = 0
+    most: int = 0
+    items: Shape | None = None
+    fields: dict[str, Shape] | None = None
+    is_mixed: bool = False
+
+    def see(self, value: JSON, depth: int = 0) -> bool:
+        """Add a value; return whether there still is a type that says everything."""
+        if value is None or self.is_mixed:
+            return not self.is_mixed
+        kind = type(value)
+        self.kinds.add(kind)
+        fits = depth <= _DEEPEST and (len(self.kinds) == 1 or self.kinds == {int, float})
+        if isinstance(value, str) or kind is bool:
+            pass
+        elif isinstance(value, int | float):
+            if kind is int:
+                self.least, self.most = min(self.least, int(value)), max(self.most, int(value))
+            fits = fits and self._integers_fit()
+        elif isinstance(value, dict):
+            fits = fits and self._sees_fields(value, depth)
+        elif isinstance(value, list):
+            self.items = items = self.items or Shape()
+            fits = fits and all(items.see(item, depth + 1) for item in value)
+        self.is_mixed = not fits
+        return fits
+
+    def _sees_fields(self, value: dict[str, JSON], depth: int) -> bool:
+        if self.fields is None:
+            self.fields = {key: Shape() for key in value}
+        fields = self.fields
+        return (
+            bool(value)  # Parquet has no struct without fields
+            and fields.keys() == value.keys()
+            and all(fields[key].see(item, depth + 1) for key, item in value.items())
+        )
+
+    def _integers_fit(self) -> bool:
+        if float in self.kinds:
+            return self.least >= -_EXACT_IN_FLOAT and self.most <= _EXACT_IN_FLOAT
+        return self.least in _INT64 and (self.most in _INT64 or (self.least == 0 and self.most in _UINT64))
+
+    def arrow_type(self) -> pyarrow.DataType:
+        """The type of a shape that is not mixed; without any value, the type null."""
+        import pyarrow  # late: an extra
+
+        if self.fields is not None:
+            return pyarrow.struct([(name, shape.arrow_type()) for name, shape in self.fields.items()])
+        if self.items is not None:
+            return pyarrow.list_(self.items.arrow_type())
+        if float in self.kinds:
+            return pyarrow.float64()
+        if int in self.kinds:
+            return pyarrow.int64() if self.most in _INT64 else pyarrow.uint64()
+        return pyarrow.string() if str in self.kinds else pyarrow.bool_() if bool in self.kinds else pyarrow.null()
+
+
+def shapes_of(rows: Iterable[dict[str, Any]], source: str) -> dict[str, Shape]:
+    """The shapes of all columns, in the order in which the rows name them first.
+
+    Args:
+        rows: all rows of the data set, with integers of any length.
+        source: the data set's name, for messages.
+
+    Raises:
+        DataError: there are more columns than a table can sensibly have.
+    """
+    shapes: dict[str, Shape] = {}
+    for row in rows:
+        for name, value in row.items():
+            shape = shapes.get(name)
+            if shape is None:
+                shape = shapes[name] = Shape()
+                if len(shapes) > MOST_COLUMNS:
+                    raise too_many_columns(source)
+            shape.see(value)
+    return shapes
+
+
+def too_many_columns(source: str) -> DataError:
+    """The error for rows whose keys are no columns."""
+    return DataError(
+        f"{source}: the rows have more than {MOST_COLUMNS} different keys, which cannot all be columns of Parquet; "
+        "give --out the ending .jsonl"
+    )

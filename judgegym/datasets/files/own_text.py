@@ -1,0 +1,94 @@
+"""The own text of JSON rows: what a row's object was written as, which its values would not give back.
+
+Guarantee: what is taken from a text is there byte for byte: numbers keep their digits, texts their escapes, objects
+their order and their spaces. Only line breaks between tokens become a space, since a row has one line.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import math
+import re
+from collections.abc import Iterator
+from typing import Any, cast
+
+import orjson
+
+from judges.llm import wire
+from judges.llm.wire import JSON
+
+_BREAKS = re.compile(rb"[\r\n][ \t\r\n]*")
+_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}:,]', re.DOTALL)
+_LOOSE = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|-?(?:Infinity|NaN|\d[\d.eE+-]*)', re.DOTALL)
+_LONG_NUMBER = re.compile(rb"\d{19}")
+
+
+def one_line(text: bytes) -> bytes:
+    """The object of a text, without byte order mark and white space around it, on one line.
+
+    A line break can only stand between two tokens: JSON allows none within a string. Nor does it allow a zero byte,
+    so that a text with one is in UTF-16 or UTF-32.
+    """
+    if b"\0" in text:
+        text = text.decode(json.detect_encoding(text), "surrogatepass").encode("utf-8", "surrogatepass")
+    return _BREAKS.sub(b" ", text.removeprefix(codecs.BOM_UTF8).strip())
+
+
+def with_keys(text: bytes, added: dict[str, JSON]) -> bytes:
+    """An object's text on one line with keys at its end."""
+    begin = one_line(text)[:-1]
+    return begin + (b"," if begin[1:].strip() else b"") + wire.dumps(added)[1:]
+
+
+def read_exactly(text: bytes) -> dict[str, Any]:
+    """The object of a text that is known to be one; other than by `wire.loads`, with integers of any length."""
+    if _LONG_NUMBER.search(text):
+        try:
+            return cast("dict[str, Any]", _scrubbed(json.loads(text)))
+        except RecursionError:  # its column is nested too deeply for a type; values are taken from the text
+            pass
+    return cast("dict[str, Any]", wire.loads(text))
+
+
+def value_texts(text: bytes) -> Iterator[tuple[str, str]]:
+    """The keys of an object with the texts of their values: strict JSON, in which NaN is null."""
+    key, begin, depth = b"", 0, 0
+    text = one_line(text)
+    for token in _TOKEN.finditer(text):
+        mark = token[0][:1]
+        if mark in b"[{":
+            depth += 1
+        elif mark in b"]}":
+            depth -= 1
+        if depth == 1 and mark == b":":
+            begin = token.end()
+        elif depth == 1 and mark == b'"' and not begin:
+            key = token[0]
+        elif begin and (not depth or (depth == 1 and mark == b",")):
+            yield str(wire.loads(key)), _strict(text[begin : token.start()].strip())
+            begin = 0
+
+
+def _strict(text: bytes) -> str:
+    """A value's text; if strict readers refuse it, with null for numbers that are none and without lone surrogates."""
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError:
+        text = _LOOSE.sub(_strict_token, text)
+    return text.decode()
+
+
+def _strict_token(token: re.Match[bytes]) -> bytes:
+    if token[0].startswith(b'"'):
+        return wire.dumps(wire.loads(token[0]))
+    return token[0] if math.isfinite(float(token[0])) else b"null"
+
+
+def _scrubbed(value: Any) -> Any:
+    """A value without lone surrogates."""
+    if isinstance(value, str):
+        return wire.scrub(value)
+    if isinstance(value, dict):
+        return {wire.scrub(key): _scrubbed(item) for key, item in value.items()}
+    return [_scrubbed(item) for item in value] if isinstance(value, list) else value

@@ -1,0 +1,187 @@
+"""Parquet, written a group of rows at a time: the columns of the input, and those that are added.
+
+Guarantees: the bytes are a function of the rows alone: the groups have a fixed number of rows, which follows from the
+size of the whole data set, and nothing is written that tells one run from another. Memory holds one group.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from environments.data.json_file import JsonFile
+from environments.data.stored import ParquetFile, StoredTable, with_json_text
+from judgegym.datasets.files.columns import AddedColumns
+from judgegym.datasets.files.json_types import Shape
+from judgegym.datasets.files.own_text import read_exactly, value_texts
+from judges.llm.wire import JSON
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_MOST_ROWS, _MOST_BYTES = 1_000, 32 << 20
+"""Of a group; the bytes are those of rows of mean size."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Rows that become a group of rows of the file.
+
+    Attributes:
+        rows: how many.
+        arrays: their values, an array for each column.
+    """
+
+    rows: int
+    arrays: Sequence[pyarrow.Array | pyarrow.ChunkedArray]
+
+
+class StoredColumns:
+    """The columns of a table, as they are stored."""
+
+    def __init__(self, table: StoredTable) -> None:
+        """Read from this table."""
+        self._table = table
+        self.entries_keep_names = isinstance(table, ParquetFile)
+        """Whether the entries of lists are called as they were; else they are `element`, as Parquet asks."""
+        self.schema = _without_fingerprint(table.schema)
+
+    def groups(self, places: range, rows: int) -> Iterator[Group]:
+        """The rows at places that follow each other, in groups of so many rows."""
+        waiting: list[pyarrow.RecordBatch] = []
+        missing = rows
+        for batch in self._table.batches(places):
+            while len(batch) >= missing:
+                yield self._group([*waiting, batch.slice(0, missing)])
+                batch, waiting, missing = batch.slice(missing), [], rows
+            if len(batch):
+                waiting.append(batch)
+                missing -= len(batch)
+        if waiting:
+            yield self._group(waiting)
+
+    def _group(self, batches: list[pyarrow.RecordBatch]) -> Group:
+        import pyarrow  # late: an extra
+
+        table = pyarrow.Table.from_batches(batches, self._table.schema)
+        return Group(len(table), table.columns)
+
+
+class JsonColumns:
+    """The keys of JSON rows as columns."""
+
+    entries_keep_names = False
+
+    def __init__(self, rows: JsonFile, shapes: Mapping[str, Shape]) -> None:
+        """Give the rows' keys the types of their shapes."""
+        import pyarrow  # late: an extra
+
+        self._rows = rows
+        self._texts = frozenset(name for name, shape in shapes.items() if shape.is_mixed)
+        schema = pyarrow.schema(
+            [(name, pyarrow.string() if shape.is_mixed else shape.arrow_type()) for name, shape in shapes.items()]
+        )
+        self.schema = with_json_text(schema, [name for name in schema.names if name in self._texts])
+
+    def groups(self, places: range, rows: int) -> Iterator[Group]:
+        """See `StoredColumns.groups`."""
+        import pyarrow  # late: an extra
+
+        for first in range(places.start, places.stop, rows):
+            read = [self._row(self._rows.text(place)) for place in range(first, min(first + rows, places.stop))]
+            yield Group(
+                len(read), [pyarrow.array([row.get(each.name) for row in read], each.type) for each in self.schema]
+            )
+
+    def _row(self, text: bytes) -> dict[str, Any]:
+        row = read_exactly(text)
+        if not self._texts.isdisjoint(row):
+            for name, value in value_texts(text):
+                if name in self._texts:
+                    row[name] = None if value == "null" else value
+        return row
+
+
+def rows_of_group(count: int, size: int) -> int:
+    """How many rows a group of a data set has, of which all rows together have `size` bytes."""
+    return max(1, min(_MOST_ROWS, _MOST_BYTES * count // max(size, 1)))
+
+
+def parquet_parts(
+    own: StoredColumns | JsonColumns,
+    places: range,
+    added: Iterable[Mapping[str, JSON]],
+    columns: AddedColumns,
+    rows_each: int,
+) -> Iterator[bytes]:
+    """The parts of a Parquet file.
+
+    Args:
+        own: the columns of the input.
+        places: the rows that are written, from 0; they follow each other.
+        added: the added columns of each of them.
+        columns: their names and types.
+        rows_each: how many rows a group has.
+
+    Raises:
+        DataError: the input has changed.
+        ValueError: there are more or fewer of `added` than rows.
+    """
+    import pyarrow.parquet  # late: an extra
+
+    types = columns.arrow_types()
+    schema = pyarrow.schema(
+        [*own.schema, *(pyarrow.field(name, kind) for name, kind in types.items())], own.schema.metadata
+    )
+    parts, waiting = _Parts(), iter(added)
+    with pyarrow.parquet.ParquetWriter(
+        parts, schema, compression="zstd", use_compliant_nested_type=not own.entries_keep_names
+    ) as writer:
+        for group in own.groups(places, rows_each):
+            values = [columns.in_order(each) for each in islice(waiting, group.rows)]
+            if len(values) < group.rows:
+                raise ValueError(f"rows without added columns: {group.rows - len(values)}")
+            arrays = [pyarrow.array([each[name] for each in values], kind) for name, kind in types.items()]
+            table = pyarrow.Table.from_arrays([*group.arrays, *arrays], schema=schema).combine_chunks()
+            writer.write_table(table, row_group_size=group.rows)
+            yield parts.take()
+        if next(waiting, None) is not None:
+            raise ValueError("added columns without a row")
+    yield parts.take()
+
+
+class _Parts:
+    """A file for pyarrow, whose bytes are taken as they come."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self._waiting: list[bytes] = []
+
+    def write(self, data: bytes) -> int:
+        self._waiting.append(bytes(data))
+        return len(data)
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+    def close(self) -> None:
+        """What waits can still be taken."""
+
+    def take(self) -> bytes:
+        """What was written since the last call."""
+        data = b"".join(self._waiting)
+        self._waiting.clear()
+        return data
+
+
+def _without_fingerprint(schema: pyarrow.Schema) -> pyarrow.Schema:
+    """A schema without what `datasets` notes of its own cache beside the features."""
+    metadata = dict(schema.metadata or {})
+    if b"huggingface" in metadata:
+        noted = json.loads(metadata[b"huggingface"])
+        metadata[b"huggingface"] = json.dumps({"info": {"features": noted["info"]["features"]}}).encode()
+    return schema.with_metadata(metadata or None)

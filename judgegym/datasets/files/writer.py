@@ -1,0 +1,99 @@
+"""Write a scored file: the rows of the input untouched, each with its added columns.
+
+Guarantees: the file is there as a whole or not at all; equal rows and equal added columns give equal bytes, whenever
+and in however many shards they were judged. What was written as JSON stays byte for byte in JSON lines; what Arrow has
+stored keeps type and value in Parquet. Memory holds one group of rows.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from environments.data.arrow import ArrowRows
+from environments.data.json_file import JsonFile
+from environments.data.rows import Row, Table
+from environments.runs.atomic import write_atomic
+from judgegym.datasets.files.columns import AddedColumns
+from judgegym.datasets.files.json_types import shapes_of
+from judgegym.datasets.files.own_text import read_exactly, with_keys
+from judgegym.datasets.files.parquet import JsonColumns, StoredColumns, parquet_parts, rows_of_group
+from judgegym.datasets.files.plain import json_texts
+from judges.llm.errors import UserError
+from judges.llm.wire import JSON
+
+logger = logging.getLogger(__name__)
+
+
+def write_scored(
+    rows: Sequence[Row], numbers: range, out: Path, added: Iterable[Mapping[str, JSON]], columns: AddedColumns
+) -> None:
+    """Write rows with their added columns to a file, in their order.
+
+    Args:
+        rows: all rows of the data set, as `load_rows` gives them.
+        numbers: the rows that are written, from 0; they follow each other.
+        out: the file, with an ending that `check_out` has accepted.
+        added: the added columns of each of `numbers`, in their order.
+        columns: which columns these are.
+
+    Raises:
+        DataError: the data set has changed since it was loaded.
+        UserError: the file cannot be written; what was there before is still there.
+    """
+    try:
+        write_atomic(out, scored_content(rows, numbers, out, added, columns))
+    except OSError as error:
+        raise UserError(f"--out: {out} cannot be written: {error.strerror or error}") from error
+
+
+def scored_content(
+    rows: Sequence[Row], numbers: range, out: Path, added: Iterable[Mapping[str, JSON]], columns: AddedColumns
+) -> Callable[[], Iterator[bytes]]:
+    """A function that gives the parts of a scored file, for `Disk.write`, which calls it again after an error.
+
+    Args: those of `write_scored`. `added` is gone through anew at each call.
+    """
+    values = rows.values if isinstance(rows, Table) else None
+    if not isinstance(values, JsonFile | ArrowRows):
+        raise TypeError("expected the rows of load_rows, which know how they are stored")
+    source = rows.source if isinstance(rows, Table) else ""
+    if out.suffix.lower() == ".jsonl":
+        return lambda: _lines(values, numbers, added, columns)
+    return lambda: _parquet(source, values, numbers, added, columns)
+
+
+def _lines(
+    values: JsonFile | ArrowRows, numbers: range, added: Iterable[Mapping[str, JSON]], columns: AddedColumns
+) -> Iterator[bytes]:
+    texts = (
+        (values.text(number) for number in numbers)
+        if isinstance(values, JsonFile)
+        else json_texts(values.stored, numbers)
+    )
+    for text, more in zip(texts, added, strict=True):
+        yield with_keys(text, columns.in_order(more)) + b"\n"
+
+
+def _parquet(
+    source: str,
+    values: JsonFile | ArrowRows,
+    numbers: range,
+    added: Iterable[Mapping[str, JSON]],
+    columns: AddedColumns,
+) -> Iterator[bytes]:
+    own: StoredColumns | JsonColumns
+    if isinstance(values, JsonFile):
+        shapes = shapes_of((read_exactly(values.text(number)) for number in range(len(values))), source)
+        mixed = [name for name, shape in shapes.items() if shape.is_mixed]
+        if mixed:
+            logger.warning(
+                "%s: no type of Parquet says all that is in these columns, whose values become JSON text: %s",
+                source,
+                ", ".join(mixed),
+            )
+        own, size = JsonColumns(values, shapes), values.size
+    else:
+        own, size = StoredColumns(values.stored), values.stored.size
+    yield from parquet_parts(own, numbers, added, columns, rows_of_group(len(values), size))
