@@ -4,8 +4,8 @@
 
 is replaced by a table of the settings of that kind, in the words of `--help_all`. Kinds: `command` (the flags of
 `evaluate`, `serve` and `process`), `openai`, `env GROUP …` (those of every environment), `groups` (judged together),
-`own ENVIRONMENT` (its own, and those whose default it changes), `judge-server GROUP …`, and `flags COMMAND` (any other
-command of `judgegym`).
+`own ENVIRONMENT` (its own, and those whose default it changes), `judge-server GROUP …`, `score GROUP …`, and
+`flags COMMAND` (any other command of `judgegym`).
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ from environments.settings.group_judge import GroupJudgeSettings
 from environments.settings.policy import PolicySettings
 from judgegym._command.commands import COMMANDS
 from judgegym._command.environments import load_environment
+from judgegym.datasets.score.settings import ScoreSettings
 from judges.config.fields import group_of, is_common, is_operational, verbs_of
 from judges.config.help import default_in_words, describe
+from judges.config.sources import SourcedSettings
 from judges.config.structure import DeclaredSetting, declared_settings
 from judges.server.settings.server import RewardServerSettings
 
@@ -113,11 +115,13 @@ def _own(environment: str) -> Iterator[Row]:
         yield Row(row.anchor, row.name, row.kind, row.default, f"{row.about} (Elsewhere: {elsewhere}.)", row.facts)
 
 
-def _judge_server(*groups: str) -> Iterator[Row]:
-    return _rows(
-        (setting for setting in declared_settings(RewardServerSettings) if _group(setting) in groups),
-        anchor="judge-server.",
-    )
+def _flat(settings: type[SourcedSettings], command: str) -> Callable[..., Iterator[Row]]:
+    """The rows of a command whose settings have no `env`."""
+
+    def rows(*groups: str) -> Iterator[Row]:
+        return _rows((each for each in declared_settings(settings) if _group(each) in groups), anchor=f"{command}.")
+
+    return rows
 
 
 def _flags(command: str) -> Iterator[Row]:
@@ -179,6 +183,7 @@ _KINDS: dict[str, Callable[..., Iterator[Row]]] = {
     "env": _env,
     "groups": _groups,
     "own": _own,
-    "judge-server": _judge_server,
+    "judge-server": _flat(RewardServerSettings, "judge-server"),
+    "score": _flat(ScoreSettings, "score"),
     "flags": _flags,
 }

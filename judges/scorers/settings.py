@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
+from pydantic import field_validator
+
 from judges.arena.settings import ArenaJudgeSettings
 from judges.aspects.settings import AspectJudgeSettings
 from judges.config.fields import setting
@@ -54,6 +56,12 @@ class ScorerSettings(
         "Use this rubric where the data has none (judges rubric, peer, listwise, tournament); @file reads it from a "
         "file. If unset, a general rubric.",
     )
+
+    @field_validator("judge", mode="before")
+    @classmethod
+    def _short(cls, value: object) -> object:
+        """`arena` is Arena-Hard's judge, whatever the benchmark's name."""
+        return "arena_hard" if value == "arena" else value
 
     @property
     def gathers(self) -> bool:

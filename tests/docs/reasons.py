@@ -16,6 +16,8 @@ from typing import Any
 from environments.command_line.arguments import load_settings
 from environments.command_line.program import VERBS
 from judgegym._command.environments import load_environment
+from judgegym.datasets.score.command import with_data
+from judgegym.datasets.score.settings import ScoreSettings
 from judges.config.sources import load
 from judges.llm.urls import is_public
 from judges.server.presets import with_preset
@@ -107,6 +109,8 @@ def _asked(words: list[str]) -> Iterator[str]:
     elif command == "judge-server":
         settings = load(RewardServerSettings, rest, prog=command, reshape=with_preset).settings
         yield from (mount.judge_base_url for mount in settings.judges().values())
+    elif command == "score":
+        yield load(ScoreSettings, with_data(rest), prog=command).settings.judge_base_url
 
 
 def _of_python(words: tuple[str, ...], files: Collection[str]) -> str:

@@ -14,6 +14,8 @@ import yaml
 from environments.command_line.program import VERBS
 from judgegym._command.commands import COMMANDS
 from judgegym._command.environments import load_environment
+from judgegym.datasets.score.command import with_data
+from judgegym.datasets.score.settings import ScoreSettings
 from judges.config.sources import load
 from judges.server.presets import with_preset
 from judges.server.settings.server import RewardServerSettings
@@ -52,7 +54,7 @@ def test_the_pages_have_commands_of_all_kinds() -> None:
     found = {
         words[0] for page in WITH_STEPS for step in steps_of(page) if (words := _judgegym(step)) and not step.reason
     }
-    assert found >= {"evaluate", "serve", "process", "report", "compare", "view", "judge-server"}
+    assert found >= {"evaluate", "serve", "process", "report", "compare", "view", "judge-server", "score"}
 
 
 @pytest.mark.parametrize("line", ["judgegm list", "make tests", "python examples/no_such.py"])
@@ -81,6 +83,8 @@ def _understand(name: str, *rest: str) -> None:
         assert ended.code == 0, ended.err
     elif name == "judge-server":
         load(RewardServerSettings, rest, prog=name, reshape=with_preset)
+    elif name == "score":
+        load(ScoreSettings, with_data(rest), prog=name)
     else:
         COMMANDS[name].load().parser_of(name).parse_args(rest)
 
