@@ -19,6 +19,7 @@ from judges.config.keywords import settings_from_keywords
 from judges.core.background import BACKGROUND
 from judges.core.prompt_format import PromptFormat
 from judges.llm.answers.cache import JudgmentCache
+from judges.llm.budget import Budget
 from judges.llm.client import ChatClient
 from judges.llm.errors import SettingsError
 
@@ -43,18 +44,21 @@ async def stand_in_settings(
     return settings.model_copy(update={"judge_base_url": stand_in.base_url, "judge_api_key": None})
 
 
-async def open_client(stack: AsyncExitStack, settings: JudgeSettings, *, identity: str = "") -> ChatClient:
+async def open_client(
+    stack: AsyncExitStack, settings: JudgeSettings, *, identity: str = "", budget: Budget | None = None
+) -> ChatClient:
     """A chat client for the judge's endpoint; `stack` closes it.
 
     Raises:
-        SettingsError: the endpoint needs an API key and there is none, or the judgment cache cannot be opened.
+        SettingsError: the endpoint needs an API key and there is none, the judgment cache cannot be opened, or the
+            budget is of dollars and the judge's price is not known.
     """
     cache = None
     if settings.judge_cache is not None:
         cache = JudgmentCache(settings.judge_cache)
         stack.callback(cache.close)
     return await stack.enter_async_context(
-        ChatClient(settings.chat_settings(section="", identity=identity), cache=cache)
+        ChatClient(settings.chat_settings(section="", identity=identity), cache=cache, budget=budget)
     )
 
 

@@ -52,6 +52,11 @@ class Budget:
         self._unfinished = 0
         self._changed = asyncio.Event()
 
+    def begin_after(self, before: Spent) -> None:
+        """Add what an earlier part of the run has spent, which is not known when the clients are made."""
+        self._calls += before.calls
+        self.pay(before.usd)
+
     @property
     def spent(self) -> Spent:
         """What was spent so far, requests in flight included, as far as they have cost anything yet."""

@@ -1,7 +1,7 @@
 """`judgegym score DATA --out FILE`: from the command line to the exit code.
 
-Exit codes: 0 done; 1 too many failures, or nothing succeeded; 2 something to mend, said in one message; 130 and 143
-stopped by Ctrl-C or SIGTERM, with all answers kept.
+Exit codes: 0 done; 1 too many failures, nothing succeeded, or the budget is spent; 2 something to mend, said in one
+message; 130 and 143 stopped by Ctrl-C or SIGTERM, with all answers kept.
 """
 
 from __future__ import annotations
@@ -18,14 +18,16 @@ from environments.command_line.signals import StopSignal, interruptible, until_s
 from environments.runs.failure_guard import NothingSucceeds
 from environments.runs.log import begin_logs
 from environments.terminal.exits import exit_code
+from judgegym.datasets.score.budgets import budget_of, spent_message
 from judgegym.datasets.score.settings import ScoreSettings
 from judges.config.extras import require
 from judges.config.help import help_page, help_requested
 from judges.config.profile import profiled
 from judges.config.sources import LoadedSettings, load
 from judges.core import event_loop
+from judges.llm.budget import Budget
 from judges.llm.client import ChatClient
-from judges.llm.errors import SettingsError
+from judges.llm.errors import BudgetSpent, SettingsError
 
 FAILED = 1
 _ABOUT = "Judge the rows of a data set, and write them to a file with a score on each."
@@ -74,7 +76,7 @@ def _run(words: list[str], prog: str) -> int:
         begin_logs(log_heading("score", loaded.lines(show="changed"), is_resumed=loaded.settings.resume))
         logging.captureWarnings(True)
         try:
-            return event_loop.run(until_stopped(_score(loaded)))
+            return event_loop.run(until_stopped(_score(loaded, [*prog.split(), *words])))
         finally:
             logging.captureWarnings(False)
 
@@ -85,17 +87,24 @@ def with_data(words: Sequence[str]) -> list[str]:
     return [f"--data={first}", *rest] if first and not first.startswith("-") else list(words)
 
 
-async def _score(loaded: LoadedSettings[ScoreSettings]) -> int:
+async def _score(loaded: LoadedSettings[ScoreSettings], command: Sequence[str]) -> int:
     settings = loaded.settings
     data, out = _places(settings)
     from judgegym.datasets.score.run import ScoreRun  # late: errors of the settings come at once
 
-    async with _client(loaded) as client:
+    budget = budget_of(settings)
+    async with _client(loaded, budget) as client:
         with interruptible(is_profiled=settings.profile is not None):
-            run = ScoreRun(settings, data, out, client)
+            run = ScoreRun(settings, data, out, client, budget=budget)
         event_loop.spare_the_collector()
-        with terminal.ProgressDisplay("score", "responses") as display:
-            scored = await run.run(display)
+        try:
+            with terminal.ProgressDisplay("score", "responses") as display:
+                scored = await run.run(display)
+        except BudgetSpent as error:
+            assert budget is not None  # nothing else is ever spent
+            counted = {"judged": run.judged, "of": run.units.places.count}
+            terminal.warn(spent_message(str(error), settings, budget.spent, command, **counted))
+            return FAILED
     if settings.offline:
         terminal.warn(terminal.offline_notice(["judge"]))
     terminal.say(f"The judged rows are in {scored.out}; the run is in {scored.run}")
@@ -120,12 +129,12 @@ def _places(settings: ScoreSettings) -> tuple[str, Path]:
 
 
 @asynccontextmanager
-async def _client(loaded: LoadedSettings[ScoreSettings]) -> AsyncIterator[ChatClient]:
+async def _client(loaded: LoadedSettings[ScoreSettings], budget: Budget | None) -> AsyncIterator[ChatClient]:
     """The judge's client; with `--offline`, of a stand-in."""
     from judgegym._session import open_client  # late
 
     settings = loaded.settings
-    if not settings.offline and (loaded.given("latency_ms") or loaded.given("faults")):
+    if not settings.offline and (settings.latency_ms or settings.faults):
         raise SettingsError("--latency_ms, --faults: settings of the stand-in; they need --offline")
     async with AsyncExitStack() as stack:
         judge, identity = settings, ""
@@ -139,4 +148,4 @@ async def _client(loaded: LoadedSettings[ScoreSettings]) -> AsyncIterator[ChatCl
             await stack.enter_async_context(stand_in)
             judge = settings.model_copy(update={"judge_base_url": stand_in.base_url, "judge_api_key": None})
             identity = "--offline"
-        yield await open_client(stack, judge, identity=identity)
+        yield await open_client(stack, judge, identity=identity, budget=budget)

@@ -21,7 +21,7 @@ from environments.runs.workers import all_of
 from judgegym.datasets.rows.units import Unit, Units
 from judgegym.datasets.score.lines import ScoreDetail, samples_of
 from judgegym.datasets.score.saved import SavedResponses
-from judges.llm.errors import UserError
+from judges.llm.errors import BudgetSpent, UserError
 from judges.llm.ledger import recorded_in
 from judges.scorers.items import Item, ResponseScore, failure, shared_score
 
@@ -65,6 +65,7 @@ class ScoreLoop:
         Raises:
             NothingSucceeds: the first ten failed, and so did those in progress with them. Their lines are on disk.
             UserError: what no further call can mend, such as a disk that stays full.
+            BudgetSpent: no further request may be sent. Nothing is in flight then, and all answers are recorded.
         """
         rows = iter(numbers)
         is_first_run = len(self._saved.missing) == len(self._saved)
@@ -106,7 +107,7 @@ class ScoreLoop:
     async def _results(self, unit: Unit) -> list[ResponseScore]:
         try:
             return await self._score(unit.item)
-        except UserError:
+        except (UserError, BudgetSpent):
             raise  # it is none of this unit: no other would end better
         except Exception as error:  # boundary of a unit: an error of a judge fails this unit alone
             logger.exception("%s: the judge failed", unit.uid)

@@ -25,12 +25,14 @@ from environments.runs.packing import pack
 from environments.terminal import ProgressDisplay, ProgressState
 from judgegym.datasets.files.columns import AddedColumns
 from judgegym.datasets.rows.units import Units
+from judgegym.datasets.score.budgets import note_earlier
 from judgegym.datasets.score.lines import ScoreDetail
 from judgegym.datasets.score.loop import ScoreLoop
 from judgegym.datasets.score.output import added_columns
 from judgegym.datasets.score.saved import SavedResponses, missing_units, open_saved, read_earlier
 from judgegym.datasets.score.settings import ScoreSettings
 from judges.llm import wire
+from judges.llm.budget import Budget
 from judges.llm.client import ChatClient
 from judges.llm.usage import Usage
 from judges.scorers.of_settings import scorer_of
@@ -72,14 +74,23 @@ class Scored:
 class ScoreRun:
     """The rows of a data set, and their judge."""
 
-    def __init__(self, settings: ScoreSettings, data: str, out: Path, client: ChatClient) -> None:
+    def __init__(
+        self, settings: ScoreSettings, data: str, out: Path, client: ChatClient, *, budget: Budget | None = None
+    ) -> None:
         """Read and check all rows.
+
+        Args:
+            settings: all settings.
+            data: where the rows are.
+            out: the file to write.
+            client: the judge's.
+            budget: that of `client`, if it has one.
 
         Raises:
             DataError: the data cannot be loaded, or a row cannot be judged.
             SettingsError: the judge's settings are wrong.
         """
-        self.settings, self.out, self.client = settings, out, client
+        self.settings, self.out, self.client, self.budget = settings, out, client, budget
         self.scorer: Scorer = scorer_of(settings, client)
         with recording() as read:
             self.rows: Sequence[Row] = load_rows(data, split=settings.split)
@@ -96,6 +107,7 @@ class ScoreRun:
             RunDirectoryError: the run cannot be resumed, or another process is at it.
             NothingSucceeds: the first ten units failed.
             DiskFull: the disk refused for too long.
+            BudgetSpent: the budget allows no further request. All answers are in the ledger, and no file is written.
         """
         settings, path = self.settings, run_directory_of(self.out)
         disk = Disk(settings.disk_full_deadline)
@@ -133,10 +145,17 @@ class ScoreRun:
         with closing(CallLedger(run, finished=finished, keep_texts=self.settings.keep_calls)) as ledger:
             if self._live.done or ledger.is_resumed:
                 logger.info("resuming %s: %d responses are judged; %s", run.path, self._live.done, ledger.loss)
+            if self.budget is not None:
+                note_earlier(self.budget, ledger, [self.client.settings])
             score = partial(score_item, self.scorer)
             loop = ScoreLoop(self.units, score, saved, ledger, run.disk, self._live.add)
             with display.following(lambda: self._progress(run.disk), run.log.write, left=left):
                 await loop.run(numbers, in_flight)
+
+    @property
+    def judged(self) -> int:
+        """How many responses have ended, with a score or a failure, those of earlier runs included."""
+        return self._live.done
 
     def _progress(self, disk: Disk) -> ProgressState:
         waiting = "; ".join(filter(None, (disk.waiting, self.client.waiting))) or None

@@ -60,6 +60,20 @@ class RunSettings(SourcedSettings):
     max_judge_error_rate: float = operational(
         0.05, "End with exit code 1 if more than this share of the responses has no score.", ge=0, le=1, common=True
     )
+    budget_calls: int | None = operational(
+        None,
+        "Send at most this many requests in the whole run, retries and what was sent before --resume included; the run "
+        "then ends with exit code 1, and FILE is not written. No limit if unset.",
+        ge=1,
+        common=True,
+    )
+    budget_usd: float | None = operational(
+        None,
+        "Send no further request once the run's answers have cost this many US dollars, those before --resume "
+        "included. It needs --judge_price_input and --judge_price_output. No limit if unset.",
+        gt=0,
+        common=True,
+    )
     disk_full_deadline: float = operational(
         600.0,
         "Stop the run if its files cannot be written to for this many seconds, because the disk is full; meanwhile "
@@ -84,13 +98,14 @@ class ScoreSettings(DatasetJudgeSettings, ColumnSettings, RunSettings):
     def public(self) -> dict[str, JSON]:
         """What `config.yaml` holds: the settings without secrets, in the form that `--config` reads.
 
+        What may be spent is left out, because it is of one command: who goes on says how much more that may be.
         The default name of the key's variable is left out, because a key whose variable is named in a file may be sent
         to any host.
         """
         found = without_secrets(self)
         if _KEY_VARIABLE not in self.model_fields_set:
             del found[_KEY_VARIABLE]
-        for name in ("config", "show_config", "profile", "resume"):
+        for name in ("config", "show_config", "profile", "resume", "budget_calls", "budget_usd"):
             del found[name]
         return found
 

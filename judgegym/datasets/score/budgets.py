@@ -1,0 +1,86 @@
+"""The budget of a run of `judgegym score`, and what is said when it is spent.
+
+A budget is that of the whole run: what its ledger says that earlier parts have spent counts, so that a command which is
+started again and again, with `--resume`, spends it once.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+
+from environments.runs.ledger import CallLedger
+from environments.terminal.quantities import dollars
+from judgegym.datasets.score.settings import ScoreSettings
+from judges.llm.budget import Budget, Spent
+from judges.llm.types import ChatSettings
+
+_REPLACED = ("--budget_calls", "--budget_usd")
+
+
+def budget_of(settings: ScoreSettings) -> Budget | None:
+    """The budget that the settings give, to be shared by all clients of the run; `None` without a limit."""
+    if settings.budget_calls is None and settings.budget_usd is None:
+        return None
+    return Budget(settings.budget_calls, settings.budget_usd)
+
+
+def note_earlier(budget: Budget, ledger: CallLedger, clients: Iterable[ChatSettings]) -> None:
+    """Count what the earlier parts of a run have spent, at the prices of now.
+
+    Args:
+        budget: that of the run, before its first request.
+        ledger: that of the run.
+        clients: the models that the run asks.
+    """
+    prices = {endpoint.model: client.prices for client in clients for endpoint in client.endpoints}
+    budget.begin_after(ledger.earlier.priced(prices))
+
+
+def spent_message(
+    why: str, settings: ScoreSettings, spent: Spent, command: Sequence[str], *, judged: int, of: int
+) -> str:
+    """What a run that is out of budget has come to, and the command that goes on.
+
+    Args:
+        why: what is spent.
+        settings: of the run.
+        spent: by the whole run.
+        command: the words of the command, as the user gave them.
+        judged: responses that have ended with a score or a failure.
+        of: all responses.
+    """
+    cost = "" if spent.usd is None else f" and {dollars(spent.usd)}"
+    calls = "1 call" if spent.calls == 1 else f"{spent.calls:,} calls"
+    words = [*_without_budget(command), "--resume", *_more(settings, spent)]
+    return (
+        f"{why}. {judged:,} of {of:,} responses are judged, with {calls}{cost} in all; {settings.out} is not written, "
+        f"and nothing that was paid for is lost. To go on:\n  {shlex.join(words)}"
+    )
+
+
+def _without_budget(command: Sequence[str]) -> Iterator[str]:
+    """The words that are repeated: without budgets and `--resume`, and without what a key is."""
+    words = iter(command)
+    for word in words:
+        name, has_value, _ = word.partition("=")
+        if name in _REPLACED:
+            if not has_value:
+                next(words, None)
+        elif name == "--judge_api_key":
+            if not has_value:
+                next(words, None)
+            yield "--judge_api_key=KEY"
+        elif name not in ("--resume", "--no-resume"):
+            yield word
+
+
+def _more(settings: ScoreSettings, spent: Spent) -> list[str]:
+    """The budgets, of which one that is spent is twice what was spent; calls for dollars that cannot be counted."""
+    calls, usd = settings.budget_calls, settings.budget_usd
+    if (calls is not None and spent.calls >= calls) or (usd is not None and spent.usd is None):
+        calls = 2 * spent.calls
+    if usd is not None and spent.usd is not None and spent.usd >= usd:
+        usd = 2 * spent.usd
+    of_usd = [] if usd is None or spent.usd is None else [f"--budget_usd={usd:g}"]
+    return [*([] if calls is None else [f"--budget_calls={calls}"]), *of_usd]

@@ -1,0 +1,109 @@
+"""Budgets of `judgegym score`: no request too many, nothing paid for twice, and the same file in the end."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from judges.llm.wire import JSON
+from judges.scorers.settings import JudgeKind
+from tests.command import serving, write_lines
+from tests.judgegym.datasets.scoring import read_rows, score
+from tests.judges.scorers.kinds import FAIR, GOOD, ITEMS, KINDS, POOR, SETTINGS, verdict
+from tests.scripted import Json, Reply, completion
+
+QUESTIONS = ("Why is the sky blue?", "What is light?", "Why is the sea blue?")
+
+
+def words_of(kind: JudgeKind) -> Sequence[str]:
+    return [f"--judge={kind}", *(f"--{name}={value}" for name, value in SETTINGS[kind].items())]
+
+
+def rows_of(kind: JudgeKind) -> Sequence[Mapping[str, JSON]]:
+    if len(ITEMS[kind].responses) > 1:
+        return [{"prompt": question, "responses": [GOOD, POOR, FAIR]} for question in QUESTIONS]
+    texts = [(question, text) for question in QUESTIONS for text in (GOOD, POOR)]
+    return [{"prompt": question, "response": text, "baseline": FAIR} for question, text in texts]
+
+
+def going_on(said: str) -> Sequence[str]:
+    """The words of the command that a message gives."""
+    command = next(line for line in said.splitlines() if line.strip().startswith("judgegym score"))
+    return shlex.split(command)[2:]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_command_that_a_spent_budget_prints_leads_to_the_file_of_one_run(tmp_path: Path, kind: JudgeKind) -> None:
+    data = write_lines(tmp_path / "data.jsonl", rows_of(kind))
+    with serving(verdict) as judge:
+        words = [data, f"--judge_base_url={judge.base_url}", *words_of(kind)]
+        assert score(*words, "--out", tmp_path / "whole.jsonl").code == 0
+        needed = len(judge.requests)
+
+    out = tmp_path / "parts.jsonl"
+    with serving(verdict) as judge:
+        again: Sequence[object] = [*words[:1], f"--judge_base_url={judge.base_url}", *words[2:], "--out", out]
+        budget = 1
+        ended = score(*again, f"--budget_calls={budget}")
+        while budget < needed:
+            assert (ended.code, len(judge.requests), out.exists()) == (1, budget, False), ended.said
+            again, budget = going_on(ended.said), 2 * budget
+            ended = score(*again)
+    assert (ended.code, len(judge.requests)) == (0, needed), ended.said
+    assert out.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+
+
+def test_a_command_that_is_started_again_and_again_spends_its_budget_once(tmp_path: Path) -> None:
+    """Of three requests one fails, and each attempt counts."""
+
+    def failing(request: Json, number: int) -> Reply | str:
+        return Reply(status=500) if number % 3 == 0 else verdict(request)
+
+    out = tmp_path / "scored.jsonl"
+    rows = [{"prompt": f"{number}", "response": GOOD} for number in range(20)]
+    with serving(failing) as judge:
+        words = [write_lines(tmp_path / "data.jsonl", rows), "--out", out, f"--judge_base_url={judge.base_url}"]
+        for _ in range(3):
+            ended = score(*words, "--resume", "--budget_calls=11", "--judge_max_concurrency=3")
+            assert (ended.code, len(judge.requests)) == (1, 11)
+    assert "the budget of 11 calls is spent" in ended.said and "8 of 20 responses are judged" in ended.said
+    assert not out.exists()
+
+
+def test_a_budget_of_dollars_ends_the_run_and_a_corrected_price_mends_it(tmp_path: Path) -> None:
+    out = tmp_path / "scored.jsonl"
+    rows = [{"prompt": f"{number}", "response": GOOD} for number in range(20)]
+    with serving(lambda request, number: Reply(body=completion(verdict(request)))) as judge:
+        words = [write_lines(tmp_path / "data.jsonl", rows), "--out", out, f"--judge_base_url={judge.base_url}"]
+        words += ["--judge_price_input=1e6", "--budget_usd=45", "--judge_max_concurrency=1"]
+        unknown = score(*words)
+        assert (unknown.code, len(judge.requests)) == (2, 0)
+        assert "--judge_price_input and --judge_price_output" in unknown.said
+        ended = score(*words, "--judge_price_output=0")
+        assert (ended.code, len(judge.requests)) == (1, 5)  # of ten dollars each
+        assert "with 5 calls and $50.00 in all" in ended.said
+        assert going_on(ended.said)[-1] == "--budget_usd=100"
+        ended = score(*words, "--judge_price_output=0", "--judge_price_input=1", "--resume")
+        assert (ended.code, len(judge.requests)) == (0, 20), ended.said
+    assert len(read_rows(out)) == 20
+
+
+def test_an_endpoint_without_counts_ends_a_budget_of_dollars_with_the_way_on(tmp_path: Path) -> None:
+    out = tmp_path / "scored.jsonl"
+    rows = [{"prompt": f"{number}", "response": GOOD} for number in range(3)]
+
+    def uncounted(request: Json, number: int) -> Reply:
+        return Reply(body={"choices": completion(verdict(request))["choices"]})
+
+    with serving(uncounted) as judge:
+        words = [write_lines(tmp_path / "data.jsonl", rows), "--out", out, f"--judge_base_url={judge.base_url}"]
+        prices = ["--judge_price_input=1", "--judge_price_output=1", "--judge_max_concurrency=1"]
+        ended = score(*words, *prices, "--budget_usd=1")
+        assert (ended.code, len(judge.requests)) == (1, 1)
+        assert "does not count the tokens" in ended.said
+        assert going_on(ended.said)[-1] == "--budget_calls=2"
+        ended = score(*going_on(ended.said)[:-1], "--budget_calls=3", *prices)
+        assert (ended.code, len(judge.requests)) == (0, 3), ended.said
