@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BeforeValidator, PlainSerializer
+from pydantic import AfterValidator
 
 from environments.data.rows import Row
 from judgegym.datasets.rows.groups import groups_of
@@ -71,12 +71,8 @@ class Shard:
         return out.with_name(f"{out.stem}-{self.number:05d}-of-{self.count:05d}{out.suffix}")
 
 
-def _parsed(value: object) -> object:
-    return Shard.parse(value) if isinstance(value, str) else value
-
-
-ShardSetting = Annotated[Shard, BeforeValidator(_parsed), PlainSerializer(str)]
-"""A shard as a setting, written `3/16` in files, too."""
+ShardSetting = Annotated[str, AfterValidator(lambda text: str(Shard.parse(text)))]
+"""A shard as a setting: the text that `Shard.parse` reads."""
 
 
 def shards_of(count: int) -> list[Shard]:

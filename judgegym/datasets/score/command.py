@@ -18,6 +18,8 @@ from environments.command_line.signals import StopSignal, interruptible, until_s
 from environments.runs.failure_guard import NothingSucceeds
 from environments.runs.log import begin_logs
 from environments.terminal.exits import exit_code
+from judgegym.datasets.files.check import check_out
+from judgegym.datasets.files.shards import Shard
 from judgegym.datasets.score.budgets import budget_of, spent_message
 from judgegym.datasets.score.settings import ScoreSettings
 from judges.config.extras import require
@@ -119,13 +121,17 @@ def _places(settings: ScoreSettings) -> tuple[str, Path]:
     """The data and the output.
 
     Raises:
-        SettingsError: one is not given.
+        SettingsError: one is not given, or the output cannot be written.
     """
     if settings.data is None:
         raise SettingsError("expected a data set: judgegym score DATA --out FILE")
     if settings.out is None:
         raise SettingsError("--out: expected the file to write, such as --out scored.parquet")
-    return settings.data, settings.out.expanduser()
+    out = settings.out.expanduser()
+    if settings.shard is not None:
+        out = Shard.parse(settings.shard).path(out)
+    check_out(out, data=settings.data)
+    return settings.data, out
 
 
 @asynccontextmanager

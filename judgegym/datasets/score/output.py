@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import orjson
 
@@ -12,18 +13,25 @@ from judgegym.datasets.score.saved import SavedResponses
 from judges.llm.wire import JSON
 
 
-def added_columns(units: Units, saved: SavedResponses) -> Iterator[Mapping[str, JSON]]:
+@dataclass(frozen=True, slots=True)
+class AddedOfRows:
     """What is added to each row, in the order of the rows; in lists if the rows have several responses.
 
-    Raises:
-        RunDirectoryError: a line is no longer there.
+    The lines are read anew each time that this is gone through. A line that is no longer there is a
+    `RunDirectoryError`.
     """
-    for row in units.numbers:
-        found = [_columns(saved.line(place)) for place in units.places.of_row(row)]
-        if units.several:
-            yield {name: [each[name] for each in found] for name in JUDGED}
-        else:
-            yield found[0]
+
+    units: Units
+    saved: SavedResponses
+
+    def __iter__(self) -> Iterator[Mapping[str, JSON]]:
+        """Read the lines of one row after the other."""
+        for row in self.units.numbers:
+            found = [_columns(self.saved.line(place)) for place in self.units.places.of_row(row)]
+            if self.units.several:
+                yield {name: [each[name] for each in found] for name in JUDGED}
+            else:
+                yield found[0]
 
 
 def _columns(line: bytes) -> Mapping[str, JSON]:

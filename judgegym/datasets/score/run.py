@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -23,15 +23,17 @@ from environments.runs.disk import Disk
 from environments.runs.ledger import CallLedger
 from environments.runs.packing import pack
 from environments.terminal import ProgressDisplay, ProgressState
+from judgegym.datasets.files.check import check_columns
 from judgegym.datasets.files.columns import AddedColumns
+from judgegym.datasets.files.shards import Shard, group_starts
+from judgegym.datasets.files.writer import scored_content
 from judgegym.datasets.rows.units import Units
 from judgegym.datasets.score.budgets import note_earlier
 from judgegym.datasets.score.lines import ScoreDetail
 from judgegym.datasets.score.loop import ScoreLoop
-from judgegym.datasets.score.output import added_columns
+from judgegym.datasets.score.output import AddedOfRows
 from judgegym.datasets.score.saved import SavedResponses, missing_units, open_saved, read_earlier
 from judgegym.datasets.score.settings import ScoreSettings
-from judges.llm import wire
 from judges.llm.budget import Budget
 from judges.llm.client import ChatClient
 from judges.llm.usage import Usage
@@ -95,7 +97,9 @@ class ScoreRun:
         with recording() as read:
             self.rows: Sequence[Row] = load_rows(data, split=settings.split)
         self.datasets: Sequence[DatasetRead] = tuple(read)
-        self.units = Units(self.rows, settings, self.scorer.check)
+        self.units = Units(self.rows, settings, self.scorer.check, self._numbers())
+        self.columns = AddedColumns(self.units.several)
+        check_columns(self.rows, self.columns, out)
         said = ", ".join(f"{what} from {column}" for what, column in self.units.reader.columns.items())
         logger.info("%d rows; %s", len(self.units.numbers), said)
         self._live = _Live()
@@ -174,13 +178,17 @@ class ScoreRun:
         return Scored(self.out, run.path, outcomes.statuses, None)
 
     async def _write(self, run: RunDirectory, saved: SavedResponses) -> None:
-        added = AddedColumns(self.units.several)
+        added = AddedOfRows(self.units, saved)
+        content = scored_content(self.rows, self.units.numbers, self.out, added, self.columns)
+        await run.disk.write(self.out, content, in_thread=True)
 
-        def lines() -> Iterator[bytes]:
-            for number, columns in zip(self.units.numbers, added_columns(self.units, saved), strict=True):
-                yield wire.dumps({**self.rows[number].values, **added.in_order(columns)}) + b"\n"
-
-        await run.disk.write(self.out, lines, in_thread=True)
+    def _numbers(self) -> range:
+        """The rows that are judged: those of the shard, or all."""
+        if self.settings.shard is None:
+            return range(len(self.rows))
+        by = self.settings.group_by
+        starts = None if by is None else group_starts(self.rows, by)
+        return Shard.parse(self.settings.shard).rows(len(self.rows), starts)
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ from typing import ClassVar
 from pydantic_settings import CliImplicitFlag
 
 from environments.settings.public import without_secrets
+from judgegym.datasets.files.shards import ShardSetting
 from judgegym.datasets.rows.columns import ColumnSettings
 from judges.config import profile
 from judges.config.fields import is_operational, operational, setting
@@ -41,6 +42,11 @@ class RunSettings(SourcedSettings):
         "Write the judged rows to this file, .parquet or .jsonl. The run that makes it is kept beside it, in a folder "
         "with the ending .run.",
         common=True,
+    )
+    shard: ShardSetting | None = operational(
+        None,
+        "Judge one of N parts of the data, such as 3/16; FILE gets its number (scored-00003-of-00016.parquet). "
+        "--merge N joins them.",
     )
     config: Path | None = operational(None, "Read settings from this YAML file.", common=True)
     show_config: ShowConfig = operational(
