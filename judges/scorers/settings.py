@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import ClassVar, Literal
 
-from pydantic import field_validator
+from pydantic import BaseModel, field_validator
 
 from judges.arena.settings import ArenaJudgeSettings
 from judges.aspects.settings import AspectJudgeSettings
 from judges.config.fields import setting
 from judges.config.judge import JudgeSettings
 from judges.config.prompt_layout import PromptLayout
+from judges.config.sources import LoadedSettings, SettingsT
 from judges.config.text import TextOrFile
 from judges.listwise.settings import ListwiseJudgeSettings
+from judges.llm.errors import SettingsError
 from judges.pairwise.prompt import MOST_CHOICES
 from judges.pairwise.settings import ChoiceJudgeSettings
 from judges.peers.settings import PeerJudgeSettings
@@ -25,23 +27,10 @@ MOST_TOGETHER: Mapping[JudgeKind, int] = {"listwise": 256, "tournament": 64, "ar
 """The most responses that a judge which compares them takes together; 64 in all pairs are 2,016 pairs of two games."""
 
 
-class ScorerSettings(
-    TournamentSettings,
-    AspectJudgeSettings,
-    ChoiceJudgeSettings,
-    ListwiseJudgeSettings,
-    PeerJudgeSettings,
-    RubricJudgeSettings,
-):
-    """A judge: its kind, and the settings of all kinds under the names that the environments have.
-
-    >>> ScorerSettings(judge="aspect", aspects="harmfulness", strictness=3).judge_temperature
-    0.7
-    """
+class KindSettings(BaseModel):
+    """Which judge it is, and the criteria of judges that take a text."""
 
     help_group: ClassVar[str] = "judge"
-    how_to_gather: ClassVar[str] = ""
-    """How single responses come to be judged together, for the message about a response that is alone."""
 
     judge: JudgeKind = setting(
         "rubric",
@@ -62,6 +51,26 @@ class ScorerSettings(
     def _short(cls, value: object) -> object:
         """`arena` is Arena-Hard's judge, whatever the benchmark's name."""
         return "arena_hard" if value == "arena" else value
+
+
+class ScorerSettings(
+    TournamentSettings,
+    AspectJudgeSettings,
+    ChoiceJudgeSettings,
+    ListwiseJudgeSettings,
+    PeerJudgeSettings,
+    RubricJudgeSettings,
+    KindSettings,
+):
+    """A judge: its kind, and the settings of all kinds under the names that the environments have.
+
+    >>> ScorerSettings(judge="aspect", aspects="harmfulness", strictness=3).judge_temperature
+    0.7
+    """
+
+    help_group: ClassVar[str] = "judge"
+    how_to_gather: ClassVar[str] = ""
+    """How single responses come to be judged together, for the message about a response that is alone."""
 
     @property
     def gathers(self) -> bool:
@@ -91,3 +100,30 @@ SETTINGS_OF_KINDS: Mapping[JudgeKind, type[JudgeSettings]] = {
     "tournament": TournamentSettings,
 }
 """The settings that a judge of each kind reads."""
+
+_READ_RUBRICS: frozenset[JudgeKind] = frozenset(("rubric", "peer", "listwise", "tournament"))
+
+
+def kinds_that_read(name: str) -> frozenset[JudgeKind]:
+    """The kinds of judges that read a setting of `ScorerSettings`."""
+    if name == "rubric":
+        return _READ_RUBRICS
+    if name in KindSettings.model_fields or name in JudgeSettings.model_fields:
+        return frozenset(SETTINGS_OF_KINDS)
+    reading = {kind for kind, settings in SETTINGS_OF_KINDS.items() if name in settings.model_fields}
+    return frozenset(reading | {"arena_hard"} if "tournament" in reading else reading)
+
+
+def check_flags_are_read(loaded: LoadedSettings[SettingsT], judges: Collection[JudgeKind]) -> None:
+    """Check that one of the judges reads each of their settings that the command line gives another value.
+
+    Raises:
+        SettingsError: none of them does.
+    """
+    for name in sorted(ScorerSettings.model_fields):
+        reading = kinds_that_read(name)
+        if loaded.origins.get(name) != "command line" or reading & {*judges}:
+            continue
+        if getattr(loaded.settings, name) != ScorerSettings.model_fields[name].get_default(call_default_factory=True):
+            words = " or ".join(f"--judge={kind}" for kind in SETTINGS_OF_KINDS if kind in reading)
+            raise SettingsError(f"--{name} (command line): nothing reads it without {words}")

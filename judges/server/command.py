@@ -24,6 +24,7 @@ from judges.config.one_line_parser import BAD_INPUT
 from judges.config.sources import LoadedSettings, load
 from judges.core import event_loop
 from judges.llm.errors import SettingsError, UserError
+from judges.scorers.settings import check_flags_are_read
 from judges.server import workers
 from judges.server.cohorts.contract import Connect
 from judges.server.cohorts.sockets import connecting
@@ -31,7 +32,7 @@ from judges.server.http.listening import listening
 from judges.server.operation.telemetry import JsonLines
 from judges.server.presets import with_preset
 from judges.server.service.opened import opened
-from judges.server.settings.server import RewardServerSettings, check_flags_are_read, gathering
+from judges.server.settings.server import RewardServerSettings, gathering
 
 logger = logging.getLogger(__name__)
 
@@ -87,7 +88,9 @@ def _run(arguments: list[str], prog: str) -> int:
     settings.check_access()
     if not settings.offline and any(loaded.given(name) for name in ("latency_ms", "faults")):
         raise SettingsError("--latency_ms, --faults: settings of the stand-in; they need --offline")
-    check_flags_are_read(loaded, settings.judges())  # errors are reported once, not by each worker
+    check_flags_are_read(
+        loaded, {mount.judge for mount in settings.judges().values()}
+    )  # errors are reported once, not by each worker
     if settings.workers > 1 and workers.worker_place() is None:
         profile.check(settings.profile)
         return workers.supervise(settings, arguments)

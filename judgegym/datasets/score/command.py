@@ -30,6 +30,7 @@ from judges.core import event_loop
 from judges.llm.budget import Budget
 from judges.llm.client import ChatClient
 from judges.llm.errors import BudgetSpent, SettingsError
+from judges.scorers.settings import check_flags_are_read
 
 FAILED = 1
 _ABOUT = "Judge the rows of a data set, and write them to a file with a score on each."
@@ -72,6 +73,7 @@ def _run(words: list[str], prog: str) -> int:
     if loaded.settings.show_config is not None:
         terminal.show_config(loaded.lines(show=loaded.settings.show_config))
         return 0
+    check_flags_are_read(loaded, {loaded.settings.judge})
     require("environments")
     with profiled(loaded.settings.profile):
         terminal.log_to_terminal()

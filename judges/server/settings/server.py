@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from pydantic import AfterValidator, BaseModel, BeforeValidator, SecretStr, ValidationError, create_model
 from pydantic_settings import CliImplicitFlag, NoDecode
 
-from judges.arena.settings import ArenaJudgeSettings
 from judges.config import profile
 from judges.config.fields import setting
-from judges.config.sources import LoadedSettings, ShowConfig, SourcedSettings
-from judges.listwise.settings import ListwiseJudgeSettings
+from judges.config.sources import ShowConfig, SourcedSettings
 from judges.llm import wire
 from judges.llm.errors import SettingsError
 from judges.llm.urls import is_loopback
@@ -22,7 +20,6 @@ from judges.scorers.settings import MOST_TOGETHER, JudgeKind
 from judges.server.answers import FailureAnswers, OnFailure
 from judges.server.presets import FLAG, Trainer
 from judges.server.settings.mount import JudgeMount
-from judges.tournament.settings import TournamentSettings
 
 _NEEDS_OTHERS: Sequence[JudgeKind] = ("listwise", "tournament", "choice")
 """The judges with no score for a response that is alone: a request of OpenRLHF brings no baseline."""
@@ -187,23 +184,6 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, JudgeMount):
             mounted[name] = _mount(name, {**_inherited(own, values), **values})
             mounted[name].cohorts(self.deadline, f"mounts.{name}.")
         return mounted
-
-
-def check_flags_are_read(loaded: LoadedSettings[RewardServerSettings], mounts: Mapping[str, JudgeMount]) -> None:
-    """Check that a judge which is served reads the flags of tournaments and of listwise judges on the command line.
-
-    Raises:
-        SettingsError: none of them reads one that has another value than its default.
-    """
-    served = {mount.judge for mount in mounts.values()}
-    readers: dict[str, tuple[JudgeKind, ...]] = dict.fromkeys(ListwiseJudgeSettings.model_fields, ("listwise",))
-    readers |= dict.fromkeys(TournamentSettings.model_fields, ("tournament", "arena_hard"))
-    for name in sorted(readers.keys() - ArenaJudgeSettings.model_fields.keys()):
-        if loaded.origins.get(name) != "command line" or served & {*readers[name]}:
-            continue
-        if getattr(loaded.settings, name) != JudgeMount.model_fields[name].default:
-            judges = " or ".join(f"--judge={judge}" for judge in readers[name])
-            raise SettingsError(f"--{name} (command line): nothing reads it without {judges}")
 
 
 def gathering(mounts: Mapping[str, JudgeMount]) -> list[str]:

@@ -149,6 +149,7 @@ def test_rows_of_a_group_are_judged_together(tmp_path: Path) -> None:
         (("missing.jsonl", "--out", "x.jsonl", "--jugde=peer"), "--jugde"),
         (("missing.jsonl", "--out", "x.jsonl", "--judge=best"), "--judge"),
         (("missing.jsonl", "--out", "x.jsonl", "--latency_ms=3"), "--offline"),
+        (("missing.jsonl", "--out", "x.jsonl", "--aspects=harmfulness"), "nothing reads it without --judge=aspect"),
     ],
 )
 def test_bad_input_is_one_message(words: Sequence[str], said: str) -> None:
