@@ -1,21 +1,23 @@
 """A policy and its completions: system prompts, requests in evaluations, and the format of what comes back.
 
-Only evaluations use `Policy`; training samples rollouts with their tokens (`environments.rollouts`).
+Evaluations and data sets use `Policy`; training samples rollouts with their tokens (`environments.rollouts`).
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, TypeAlias, TypeVar
 
-from environments.settings import EnvConfig
 from environments.settings.env import CompletionSettings
 from judges import prompts
 from judges.core.judgment import CallRun, Judgment, Status
 from judges.llm.client import ChatClient
 from judges.llm.errors import EndpointError
+from judges.llm.ledger import component
+from judges.llm.types import ChatAnswer
 from judges.llm.usage import Usage
 from judges.llm.wire import CUT_OFF, REFUSALS, Choice, Message
 from judges.parsing import thinking
@@ -25,6 +27,8 @@ from judges.parsing.thinking import ThinkingFault
 Conversation: TypeAlias = Sequence[Message]
 TaskT = TypeVar("TaskT")
 DetailT = TypeVar("DetailT")
+
+_NAME = "policy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +78,7 @@ class Completion:
         return "cut off" if self.finish_reason == CUT_OFF else self.unjudgeable
 
 
-def system_text(config: EnvConfig, built_in: Literal["thinking_assistant", "thinking_judge"]) -> str:
+def system_text(config: CompletionSettings, built_in: Literal["thinking_assistant", "thinking_judge"]) -> str:
     """Return the thinking prompt (in thinking mode; custom or built in), followed by the custom system prompt.
 
     Empty if there is neither.
@@ -85,7 +89,7 @@ def system_text(config: EnvConfig, built_in: Literal["thinking_assistant", "thin
     return "\n\n".join(parts)
 
 
-def system_messages(config: EnvConfig) -> list[Message]:
+def system_messages(config: CompletionSettings) -> list[Message]:
     """Return the system prompt of a policy that answers, as a message; none if it is empty."""
     text = system_text(config, "thinking_assistant")
     return [Message(role="system", content=text)] if text else []
@@ -108,10 +112,25 @@ def read_completion(choice: Choice, config: CompletionSettings) -> Completion:
     return Completion(answer, thought, fault, choice.finish_reason, short)
 
 
-class Policy:
-    """Asks the policy in evaluations."""
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """One of several completions of a prompt.
 
-    def __init__(self, client: ChatClient, config: EnvConfig) -> None:
+    Attributes:
+        completion: the completion; `None` if the policy never answered.
+        error: why it never did.
+        run: what it has cost; `None` if it came with an earlier one, which has the cost of both.
+    """
+
+    completion: Completion | None
+    error: EndpointError | None = None
+    run: CallRun | None = None
+
+
+class Policy:
+    """Asks the policy in evaluations, and for the responses of a data set."""
+
+    def __init__(self, client: ChatClient, config: CompletionSettings) -> None:
         """Ask through `client`, as `config` says."""
         self.client = client
         self.config = config
@@ -130,29 +149,61 @@ class Policy:
         Raises:
             EndpointError: the policy never answered.
         """
-        config, runs, kept = self.config, list[CallRun](), None
-        while len(runs) <= config.short_answer_retries and (kept is None or (kept.short and _may_be_a_fault(kept))):
+        answer = await self._ask(conversation, verdict_at)
+        return await self._long_enough(conversation, answer, verdict_at)
+
+    async def sample(self, conversation: Conversation, n: int) -> list[Sampled]:
+        """Ask for `n` completions at once; each counts by itself, and is asked for again as `complete` does."""
+        config = self.config
+        answers = await self.client.chat_each(
+            conversation, n, temperature=config.eval_temperature, max_tokens=config.eval_max_tokens, name=_NAME
+        )
+        return await asyncio.gather(*(self._sampled(conversation, answers, number) for number in range(len(answers))))
+
+    async def _sampled(
+        self, conversation: Conversation, answers: Sequence[ChatAnswer | EndpointError], number: int
+    ) -> Sampled:
+        answer = answers[number]
+        if isinstance(answer, EndpointError):
+            is_first = not any(earlier is answer for earlier in answers[:number])
+            return Sampled(None, answer, CallRun(attempts=answer.attempts, usage=answer.usage) if is_first else None)
+        with component(f"response_{number}"):  # each asks the same again
+            completion, run = await self._long_enough(conversation, answer)
+        return Sampled(completion, None, run if run.attempts or run.cached else None)
+
+    async def _long_enough(
+        self, conversation: Conversation, answer: ChatAnswer, verdict_at: Callable[[str], Place | None] | None = None
+    ) -> tuple[Completion, CallRun]:
+        """The completion of an answer, or of one that is asked for because it is too short; and what it has cost."""
+        config, runs = self.config, [_run(answer)]
+        kept = read_completion(answer.choices[0], config)
+        while len(runs) <= config.short_answer_retries and kept.short and _may_be_a_fault(kept):
             try:
-                answer = await self.client.chat(
-                    conversation,
-                    temperature=config.eval_temperature,
-                    max_tokens=config.eval_max_tokens,
-                    fresh=True,  # every answer is a new sample, also from a client that judges with a cache
-                    verdict_at=None if verdict_at is None else partial(_verdict_at, config=config, find=verdict_at),
-                    name="policy",
-                )
+                again = await self._ask(conversation, verdict_at)
             except EndpointError as error:
                 runs.append(CallRun(attempts=error.attempts, usage=error.usage))
-                if kept is None:
-                    raise
                 break
-            runs.append(CallRun(answer.latency_s, answer.attempts, answer.cached, answer.usage))
-            kept = read_completion(answer.choices[0], config)
-        assert kept is not None  # the loop runs at least once, and ends with an answer or an error
+            runs.append(_run(again))
+            kept = read_completion(again.choices[0], config)
         return kept, runs[0] if len(runs) == 1 else _sum(runs)
 
+    async def _ask(self, conversation: Conversation, verdict_at: Callable[[str], Place | None] | None) -> ChatAnswer:
+        config = self.config
+        return await self.client.chat(
+            conversation,
+            temperature=config.eval_temperature,
+            max_tokens=config.eval_max_tokens,
+            fresh=True,  # every answer is a new sample, also from a client that judges with a cache
+            verdict_at=None if verdict_at is None else partial(_verdict_at, config=config, find=verdict_at),
+            name=_NAME,
+        )
 
-def _verdict_at(choice: Choice, *, config: EnvConfig, find: Callable[[str], Place | None]) -> Place | None:
+
+def _run(answer: ChatAnswer) -> CallRun:
+    return CallRun(answer.latency_s, answer.attempts, answer.cached, answer.usage)
+
+
+def _verdict_at(choice: Choice, *, config: CompletionSettings, find: Callable[[str], Place | None]) -> Place | None:
     """Where a verdict stands in a choice's text: in the answer at its end, if one may be read there."""
     completion = read_completion(choice, config)
     at = None if completion.unreadable is not None else find(completion.answer)

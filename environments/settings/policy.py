@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, JsonValue, SecretStr, field_validator
 
-from environments.settings.env import EnvConfig
-from environments.settings.reasoning import reasoning_body
+from environments.settings.reasoning import ReasoningEffort, reasoning_body
 from environments.settings.verbs import EVALUATIONS, ROLLOUTS
 from judges.config.fields import operational, setting
 from judges.config.judge import api_key
@@ -17,6 +16,17 @@ from judges.llm.urls import check_urls, same_host, split_urls
 from judges.llm.usage import Prices
 
 _HOSTED = "https://api.openai.com/v1"
+
+
+class CallSettings(Protocol):
+    """The settings beside those under `openai` that say how the policy is called: of an environment or a data set."""
+
+    reasoning_effort: ReasoningEffort | None
+    max_reasoning_tokens: int | None
+    policy_deadline: float
+    endpoint_away_deadline: float
+    max_retries: int
+    retry_delay: float
 
 
 class ReplicaSettings(BaseModel):
@@ -113,8 +123,13 @@ class PolicySettings(BaseModel):
         """The base URLs of its servers."""
         return tuple(replica.base_url for replica in self.replicas) or tuple(split_urls(self.base_url))
 
-    def chat_settings(self, config: EnvConfig, *, max_concurrency: int) -> ChatSettings:
+    def chat_settings(self, config: CallSettings, *, max_concurrency: int, section: str = "env.") -> ChatSettings:
         """What the policy's chat client needs.
+
+        Args:
+            config: how it is called.
+            max_concurrency: requests in flight.
+            section: prefix of the settings of `config` on the command line, for messages.
 
         Raises:
             SettingsError: a key is needed and there is none.
@@ -136,7 +151,7 @@ class PolicySettings(BaseModel):
             n_is_ignored=self.n_kwarg_is_ignored,
             prices=Prices(self.price_input, self.price_output, self.price_cached_input),
             title="the policy",
-            section="env.",
+            section=section,
         )
 
     def endpoints(self) -> tuple[Endpoint, ...]:

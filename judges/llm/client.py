@@ -174,6 +174,35 @@ class ChatClient:
             logger.debug("%s at %s was asked %r and answered %r", endpoint.model, endpoint.shown, messages, answer)
         return answer
 
+    async def chat_each(
+        self,
+        messages: Sequence[Message],
+        n: int,
+        *,
+        temperature: float | None | Parameter = "default",
+        max_tokens: int | Parameter = "default",
+        name: str = "",
+    ) -> list[ChatAnswer | EndpointError]:
+        """Ask the model for `n` new completions that count each by itself: none fails because another does.
+
+        Args:
+            messages: the conversation.
+            n: number of completions. An endpoint that ignores `n` is sent `n` requests at once.
+            temperature: as in `chat`.
+            max_tokens: as in `chat`.
+            name: the component of the call in the run's ledger.
+
+        Returns:
+            For each completion an answer with one choice, or its error. A request for several counts for the first of
+            them (usage, attempts); if it failed, all of them have the same error.
+
+        Raises:
+            BudgetSpent: the client's budget allows no request, or no further attempt.
+        """
+        parameters = self._parameters(temperature, max_tokens, None, None)
+        call = OpenCall.begin(name, 0, self.settings.endpoints[0].model, messages, parameters)
+        return await self._choices.each(call, messages, parameters, n)
+
     async def beside(self, path: str, body: Mapping[str, JSON] | None = None) -> JSON:
         """Ask for something that a server has beside the API: POST with a body, GET without; limits and retries apply.
 

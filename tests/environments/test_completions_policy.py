@@ -117,3 +117,51 @@ async def test_a_short_answer_is_not_lost_when_the_endpoint_fails_afterwards(ask
         found, run = await policy.complete(CONVERSATION)
     assert (found.answer, found.short) == ("no", True)
     assert len(endpoint.requests) == run.attempts == 2
+
+
+@pytest.mark.parametrize("takes_n", [True, False])
+async def test_several_completions_count_each_by_itself(asking: Asking, takes_n: bool) -> None:
+    def script(request: dict[str, Any], number: int) -> Reply:
+        texts = [f"{LONG} {number}.{choice}" for choice in range(request.get("n", 1) if takes_n else 1)]
+        return Reply(body=completion(*texts, completion_tokens=len(texts)))
+
+    async with asking(script) as (policy, endpoint):
+        found = await policy.sample(CONVERSATION, 3)
+    assert len(endpoint.requests) == (1 if takes_n else 3)
+    assert [each.completion is not None and each.completion.answer.startswith(LONG) for each in found] == [True] * 3
+    assert len({each.completion.answer for each in found if each.completion}) == 3
+    assert [each.run is not None for each in found] == ([True, False, False] if takes_n else [True] * 3)
+    assert sum(each.run.usage.completion_tokens for each in found if each.run) == 3
+
+
+async def test_one_of_several_that_fails_leaves_the_others(asking: Asking) -> None:
+    def script(request: dict[str, Any], number: int) -> Reply | str:
+        return Reply(status=400, body={"error": {"message": "no"}}) if number == 2 else f"{LONG} {number}"
+
+    async with asking(script) as (policy, _):
+        found = await policy.sample(CONVERSATION, 4)
+    assert [each.completion is None for each in found].count(True) == 1
+    (failed,) = [each for each in found if each.completion is None]
+    assert found[0].completion is not None
+    assert failed.error is not None
+    assert "last answer: no" in str(failed.error)
+    assert failed.run is not None
+    assert failed.run.attempts == 1
+
+
+async def test_a_request_that_fails_fails_all_that_it_asks_for(asking: Asking) -> None:
+    async with asking(Reply(status=401, body={"error": {"message": "key"}})) as (policy, endpoint):
+        found = await policy.sample(CONVERSATION, 3)
+    assert len({str(each.error) for each in found}) == 1
+    assert [each.run.attempts if each.run else 0 for each in found] == [1, 0, 0]
+    assert len(endpoint.requests) == 1
+
+
+async def test_each_short_answer_of_several_is_asked_for_again(asking: Asking) -> None:
+    def script(request: dict[str, Any], number: int) -> Reply:
+        return Reply(body=completion(*(["no", LONG, "nope"] if number == 1 else [f"{LONG} {number}"])))
+
+    async with asking(script) as (policy, endpoint):
+        found = await policy.sample(CONVERSATION, 3)
+    assert sorted(each.completion.answer for each in found if each.completion) == [LONG, f"{LONG} 2", f"{LONG} 3"]
+    assert len(endpoint.requests) == 3

@@ -1,7 +1,8 @@
 """The choices of a call, from one request or from several.
 
 Guarantees: a call has exactly as many choices as were asked for, whether the endpoint takes `n`, ignores it or refuses
-it; one that refuses a seed is asked without it. What an endpoint makes of both is found out once for a client.
+it; one that refuses a seed is asked without it. What an endpoint makes of both is found out once for a client. Where
+each choice counts by itself (`each`), one that fails keeps its place among the others, also when a run is resumed.
 """
 
 from __future__ import annotations
@@ -44,6 +45,44 @@ class Choices:
             EndpointError: a request did not succeed.
             BudgetSpent: a request was not sent.
         """
+        failures = await self._all(call, messages, parameters, n, singly=singly)
+        if not failures:
+            return _one_answer(call.answers, n)
+        first, *others = (failures[part] for part in sorted(failures))
+        spent: list[EndpointError | ChatAnswer] = [*others, *call.answers]
+        for other in spent:  # the call has cost what all its requests have cost
+            first.usage += other.usage
+            first.attempts += other.attempts
+        raise first
+
+    async def each(
+        self, call: OpenCall, messages: Sequence[Message], parameters: dict[str, JSON], n: int
+    ) -> list[ChatAnswer | EndpointError]:
+        """The `n` choices of a call as `several` asks for them, each with an answer of its own or its error.
+
+        Choices of one request cost what the first of them says; if that request failed, all have the same error.
+
+        Raises:
+            BudgetSpent: a request was not sent.
+        """
+        try:
+            failures = await self._all(call, messages, parameters, n, singly=n == 1)
+        except EndpointError as error:
+            return [error] * n
+        found: list[ChatAnswer | EndpointError] = []
+        for part in sorted({*call.parts, *failures}):
+            found += [failures[part]] if part in failures else _apart(call.parts[part])
+        return found[:n]
+
+    async def _all(
+        self, call: OpenCall, messages: Sequence[Message], parameters: dict[str, JSON], n: int, *, singly: bool
+    ) -> Mapping[int, EndpointError]:
+        """Ask for all choices; return the errors of requests for one of them, by the parts that these would have been.
+
+        Raises:
+            EndpointError: the request for all of them failed.
+            BudgetSpent: a request was not sent.
+        """
         refused: EndpointError | None = None
         if not call.parts and not self._n_is_ignored and not singly:
             try:
@@ -53,13 +92,12 @@ class Choices:
                     raise
                 refused = error
         missing = n - call.choices
-        if missing > 0:
-            await self._fan_out(call, messages, parameters, n, missing)
-        if refused is not None and not self._n_is_ignored:
+        failures = await self._fan_out(call, messages, parameters, n, missing) if missing > 0 else {}
+        if refused is not None and call.parts and not self._n_is_ignored:
             self._n_is_ignored = True  # only now: the message may have named it for another reason
             shown = self._settings.endpoints[0].shown
             logger.info("%s refuses n=%d (%s): each completion is asked for by itself", shown, n, refused.answer)
-        return _one_answer(call.answers, n)
+        return failures
 
     async def _together(
         self, messages: Sequence[Message], parameters: dict[str, JSON], record: RequestRecord, n: int
@@ -108,36 +146,44 @@ class Choices:
 
     async def _fan_out(
         self, call: OpenCall, messages: Sequence[Message], parameters: Mapping[str, JSON], n: int, missing: int
-    ) -> None:
-        """Send a request for each missing choice at once; raise the first error of those that fail after their retries.
+    ) -> Mapping[int, EndpointError]:
+        """Send a request for each missing choice at once; return the errors of those that fail after their retries.
 
         Each has a seed of its own: the same request with the same seed is the same completion. The first `n` seeds are
         taken by a request for `n` choices, also those of choices that cannot be used.
+
+        Raises:
+            BudgetSpent: one was not sent. The call has not failed: a resumed run asks for the rest.
         """
         first = n if call.parts else 0
+        failures: dict[int, EndpointError] = {}
 
         async def send(record: RequestRecord) -> ChatAnswer:
-            return await self.one(messages, _with_seed(parameters, first + record.part), record)
+            try:
+                return await self.one(messages, _with_seed(parameters, first + record.part), record)
+            except EndpointError as error:
+                failures[record.part] = error
+                raise
 
         # Wait for all, so that none is in flight after the call has failed.
         outcomes = await asyncio.gather(*(call.ask(send) for _ in range(missing)), return_exceptions=True)
-        failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
-        if not failures:
-            return
-        # A call of which a part may not be asked for has not failed: a resumed run asks for the rest.
-        first_failure = next((each for each in failures if isinstance(each, BudgetSpent)), failures[0])
-        if isinstance(first_failure, EndpointError):  # the call has cost what all its requests have cost
-            for other in (*failures[1:], *call.answers):
-                if isinstance(other, EndpointError | ChatAnswer):
-                    first_failure.usage += other.usage
-                    first_failure.attempts += other.attempts
-        raise first_failure
+        others = [each for each in outcomes if isinstance(each, BaseException) and not isinstance(each, EndpointError)]
+        if others:
+            raise next((each for each in others if isinstance(each, BudgetSpent)), others[0])
+        return failures
 
 
 def _with_seed(parameters: Mapping[str, JSON], number: int) -> Mapping[str, JSON]:
     """The parameters of one of several requests: with a seed of its own, if they have one."""
     seed = parameters.get("seed")
     return {**parameters, "seed": seed + number} if isinstance(seed, int) else parameters
+
+
+def _apart(answer: ChatAnswer) -> list[ChatAnswer]:
+    """An answer of several choices as one of each; the first has cost what all of them have."""
+    first, *others = answer.choices
+    paid = dataclasses.replace(answer, choices=(first,))
+    return [paid, *(dataclasses.replace(paid, choices=(other,), usage=Usage(), attempts=0) for other in others)]
 
 
 def _one_answer(answers: Sequence[ChatAnswer], n: int) -> ChatAnswer:
