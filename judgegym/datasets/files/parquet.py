@@ -80,11 +80,12 @@ class JsonColumns:
         import pyarrow  # late: an extra
 
         self._rows = rows
-        self._texts = frozenset(name for name, shape in shapes.items() if shape.is_mixed)
+        self.json_text = tuple(name for name, shape in shapes.items() if shape.is_mixed)
+        """The columns whose values become JSON text."""
         schema = pyarrow.schema(
             [(name, pyarrow.string() if shape.is_mixed else shape.arrow_type()) for name, shape in shapes.items()]
         )
-        self.schema = with_json_text(schema, [name for name in schema.names if name in self._texts])
+        self.schema = with_json_text(schema, self.json_text)
 
     def groups(self, places: range, rows: int) -> Iterator[Group]:
         """See `StoredColumns.groups`."""
@@ -98,9 +99,9 @@ class JsonColumns:
 
     def _row(self, text: bytes) -> dict[str, Any]:
         row = read_exactly(text)
-        if not self._texts.isdisjoint(row):
+        if any(name in row for name in self.json_text):
             for name, value in value_texts(text):
-                if name in self._texts:
+                if name in self.json_text:
                     row[name] = None if value == "null" else value
         return row
 

@@ -55,45 +55,59 @@ def scored_content(
 
     Args: those of `write_scored`. `added` is gone through anew at each call.
     """
-    values = rows.values if isinstance(rows, Table) else None
-    if not isinstance(values, JsonFile | ArrowRows):
-        raise TypeError("expected the rows of load_rows, which know how they are stored")
-    source = rows.source if isinstance(rows, Table) else ""
+    source, values = stored_rows(rows)
     if out.suffix.lower() == ".jsonl":
         return lambda: _lines(values, numbers, added, columns)
-    return lambda: _parquet(source, values, numbers, added, columns)
+    own: StoredColumns | JsonColumns | None = None
+
+    def parts() -> Iterator[bytes]:
+        nonlocal own
+        if own is None:
+            own = own_columns(values, source)
+            _warn_of_json_text(source, own)
+        size = values.size if isinstance(values, JsonFile) else values.stored.size
+        return parquet_parts(own, numbers, added, columns, rows_of_group(len(values), size))
+
+    return parts
+
+
+def stored_rows(rows: Sequence[Row]) -> tuple[str, JsonFile | ArrowRows]:
+    """The name of a data set, and its rows as they are stored.
+
+    Raises:
+        TypeError: they are not those of `load_rows`.
+    """
+    if isinstance(rows, Table) and isinstance(rows.values, JsonFile | ArrowRows):
+        return rows.source, rows.values
+    raise TypeError("expected the rows of load_rows, which know how they are stored")
+
+
+def own_texts(values: JsonFile | ArrowRows, numbers: range) -> Iterator[bytes]:
+    """The rows as JSON, in their own words if they are JSON."""
+    if isinstance(values, JsonFile):
+        return (values.text(number) for number in numbers)
+    return json_texts(values.stored, numbers)
+
+
+def own_columns(values: JsonFile | ArrowRows, source: str) -> StoredColumns | JsonColumns:
+    """The columns of a data set as a Parquet file has them."""
+    if not isinstance(values, JsonFile):
+        return StoredColumns(values.stored)
+    shapes = shapes_of((read_exactly(values.text(number)) for number in range(len(values))), source)
+    return JsonColumns(values, shapes)
+
+
+def _warn_of_json_text(source: str, own: StoredColumns | JsonColumns) -> None:
+    if isinstance(own, JsonColumns) and own.json_text:
+        logger.warning(
+            "%s: no type of Parquet says all that is in these columns, whose values become JSON text: %s",
+            source,
+            ", ".join(own.json_text),
+        )
 
 
 def _lines(
     values: JsonFile | ArrowRows, numbers: range, added: Iterable[Mapping[str, JSON]], columns: AddedColumns
 ) -> Iterator[bytes]:
-    texts = (
-        (values.text(number) for number in numbers)
-        if isinstance(values, JsonFile)
-        else json_texts(values.stored, numbers)
-    )
-    for text, more in zip(texts, added, strict=True):
+    for text, more in zip(own_texts(values, numbers), added, strict=True):
         yield with_keys(text, columns.in_order(more)) + b"\n"
-
-
-def _parquet(
-    source: str,
-    values: JsonFile | ArrowRows,
-    numbers: range,
-    added: Iterable[Mapping[str, JSON]],
-    columns: AddedColumns,
-) -> Iterator[bytes]:
-    own: StoredColumns | JsonColumns
-    if isinstance(values, JsonFile):
-        shapes = shapes_of((read_exactly(values.text(number)) for number in range(len(values))), source)
-        mixed = [name for name, shape in shapes.items() if shape.is_mixed]
-        if mixed:
-            logger.warning(
-                "%s: no type of Parquet says all that is in these columns, whose values become JSON text: %s",
-                source,
-                ", ".join(mixed),
-            )
-        own, size = JsonColumns(values, shapes), values.size
-    else:
-        own, size = StoredColumns(values.stored), values.stored.size
-    yield from parquet_parts(own, numbers, added, columns, rows_of_group(len(values), size))
