@@ -67,6 +67,29 @@ def run_directory_of(path: Path) -> Path:
     return path.with_suffix(".run")
 
 
+def check_unused(path: Path, elsewhere: str) -> None:
+    """Check that a directory holds no run.
+
+    Args:
+        path: the directory, which need not exist.
+        elsewhere: the setting that chooses another, for the message.
+
+    Raises:
+        RunDirectoryError: it is not empty.
+    """
+    there = _entries(path)
+    if there:
+        raise RunDirectoryError(
+            f"run directory {path} is not empty ({', '.join(there[:4])}); add --resume to continue that run, or choose "
+            f"another with {elsewhere}"
+        )
+
+
+def _entries(path: Path) -> list[str]:
+    """What is in a directory, but for its lock."""
+    return sorted(entry.name for entry in path.iterdir() if entry.name != LOCK) if path.is_dir() else []
+
+
 class RunDirectory:
     """The files of one run, locked by this process until `close`.
 
@@ -94,6 +117,7 @@ class RunDirectory:
         resume: bool,
         disk: Disk | None = None,
         defaults: Mapping[str, JSON] = {},
+        elsewhere: str = "--env.data_dir_to_save_evals",
     ) -> tuple[RunDirectory, EarlierLines]:
         """Begin a run, or resume one.
 
@@ -104,6 +128,7 @@ class RunDirectory:
             resume: resume the run in the directory; an empty directory begins a new one.
             disk: writes the files of the run.
             defaults: what the settings are if a run says nothing of them: it was begun before there was such a setting.
+            elsewhere: the setting that chooses another directory, for messages.
 
         Returns:
             The directory, and the lines of the earlier run (none without `resume`).
@@ -119,12 +144,9 @@ class RunDirectory:
             raise RunDirectoryError(f"run directory {path}: {error.strerror}") from error
         lock = DirectoryLock.take(path)
         try:
-            there = sorted(entry.name for entry in path.iterdir() if entry.name != LOCK)
-            if there and not resume:
-                raise RunDirectoryError(
-                    f"run directory {path} is not empty ({', '.join(there[:4])}); "
-                    "add --resume to continue that run, or choose another with --env.data_dir_to_save_evals"
-                )
+            there = _entries(path)
+            if not resume:
+                check_unused(path, elsewhere)
             if (path / CONFIG).exists():
                 cls._compare(path / CONFIG, matters, defaults)
             elif lines := [name for name in there if name in _OF_A_RUN]:

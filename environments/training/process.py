@@ -111,6 +111,7 @@ class ProcessRun:
             defaults=settings.defaults("process"),
             resume=settings.resume,
             disk=self._disk,
+            elsewhere="--env.data_path_to_save_groups",
         )
         try:
             self._file = GroupFile(path, self._disk, resume=settings.resume)

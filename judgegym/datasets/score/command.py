@@ -15,13 +15,14 @@ from pathlib import Path
 from environments import terminal
 from environments.command_line.log_heading import log_heading
 from environments.command_line.signals import StopSignal, interruptible, until_stopped
+from environments.runs.directory import check_unused, run_directory_of
 from environments.runs.failure_guard import NothingSucceeds
 from environments.runs.log import begin_logs
 from environments.terminal.exits import exit_code
 from judgegym.datasets.files.check import check_out
 from judgegym.datasets.files.shards import Shard
 from judgegym.datasets.score.budgets import budget_of, spent_message
-from judgegym.datasets.score.settings import ScoreSettings
+from judgegym.datasets.score.settings import OUT, ScoreSettings
 from judges.config.extras import require
 from judges.config.help import help_page, help_requested
 from judges.config.profile import profiled
@@ -124,6 +125,7 @@ def _places(settings: ScoreSettings) -> tuple[str, Path]:
 
     Raises:
         SettingsError: one is not given, or the output cannot be written.
+        RunDirectoryError: there is a run of this output, which is not to be resumed.
     """
     if settings.data is None:
         raise SettingsError("expected a data set: judgegym score DATA --out FILE")
@@ -133,6 +135,8 @@ def _places(settings: ScoreSettings) -> tuple[str, Path]:
     if settings.shard is not None:
         out = Shard.parse(settings.shard).path(out)
     check_out(out, data=settings.data)
+    if not settings.resume:
+        check_unused(run_directory_of(out), OUT)
     return settings.data, out
 
 

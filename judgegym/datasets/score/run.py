@@ -33,7 +33,7 @@ from judgegym.datasets.score.lines import ScoreDetail
 from judgegym.datasets.score.loop import ScoreLoop
 from judgegym.datasets.score.output import AddedOfRows
 from judgegym.datasets.score.saved import SavedResponses, missing_units, open_saved, read_earlier
-from judgegym.datasets.score.settings import ScoreSettings
+from judgegym.datasets.score.settings import OUT, ScoreSettings
 from judges.llm.budget import Budget
 from judges.llm.client import ChatClient
 from judges.llm.usage import Usage
@@ -116,7 +116,12 @@ class ScoreRun:
         settings, path = self.settings, run_directory_of(self.out)
         disk = Disk(settings.disk_full_deadline)
         run, before = RunDirectory.open(
-            path, config=settings.public(), matters=settings.matters(), resume=settings.resume, disk=disk
+            path,
+            config=settings.public(),
+            matters=settings.matters(),
+            resume=settings.resume,
+            disk=disk,
+            elsewhere=OUT,
         )
         try:
             with run.log.ending():

@@ -17,6 +17,8 @@ from judges.llm.wire import JSON
 from judges.scorers.settings import ScorerSettings
 
 _KEY_VARIABLE = "judge_api_key_env"
+OUT = "--out"
+"""The setting that names the output, for messages."""
 
 
 class DatasetJudgeSettings(ScorerSettings):
