@@ -30,6 +30,11 @@ def count_tokens(text: str) -> int:
     return counted if len(text) <= COUNTED else round(counted * len(text) / COUNTED)
 
 
+def how_counted() -> str:
+    """How `count_tokens` counts in this process, in words."""
+    return f"UTF-8 bytes / {_BYTES_PER_TOKEN}" if _encoding() is None else f"tiktoken's {_ENCODING}"
+
+
 @lru_cache(maxsize=1)
 def _encoding() -> tiktoken.Encoding | None:
     try:

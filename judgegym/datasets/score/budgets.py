@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
 from environments.runs.ledger import CallLedger
 from environments.terminal.quantities import dollars
@@ -38,13 +39,14 @@ def note_earlier(budget: Budget, ledger: CallLedger, clients: Iterable[ChatSetti
 
 
 def spent_message(
-    why: str, settings: ScoreSettings, spent: Spent, command: Sequence[str], *, judged: int, of: int
+    why: str, settings: ScoreSettings, out: Path, spent: Spent, command: Sequence[str], *, judged: int, of: int
 ) -> str:
     """What a run that is out of budget has come to, and the command that goes on.
 
     Args:
         why: what is spent.
         settings: of the run.
+        out: the file that it would have written.
         spent: by the whole run.
         command: the words of the command, as the user gave them.
         judged: responses that have ended with a score or a failure.
@@ -54,7 +56,7 @@ def spent_message(
     calls = "1 call" if spent.calls == 1 else f"{spent.calls:,} calls"
     words = [*_without_budget(command), "--resume", *_more(settings, spent)]
     return (
-        f"{why}. {judged:,} of {of:,} responses are judged, with {calls}{cost} in all; {settings.out} is not written, "
+        f"{why}. {judged:,} of {of:,} responses are judged, with {calls}{cost} in all; {out} is not written, "
         f"and nothing that was paid for is lost. To go on:\n  {shlex.join(words)}"
     )
 

@@ -37,6 +37,9 @@ FAILED = 1
 _ABOUT = "Judge the rows of a data set, and write them to a file with a score on each."
 _GROUPS = {"data": "data", "judge": "judge (the model that scores)", "run": "run"}
 
+_PLANNED = "scored.jsonl"
+"""In place of FILE, where a plan names none."""
+
 
 def main(argv: Sequence[str], *, prog: str) -> int:
     """Run the command.
@@ -95,6 +98,11 @@ def with_data(words: Sequence[str]) -> list[str]:
 async def _score(loaded: LoadedSettings[ScoreSettings], command: Sequence[str]) -> int:
     settings = loaded.settings
     data, out = _places(settings)
+    if settings.plan:
+        from judgegym.datasets.score.plan.shown import show_plan  # late: few runs are planned
+
+        await show_plan(settings, data, out)
+        return 0
     from judgegym.datasets.score.run import ScoreRun  # late: errors of the settings come at once
 
     budget = budget_of(settings)
@@ -108,7 +116,7 @@ async def _score(loaded: LoadedSettings[ScoreSettings], command: Sequence[str]) 
         except BudgetSpent as error:
             assert budget is not None  # nothing else is ever spent
             counted = {"judged": run.judged, "of": run.units.places.count}
-            terminal.warn(spent_message(str(error), settings, budget.spent, command, **counted))
+            terminal.warn(spent_message(str(error), settings, out, budget.spent, command, **counted))
             return FAILED
     if settings.offline:
         terminal.warn(terminal.offline_notice(["judge"]))
@@ -129,9 +137,9 @@ def _places(settings: ScoreSettings) -> tuple[str, Path]:
     """
     if settings.data is None:
         raise SettingsError("expected a data set: judgegym score DATA --out FILE")
-    if settings.out is None:
+    if settings.out is None and (settings.resume or not settings.plan):
         raise SettingsError("--out: expected the file to write, such as --out scored.parquet")
-    out = settings.out.expanduser()
+    out = Path(_PLANNED) if settings.out is None else settings.out.expanduser()
     if settings.shard is not None:
         out = Shard.parse(settings.shard).path(out)
     check_out(out, data=settings.data)

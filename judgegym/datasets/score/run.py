@@ -137,7 +137,7 @@ class ScoreRun:
             run.close()
 
     async def _judge(self, run: RunDirectory, saved: SavedResponses, display: ProgressDisplay) -> None:
-        numbers = missing_units(self.units, saved)
+        numbers = missing_units(self.units, saved.missing)
         todo = frozenset(numbers)
         finished = {
             self.units.uid(number)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, overload
 
@@ -71,15 +71,28 @@ def read_earlier(before: EarlierLines, units: Units, saved: SavedResponses) -> i
     changed = 0
     for line in before.failures:
         saved.begin_after(FAILURES, line.offset + len(line.data))
-    for line in before.samples:
+    for line, place, status in judged_places(before.samples, units):
         saved.begin_after(SAMPLES, line.offset + len(line.data))
-        fields = line.fields()
-        place, status = _place(line, fields.get("uid"), units), fields.get("status")
-        if place is None or fields.get("task_digest") != units.key(units.places.unit(place)).hex():
+        if place is None:
             changed += 1
-        elif isinstance(status, str):
+        else:
             saved.note(place, line.offset, len(line.data), status, is_complete=True)
     return changed
+
+
+def judged_places(samples: Iterable[RawLine], units: Units) -> Iterator[tuple[RawLine, int | None, str]]:
+    """Each line of an earlier run, the place of its response (`None` if its row has changed), and its status.
+
+    Raises:
+        RunDirectoryError: a line cannot be read.
+    """
+    for line in samples:
+        fields = line.fields()
+        place, status = _place(line, fields.get("uid"), units), fields.get("status")
+        if not isinstance(status, str):
+            raise line.error(f"expected the status of a judged response, found {status!r}")
+        is_same = place is not None and fields.get("task_digest") == units.key(units.places.unit(place)).hex()
+        yield line, place if is_same else None, status
 
 
 def _place(line: RawLine, uid: object, units: Units) -> int | None:
@@ -89,9 +102,14 @@ def _place(line: RawLine, uid: object, units: Units) -> int | None:
     return units.places.find(int(found[1]) - 1, None if found[2] is None else int(found[2]) - 1)
 
 
-def missing_units(units: Units, saved: SavedResponses) -> array[int]:
-    """The units to judge: the first of those that are equal, if a response of any of them has no line."""
+def missing_units(units: Units, places: Iterable[int]) -> array[int]:
+    """The units to judge: the first of those that are equal, if a response of any of them has no line.
+
+    Args:
+        units: all units.
+        places: the responses without a line.
+    """
     missing = bytearray(len(units))
-    for place in saved.missing:
+    for place in places:
         missing[units.first_equal[units.places.unit(place)]] = 1
     return array("q", (number for number, is_missing in enumerate(missing) if is_missing))

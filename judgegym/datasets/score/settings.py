@@ -68,6 +68,11 @@ class RunSettings(SourcedSettings):
     max_judge_error_rate: float = operational(
         0.05, "End with exit code 1 if more than this share of the responses has no score.", ge=0, le=1, common=True
     )
+    plan: CliImplicitFlag[bool] = operational(
+        False,
+        "Print how many calls, tokens and dollars the run would take, and exit. Nobody is asked; no key is needed.",
+        common=True,
+    )
     budget_calls: int | None = operational(
         None,
         "Send at most this many requests in the whole run, retries and what was sent before --resume included; the run "
@@ -113,7 +118,7 @@ class ScoreSettings(DatasetJudgeSettings, ColumnSettings, RunSettings):
         found = without_secrets(self)
         if _KEY_VARIABLE not in self.model_fields_set:
             del found[_KEY_VARIABLE]
-        for name in ("config", "show_config", "profile", "resume", "budget_calls", "budget_usd"):
+        for name in ("config", "show_config", "profile", "resume", "plan", "budget_calls", "budget_usd"):
             del found[name]
         return found
 

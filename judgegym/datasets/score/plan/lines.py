@@ -1,0 +1,104 @@
+"""A plan as text of at most 80 columns: a line for each number, and sentences for what the numbers leave out."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+
+from environments.terminal.quantities import UNKNOWN, dollars, duration
+from judgegym.datasets.score.plan.numbers import Plan, Range
+
+_WIDTH = 80
+_LABEL = 19
+_USUAL_ANSWERS_S = (1.0, 10.0)
+
+
+def plan_lines(plan: Plan) -> list[str]:
+    """The lines that the command prints."""
+    lines = [line for label, words in _words(plan) for line in _line(label, words)]
+    for note in plan.notes:
+        lines += ["", *textwrap.wrap(note, _WIDTH)]
+    return lines
+
+
+def budget_line(plan: Plan, calls: int | None, usd: float | None) -> str | None:
+    """Whether the budgets of a run are enough for its plan, in a sentence; `None` without a budget."""
+    before, said = 0 if plan.earlier is None else plan.earlier.answers, list[str]()
+    if calls is not None:
+        said.append(f"{calls:,} calls {_enough(plan.calls, calls - before)}")
+    if usd is not None and plan.cost is not None:
+        said.append(f"{dollars(usd)} {_enough(plan.cost, usd)}")
+    return f"The budget: {'; '.join(said)}." if said else None
+
+
+def _enough(needed: Range, budget: float) -> str:
+    if needed.high is not None and needed.high <= budget:
+        return "are enough"
+    return "may be enough" if needed.low <= budget else "are not enough"
+
+
+def _line(label: str, words: str) -> Iterator[str]:
+    first, *rest = textwrap.wrap(words, _WIDTH - _LABEL - 2, break_on_hyphens=False)
+    yield f"{label:<{_LABEL}}  {first}"
+    yield from (f"{'':<{_LABEL}}  {part}" for part in rest)
+
+
+def _words(plan: Plan) -> Iterator[tuple[str, str]]:
+    empty = f", {plan.empty:,} of them empty, which are not judged" if plan.empty else ""
+    yield "rows", f"{plan.rows:,}"
+    yield "responses", f"{plan.responses:,}{empty}"
+    if plan.earlier is not None:
+        yield "judged already", f"{plan.earlier.judged:,} responses"
+    equal = f"; {plan.equal:,} more are equal to one of the data and share its judgment" if plan.equal else ""
+    yield "to judge", f"{plan.units:,} rows or groups{equal}"
+    average = f" (an average for {plan.estimated_calls:,} of them)" if plan.estimated_calls else ""
+    held = f"; {plan.earlier.held:,} more are answered in the ledger" if plan.earlier and plan.earlier.held else ""
+    yield "judge calls", f"{_range(plan.calls)}{average}{held}"
+    part = f" (counted on {plan.counted:,} of {plan.units:,})" if plan.counted < plan.units else ""
+    yield "prompt tokens", f"{_range(plan.prompt_tokens)}{part}"
+    yield "completion tokens", _completions(plan)
+    yield "cost", _cost(plan)
+    yield "least time", _least_time(plan)
+
+
+def _completions(plan: Plan) -> str:
+    if plan.completion_tokens.high is None:
+        most = "no limit (--judge_max_tokens)"
+    elif not plan.limits.max_tokens:
+        most = "none"
+    else:
+        most = f"at most {plan.completion_tokens.high:,.0f}, {plan.limits.max_tokens:,} an answer"
+    earlier = plan.earlier
+    if earlier is None or not earlier.answers:
+        return most
+    mean = earlier.completion_tokens / earlier.answers
+    return f"{most}; so far {mean:,.0f} an answer, so about {mean * plan.calls.low:,.0f}"
+
+
+def _cost(plan: Plan) -> str:
+    if plan.cost is None:
+        return f"{UNKNOWN}; set --judge_price_input and --judge_price_output"
+    if plan.cost.high is None:
+        return f"{dollars(plan.cost.low)} or more"
+    if plan.cost.is_exact:
+        return dollars(plan.cost.low)
+    return f"{dollars(plan.cost.low)} to {dollars(plan.cost.high)}"
+
+
+def _least_time(plan: Plan) -> str:
+    earlier, parts = plan.earlier, list[str]()
+    if plan.rate_seconds is not None:
+        parts.append(f"{duration(plan.rate_seconds)} by the limits a minute")
+    if earlier is not None and earlier.answers:
+        mean = earlier.seconds / earlier.answers
+        parts.append(f"{duration(plan.rounds * mean)} at {duration(mean)} an answer, as so far")
+    else:
+        times = (f"{duration(max(1.0, plan.rounds) * each)} at {each:g} s" for each in _USUAL_ANSWERS_S)
+        parts.append(f"{', '.join(times)} an answer")
+    return f"{'; '.join(parts)} ({plan.limits.concurrency:,} at once)"
+
+
+def _range(found: Range) -> str:
+    if found.is_exact:
+        return f"{found.low:,.0f}"
+    return f"{found.low:,.0f} or more" if found.high is None else f"{found.low:,.0f} to {found.high:,.0f}"

@@ -1,0 +1,125 @@
+"""The numbers of a plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from judges.llm.usage import Prices
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """From how much to how much something may be.
+
+    Attributes:
+        low: the least.
+        high: the most; `None` if there is no limit, or it is not known.
+    """
+
+    low: float
+    high: float | None
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether both are the same."""
+        return self.low == self.high
+
+    def __add__(self, other: Range) -> Range:
+        """The sum of both."""
+        high = None if self.high is None or other.high is None else self.high + other.high
+        return Range(self.low + other.low, high)
+
+    def times(self, factor: float) -> Range:
+        """So many times as much."""
+        return Range(self.low * factor, None if self.high is None else self.high * factor)
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """What the ledger of the run holds.
+
+    Attributes:
+        judged: responses that are judged already, and are kept.
+        held: answers to calls of the other rows, which are not asked for again.
+        answers: all answers that were paid for.
+        completion_tokens: of these together.
+        seconds: that these took, one after the other.
+    """
+
+    judged: int = 0
+    held: int = 0
+    answers: int = 0
+    completion_tokens: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the judge's settings limit.
+
+    Attributes:
+        max_tokens: of an answer; 0 for no limit.
+        concurrency: requests in flight.
+        requests_per_minute: `None` for no limit.
+        tokens_per_minute: `None` for no limit.
+        prices: of a million tokens.
+    """
+
+    max_tokens: int
+    concurrency: int
+    requests_per_minute: int | None
+    tokens_per_minute: int | None
+    prices: Prices
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a run would ask. Failed requests and answers without a verdict, which are asked for again, are not in it.
+
+    Attributes:
+        rows: of the data.
+        responses: of all rows.
+        empty: responses that are empty, and are not judged.
+        units: what is judged together: rows, or groups of rows, that are neither equal to an earlier one nor judged
+            already.
+        equal: units that are equal to an earlier one, and share its judgment.
+        calls: requests to the judge, without those whose answers the ledger holds.
+        prompt_tokens: of these, by our count.
+        completion_tokens: of their answers.
+        cost: US dollars; `None` without a price.
+        counted: the units on whose prompts tokens were counted; the others have as many on average.
+        estimated_calls: how many units' calls are not counted either, but have the average of the others.
+        earlier: of the run that is resumed; `None` without one.
+        limits: what the settings limit.
+        notes: what the numbers leave out, in sentences.
+    """
+
+    rows: int
+    responses: int
+    empty: int
+    units: int
+    equal: int
+    calls: Range
+    prompt_tokens: Range
+    completion_tokens: Range
+    cost: Range | None
+    counted: int
+    estimated_calls: int
+    earlier: Earlier | None
+    limits: Limits
+    notes: tuple[str, ...] = ()
+
+    @property
+    def rate_seconds(self) -> float | None:
+        """The least time by the limits a minute, in seconds: a minute's worth goes at once; `None` without a limit."""
+        limits, found = self.limits, list[float]()
+        if limits.requests_per_minute is not None:
+            found.append(60.0 * max(0.0, self.calls.low / limits.requests_per_minute - 1.0))
+        if limits.tokens_per_minute is not None:
+            found.append(60.0 * max(0.0, self.prompt_tokens.low / limits.tokens_per_minute - 1.0))
+        return max(found) if found else None
+
+    @property
+    def rounds(self) -> float:
+        """How often the limit on requests in flight is filled: so many times the time of an answer is the least."""
+        return self.calls.low / self.limits.concurrency

@@ -1,0 +1,187 @@
+"""A plan against the run that it is the plan of: the same calls, and the same tokens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from environments.runs.directory import run_directory_of
+from judgegym.datasets.score.plan import planning
+from judgegym.datasets.score.plan.asking import CountingClient
+from judgegym.datasets.score.plan.lines import plan_lines
+from judgegym.datasets.score.plan.numbers import Plan, Range
+from judgegym.datasets.score.plan.planning import plan_of
+from judgegym.datasets.score.run import ScoreRun
+from judgegym.datasets.score.settings import ScoreSettings
+from judges.config.sources import load
+from judges.llm.tokens import count_tokens
+from judges.llm.wire import JSON
+from judges.scorers.settings import JudgeKind
+from tests.command import serving, write_lines
+from tests.judgegym.datasets.scoring import score
+from tests.judges.scorers.kinds import FAIR, GOOD, ITEMS, KINDS, POOR, verdict
+from tests.scripted import Json, ScriptedEndpoint
+
+QUESTIONS = ("Why is the sky blue?", "What is light?", "Why is the sky blue?", "Why is the sea blue?")
+EXACT: Sequence[Sequence[str]] = [
+    ["--judge=rubric", "--samples_per_item=3"],
+    ["--judge=rubric", "--judge_output=json_schema", "--rubric=Is it short?"],
+    ["--judge=aspect", "--aspects=correctness,coherence"],
+    ["--judge=aspect", "--aspects=correctness", "--strictness=5", "--scoring=share"],
+    ["--judge=peer", "--judge_system_prompt=Judge well."],
+    ["--judge=arena_hard"],
+    ["--judge=choice"],
+    ["--judge=listwise", "--listwise_orders=2"],
+    ["--judge=listwise", "--judge_max_input_tokens=900"],
+    ["--judge=tournament"],
+    ["--judge=tournament", "--tournament_game=choice", "--schedule=circular"],
+]
+
+
+def rows_of(kind: JudgeKind) -> Sequence[Mapping[str, JSON]]:
+    """Rows of which one is equal to another, and some responses are empty or equal."""
+    if len(ITEMS[kind].responses) > 1:
+        responses = [[GOOD, POOR, FAIR], [GOOD, "", POOR, GOOD], [GOOD, POOR, FAIR], [GOOD, GOOD, " "]]
+        return [{"prompt": asked, "responses": given} for asked, given in zip(QUESTIONS, responses, strict=True)]
+    texts = [(asked, text) for asked in QUESTIONS for text in (GOOD, POOR, "")]
+    return [{"prompt": asked, "response": text, "baseline": FAIR} for asked, text in texts]
+
+
+def planned(data: Path, words: Sequence[str], run: Path | None = None) -> Plan:
+    settings = load(ScoreSettings, [f"--data={data}", *words], prog="judgegym score").settings
+    units = ScoreRun(settings, str(data), data.with_name("scored.jsonl"), CountingClient(settings)).units
+    return asyncio.run(plan_of(settings, units, run=run))
+
+
+def kind_of(words: Sequence[str]) -> JudgeKind:
+    return next(kind for kind in KINDS if f"--judge={kind}" in words)
+
+
+def sent(judge: ScriptedEndpoint) -> tuple[int, int]:
+    """The requests that have arrived, and the tokens of their prompts."""
+    prompts = (message["content"] for body in judge.bodies for message in body["messages"])
+    return len(judge.requests), sum(map(count_tokens, prompts))
+
+
+def run(data: Path, words: Sequence[str], script: Callable[[Json, int], str] = verdict) -> tuple[int, int]:
+    out = data.with_name("scored.jsonl")
+    with serving(script) as judge:
+        ended = score(data, "--out", out, f"--judge_base_url={judge.base_url}", *words)
+        assert ended.code == 0, ended.said
+    return sent(judge)
+
+
+@pytest.mark.parametrize("words", EXACT, ids=" ".join)
+def test_calls_and_prompt_tokens_are_those_of_the_run(tmp_path: Path, words: Sequence[str]) -> None:
+    data = write_lines(tmp_path / "data.jsonl", rows_of(kind_of(words)))
+    plan = planned(data, words)
+    calls, tokens = run(data, words)
+    assert (plan.calls, plan.prompt_tokens) == (Range(calls, calls), Range(tokens, tokens))
+    assert plan.completion_tokens == Range(calls, 4096 * calls)
+    assert (plan.rows, plan.equal) == (len(rows_of(kind_of(words))), 1 if plan.rows == 4 else 3)
+
+
+@pytest.mark.parametrize("agree", [True, False])
+def test_votes_that_agree_are_the_fewest_calls_and_votes_that_differ_the_most(tmp_path: Path, agree: bool) -> None:
+    words = ["--judge=aspect", "--aspects=correctness,coherence", "--strictness=5"]
+    data = write_lines(tmp_path / "data.jsonl", rows_of("aspect"))
+
+    def vote(request: Json, number: int) -> str:
+        return f'{{"reason": "-", "verdict": {0 if agree else request["seed"] % 2}}}'
+
+    plan = planned(data, words)
+    calls, tokens = run(data, words, vote)
+    assert not plan.calls.is_exact
+    if agree:
+        assert (plan.calls.low, plan.prompt_tokens.low) == (calls, tokens)
+    else:
+        assert (plan.calls.high, plan.prompt_tokens.high) == (calls, tokens)
+
+
+@pytest.mark.parametrize("kind", ["rubric", "aspect", "peer", "arena_hard", "choice"])
+def test_self_critique_is_between_the_bounds(tmp_path: Path, kind: JudgeKind) -> None:
+    words = [f"--judge={kind}", "--judge_critique_rounds=3"]
+    data = write_lines(tmp_path / "data.jsonl", rows_of(kind))
+    plan = planned(data, words)
+    calls, tokens = run(data, words)
+    assert plan.calls.high is not None and plan.prompt_tokens.high is not None
+    assert 0 < plan.calls.low <= calls <= plan.calls.high
+    assert plan.prompt_tokens.low <= tokens <= plan.prompt_tokens.high
+
+
+def test_the_calls_of_a_swiss_tournament_are_those_of_the_run(tmp_path: Path) -> None:
+    words = ["--judge=tournament", "--schedule=swiss"]
+    data = write_lines(tmp_path / "data.jsonl", rows_of("tournament"))
+    plan = planned(data, words)
+    calls, _ = run(data, words)
+    assert plan.calls == Range(calls, calls)
+    assert any("swiss" in note for note in plan.notes)
+
+
+def test_many_units_are_counted_by_a_sample_and_their_calls_exactly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [{"prompt": f"Question {number:03}", "response": GOOD} for number in range(300)]
+    data = write_lines(tmp_path / "data.jsonl", rows)
+    whole = planned(data, ["--judge=rubric"])
+    monkeypatch.setattr(planning, "UNITS_COUNTED", 20)
+    plan = planned(data, ["--judge=rubric"])
+    assert (plan.calls, plan.counted, plan.units) == (Range(300, 300), 20, 300)
+    assert plan.prompt_tokens == whole.prompt_tokens  # the prompts are of one length
+    assert any("(counted on 20 of 300)" in line for line in plan_lines(plan))
+
+
+def test_calls_that_depend_on_texts_are_an_average_where_there_are_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [{"prompt": f"{number}", "responses": [GOOD, GOOD, POOR]} for number in range(30)]
+    data = write_lines(tmp_path / "data.jsonl", rows)
+    monkeypatch.setattr(planning, "UNITS_GONE_THROUGH", 10)
+    plan = planned(data, ["--judge=tournament"])
+    assert (plan.calls, plan.estimated_calls) == (Range(60, 60), 20)
+
+
+def test_costs_and_times(tmp_path: Path) -> None:
+    data = write_lines(tmp_path / "data.jsonl", [{"prompt": f"{n}", "response": GOOD} for n in range(100)])
+    prices = ["--judge_price_input=2", "--judge_price_output=10", "--judge_price_cached_input=1"]
+    plan = planned(data, [*prices, "--judge_max_tokens=1000", "--judge_requests_per_minute=10"])
+    tokens = plan.prompt_tokens.low
+    assert plan.cost == Range((tokens + 100 * 10) / 1e6, (2 * tokens + 100 * 1000 * 10) / 1e6)
+    assert plan.rate_seconds == 540  # ten go at once
+    assert planned(data, []).cost is None
+    assert planned(data, [*prices, "--judge_max_tokens=0"]).cost == Range((tokens + 100 * 10) / 1e6, None)
+
+
+def test_what_an_earlier_part_of_the_run_has_is_taken_off(tmp_path: Path) -> None:
+    words = ["--judge=rubric", "--samples_per_item=2", "--judge_max_concurrency=1"]
+    rows = [{"prompt": f"Question {number}", "response": GOOD} for number in range(10)]
+    data, out = write_lines(tmp_path / "data.jsonl", rows), tmp_path / "scored.jsonl"
+    with serving(verdict) as judge:
+        flags = ["--out", out, f"--judge_base_url={judge.base_url}", *words]
+        assert score(data, *flags, "--budget_calls=7").code == 1
+        before = {path: path.read_bytes() for path in run_directory_of(out).iterdir()}
+        plan = planned(data, words, run_directory_of(out))
+        assert {path: path.read_bytes() for path in run_directory_of(out).iterdir()} == before
+        assert plan.earlier is not None
+        assert (plan.calls, plan.earlier.answers, plan.earlier.completion_tokens) == (Range(13, 13), 7, 35)
+        assert plan.units + plan.earlier.judged == 10
+        assert score(data, *flags, "--resume").code == 0
+        assert len(judge.requests) == 7 + 13
+    assert planned(data, words, run_directory_of(out)).calls == Range(0, 0)
+
+
+def test_the_command_prints_a_plan_and_asks_nobody(tmp_path: Path) -> None:
+    data = write_lines(tmp_path / "data.jsonl", rows_of("arena_hard"))
+    with serving(verdict) as judge:
+        words = [data, "--judge=arena_hard", f"--judge_base_url={judge.base_url}", "--plan", "--budget_calls=3"]
+        ended = score(*words, "--out", tmp_path / "scored.parquet")
+        assert (ended.code, len(judge.requests)) == (0, 0)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data.jsonl"]
+    assert "judge calls          12\n" in ended.out and "3 calls are not enough" in ended.out
+    assert max(map(len, ended.out.splitlines())) <= 80
+    assert score(data, "--plan").out.splitlines()[0] == "rows                 12"
+    wrong = score(data, "--plan", "--judge=choice")
+    assert (wrong.code, wrong.out) == (2, "")
