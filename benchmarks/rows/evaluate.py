@@ -8,7 +8,7 @@ imports.
 
 Without `--folder` everything is in a temporary directory: 100,000 rows take 2 GB of it.
 
-    python -m benchmarks.rows [--rows 10000 100000] [--folder DIR] [--results FILE]
+    python -m benchmarks.rows.evaluate [--rows 10000 100000] [--folder DIR] [--results FILE]
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ import orjson
 
 from benchmarks.measured import Measured, report, results_option
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 MIB = 1 << 20
 FIXED_MIB, BYTES_A_ROW = 150, 1500
 MOST_TIMES = 10.5
@@ -213,7 +213,7 @@ def write_rows(path: Path, rows: int) -> Path:
 @contextmanager
 def endpoint() -> Iterator[str]:
     """An endpoint as a process of its own; its base URL."""
-    command = [sys.executable, "-m", "benchmarks.rows", "--answer"]
+    command = [sys.executable, "-m", "benchmarks.rows.evaluate", "--answer"]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
