@@ -9,7 +9,7 @@ from __future__ import annotations
 import gzip
 import logging
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from environments.runs.atomic import write_atomic
@@ -52,6 +52,30 @@ def unpack(run_path: Path) -> None:
         except (EOFError, OSError, zlib.error) as error:
             raise RunDirectoryError(f"{packed} cannot be unpacked: {error}") from error
     packed.unlink()
+
+
+def join(run_paths: Sequence[Path], target: Path) -> None:
+    """Make one compressed ledger, in the run directory `target`, of those of other runs; none if they have none.
+
+    The calls of one run follow those of another, as if it had been resumed. A text that a call names by its digest was
+    written before it in the same ledger, and is among the texts that a reader knows then.
+
+    Raises:
+        OSError: a ledger cannot be read, or there is no room.
+    """
+
+    def parts() -> Iterator[bytes]:
+        for path in run_paths:
+            if (path / CALLS).exists():
+                yield from _compressed(path / CALLS)
+            elif (path / PACKED_CALLS).exists():
+                yield from _parts(path / PACKED_CALLS)  # a file of gzip may have several parts
+
+    if any((path / name).exists() for path in run_paths for name in (CALLS, PACKED_CALLS)):
+        write_atomic(target / PACKED_CALLS, parts)
+    else:
+        (target / PACKED_CALLS).unlink(missing_ok=True)
+    (target / CALLS).unlink(missing_ok=True)
 
 
 def _compressed(path: Path) -> Iterator[bytes]:

@@ -110,7 +110,9 @@ def _asked(words: list[str]) -> Iterator[str]:
         settings = load(RewardServerSettings, rest, prog=command, reshape=with_preset).settings
         yield from (mount.judge_base_url for mount in settings.judges().values())
     elif command == "score":
-        yield load(ScoreSettings, with_data(rest), prog=command).settings.judge_base_url
+        settings_of_score = load(ScoreSettings, with_data(rest), prog=command).settings
+        if settings_of_score.merge is None:
+            yield settings_of_score.judge_base_url
 
 
 def _of_python(words: tuple[str, ...], files: Collection[str]) -> str:

@@ -11,6 +11,7 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from environments import terminal
 from environments.command_line.log_heading import log_heading
@@ -32,6 +33,9 @@ from judges.llm.budget import Budget
 from judges.llm.client import ChatClient
 from judges.llm.errors import BudgetSpent, SettingsError
 from judges.scorers.settings import check_flags_are_read
+
+if TYPE_CHECKING:
+    from judgegym.datasets.score.run import Scored
 
 FAILED = 1
 _ABOUT = "Judge the rows of a data set, and write them to a file with a score on each."
@@ -103,6 +107,10 @@ async def _score(loaded: LoadedSettings[ScoreSettings], command: Sequence[str]) 
 
         await show_plan(settings, data, out)
         return 0
+    if settings.merge is not None:
+        from judgegym.datasets.score.merge import merge  # late, as below
+
+        return _ended(await merge(settings, data, out, settings.merge), settings)
     from judgegym.datasets.score.run import ScoreRun  # late: errors of the settings come at once
 
     budget = budget_of(settings)
@@ -120,7 +128,13 @@ async def _score(loaded: LoadedSettings[ScoreSettings], command: Sequence[str]) 
             return FAILED
     if settings.offline:
         terminal.warn(terminal.offline_notice(["judge"]))
-    terminal.say(f"The judged rows are in {scored.out}; the run is in {scored.run}")
+    return _ended(scored, settings)
+
+
+def _ended(scored: Scored, settings: ScoreSettings) -> int:
+    """Say what a run has come to; return the exit code."""
+    run = "" if scored.run is None else f"; the run is in {scored.run}"
+    terminal.say(f"The judged rows are in {scored.out}{run}")
     rate = scored.failed / scored.responses if scored.responses else 0.0
     if rate > settings.max_judge_error_rate:
         terminal.warn(f"{scored.failed} of {scored.responses} responses have no score")
@@ -140,6 +154,8 @@ def _places(settings: ScoreSettings) -> tuple[str, Path]:
     if settings.out is None and (settings.resume or not settings.plan):
         raise SettingsError("--out: expected the file to write, such as --out scored.parquet")
     out = Path(_PLANNED) if settings.out is None else settings.out.expanduser()
+    if settings.merge is not None and settings.shard is not None:
+        raise SettingsError("--merge joins all shards, and --shard judges one: expected one of them")
     if settings.shard is not None:
         out = Shard.parse(settings.shard).path(out)
     check_out(out, data=settings.data)

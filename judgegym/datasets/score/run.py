@@ -52,13 +52,13 @@ class Scored:
 
     Attributes:
         out: the file.
-        run: the run directory.
+        run: the run directory; `None` for merged shards that had none.
         statuses: how many responses ended with each status.
         mean: the mean of the scores; `None` without one.
     """
 
     out: Path
-    run: Path
+    run: Path | None
     statuses: Counter[str]
     mean: float | None
 

@@ -50,6 +50,11 @@ class RunSettings(SourcedSettings):
         "Judge one of N parts of the data, such as 3/16; FILE gets its number (scored-00003-of-00016.parquet). "
         "--merge N joins them.",
     )
+    merge: int | None = operational(
+        None,
+        "Join the N shards of FILE into it, and their runs into one, whose settings count. No judge is asked.",
+        ge=1,
+    )
     config: Path | None = operational(None, "Read settings from this YAML file.", common=True)
     show_config: ShowConfig = operational(
         None, "Print the settings with values and sources, and exit. changed: only those that differ from the default."
@@ -118,7 +123,7 @@ class ScoreSettings(DatasetJudgeSettings, ColumnSettings, RunSettings):
         found = without_secrets(self)
         if _KEY_VARIABLE not in self.model_fields_set:
             del found[_KEY_VARIABLE]
-        for name in ("config", "show_config", "profile", "resume", "plan", "budget_calls", "budget_usd"):
+        for name in ("config", "show_config", "profile", "resume", "plan", "merge", "budget_calls", "budget_usd"):
             del found[name]
         return found
 

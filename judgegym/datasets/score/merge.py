@@ -1,0 +1,124 @@
+"""`judgegym score DATA --out FILE --merge N`: one file and one run of those of N shards, without a call to a judge.
+
+Guarantees: FILE has the bytes of one run over the whole data set (`files/merge.py`); the run beside it has the lines
+and the calls of all shards, as one run would have them, but for times; shards of different settings are not merged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import cast
+
+from pydantic import ValidationError
+
+from environments.data.rows import load_rows
+from environments.runs.directory import CONFIG, FAILURES, SAMPLES, RunDirectory, run_directory_of
+from environments.runs.disk import Disk
+from environments.runs.lines import whole_lines
+from environments.runs.packing import join
+from judgegym.datasets.files.merge import merge_shards
+from judgegym.datasets.files.shards import group_starts, shards_of
+from judgegym.datasets.score.run import Scored
+from judgegym.datasets.score.settings import OUT, ScoreSettings
+from judges.config.fields import is_operational
+from judges.config.yaml_text import load_yaml
+from judges.llm.errors import RunDirectoryError
+from judges.llm.wire import JSON
+
+logger = logging.getLogger(__name__)
+
+
+async def merge(settings: ScoreSettings, data: str, out: Path, count: int) -> Scored:
+    """Merge the shards beside a file into it.
+
+    Args:
+        settings: of the command; of the data and the judge those of the shards' runs count.
+        data: the data set of which the shards are.
+        out: the file to write.
+        count: how many shards there are.
+
+    Raises:
+        DataError: shards are missing, or were made of other rows.
+        RunDirectoryError: some shards have no run beside them, or their settings differ.
+        UserError: the file cannot be written.
+    """
+    runs = [run_directory_of(shard.path(out)) for shard in shards_of(count)]
+    there = [path for path in runs if (path / CONFIG).exists()]
+    if there and len(there) < count:
+        missing = next(path for path in runs if path not in there)
+        raise RunDirectoryError(f"{missing}: there is no run of this shard, and {there[0]} is one of another")
+    of_shards = _common_settings(there, settings, data, out) if there else settings
+    rows = load_rows(data, split=of_shards.split)
+    starts = None if of_shards.group_by is None else group_starts(rows, of_shards.group_by)
+    await asyncio.to_thread(merge_shards, rows, out, count, starts)
+    if not there:
+        logger.warning("the shards have no runs beside them, so %s has none: there is nothing to report", out)
+        return Scored(out, None, Counter(), None)
+    run, _ = RunDirectory.open(
+        run_directory_of(out),
+        config=of_shards.public(),
+        matters=of_shards.matters(),
+        resume=settings.resume,
+        disk=Disk(settings.disk_full_deadline),
+        elsewhere=OUT,
+    )
+    try:
+        with run.log.ending():
+            run.drop_results()
+            await run.rewrite(lambda: _lines(runs, SAMPLES), lambda: _lines(runs, FAILURES))
+            await run.disk.retried(run.path, lambda: join(runs, run.path), in_thread=True)
+            return Scored(out, run.path, _statuses(run.path), None)
+    finally:
+        run.close()
+
+
+def _lines(runs: Sequence[Path], name: str) -> Iterator[bytes]:
+    return (line.data for path in runs for line in whole_lines(path / name))
+
+
+def _statuses(run: Path) -> Counter[str]:
+    lines = (line for name in (SAMPLES, FAILURES) for line in whole_lines(run / name))
+    return Counter(str(line.fields().get("status")) for line in lines)
+
+
+def _common_settings(runs: Sequence[Path], settings: ScoreSettings, data: str, out: Path) -> ScoreSettings:
+    """The settings of all runs.
+
+    Raises:
+        RunDirectoryError: those that determine the results differ.
+    """
+    configs = [_config(path) for path in runs]
+    for path, config in zip(runs, configs, strict=True):
+        differences = [
+            f"{name}: {configs[0].get(name)!r} there, {config.get(name)!r} here"
+            for name in {**configs[0], **config}
+            if config.get(name) != configs[0].get(name)
+            and (name not in ScoreSettings.model_fields or not is_operational(ScoreSettings, name))
+        ]
+        if differences:
+            raise RunDirectoryError(
+                f"{path / CONFIG}: has other settings than {runs[0] / CONFIG}, so these are not shards of one run:\n  "
+                + "\n  ".join(differences)
+            )
+    own = {"data": data, "out": out, "shard": None}
+    own |= {name: getattr(settings, name) for name in ("write_report", "max_judge_error_rate", "disk_full_deadline")}
+    try:
+        return ScoreSettings(**{**configs[0], **own})  # type: ignore[arg-type]  # checked by pydantic
+    except ValidationError as error:
+        raise RunDirectoryError(
+            f"{runs[0] / CONFIG}: {error.errors()[0]['msg']}: {error.errors()[0]['loc']}"
+        ) from error
+
+
+def _config(run: Path) -> Mapping[str, JSON]:
+    try:
+        found = load_yaml((run / CONFIG).read_bytes())
+    except (OSError, ValueError) as error:
+        raise RunDirectoryError(f"{run / CONFIG} cannot be read: {error}") from error
+    if not isinstance(found, Mapping):
+        raise RunDirectoryError(f"{run / CONFIG}: expected settings")
+    return cast("Mapping[str, JSON]", found)

@@ -1,0 +1,95 @@
+"""`--shard` and `--merge`: parts of a data set, judged apart and joined, against one run over all of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from environments.runs.directory import run_directory_of
+from environments.runs.recorded_calls import read_calls
+from judgegym.datasets.files.shards import shards_of
+from judges.llm.wire import JSON
+from tests.command import serving, write_lines
+from tests.judgegym.datasets.scoring import rated, read_rows, samples_of, score
+from tests.scripted import Reply, ScriptedEndpoint
+
+ROWS = [{"prompt": f"Question {n // 2}", "response": f"{n % 5 + 1} points", "kind": n // 3} for n in range(17)]
+COUNT = 3
+
+
+def by_points(response: str) -> int | Reply:
+    points = int(response.split()[0])
+    return Reply(status=400, body={"error": "too long"}) if points == 5 else points
+
+
+@pytest.fixture
+def judge() -> Iterator[ScriptedEndpoint]:
+    with serving(rated(by_points)) as endpoint:
+        yield endpoint
+
+
+def of_rows(path: Path) -> list[Mapping[str, JSON]]:
+    """The lines of a run, without what may differ between two runs."""
+    return [{name: value for name, value in row.items() if name != "run"} for row in read_rows(path)]
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_merged_shards_are_the_file_and_the_run_of_one_run(
+    tmp_path: Path, judge: ScriptedEndpoint, ending: str
+) -> None:
+    data = write_lines(tmp_path / "data.jsonl", ROWS)
+    flags = (f"--judge_base_url={judge.base_url}", "--max_judge_error_rate=1", "--category_column=kind")
+    whole, out = tmp_path / f"whole.{ending}", tmp_path / f"scored.{ending}"
+    assert score(data, "--out", whole, *flags).code == 0
+    for shard in shards_of(COUNT):
+        assert score(data, "--out", out, f"--shard={shard}", *flags).code == 0
+    asked = len(judge.requests)
+
+    ended = score(data, "--out", out, f"--merge={COUNT}")
+    assert ended.code == 1, ended.said  # more failures than are allowed here
+    assert "3 of 17 responses have no score" in ended.said
+    assert score(data, "--out", out, f"--merge={COUNT}", "--resume", "--max_judge_error_rate=1").code == 0
+    assert len(judge.requests) == asked
+    assert out.read_bytes() == whole.read_bytes()
+    merged, one = run_directory_of(out), run_directory_of(whole)
+    for name in ("samples.jsonl", "failures.jsonl"):
+        assert of_rows(merged / name) == of_rows(one / name)
+    calls = [(call.row, call.answer.choices[0].text) for call in read_calls(merged)]
+    assert sorted(calls) == sorted((call.row, call.answer.choices[0].text) for call in read_calls(one))
+    assert score(data, "--out", out, "--resume", *flags).code == 0  # which asks again for what has failed
+    assert len(judge.requests) == asked + 3
+    assert out.read_bytes() == whole.read_bytes()
+
+
+def test_groups_are_not_divided(tmp_path: Path, judge: ScriptedEndpoint) -> None:
+    data = write_lines(tmp_path / "data.jsonl", ROWS)
+    flags = (f"--judge_base_url={judge.base_url}", "--max_judge_error_rate=1", "--group_by=prompt")
+    out = tmp_path / "scored.jsonl"
+    for shard in shards_of(4):
+        score(data, "--out", out, f"--shard={shard}", *flags)
+    assert [len(read_rows(shard.path(out))) for shard in shards_of(4)] == [4, 4, 4, 5]
+    score(data, "--out", out, "--merge=4")
+    assert [row["uid"] for row in samples_of(out)] == [f"row-{n + 1}" for n in range(17) if n % 5 != 4]
+
+
+def test_shards_of_different_settings_are_not_merged(tmp_path: Path, judge: ScriptedEndpoint) -> None:
+    data, out = write_lines(tmp_path / "data.jsonl", ROWS[:4]), tmp_path / "scored.jsonl"
+    for shard, rubric in zip(shards_of(2), ("Is it right?", "Is it short?"), strict=True):
+        score(data, "--out", out, f"--shard={shard}", f"--judge_base_url={judge.base_url}", f"--rubric={rubric}")
+    ended = score(data, "--out", out, "--merge=2")
+    assert ended.code == 2
+    assert "rubric: 'Is it right?' there, 'Is it short?' here" in ended.said
+    assert not out.exists()
+
+
+def test_what_is_wrong_with_a_shard_is_said_in_one_line(tmp_path: Path) -> None:
+    data, out = write_lines(tmp_path / "data.jsonl", ROWS), tmp_path / "scored.jsonl"
+    assert "--shard (command line): expected I/N with 1 ≤ I ≤ N" in score(data, "--out", out, "--shard=4/3").said
+    assert "expected one of them" in score(data, "--out", out, "--shard=1/3", "--merge=3").said
+    ended = score(data, "--out", out, "--merge=3")
+    assert (ended.code, "3 of 3 shards are not in" in ended.said) == (2, True)
+    assert not run_directory_of(out).exists()
+    assert json.loads(data.read_text().splitlines()[0]) == ROWS[0]
