@@ -49,6 +49,7 @@ COMMANDS: Mapping[str, Command] = {
     "serve": Command(_ENVIRONMENTS, "ENV …", "send judged rollouts to a trainer"),
     "process": Command(_ENVIRONMENTS, "ENV …", "write judged rollouts to a file"),
     "score": Command(_DATA, "DATA --out FILE …", "judge the rows of a data set", "judgegym.datasets.score.command"),
+    "select": Command(_DATA, "SCORED --out FILE", "take the best rows, or pairs", "judgegym.datasets.select.command"),
     "report": Command(_RUNS, "RUN", "write the page of a run, report.html", "environments.report.run_page.command"),
     "compare": Command(
         _RUNS, "RUN RUN …", "compare runs on the rows they share", "environments.report.compare.command"

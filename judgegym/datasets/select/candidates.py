@@ -119,9 +119,16 @@ class Candidates:
         """How many groups there are."""
         return len(self._begins) - 1
 
+    def rows_of_groups(self) -> Iterator[array[int]]:
+        """The rows of each group, in their order."""
+        return (self._rows_of(index) for index in range(self.groups))
+
+    def _rows_of(self, index: int) -> array[int]:
+        return self._rows[self._begins[index] : self._begins[index + 1]]
+
     def group(self, index: int) -> Group:
         """The responses of a group."""
-        rows = self._rows[self._begins[index] : self._begins[index + 1]]
+        rows = self._rows_of(index)
         first = rows[0] * KEY_BYTES
         found = (self.candidate(place) for row in rows for place in range(self._starts[row], self._starts[row + 1]))
         return Group(bytes(self._keys[first : first + KEY_BYTES]), tuple(found))

@@ -26,7 +26,7 @@ REASONS: Mapping[str, str] = {
     EQUAL: "the same text as another response to the prompt",
     NO_SCORE: "no response to the prompt has a score",
     TOO_FEW: "fewer than two different responses to the prompt have a score",
-    TIE: "a tie: the score of another response, which was drawn or makes no pair",
+    TIE: "a tie with other responses to the prompt",
     MARGIN: "no other response to the prompt differs by the margin",
     BELOW: "below the least score",
     NOT_BEST: "others to the prompt are better",

@@ -1,0 +1,215 @@
+"""The card of what was selected: a README.md in the form of the Hugging Face hub's data set cards.
+
+Read on 2026-11-22: huggingface_hub 2.4.0 (`huggingface_hub/repocard_data.py`, `DatasetCardData`) and the hub's page on
+data set cards (hf.co/docs/hub/datasets-cards): a head of YAML with `task_categories`, `size_categories`, `tags` and
+`configs`, and a body of Markdown.
+
+Guarantees: the card says what is known, and nothing that is not: a licence and languages are left out. It holds no key
+and no text of the data. A README.md of somebody else, or of another file, is never overwritten.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from environments.terminal.output import offline_notice
+from judgegym.datasets.select.judged import Judged
+from judgegym.datasets.select.layouts import LAYOUTS, read_with
+from judgegym.datasets.select.markdown import block, code, table
+from judgegym.datasets.select.options import Options
+from judgegym.datasets.select.rules import REASONS, Best, Pairs
+from judgegym.datasets.select.selection import SELECTED, Selection
+from judges.config.version import package_version
+from judges.config.yaml_text import load_yaml
+from judges.llm import wire
+from judges.llm.errors import SettingsError
+
+MARK = "<!-- Written by judgegym select, which overwrites it when it is run again for the same file. -->"
+_HEAD = re.compile(r"\A---\n(.*?)\n---\n", re.DOTALL)
+_SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
+_MORE = ((10_000_000, "1M<n<10M"), (100_000_000, "10M<n<100M"))
+_WIDEST_BAR = 20
+
+
+@dataclass(frozen=True, slots=True)
+class CardFacts:
+    """What a card says.
+
+    Attributes:
+        options: what was asked for.
+        judged: how the scored file was made.
+        selection: what was selected, and the reasons of the rest.
+        rows: rows of the scored file.
+        written: rows of the file that was written.
+        sampled: the responses were sampled by `judgegym score`.
+        statuses: responses by how judging ended.
+        deciles: scores in each tenth of the range from 0 to 1.
+        orders_agree: how often the judge's verdicts agreed in two orders of the answers; `None` if that is not known.
+        again: the words after `judgegym select`.
+    """
+
+    options: Options
+    judged: Judged
+    selection: Selection
+    rows: int
+    written: int
+    sampled: bool
+    statuses: Counter[str]
+    deciles: Sequence[int]
+    orders_agree: float | None
+    again: Sequence[str]
+
+
+def check_card(path: Path, out: Path) -> None:
+    """Whether a card of `out` may be written.
+
+    Raises:
+        SettingsError: there is a file that is somebody else's, or the card of another file.
+    """
+    try:
+        text = path.read_text("utf-8", errors="replace")
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise SettingsError(f"--card: {path} cannot be read: {error.strerror}") from error
+    why = not_ours(text, out.name)
+    if why is not None:
+        raise SettingsError(
+            f"{path} {why}, and is not overwritten; write into a folder of its own, or name another file with --card "
+            "(none: no card)"
+        )
+
+
+def not_ours(text: str, name: str) -> str | None:
+    """What a card is that is not the one of the file with this name; `None` if it is."""
+    if MARK not in text:
+        return "was not written by judgegym select"
+    found = _HEAD.match(text)
+    try:
+        head = load_yaml(found[1]) if found else None
+    except ValueError:
+        head = None
+    if head is not None and isinstance(head, Mapping) and head.get("configs") == _configs(name):
+        return None
+    return "is the card of another file"
+
+
+def card(facts: CardFacts) -> str:
+    """The whole card."""
+    head = yaml.safe_dump(_head(facts), sort_keys=False, allow_unicode=True).rstrip()
+    return f"---\n{head}\n---\n{MARK}\n\n" + "\n\n".join(_body(facts)) + "\n"
+
+
+def _head(facts: CardFacts) -> dict[str, object]:
+    sizes = (*_SIZES, *_MORE)
+    size = next((name for most, name in sizes if facts.written < most), "100M<n<1B")
+    return {
+        "task_categories": ["text-generation"],
+        "tags": _tags(facts),
+        "size_categories": [size],
+        "configs": _configs(facts.options.out.name),
+    }
+
+
+def _configs(name: str) -> list[object]:
+    return [{"config_name": "default", "data_files": [{"split": "train", "path": name}]}]
+
+
+def _tags(facts: CardFacts) -> list[str]:
+    trainer, _, kind = facts.options.layout.partition("-")
+    kind = kind.partition("-")[0]
+    tags = ["judgegym", trainer, kind]
+    if kind == "dpo":
+        tags.append("preference")
+    if isinstance(facts.options.rule, Best) and facts.rows:
+        tags.append("best-of-n")
+    if facts.sampled:
+        tags.append("synthetic")
+    if facts.judged.judge is not None and not facts.judged.offline:
+        tags.append("llm-as-a-judge")
+    return tags
+
+
+def _body(facts: CardFacts) -> Iterator[str]:
+    options, judged = facts.options, facts.judged
+    layout = LAYOUTS[options.layout]
+    yield f"# {code(options.out.name)}"
+    what = "messages" if options.conversational else "texts"
+    reads = read_with(options.layout, conversational=options.conversational)
+    yield (
+        f"{facts.written} rows for {layout.about} (layout {code(options.layout)}, {what}), selected with JudgeGym "
+        f"{code(package_version())} by a judge's scores."
+        + (f" Read it with {code(reads)}." if reads else "")
+        + " Licence and languages are those of the data that was judged; this card does not know them."
+    )
+    if judged.offline:
+        yield f"**{offline_notice(['judge'])}**"
+    yield "## The judge"
+    yield table(("", ""), _judge(facts)) if judged.settings else "How the scores were made is not known."
+    yield "## What was selected"
+    yield table(("responses", "number"), _counts(facts.selection.responses))
+    yield table(("prompts", "number"), _counts(facts.selection.prompts))
+    if isinstance(options.rule, Pairs):
+        yield from _lengths(facts.selection)
+    yield "## The scores of all responses"
+    yield table(("status", "responses"), ((code(name), str(count)) for name, count in sorted(facts.statuses.items())))
+    yield table(("score", "responses", ""), _distribution(facts.deciles))
+    yield "## Make it again"
+    yield block(_commands(facts))
+
+
+def _judge(facts: CardFacts) -> Iterator[tuple[str, str]]:
+    judged, usage = facts.judged, facts.judged.usage()
+    if judged.judge is not None:
+        yield "judge", code(judged.judge)
+    if judged.model is not None:
+        yield "model", code(judged.model)
+    if judged.data is not None:
+        yield "data", f"{code(judged.data)}, {facts.rows} rows"
+    for name, digest in judged.prompt_digests().items():
+        yield f"digest of the prompt ({code(name)})", code(digest)
+    for name, value in judged.protocol().items():
+        yield f"setting {code(name)}", code(value if isinstance(value, str) else wire.dumps(value).decode())
+    if facts.orders_agree is not None:
+        yield "the same verdict in both orders of the answers", f"{facts.orders_agree:.1%} of the pairs"
+    if usage is not None:
+        yield "tokens", f"{usage.prompt_tokens} sent, {usage.completion_tokens} received"
+        if usage.cost is not None:
+            yield "cost", f"{usage.cost:.2f} US dollars"
+
+
+def _counts(counts: Counter[str]) -> Iterator[tuple[str, str]]:
+    yield "all", str(counts.total())
+    yield "selected", str(counts[SELECTED])
+    for reason, count in sorted(counts.items()):
+        if reason != SELECTED:
+            yield f"left out: {REASONS.get(reason) or code(reason)}", str(count)
+
+
+def _lengths(selection: Selection) -> Iterator[str]:
+    for when, lengths in zip(("all pairs", "selected"), selection.lengths, strict=True):
+        if lengths.share is not None:
+            yield (
+                f"Lengths ({when}): of the pairs of different length, the chosen response is the longer one in "
+                f"{lengths.share:.1%}; by {lengths.mean:+.1f} characters in the mean of all."
+            )
+
+
+def _distribution(deciles: Sequence[int]) -> Iterator[tuple[str, str, str]]:
+    highest = max(deciles) or 1
+    for number, count in enumerate(deciles):
+        yield f"{number / 10:.1f} to {(number + 1) / 10:.1f}", str(count), "█" * round(_WIDEST_BAR * count / highest)
+
+
+def _commands(facts: CardFacts) -> Iterator[str]:
+    score = facts.judged.command(facts.options.scored)
+    if score:
+        yield shlex.join(["judgegym", "score", *score])
+    yield shlex.join(["judgegym", "select", *facts.again])

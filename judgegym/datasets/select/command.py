@@ -1,0 +1,165 @@
+"""`judgegym select SCORED --out FILE`: from the command line to the exit code.
+
+Exit codes: 0 done; 2 something to mend, said in one message: nothing that could be selected is one, too; 130 Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from environments.terminal.exits import exit_code
+from environments.terminal.output import say, warn
+
+if TYPE_CHECKING:
+    from judgegym.datasets.files.scored import ScoredRow
+    from judgegym.datasets.select.card import CardFacts
+    from judgegym.datasets.select.options import Options
+
+
+def parser_of(prog: str) -> argparse.ArgumentParser:
+    """The flags of the command."""
+    from judgegym.datasets.select.options import parser_of as flags_of  # late: the others load much more
+
+    return flags_of(prog)
+
+
+def main(argv: Sequence[str], *, prog: str) -> int:
+    """Run the command.
+
+    Args:
+        argv: its words.
+        prog: what the user typed to start it.
+
+    Returns:
+        The exit code.
+    """
+    parser = parser_of(prog)
+
+    def command() -> int:
+        from judgegym.datasets.select.options import options_of
+
+        return _run(options_of(parser.parse_args(argv)), list(argv))
+
+    return exit_code(command)
+
+
+def _run(options: Options, words: Sequence[str]) -> int:
+    from judgegym.datasets.select.card import CardFacts, card, check_card  # late, as all: errors of flags come at once
+    from judgegym.datasets.select.hub import Repository
+    from judgegym.datasets.select.judged import Judged
+    from judgegym.datasets.select.layouts import Rows
+    from judgegym.datasets.select.scored import ScoredTexts
+    from judgegym.datasets.select.selection import score_deciles, select
+    from judgegym.datasets.select.writing import each_labelled, picked, write_rows
+    from judges.config.extras import require
+    from judges.llm.errors import SettingsError
+
+    require("environments")
+    if ".parquet" in (options.out.suffix.lower(), options.scored.suffix.lower()):
+        require("data")
+    if options.out.exists() and options.scored.exists() and options.out.samefile(options.scored):
+        raise SettingsError(f"--out: expected another file than the scored one, found {options.out}")
+    if options.card is not None:
+        check_card(options.card, options.out)
+    repository = None if options.repository is None else Repository.open(options.repository, options.out.name)
+    judged = Judged.of(options.scored)
+    texts = ScoredTexts(options.scored, judged.columns(options.columns), keep_thinking=options.keep_thinking)
+    seen = _Seen()
+    candidates = texts.candidates(seen.add)
+    selection = select(candidates, options.rule, options.seed)
+    if not len(selection):
+        raise SettingsError(f"nothing can be selected, so {options.out} is not written; {_left(selection.prompts)}")
+    rows = Rows(options.layout, conversational=options.conversational, data_source=options.data_source)
+    content = picked(texts, candidates, selection, options.rule)
+    written = write_rows(options.out, rows, each_labelled(content) if options.both_labelled else content)
+    facts = CardFacts(
+        options=options,
+        judged=judged,
+        selection=selection,
+        rows=len(texts.rows),
+        written=written,
+        sampled=texts.sampled,
+        statuses=seen.statuses,
+        deciles=score_deciles(candidates),
+        orders_agree=seen.orders_agree,
+        again=words,
+    )
+    _say(facts)
+    if options.card is not None:
+        _write_card(options, card(facts))
+    if repository is not None and options.card is not None:
+        warn(f"pushed to {repository.push(options.out, options.card, private=options.private)}")
+    return 0
+
+
+class _Seen:
+    """Counts what a card says of all rows."""
+
+    def __init__(self) -> None:
+        self.statuses: Counter[str] = Counter()
+        self._agreed, self._compared = 0.0, 0
+
+    def add(self, row: ScoredRow) -> None:
+        """Count a row."""
+        self.statuses.update(row.status)
+        for number, detail in enumerate(row.detail):
+            if detail is not None and "orders_agree" in detail:
+                found = row.components(number)
+                share = found.get("orders_agree") if isinstance(found, dict) else None
+                if isinstance(share, float | int):
+                    self._agreed, self._compared = self._agreed + share, self._compared + 1
+
+    @property
+    def orders_agree(self) -> float | None:
+        """The mean share of the pairs on which two orders of the answers agree; `None` if it is not known."""
+        return self._agreed / self._compared if self._compared else None
+
+
+def _write_card(options: Options, text: str) -> None:
+    from environments.runs.atomic import write_atomic
+    from judges.llm.errors import UserError
+
+    assert options.card is not None
+    try:
+        options.card.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(options.card, text.encode("utf-8", "replace"))
+    except OSError as error:
+        raise UserError(f"{options.card} cannot be written: {error.strerror}") from error
+    warn(f"wrote {options.card}")
+
+
+def _say(facts: CardFacts) -> None:
+    """Say what was written, and what was left out."""
+    from judgegym.datasets.select.selection import SELECTED
+
+    selection, options = facts.selection, facts.options
+    say(
+        f"wrote {facts.written} rows ({options.layout}) to {options.out}: {selection.responses[SELECTED]} of "
+        f"{selection.responses.total()} responses, to {selection.prompts[SELECTED]} of {selection.prompts.total()} "
+        "prompts"
+    )
+    for what, counts in (("responses", selection.responses), ("prompts", selection.prompts)):
+        if counts.total() > counts[SELECTED]:
+            say(f"left out {what}: {_left(counts)}")
+    before, after = selection.lengths
+    if before.share is not None:
+        shares = " → ".join("none" if each.share is None else f"{each.share:.1%}" for each in (before, after))
+        means = " → ".join(f"{each.mean:+.1f}" for each in (before, after))
+        say(f"pairs whose chosen response is the longer one: {shares}; longer by {means} characters in the mean")
+    if facts.judged.offline:
+        from environments.terminal.output import offline_notice
+
+        warn(offline_notice(["judge"]))
+
+
+def _left(counts: Counter[str]) -> str:
+    from judgegym.datasets.select.rules import REASONS
+    from judgegym.datasets.select.selection import SELECTED
+
+    left = [(name, count) for name, count in sorted(counts.items()) if name != SELECTED]
+    return "; ".join(
+        f"{count} {name} ({REASONS[name]})" if name in REASONS else f"{count} {name}" for name, count in left
+    )

@@ -1,0 +1,213 @@
+"""The flags of `judgegym select`, and what they say together."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from judgegym.datasets.select.layouts import LAYOUTS
+from judgegym.datasets.select.rules import AtLeast, Best, Labelled, Pairs, Rule
+from judges.config.one_line_parser import OneLineParser, whole_number
+from judges.llm.errors import SettingsError
+
+_DESCRIPTION = """Take the best responses of a scored data set, or pairs of them, and write them as a trainer reads
+them. Responses without a score are never taken; they, ties and prompts with fewer than two scored responses are counted
+by reason. A card (README.md) beside FILE says how it was made."""
+COLUMNS = ("prompt_column", "response_column", "group_by")
+"""The columns that matter when responses are selected."""
+_ENDINGS = (".jsonl", ".parquet")
+_OF_PAIRS = ("margin", "pairs_per_prompt", "max_pairs", "length_balanced")
+NO_CARD = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What is asked for.
+
+    Attributes:
+        scored: the scored file.
+        out: the file to write.
+        rule: what is taken of each prompt.
+        seed: decides what is drawn.
+        layout: a name of `LAYOUTS`.
+        conversational: messages, and no texts.
+        keep_thinking: with the thinking of sampled responses.
+        data_source: of verl's RL rows.
+        columns: the columns that are named.
+        card: where the card is written; `None` for none.
+        repository: of the hub, to push to.
+        private: make it a private one.
+    """
+
+    scored: Path
+    out: Path
+    rule: Rule
+    seed: int
+    layout: str
+    conversational: bool
+    keep_thinking: bool
+    data_source: str
+    columns: Mapping[str, str]
+    card: Path | None
+    repository: str | None
+    private: bool
+
+    @property
+    def both_labelled(self) -> bool:
+        """Whether both responses of a pair become rows with a label."""
+        return isinstance(self.rule, Pairs) and LAYOUTS[self.layout].takes == "labels"
+
+
+def parser_of(prog: str) -> argparse.ArgumentParser:
+    """The flags of the command."""
+    parser = OneLineParser(prog, _DESCRIPTION)
+    add = parser.add_argument
+    add("scored", type=Path, metavar="SCORED", help="file that judgegym score has written, .parquet or .jsonl")
+    add("--out", type=Path, required=True, metavar="FILE", help="write this file, .parquet or .jsonl")
+    _add_rules(parser)
+    layouts = "; ".join(f"{name}: for {layout.about}" for name, layout in LAYOUTS.items())
+    add(
+        "--layout",
+        choices=LAYOUTS,
+        metavar="NAME",
+        help=f"the columns of FILE. {layouts} (default: trl-dpo with --pairs, else trl-sft)",
+    )
+    add(
+        "--conversational",
+        type=_boolean,
+        default=True,
+        metavar="true|false",
+        help="write prompts and responses as messages; false: as texts (default: true)",
+    )
+    add("--keep_thinking", action="store_true", help="put the thinking of sampled responses before them, in <think>")
+    add("--data_source", default="judgegym", metavar="NAME", help="data_source of verl-rl (default: %(default)s)")
+    add("--prompt_column", metavar="COLUMN", help="column of the prompt (default: as it was judged)")
+    add("--response_column", metavar="COLUMN", help="column of the response, or a list (default: as it was judged)")
+    add("--group_by", metavar="COLUMN", help="rows with the same value are one prompt's (default: as it was judged)")
+    add("--seed", type=whole_number(0), default=0, metavar="N", help="seed of what is drawn (default: %(default)s)")
+    add("--card", metavar="PATH", help="write the card there; none: write no card (default: README.md beside FILE)")
+    add("--push_to_hub", metavar="REPO", help="push FILE and the card to this data set of the Hugging Face hub")
+    add("--private", action="store_true", help="with --push_to_hub: make a new repository private")
+    return parser
+
+
+def _add_rules(parser: argparse.ArgumentParser) -> None:
+    kinds = parser.add_mutually_exclusive_group(required=True)
+    kinds.add_argument("--best", action="store_true", help="take the best response to each prompt; ties are drawn")
+    kinds.add_argument("--top", type=whole_number(1), metavar="K", help="take the K best responses to each prompt")
+    kinds.add_argument("--threshold", type=_score, metavar="X", help="take all responses with a score of at least X")
+    kinds.add_argument("--pairs", action="store_true", help="take pairs: a chosen and a rejected response to a prompt")
+    add = parser.add_argument
+    add("--min_score", type=_score, metavar="X", help="with --best, --top, --pairs: none (none chosen) below X")
+    add("--margin", type=_score, metavar="M", help="with --pairs: the least difference of the scores (default: any)")
+    add(
+        "--pairs_per_prompt",
+        choices=["one", "all"],
+        help="with --pairs: the best response against the worst, or all pairs (default: one)",
+    )
+    add("--max_pairs", type=whole_number(1), metavar="N", help="with --pairs: draw at most N pairs of all")
+    add(
+        "--length_balanced",
+        action="store_true",
+        help="with --pairs: take the rejected response that is nearest in length, and as many pairs with the longer "
+        "chosen as with the shorter",
+    )
+
+
+def options_of(flags: argparse.Namespace) -> Options:
+    """What the flags say.
+
+    Raises:
+        SettingsError: they do not go together.
+    """
+    for name, path in (("SCORED", flags.scored), ("--out", flags.out)):
+        if path.suffix.lower() not in _ENDINGS:
+            raise SettingsError(f"{name}: expected a file with the ending .parquet or .jsonl, found {path}")
+    if flags.private and flags.push_to_hub is None:
+        raise SettingsError("--private: it makes a repository of the hub private; it needs --push_to_hub")
+    layout = flags.layout or ("trl-dpo" if flags.pairs else "trl-sft")
+    _check_layout(layout, flags)
+    return Options(
+        scored=flags.scored,
+        out=flags.out,
+        rule=_rule(flags, layout),
+        seed=flags.seed,
+        layout=layout,
+        conversational=flags.conversational,
+        keep_thinking=flags.keep_thinking,
+        data_source=flags.data_source,
+        columns={name: getattr(flags, name) for name in COLUMNS if getattr(flags, name) is not None},
+        card=_card(flags),
+        repository=flags.push_to_hub,
+        private=flags.private,
+    )
+
+
+def _card(flags: argparse.Namespace) -> Path | None:
+    if flags.card == NO_CARD:
+        if flags.push_to_hub is not None:
+            raise SettingsError("--card=none: a data set is pushed to the hub with its card")
+        return None
+    card = flags.out.parent / "README.md" if flags.card is None else Path(flags.card)
+    if card == flags.out:
+        raise SettingsError(f"--card: expected another file than --out, found {card}")
+    return card
+
+
+def _check_layout(name: str, flags: argparse.Namespace) -> None:
+    layout = LAYOUTS[name]
+    expected = {
+        "responses": (not flags.pairs, "--best, --top or --threshold"),
+        "pairs": (flags.pairs, "--pairs"),
+        "prompts": (flags.best, "--best: a row is a prompt, whose best response is the reference"),
+        "labels": (
+            flags.threshold is not None or (flags.pairs and flags.pairs_per_prompt != "all"),
+            "--threshold, or --pairs with one pair of each prompt: a response has one label",
+        ),
+    }
+    is_right, needs = expected[layout.takes]
+    if not is_right:
+        raise SettingsError(f"--layout={name}: expected {needs}")
+    if flags.out.suffix.lower() not in layout.endings:
+        raise SettingsError(f"--layout={name}: {layout.about} reads {' or '.join(layout.endings)}, found {flags.out}")
+    if not flags.conversational and not layout.texts:
+        raise SettingsError(f"--layout={name}: {layout.about} reads messages; leave out --conversational=false")
+
+
+def _rule(flags: argparse.Namespace, layout: str) -> Rule:
+    for name in _OF_PAIRS:
+        given = getattr(flags, name)
+        if given is not None and given is not False and not flags.pairs:
+            raise SettingsError(f"--{name}: it is about pairs; it needs --pairs")
+    if flags.threshold is not None:
+        if flags.min_score is not None:
+            raise SettingsError("--min_score: --threshold is the least score already")
+        return Labelled(flags.threshold) if LAYOUTS[layout].takes == "labels" else AtLeast(flags.threshold)
+    if flags.pairs:
+        return Pairs(
+            margin=flags.margin or 0.0,
+            per_prompt=flags.pairs_per_prompt or "one",
+            min_score=flags.min_score,
+            length_balanced=flags.length_balanced,
+            max_pairs=flags.max_pairs,
+        )
+    return Best(flags.top or 1, flags.min_score)
+
+
+def _score(word: str) -> float:
+    try:
+        found = float(word)
+    except ValueError:
+        found = math.nan
+    if not 0 <= found <= 1:
+        raise argparse.ArgumentTypeError(f"expected a number from 0 to 1, found {word}")
+    return found
+
+
+def _boolean(word: str) -> bool:
+    if word.lower() not in ("true", "false"):
+        raise argparse.ArgumentTypeError(f"expected true or false, found {word}")
+    return word.lower() == "true"

@@ -1,0 +1,156 @@
+"""The prompts and responses of a scored file, whoever wrote them: the input's columns, or the policy that was sampled.
+
+Guarantees: a row is read when it is asked for. Thinking is no part of a response, unless it is asked for: then it
+stands before it between `<think>` and `</think>`, as the chat templates of Qwen3 and DeepSeek-R1 write it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+
+import orjson
+
+from environments.data.rows import Row
+from environments.data.transcripts import shown
+from judgegym.datasets.files.columns import RESPONSE, STATUS, THINKING
+from judgegym.datasets.files.scored import ScoredRow, ScoredRows, read_scored
+from judgegym.datasets.rows.columns import ColumnSettings
+from judgegym.datasets.rows.responses import read_prompt, read_responses
+from judgegym.datasets.select.candidates import KEY_BYTES, Candidates, digest_of
+from judgegym.datasets.select.conversations import Answered, Turns, as_turns
+from judges.llm.errors import DataError
+from judges.parsing.thinking import CLOSE, OPEN
+
+_AT_HAND = 16
+"""So many rows are kept: the pairs of one prompt read them again and again."""
+
+
+class ScoredTexts:
+    """The rows of a scored file with their texts.
+
+    Attributes:
+        rows: the rows, without them.
+        read: reads a row, from 0. It raises `DataError` for one that has no prompt, or other responses than were
+            judged.
+    """
+
+    def __init__(self, path: Path, columns: ColumnSettings, *, keep_thinking: bool = False) -> None:
+        """Open a file.
+
+        Args:
+            path: what `judgegym score` has written.
+            columns: where prompts and responses are; the columns with which it was judged.
+            keep_thinking: put the thinking of sampled responses before them.
+
+        Raises:
+            DataError: it is no scored file, a column is not there, or there is no thinking to keep.
+        """
+        self.rows: ScoredRows = read_scored(path)
+        self.columns = columns
+        first = self.rows[0].row
+        self.sampled = RESPONSE in first.values
+        self.keep_thinking = keep_thinking
+        self.read = lru_cache(_AT_HAND)(self._read)
+        if keep_thinking and THINKING not in first.values:
+            raise first.lacks(f"thinking of a sampled policy, in {THINKING} (--keep_thinking)")
+        if columns.group_by is not None and columns.group_by not in first.values:
+            raise first.lacks(f"a column {columns.group_by} (--group_by)")
+
+    def _read(self, number: int) -> tuple[ScoredRow, Answered]:
+        """Read a row, from 0.
+
+        Raises:
+            DataError: it has no prompt or no responses, or other ones than were judged.
+        """
+        scored = self.rows[number]
+        answered = self._sampled(scored.row) if self.sampled else self._own(scored.row)
+        if len(answered.responses) != len(scored.status):
+            raise DataError(
+                f"{scored.row.place}: has {len(answered.responses)} responses, and {STATUS} has {len(scored.status)} "
+                "entries; name the columns with which it was judged: --prompt_column, --response_column"
+            )
+        return scored, answered
+
+    def _own(self, row: Row) -> Answered:
+        found = read_responses(row, self.columns)
+        return as_turns(row.values, found.columns, found.prompt, found.texts)
+
+    def _sampled(self, row: Row) -> Answered:
+        prompt, columns = read_prompt(row, self.columns)
+        texts = _texts(row, RESPONSE)
+        answered = as_turns(row.values, columns, prompt, texts)
+        if not self.keep_thinking:
+            return answered
+        thoughts = _texts(row, THINKING)
+        if len(thoughts) != len(texts):
+            raise DataError(f"{row.place}: {RESPONSE} has {len(texts)} entries, and {THINKING} {len(thoughts)}")
+        pairs = zip(answered.responses, thoughts, strict=True)
+        return replace(answered, responses=tuple(_thought(turns, thought) for turns, thought in pairs))
+
+    def candidates(self, see: Callable[[ScoredRow], None] = lambda row: None) -> Candidates:
+        """All responses as numbers, gathered by prompt: the rows with equal prompts, or with equal values of a column.
+
+        A row with a list of responses is a prompt of its own, unless a column gathers rows.
+
+        Args:
+            see: is called with each row.
+
+        Raises:
+            DataError: a row cannot be read, or rows with the same value have other prompts.
+        """
+        found, column = Candidates(), self.columns.group_by
+        several = self.rows[0].several
+        prompts = bytearray()
+        for number in range(len(self.rows)):
+            scored, answered = self.read(number)
+            if scored.several != several:
+                raise DataError(f"{scored.row.place}: the first row has {_KINDS[several]}, and this one has not")
+            see(scored)
+            prompt = digest_of(orjson.dumps([[turn.role, turn.content] for turn in answered.prompt]))
+            prompts += prompt
+            key = prompt if column is None else _value(scored.row, column)
+            texts = map(shown, answered.responses)
+            found.add(key, list(zip(scored.score, scored.status, texts, strict=True)))
+        found.gather(by_key=column is not None or not several)
+        if column is not None:
+            self._check_prompts(found, bytes(prompts), column)
+        return found
+
+    def _check_prompts(self, found: Candidates, prompts: bytes, column: str) -> None:
+        for rows in found.rows_of_groups():
+            digests = [prompts[row * KEY_BYTES : (row + 1) * KEY_BYTES] for row in rows]
+            other = next((row for row, digest in zip(rows, digests, strict=True) if digest != digests[0]), None)
+            if other is not None:
+                raise DataError(
+                    f"{self.rows[other].row.place}: has the same {column} (--group_by) as row {rows[0] + 1}, and "
+                    "another prompt"
+                )
+
+
+_KINDS = ("one response", "a list of responses")
+
+
+def _value(row: Row, column: str) -> bytes:
+    value = row.values.get(column)
+    if value is None:
+        raise row.lacks(f"a value in {column} (--group_by)")
+    return digest_of(orjson.dumps(value, default=str))
+
+
+def _texts(row: Row, column: str) -> Sequence[str]:
+    """The texts of a list; "" for null: the policy failed there."""
+    value = row.values.get(column)
+    if not isinstance(value, list) or not all(each is None or isinstance(each, str) for each in value):
+        raise row.lacks(f"a list of texts in {column}")
+    return [str(each or "") for each in value]
+
+
+def _thought(turns: Turns, thinking: str) -> Turns:
+    """A response with its thinking before it, if it has any."""
+    if not thinking:
+        return turns
+    first, *rest = turns
+    return (replace(first, content=f"{OPEN}\n{thinking}\n{CLOSE}\n\n{first.content}"), *rest)

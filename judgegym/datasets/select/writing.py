@@ -1,0 +1,110 @@
+"""What is selected, written as a layout: JSONL or Parquet, by the ending of the file.
+
+Guarantees: the file is written as a whole or not at all; the same selection gives the same bytes. Rows are read and
+written piece by piece, so that memory does not grow with them.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+from environments.runs.atomic import write_atomic
+from judgegym.datasets.select.candidates import Candidates
+from judgegym.datasets.select.layouts import Picked, Rows
+from judgegym.datasets.select.rules import Labelled, Rule, is_below
+from judgegym.datasets.select.scored import ScoredTexts
+from judgegym.datasets.select.selection import Selection
+from judges.llm import wire
+from judges.llm.errors import UserError
+
+_AT_ONCE = 500
+"""Rows of Parquet that are in memory together: a row group."""
+
+
+def picked(texts: ScoredTexts, candidates: Candidates, selection: Selection, rule: Rule) -> Iterator[Picked]:
+    """What is selected, with its texts, in the order of the prompts."""
+    for number, (chosen, rejected) in enumerate(zip(selection.chosen, selection.rejected, strict=True)):
+        row, response = candidates.row(chosen)
+        scored, answered = texts.read(row)
+        worse_row, worse = candidates.row(rejected)
+        other = texts.read(worse_row)[1].responses[worse]
+        yield Picked(number, scored.row.place, answered.prompt, answered.responses[response], other)
+    for number, place in enumerate(selection.singles):
+        row, response = candidates.row(place)
+        scored, answered = texts.read(row)
+        label = not (isinstance(rule, Labelled) and is_below(candidates.candidate(place), rule.score))
+        yield Picked(number, scored.row.place, answered.prompt, answered.responses[response], label=label)
+
+
+def each_labelled(pairs: Iterator[Picked]) -> Iterator[Picked]:
+    """Both responses of each pair, with a label."""
+    for number, pair in enumerate(pairs):
+        yield Picked(2 * number, pair.place, pair.prompt, pair.response)
+        yield Picked(2 * number + 1, pair.place, pair.prompt, pair.rejected, label=False)
+
+
+def write_rows(path: Path, rows: Rows, content: Iterator[Picked]) -> int:
+    """Write them; the folder is made if it is not there. Returns how many rows were written.
+
+    Raises:
+        DataError: a text is asked for, and there are several turns.
+        UserError: the file cannot be written.
+    """
+    written = 0
+
+    def counted() -> Iterator[Picked]:
+        nonlocal written
+        for each in content:
+            written += 1
+            yield each
+
+    parts = _parquet if path.suffix.lower() == ".parquet" else _lines
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, lambda: parts(rows, counted()))
+    except OSError as error:
+        raise UserError(f"{path} cannot be written: {error.strerror}") from error
+    return written
+
+
+def _lines(rows: Rows, content: Iterator[Picked]) -> Iterator[bytes]:
+    return (wire.dumps(rows.row(each)) + b"\n" for each in content)
+
+
+def _parquet(rows: Rows, content: Iterator[Picked]) -> Iterator[bytes]:
+    import pyarrow  # late, as below: an extra
+    import pyarrow.parquet
+
+    schema, sink = rows.schema(), _Sink()
+    with pyarrow.parquet.ParquetWriter(sink, schema, compression="zstd") as writer:
+        while several := [rows.row(each) for each in islice(content, _AT_ONCE)]:
+            writer.write_table(pyarrow.Table.from_pylist(several, schema=schema))
+            yield sink.take()
+    yield sink.take()
+
+
+class _Sink(io.RawIOBase):
+    """Takes what a writer writes, until it is taken away."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._size
+
+    def write(self, data: object) -> int:
+        part = bytes(data)  # type: ignore[call-overload]  # any buffer: pyarrow's own, which it uses again
+        self._parts.append(part)
+        self._size += len(part)
+        return len(part)
+
+    def take(self) -> bytes:
+        parts, self._parts = self._parts, []
+        return b"".join(parts)

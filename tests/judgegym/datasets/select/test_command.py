@@ -1,0 +1,255 @@
+"""`judgegym select` on scored files: what it writes, in each layout, and what it says of wrong input."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.judgegym.datasets.select.scored import Row, lines_file, rows_of, scored_row, select, table_file
+
+SYSTEM = {"role": "system", "content": "Be brief."}
+TURNS = [
+    SYSTEM,
+    {"role": "user", "content": "One?"},
+    {"role": "assistant", "content": "1"},
+    {"role": "user", "content": "Two?"},
+]
+ROWS = [
+    scored_row({"prompt": "Why?", "response": "Since."}, 0.75),
+    scored_row({"prompt": TURNS, "response": "2"}, 1.0),
+    scored_row({"prompt": "Why?", "response": "No."}, 0.25),
+    scored_row({"prompt": TURNS, "response": "3"}, 0.5),
+    scored_row({"prompt": "Why?", "response": "Because."}, "judge_failed"),
+    scored_row({"prompt": "Alone?", "response": "Yes."}, 0.5),
+]
+
+
+def said(content: str, role: str = "assistant") -> list[dict[str, str]]:
+    return [{"role": role, "content": content}]
+
+
+@pytest.fixture
+def scored(tmp_path: Path) -> Path:
+    return lines_file(tmp_path / "scored.jsonl", ROWS)
+
+
+def written(scored: Path, *words: object, name: str = "out.jsonl") -> list[Row]:
+    out = scored.parent / f"selected {name}" / name
+    ended = select(scored, "--out", out, *words)
+    assert ended.code == 0, ended.err
+    return rows_of(out)
+
+
+@pytest.mark.parametrize("name", ["out.jsonl", "out.parquet"])
+def test_best_of_rows_with_equal_prompts_wherever_they_stand(scored: Path, name: str) -> None:
+    assert written(scored, "--best", name=name) == [
+        {"prompt": said("Why?", "user"), "completion": said("Since.")},
+        {"prompt": TURNS, "completion": said("2")},
+        {"prompt": said("Alone?", "user"), "completion": said("Yes.")},
+    ]
+    assert len(written(scored, "--top=2", name=name)) == 5
+    assert [row["completion"] for row in written(scored, "--threshold=0.75", name=name)] == [said("Since."), said("2")]
+
+
+@pytest.mark.parametrize("name", ["out.jsonl", "out.parquet"])
+def test_pairs(scored: Path, name: str) -> None:
+    assert written(scored, "--pairs", name=name) == [
+        {"prompt": said("Why?", "user"), "chosen": said("Since."), "rejected": said("No.")},
+        {"prompt": TURNS, "chosen": said("2"), "rejected": said("3")},
+    ]
+    assert written(scored, "--pairs", "--layout=openrlhf-dpo") == written(scored, "--pairs")
+
+
+def test_what_is_left_out_is_counted_by_reason(scored: Path) -> None:
+    ended = select(scored, "--out", scored.parent / "new" / "out.jsonl", "--pairs", "--margin=0.51")
+    assert ended.code == 2
+    assert "nothing can be selected" in ended.err and "2 margin (" in ended.err and "1 too_few (" in ended.err
+    ended = select(scored, "--out", scored.parent / "new" / "out.jsonl", "--pairs", "--margin=0.5")
+    assert ended.code == 0
+    assert "4 of 6 responses, to 2 of 3 prompts" in ended.out
+    assert "left out responses: 1 judge_failed (the judge failed); 1 too_few (" in ended.out
+
+
+LAYOUTS: dict[str, tuple[list[str], Row]] = {
+    "trl-sft": (["--best"], {"prompt": said("Q", "user"), "completion": said("good")}),
+    "trl-sft-messages": (["--best"], {"messages": said("Q", "user") + said("good")}),
+    "trl-dpo": (["--pairs"], {"prompt": said("Q", "user"), "chosen": said("good"), "rejected": said("bad")}),
+    "trl-kto": (["--pairs"], {"prompt": said("Q", "user"), "completion": said("good"), "label": True}),
+    "openrlhf-sft": (["--best"], {"input": said("Q", "user"), "output": said("good")}),
+    "openrlhf-dpo": (["--pairs"], {"prompt": said("Q", "user"), "chosen": said("good"), "rejected": said("bad")}),
+    "verl-sft": (["--best"], {"messages": said("Q", "user") + said("good")}),
+    "verl-rl": (
+        ["--best", "--data_source=ours"],
+        {
+            "data_source": "ours",
+            "prompt": said("Q", "user"),
+            "ability": "general",
+            "reward_model": {"style": "judge", "ground_truth": "good"},
+            "extra_info": {"split": "train", "index": 0, "prompt": said("Q", "user")},
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_layouts(layout: str, tmp_path: Path) -> None:
+    scored = table_file(
+        tmp_path / "scored.parquet", [scored_row({"prompt": "Q", "responses": ["bad", "good"]}, [0.1, 0.9])]
+    )
+    words, row = LAYOUTS[layout]
+    assert written(scored, *words, f"--layout={layout}", name="out.parquet")[0] == row
+    if layout.startswith("verl"):
+        return
+    assert written(scored, *words, f"--layout={layout}")[0] == row
+    if layout != "trl-sft-messages":
+        texts = written(scored, *words, f"--layout={layout}", "--conversational=false")[0]
+        assert texts == {name: value[0]["content"] if isinstance(value, list) else value for name, value in row.items()}
+
+
+def test_labels_of_kto(scored: Path) -> None:
+    labels = [
+        (row["completion"][0]["content"], row["label"])
+        for row in written(scored, "--threshold=0.5", "--layout=trl-kto")
+    ]
+    assert labels == [("Since.", True), ("No.", False), ("2", True), ("3", True), ("Yes.", True)]
+    pairs = [(row["completion"][0]["content"], row["label"]) for row in written(scored, "--pairs", "--layout=trl-kto")]
+    assert pairs == [("Since.", True), ("No.", False), ("2", True), ("3", False)]
+
+
+def test_chosen_and_rejected_conversations_stay_messages(tmp_path: Path) -> None:
+    turns = [SYSTEM, *said("Q", "user")]
+    row = {"chosen": [*turns, *said("bad")], "rejected": [*turns, *said("good"), *said("More?", "user"), *said("Yes.")]}
+    scored = lines_file(tmp_path / "scored.jsonl", [scored_row(row, [0.1, 0.9])])
+    assert written(scored, "--pairs") == [
+        {"prompt": turns, "chosen": row["rejected"][2:], "rejected": said("bad")},
+    ]
+    ended = select(scored, "--out", tmp_path / "texts.jsonl", "--pairs", "--conversational=false")
+    assert (ended.code, "row 1: the prompt has the turns system, user" in ended.err) == (2, True)
+
+
+def test_thinking_of_sampled_responses_is_left_out_unless_it_is_asked_for(tmp_path: Path) -> None:
+    sampled = {
+        "prompt": "Q",
+        "policy/response": ["good", "bad", None],
+        "policy/thinking": ["Let me see.", None, None],
+        "policy/finish_reason": ["stop", "stop", None],
+    }
+    scored = lines_file(tmp_path / "scored.jsonl", [scored_row(sampled, [0.9, 0.1, "policy_failed"])])
+    assert written(scored, "--best")[0]["completion"] == said("good")
+    assert written(scored, "--best", "--keep_thinking")[0]["completion"] == said(
+        "<think>\nLet me see.\n</think>\n\ngood"
+    )
+    assert "- synthetic\n" in (tmp_path / "selected out.jsonl" / "README.md").read_text("utf-8")
+
+
+def test_rows_are_grouped_by_a_column(tmp_path: Path) -> None:
+    rows = [scored_row({"id": n % 2, "prompt": f"Q{n % 2}", "response": str(n)}, n / 10) for n in range(4)]
+    scored = lines_file(tmp_path / "scored.jsonl", rows)
+    assert [row["completion"][0]["content"] for row in written(scored, "--best", "--group_by=id")] == ["2", "3"]
+    other = lines_file(tmp_path / "other.jsonl", [*rows, scored_row({"id": 0, "prompt": "Q", "response": "x"}, 1.0)])
+    ended = select(other, "--out", tmp_path / "x.jsonl", "--best", "--group_by=id")
+    assert ended.code == 2
+    assert "row 5: has the same id (--group_by) as row 1, and another prompt" in ended.err
+
+
+def test_columns_are_those_with_which_it_was_judged(tmp_path: Path) -> None:
+    row = {"prompt": "not this", "asked": "Q", "response": "not this", "said": "good"}
+    scored = lines_file(tmp_path / "scored.jsonl", [scored_row(row, 0.9)])
+    expected = [{"prompt": said("Q", "user"), "completion": said("good")}]
+    assert written(scored, "--best", "--prompt_column=asked", "--response_column=said") == expected
+    (tmp_path / "scored.run").mkdir()
+    (tmp_path / "scored.run" / "config.yaml").write_text("prompt_column: asked\nresponse_column: said\n")
+    assert written(scored, "--best") == expected
+    assert written(scored, "--best", "--response_column=response")[0]["completion"] == said("not this")
+
+
+def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
+    rows = [scored_row({"prompt": f"Q{n // 6}", "response": "x" * (n % 5)}, (n % 3) / 2) for n in range(60)]
+    scored = lines_file(tmp_path / "scored.jsonl", rows)
+    words = ["--pairs", "--pairs_per_prompt=all", "--length_balanced", "--max_pairs=9"]
+    for ending in ("jsonl", "parquet"):
+        files = [tmp_path / f"{ending}{number}" / f"out.{ending}" for number in range(3)]
+        for file, seed in zip(files, (1, 1, 2), strict=True):
+            assert select(scored, "--out", file, *words, f"--seed={seed}").code == 0
+        one, same, other = (file.read_bytes() for file in files)
+        assert one == same != other
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--best", "--pairs"], "not allowed with argument"),
+        ([], "one of the arguments --best --top --threshold --pairs is required"),
+        (["--top=0"], "expected a whole number from 1, found 0"),
+        (["--threshold=2"], "expected a number from 0 to 1, found 2"),
+        (["--best", "--margin=0"], "--margin: it is about pairs; it needs --pairs"),
+        (["--best", "--length_balanced"], "--length_balanced: it is about pairs"),
+        (["--threshold=0.5", "--min_score=0.5"], "--min_score: --threshold is the least score already"),
+        (["--best", "--layout=trl-dpo"], "--layout=trl-dpo: expected --pairs"),
+        (["--pairs", "--layout=trl-sft"], "--layout=trl-sft: expected --best, --top or --threshold"),
+        (["--pairs", "--pairs_per_prompt=all", "--layout=trl-kto"], "a response has one label"),
+        (["--top=2", "--layout=verl-rl"], "--layout=verl-rl: expected --best"),
+        (["--best", "--layout=verl-sft"], "verl's SFT trainer reads .parquet, found"),
+        (["--best", "--layout=trl-sft-messages", "--conversational=false"], "leave out --conversational=false"),
+        (["--best", "--conversational=maybe"], "expected true or false, found maybe"),
+        (["--best", "--layout=none"], "invalid choice: 'none'"),
+        (["--best", "--private"], "--private: it makes a repository of the hub private; it needs --push_to_hub"),
+        (["--best", "--card=none", "--push_to_hub=a/b"], "--card=none: a data set is pushed to the hub with its card"),
+        (["--best", "--group_by=id"], "expected a column id (--group_by)"),
+        (["--best", "--keep_thinking"], "expected thinking of a sampled policy"),
+        (["--best", "--prompt_column=none"], "expected a prompt (a text or messages) in none"),
+        (["--best", "--min_score=1.0", "--response_column=prompt"], "expected a prompt"),
+    ],
+)
+def test_wrong_flags_are_one_line(scored: Path, words: list[str], message: str) -> None:
+    out = scored.parent / "out.jsonl"
+    ended = select(scored, "--out", out, *words)
+    assert (ended.code, ended.out) == (2, "")
+    assert message in ended.err and ended.err.count("\n") == 1
+    assert not out.exists() and not (scored.parent / "README.md").exists()
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"prompt": "Q", "response": "A"}, "expected a file that judgegym score has written, with the columns"),
+        (scored_row({"prompt": "Q", "response": "A"}, 0.5) | {"judge/score": "high"}, "row 1: judge/score is not what"),
+        (scored_row({"prompt": "Q", "response": "A"}, 0.5) | {"judge/status": "judge_failed"}, "only `ok` has a score"),
+        (scored_row({"prompt": "Q", "responses": ["A", "B"]}, [0.5]), "row 1: has 2 responses, and judge/status has 1"),
+        (scored_row({"text": "Q"}, 0.5), "row 1: expected a prompt"),
+    ],
+)
+def test_a_file_that_is_not_scored_is_one_line(row: Row, message: str, tmp_path: Path) -> None:
+    scored = lines_file(tmp_path / "scored.jsonl", [row])
+    ended = select(scored, "--out", tmp_path / "out.jsonl", "--best")
+    assert (ended.code, ended.err.count("\n")) == (2, 1)
+    assert message in ended.err
+
+
+def test_places_that_cannot_be(scored: Path, tmp_path: Path) -> None:
+    cases: list[tuple[Any, str]] = [
+        ((scored, "--out", scored), "--out: expected another file than the scored one"),
+        ((scored, "--out", tmp_path / "out.csv"), "--out: expected a file with the ending .parquet or .jsonl"),
+        ((tmp_path / "none.jsonl", "--out", tmp_path / "out.jsonl"), "none.jsonl: there is no such file"),
+        ((tmp_path, "--out", tmp_path / "out.jsonl"), "SCORED: expected a file with the ending"),
+        ((scored, "--out", scored / "under" / "out.jsonl"), "cannot be written: Not a directory"),
+    ]
+    for words, message in cases:
+        ended = select(*words, "--best", "--card=none")
+        assert (ended.code, ended.err.count("\n")) == (2, 1), ended.err
+        assert message in ended.err
+
+
+def test_a_damaged_run_beside_the_file_is_one_line(scored: Path) -> None:
+    run = scored.with_suffix(".run")
+    run.mkdir()
+    for text, message in (
+        ("[", "cannot be read"),
+        ("- a", "expected the settings"),
+        ("group_by: [a]", "name no columns"),
+    ):
+        (run / "config.yaml").write_text(text)
+        ended = select(scored, "--out", scored.parent / "out.jsonl", "--best")
+        assert (ended.code, message in ended.err) == (2, True), ended.err
