@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Container, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import IO, Any, TypeAlias, cast
 
@@ -39,7 +39,7 @@ class CallLedger:
         earlier: what the earlier run has spent.
     """
 
-    def __init__(self, run: RunDirectory, *, finished: Collection[str], keep_texts: bool) -> None:
+    def __init__(self, run: RunDirectory, *, finished: Container[str], keep_texts: bool) -> None:
         """Open the ledger of a run, and find the answers of an earlier one.
 
         Args:
@@ -64,11 +64,11 @@ class CallLedger:
         unpack(run.path)
         self.is_resumed = self._path.exists()
         if self.is_resumed:
-            self._index(frozenset(finished))
+            self._index(finished)
             self.append({"resumed": self.lost})
         self._reader: IO[bytes] | None = None
 
-    def _index(self, finished: frozenset[str]) -> None:
+    def _index(self, finished: Container[str]) -> None:
         for line in whole_lines(self._path):
             try:
                 self._note(line.fields(), line.offset, finished)
@@ -77,7 +77,7 @@ class CallLedger:
         self.lost = len(self._in_flight)
         self._forget_in_flight()
 
-    def _note(self, line: Mapping[str, Any], place: int, finished: frozenset[str]) -> None:
+    def _note(self, line: Mapping[str, Any], place: int, finished: Container[str]) -> None:
         """Note one line of the earlier run."""
         if "sent" in line:
             self._last_number = max(self._last_number, line["sent"])

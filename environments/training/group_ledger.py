@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -79,7 +79,7 @@ class GroupLedger(CallLedger):
         for (_, number), calls in self._places.items():
             self._answers[number] = sorted(place for places in calls.values() for place, _ in places)
 
-    def _note(self, line: Mapping[str, Any], place: int, finished: frozenset[str]) -> None:
+    def _note(self, line: Mapping[str, Any], place: int, finished: Container[str]) -> None:
         if "begun" in line:
             group = BegunGroup(**line["begun"])
             self._in_progress[group.number] = group

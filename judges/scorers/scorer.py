@@ -135,7 +135,10 @@ async def score_item(scorer: Scorer, item: Item) -> list[ResponseScore]:
     Equal responses are judged once; an empty one has no score, and costs no call.
     """
     parts = parts_of(scorer, item)
-    judged = await asyncio.gather(*(scorer.score(case) for case in parts.cases))
+    if len(parts.cases) == 1:  # needs no task of its own
+        judged = [await scorer.score(parts.cases[0])]
+    else:
+        judged = await asyncio.gather(*(scorer.score(case) for case in parts.cases))
     taken: set[Place] = set()
     results: list[ResponseScore] = []
     for known in parts.results:

@@ -47,6 +47,10 @@ class Places:
         place = row - self._numbers.start
         return range(place, place + 1) if self._starts is None else range(self._starts[place], self._starts[place + 1])
 
+    def first_of_row(self, row: int) -> int | None:
+        """The place of a row's first response; `None` for a row that is not among these."""
+        return next(iter(self.of_row(row)), None) if row in self._numbers else None
+
     def find(self, row: int, number: int | None) -> int | None:
         """The place of a response: the row's only one (`None`), or the one with a number from 0; `None` without one."""
         if row not in self._numbers or (number is None) is not (self._starts is None):

@@ -26,15 +26,18 @@ class ScoreDetail:
     components: Mapping[str, float] = field(default_factory=dict)
 
 
-def samples_of(unit: Unit, results: Sequence[ResponseScore], seconds: float) -> Iterator[Sample[ScoreDetail]]:
+def samples_of(
+    unit: Unit, digest: str, results: Sequence[ResponseScore], seconds: float
+) -> Iterator[Sample[ScoreDetail]]:
     """The samples of a unit's responses, in their order.
 
     Args:
         unit: what was judged.
+        digest: its key, in hexadecimal digits.
         results: of each response.
         seconds: how long it took; the first response has them.
     """
-    item, digest = unit.item, unit.key.hex()
+    item = unit.item
     found = {"reference": item.reference, "rubric": item.rubric, "baseline": item.baseline, "context": item.context}
     texts = {title: text for title, text in found.items() if text is not None}
     for place, (uid, response, result) in enumerate(zip(unit.uids, item.responses, results, strict=True)):

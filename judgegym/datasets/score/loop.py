@@ -114,7 +114,7 @@ class ScoreLoop:
             return [failure(f"{type(error).__name__}: {error}")] * len(unit.item.responses)
 
     def _save(self, number: int, unit: Unit, results: Sequence[ResponseScore], seconds: float) -> None:
-        samples = samples_of(unit, results, seconds)
+        samples = samples_of(unit, self._units.key(number).hex(), results, seconds)
         for place, sample in zip(self._units.places.of_unit(number), samples, strict=True):
             self._saved.append(place, sample, is_complete=sample.finished)
             self._arrived(sample)

@@ -32,7 +32,7 @@ from judgegym.datasets.score.budgets import note_earlier
 from judgegym.datasets.score.lines import ScoreDetail
 from judgegym.datasets.score.loop import ScoreLoop
 from judgegym.datasets.score.output import AddedOfRows
-from judgegym.datasets.score.saved import SavedResponses, missing_units, open_saved, read_earlier
+from judgegym.datasets.score.saved import JudgedUnits, SavedResponses, missing_units, open_saved, read_earlier
 from judgegym.datasets.score.settings import OUT, ScoreSettings
 from judges.llm.budget import Budget
 from judges.llm.client import ChatClient
@@ -138,20 +138,15 @@ class ScoreRun:
 
     async def _judge(self, run: RunDirectory, saved: SavedResponses, display: ProgressDisplay) -> None:
         numbers = missing_units(self.units, saved.missing)
-        todo = frozenset(numbers)
-        finished = {
-            self.units.uid(number)
-            for number, first in enumerate(self.units.first_equal)
-            if number == first and number not in todo
-        }
+        judged = JudgedUnits(self.units, numbers)
         in_flight = self.settings.judge_max_concurrency * _UNITS_FOR_EACH_REQUEST
         left = sum(
             len(self.units.places.of_unit(number))
             for number, first in enumerate(self.units.first_equal)
-            if first in todo
+            if not judged.has(first)
         )
         self._live.done = len(saved) - left
-        with closing(CallLedger(run, finished=finished, keep_texts=self.settings.keep_calls)) as ledger:
+        with closing(CallLedger(run, finished=judged, keep_texts=self.settings.keep_calls)) as ledger:
             if self._live.done or ledger.is_resumed:
                 logger.info("resuming %s: %d responses are judged; %s", run.path, self._live.done, ledger.loss)
             if self.budget is not None:

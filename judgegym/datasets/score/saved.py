@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, overload
 
@@ -113,3 +113,24 @@ def missing_units(units: Units, places: Iterable[int]) -> array[int]:
     for place in places:
         missing[units.first_equal[units.places.unit(place)]] = 1
     return array("q", (number for number, is_missing in enumerate(missing) if is_missing))
+
+
+class JudgedUnits(Container[str]):
+    """The ids of the units that need no judge any more, in a byte for each unit."""
+
+    def __init__(self, units: Units, missing: Iterable[int]) -> None:
+        """All units but `missing`."""
+        self._units = units
+        self._missing = bytearray(len(units))
+        for number in missing:
+            self._missing[number] = 1
+
+    def has(self, number: int) -> bool:
+        """Whether the unit with a number is among them."""
+        return not self._missing[number]
+
+    def __contains__(self, uid: object) -> bool:
+        """Whether the unit with an id is among them."""
+        found = _UID.fullmatch(uid) if isinstance(uid, str) else None
+        place = None if found is None else self._units.places.first_of_row(int(found[1]) - 1)
+        return place is not None and self.has(self._units.places.unit(place))
