@@ -3,7 +3,7 @@
 `UserError`s are for the user to correct (a setting, a file, a run directory): the command line prints the message and
 exits with code 2. `EndpointError` is a call to an endpoint that never succeeded. The judges decide what that means for
 a judgment (`judges.core.judgment.Status`); it is never turned into a number. `BudgetSpent` is a call that was not made,
-or not made again: it says nothing of an endpoint, no judgment comes of it, and it ends the run.
+or not made again: it says nothing of an endpoint, no judgment comes of it, and it ends the run (with exit code 1).
 """
 
 from __future__ import annotations
@@ -102,8 +102,10 @@ class EndpointError(JudgeGymError):
         return f"{self.endpoint}: {self.kind.value}{status} after {requests}; last answer: {self.answer}"
 
 
-class BudgetSpent(JudgeGymError):
+class BudgetSpent(UserError):
     """A request is not sent, since what the run may spend is spent (`judges.llm.budget`); the message says of what.
+
+    The user may allow more. As every `UserError` it passes what takes an error for a failure of one row.
 
     Attributes:
         attempts: how many requests of the call were sent before, and failed.

@@ -21,7 +21,7 @@ from environments.runs.workers import all_of
 from judgegym.datasets.rows.units import Unit, Units
 from judgegym.datasets.score.lines import ScoreDetail, samples_of
 from judgegym.datasets.score.saved import SavedResponses
-from judges.llm.errors import BudgetSpent, UserError
+from judges.llm.errors import UserError
 from judges.llm.ledger import recorded_in
 from judges.scorers.items import Item, ResponseScore, failure, shared_score
 
@@ -107,7 +107,7 @@ class ScoreLoop:
     async def _results(self, unit: Unit) -> list[ResponseScore]:
         try:
             return await self._score(unit.item)
-        except (UserError, BudgetSpent):
+        except UserError:
             raise  # it is none of this unit: no other would end better
         except Exception as error:  # boundary of a unit: an error of a judge fails this unit alone
             logger.exception("%s: the judge failed", unit.uid)
