@@ -14,7 +14,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "training": ("atroposlib", "transformers"),
     "wandb": ("wandb",),
     "server": ("prometheus_client",),
-    "ray": ("ray",),
+    "ray": ("ray", "pyarrow"),
     "profile": ("pyinstrument",),
     "completion": ("argcomplete",),
     "statistics": ("numpy", "scipy", "sklearn", "krippendorff"),

@@ -113,7 +113,7 @@ TARGETS = (
         packages=(TORCH, "transformers", "pylatexenc"),
         bare=("openrlhf==0.11.2",),  # it depends on what needs a GPU; its executor of agents does not
     ),
-    Target("ray", "Ray Serve", "ray", "2.60.*", "ray.serve", extra="ray", packages=("ray[serve]==2.60.*",)),
+    Target("ray", "Ray Serve", "ray", "2.60.*", "ray.serve", extra="ray", packages=("ray[data,serve]==2.60.*",)),
     Target(
         "rllm",
         "rllm",

@@ -1,0 +1,127 @@
+"""Results of units in a directory that several processes share: each appends to a file of its own.
+
+Guarantees: a result is in the file before its batch is returned, as soon as its unit has ended; a process reads, when
+it begins, what all files have; a line that was cut off by the end of a process is left out. Only results without a
+failure are kept, so that what failed is judged again. Memory holds 24 bytes for each result that was read.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import struct
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from environments.runs.lines import RawLine, whole_lines
+from judges.llm import wire
+from judges.llm.errors import SettingsError
+from judges.scorers.items import ResponseScore
+
+_ENDING = ".jsonl"
+_WORDS = struct.Struct(">QQ")
+_FIELDS = ("score", "status", "label", "explanation", "components")
+_OFFSET_BITS = 48
+
+
+class ResultLedger:
+    """The results of earlier processes, and a file for those of this one."""
+
+    def __init__(self, folder: Path) -> None:
+        """Read what is there.
+
+        Args:
+            folder: is made if it is not there.
+
+        Raises:
+            SettingsError: it cannot be used.
+            RunDirectoryError: a line is damaged that is not the last of its file.
+        """
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._files = sorted(folder.glob(f"*{_ENDING}"))
+        except OSError as error:
+            raise SettingsError(f"ledger: {folder} cannot be used: {error.strerror}") from error
+        self._read()
+        self._path = folder / f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}{_ENDING}"
+        self._file: int | None = None
+
+    def _read(self) -> None:
+        import numpy  # late: Ray Data and datasets bring it
+
+        keys, places = bytearray(), array("Q")
+        for number, file in enumerate(self._files):
+            for line in whole_lines(file):
+                keys += _key(line)
+                places.append(number << _OFFSET_BITS | line.offset)
+        words = numpy.frombuffer(bytes(keys), dtype=">u8").reshape(-1, 2)
+        order = numpy.lexsort((words[:, 1], words[:, 0]))
+        self._high = words[order, 0].astype("u8")
+        self._low = words[order, 1].astype("u8")
+        self._places = numpy.frombuffer(places.tobytes(), dtype="u8")[order]
+
+    def __len__(self) -> int:
+        """How many results of other processes are there."""
+        return len(self._places)
+
+    def find(self, key: bytes) -> list[ResponseScore] | None:
+        """The results of the unit with a key of 16 bytes, one for each response; `None` if there are none."""
+        high, low = _WORDS.unpack(key)
+        place = int(self._high.searchsorted(high))
+        while place < len(self) and int(self._high[place]) == high:
+            if int(self._low[place]) == low:
+                return list(self._results(int(self._places[place])))
+            place += 1
+        return None
+
+    def _results(self, place: int) -> Iterator[ResponseScore]:
+        path, offset = self._files[place >> _OFFSET_BITS], place & ((1 << _OFFSET_BITS) - 1)
+        with path.open("rb") as file:
+            file.seek(offset)
+            fields = RawLine(path, 0, offset, file.readline()).fields()
+        for result in cast("Sequence[Mapping[str, Any]]", fields["results"]):
+            yield ResponseScore(**{name: result[name] for name in _FIELDS})
+
+    def append(self, key: bytes, results: Sequence[ResponseScore]) -> None:
+        """Append the results of a unit, unless one of them is a failure.
+
+        Raises:
+            SettingsError: the file cannot be written to.
+        """
+        if any(result.is_failed for result in results):
+            return
+        dumped = [{name: getattr(result, name) for name in _FIELDS} for result in results]
+        line = wire.dumps({"key": key.hex(), "results": dumped}) + b"\n"
+        try:
+            if self._file is None:
+                self._file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+            written = os.write(self._file, line)
+        except OSError as error:
+            raise SettingsError(f"ledger: {self._path} cannot be written to: {error.strerror}") from error
+        if written < len(line):
+            raise SettingsError(f"ledger: {self._path} cannot be written to: the disk is full")
+
+    def close(self) -> None:
+        """Close the file."""
+        file, self._file = self._file, None
+        if file is not None:
+            os.close(file)
+
+
+def _key(line: RawLine) -> bytes:
+    """The key of a line.
+
+    Raises:
+        RunDirectoryError: it has none.
+    """
+    key = line.fields().get("key")
+    try:
+        found = bytes.fromhex(key) if isinstance(key, str) else b""
+    except ValueError:
+        found = b""
+    if len(found) != _WORDS.size:
+        raise line.error("expected the result of a judged unit, with its key")
+    return found

@@ -1,0 +1,196 @@
+"""Score batches of rows: a client for the process, opened by its first batch, and all rows of a batch judged at once.
+
+Guarantees: the added values are those that `judgegym score` writes for the same rows; rows of a batch that are equal
+for the judge are judged once; a failed judge is a null with its status; a row that cannot be judged is an error that
+names the row and the columns found. A copy in another process has the settings alone, in a form that is the same for
+equal settings.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+
+import orjson
+
+from environments.data.rows import Table
+from environments.runs.workers import all_of
+from judgegym._session import open_client, stand_in_settings
+from judgegym.datasets.cluster.batches import Batch, rows_of, with_columns
+from judgegym.datasets.cluster.ledger import ResultLedger
+from judgegym.datasets.cluster.settings import BatchSettings, judge_digest, share_of
+from judgegym.datasets.files.columns import DETAIL, EXPLANATION, LABEL, SCORE, STATUS, AddedColumns
+from judgegym.datasets.rows.units import KEY_BYTES, Unit, Units
+from judges.core.background import BackgroundLoop
+from judges.llm.errors import DataError, UserError
+from judges.llm.wire import JSON
+from judges.scorers.items import ResponseScore, failure
+from judges.scorers.of_settings import scorer_of
+from judges.scorers.scorer import Scorer, score_item
+
+logger = logging.getLogger(__name__)
+
+_UNITS_FOR_EACH_REQUEST = 2
+_BATCH = "the batch"
+
+
+@dataclass(slots=True)
+class _Open:
+    """What a process has opened."""
+
+    stack: AsyncExitStack
+    scorer: Scorer
+    ledger: ResultLedger | None
+    digest: str
+
+
+class BatchScorer:
+    """Scores batches with a share of the endpoint's limits."""
+
+    def __init__(self, settings: Mapping[str, object], *, parts: int = 1, parts_setting: str = "parts") -> None:
+        """Check the settings; nothing is opened before the first batch.
+
+        Args:
+            settings: by name, as `judgegym score` has them, and `ledger`.
+            parts: the processes that ask the endpoint at once, at most; each has an equal share of its limits.
+            parts_setting: what the caller calls that number.
+
+        Raises:
+            SettingsError: a setting is unknown or wrong, or a limit is lower than the number of parts.
+        """
+        self.settings = BatchSettings.of(settings)
+        self.parts, self._parts_setting = parts, parts_setting
+        self.share = share_of(self.settings, parts, parts_setting)
+        self._several: bool | None = None
+        self._open: _Open | None = None
+        self._loop = BackgroundLoop()
+
+    def __repr__(self) -> str:
+        """Which judge scores, without secrets."""
+        return f"<score: {self.settings.judge} judge {self.settings.judge_model_name}, 1 of {self.parts}>"
+
+    def __call__(self, batch: Batch) -> Batch:
+        """Score a batch.
+
+        Args:
+            batch: of any kind that `batches.py` names.
+
+        Returns:
+            The batch, of the same kind, with the columns of `files/columns.py`.
+
+        Raises:
+            DataError: a row cannot be judged, or has a list of responses where earlier ones had one, or has scores.
+            SettingsError: the judge cannot be opened.
+        """
+        rows = rows_of(batch)
+        columns = AddedColumns(self._several or False)
+        added: list[Mapping[str, JSON]] = []
+        if rows:
+            units_and_results = self._loop.run(self._scored(rows))
+            columns = AddedColumns(self._several or False)
+            added = [columns.in_order(each) for each in _added(*units_and_results)]
+        return with_columns(batch, {name: [each[name] for each in added] for name in columns.names}, columns)
+
+    async def _scored(self, rows: Sequence[Mapping[str, JSON]]) -> tuple[Units, list[list[ResponseScore]]]:
+        """The units of some rows, and the results of each."""
+        opened = await self._opened()
+        units = Units(Table(_BATCH, rows), self.share, opened.scorer.check)
+        if self._several not in (None, units.several):
+            kinds = ("one response", "several responses")
+            raise DataError(
+                f"{_BATCH}: its rows have {kinds[units.several]}, and those of an earlier batch "
+                f"{kinds[self._several or False]}; expected the same in all rows"
+            )
+        self._several = units.several
+        results: list[list[ResponseScore]] = [[] for _ in range(len(units))]
+        todo = iter([number for number, first in enumerate(units.first_equal) if number == first])
+
+        async def worker() -> None:
+            for number in todo:
+                results[number] = await self._judged(opened, units[number])
+
+        in_flight = min(len(units), self.share.judge_max_concurrency * _UNITS_FOR_EACH_REQUEST)
+        await all_of(worker() for _ in range(in_flight))
+        return units, [results[first] for first in units.first_equal]
+
+    async def _judged(self, opened: _Open, unit: Unit) -> list[ResponseScore]:
+        key = bytes.fromhex(unit.item.key(opened.digest))[:KEY_BYTES]
+        found = None if opened.ledger is None else opened.ledger.find(key)
+        if found is not None:
+            return found
+        try:
+            results = await score_item(opened.scorer, unit.item)
+        except UserError:
+            raise  # it is none of this unit: no other would end better
+        except Exception as error:  # boundary of a unit: an error of a judge fails this unit alone
+            logger.exception("%s: the judge failed", unit.uid)
+            return [failure(f"{type(error).__name__}: {error}")] * len(unit.item.responses)
+        if opened.ledger is not None:
+            opened.ledger.append(key, results)
+        return results
+
+    async def _opened(self) -> _Open:
+        if self._open is None:
+            stack = AsyncExitStack()
+            try:
+                self._open = await self._opening(stack)
+            except BaseException:  # any error, also a cancellation: close what is open, and raise it
+                await stack.aclose()
+                raise
+            self._loop.at_exit(self._closed)
+        return self._open
+
+    async def _opening(self, stack: AsyncExitStack) -> _Open:
+        settings, offline = self.share, self.share.offline
+        ledger = None
+        if settings.ledger is not None:
+            ledger = await asyncio.to_thread(ResultLedger, settings.ledger)
+            stack.callback(ledger.close)
+        if offline:
+            settings = await stand_in_settings(stack, settings)
+        client = await open_client(stack, settings, identity="--offline" if offline else "")
+        return _Open(stack, scorer_of(settings, client), ledger, judge_digest(settings, offline=offline))
+
+    async def _closed(self) -> None:
+        opened, self._open = self._open, None
+        if opened is not None:
+            await opened.stack.aclose()
+
+    def close(self) -> None:
+        """Close the endpoint's connections; the next batch opens them again. The end of the process does it, too."""
+        if self._open is not None:
+            self._loop.forget(self._closed)
+            self._loop.run(self._closed())
+
+    def __getstate__(self) -> str:
+        """The settings alone, as text: equal for equal settings, and without what this process has opened."""
+        return orjson.dumps([self.settings.given(), self.parts, self._parts_setting]).decode()
+
+    def __setstate__(self, state: str) -> None:
+        """Prepare with these settings, in another process."""
+        given, parts, parts_setting = orjson.loads(state)
+        BatchScorer.__init__(self, given, parts=parts, parts_setting=parts_setting)
+
+
+def _added(units: Units, results: Sequence[Sequence[ResponseScore]]) -> list[dict[str, JSON]]:
+    """What is added to each row, in the order of the rows."""
+    added: list[dict[str, JSON]] = []
+    for of_row in results:
+        found = [added_to_response(result) for result in of_row]
+        added.append({name: [each[name] for each in found] for name in found[0]} if units.several else found[0])
+    return added
+
+
+def added_to_response(result: ResponseScore) -> dict[str, JSON]:
+    """The values of the added columns for one response, as `judgegym score` writes them."""
+    components = None if result.score is None else orjson.dumps(dict(result.components), option=orjson.OPT_SORT_KEYS)
+    return {
+        SCORE: result.score,
+        STATUS: result.status,
+        LABEL: result.label,
+        EXPLANATION: result.explanation,
+        DETAIL: None if components is None else components.decode(),
+    }

@@ -1,0 +1,121 @@
+"""The settings of a judge that scores batches, and the share of its endpoint's limits that each process has.
+
+Guarantee: an API key is not among what is copied to another process: each reads it from the environment variable that
+`judge_api_key_env` names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypeVar
+
+import orjson
+
+from environments.settings.public import without_secrets
+from judgegym.datasets.rows.columns import ColumnSettings
+from judgegym.datasets.score.settings import DatasetJudgeSettings
+from judges.config.fields import is_operational, operational, setting
+from judges.config.judge import JudgeSettings
+from judges.config.keywords import settings_from_keywords
+from judges.llm.errors import SettingsError
+from judges.llm.wire import JSON
+from judges.scorers.settings import ScorerSettings
+
+LIMITS = ("judge_max_concurrency", "judge_requests_per_minute", "judge_tokens_per_minute")
+"""The limits of an endpoint, of which each process has a share."""
+NO_KEY = "none"
+"""What `judge_api_key` says of an endpoint that takes none."""
+
+SettingsT = TypeVar("SettingsT", bound=JudgeSettings)
+
+
+class BatchSettings(DatasetJudgeSettings, ColumnSettings):
+    """The judge, the columns, and where results are kept."""
+
+    offline: bool = setting(False, "Use a local stand-in for the judge, one for each process; its scores mean nothing.")
+    ledger: Path | None = operational(
+        None,
+        "Append each result to a file in this directory, one for each process, and judge nothing again that a file in "
+        "it has. Processes on several machines need a directory that all of them see.",
+    )
+
+    @classmethod
+    def of(cls, values: Mapping[str, object]) -> BatchSettings:
+        """Check settings given by name.
+
+        Raises:
+            SettingsError: one is unknown, wrong, or is none of a batch.
+        """
+        settings = settings_from_keywords(cls, values)
+        check_no_key(settings, "judge_api_key")
+        if settings.group_by is not None:
+            raise SettingsError(
+                "group_by: the rows of a group may be in different batches; give a row a list of responses instead, "
+                "or use judgegym score --group_by"
+            )
+        if settings.ledger is not None:
+            settings.ledger = settings.ledger.expanduser().absolute()
+        if settings.judge_cache is not None:
+            settings.judge_cache = settings.judge_cache.expanduser().absolute()
+        return settings
+
+    def given(self) -> dict[str, JSON]:
+        """The settings that were given, in the form that `of` reads, sorted by name: equal settings give equal JSON.
+
+        Files of texts are read; what a URL holds of credentials is kept, since the endpoint needs it.
+        """
+        dumped: dict[str, JSON] = self.model_dump(mode="json", exclude={"judge_api_key"}, exclude_unset=True)
+        if self.judge_api_key is not None:
+            dumped["judge_api_key"] = NO_KEY
+        return dict(sorted(dumped.items()))
+
+
+def check_no_key(settings: JudgeSettings, name: str) -> None:
+    """Check that the settings hold no API key, since other processes get a copy of them.
+
+    Raises:
+        SettingsError: they do.
+    """
+    key = settings.judge_api_key
+    if key is not None and key.get_secret_value() not in ("", NO_KEY):
+        raise SettingsError(
+            f"{name}: a key would be copied to all processes with the settings; name the environment variable that "
+            "holds it there: judge_api_key_env"
+        )
+
+
+def share_of(settings: SettingsT, parts: int, what: str) -> SettingsT:
+    """The settings with an equal share of the endpoint's limits, so that all parts together keep them.
+
+    Args:
+        settings: with the limits of the whole.
+        parts: how many processes ask the endpoint at once, at most.
+        what: the name of the setting that says how many, for the message.
+
+    Raises:
+        SettingsError: a limit is lower than the number of parts.
+    """
+    if parts < 1:
+        raise SettingsError(f"{what}: expected at least 1; found {parts}")
+    shares: dict[str, int] = {}
+    for name in LIMITS:
+        limit: int | None = getattr(settings, name)
+        if limit is None:
+            continue
+        if limit < parts:
+            raise SettingsError(
+                f"{what}: {name} is {limit} for all of them together, and {parts} need a share of at least 1 each; "
+                f"expected at most {limit}"
+            )
+        shares[name] = limit // parts
+    return settings.model_copy(update=shares)
+
+
+def judge_digest(settings: ScorerSettings, *, offline: bool) -> str:
+    """A digest of all settings that determine a judgment, for the keys of saved results."""
+    public = without_secrets(settings)
+    names = (name for name in sorted(ScorerSettings.model_fields) if not is_operational(ScorerSettings, name))
+    matters: JSON = [offline, {name: public[name] for name in names if name in public}]
+    return hashlib.blake2b(orjson.dumps(matters, option=orjson.OPT_SORT_KEYS), digest_size=16).hexdigest()

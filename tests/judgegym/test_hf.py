@@ -1,0 +1,77 @@
+"""`judgegym.hf.score` in the real `datasets.map`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import datasets
+import pytest
+
+import judgegym.hf
+from judges.llm.errors import SettingsError
+from tests.command import serving
+from tests.judgegym.datasets.scoring import rated
+from tests.scripted import Reply, ScriptedEndpoint
+
+ROWS = [{"prompt": f"Question {n}", "response": f"{n % 5 + 1} points"} for n in range(24)]
+SCORES = [(n % 5) / 4 for n in range(24)]
+
+
+@pytest.fixture
+def judge() -> Iterator[ScriptedEndpoint]:
+    def rating(response: str) -> int | Reply:
+        points = int(response.split()[0])
+        return points if points < 9 else Reply(status=400, body={"error": {"message": "no"}})
+
+    with serving(rated(rating)) as endpoint:
+        yield endpoint
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> datasets.Dataset:
+    """On disk, as `datasets` caches only what is."""
+    datasets.Dataset.from_list(ROWS).save_to_disk(str(tmp_path / "rows"))
+    return datasets.load_from_disk(str(tmp_path / "rows"))
+
+
+def scorer(endpoint: ScriptedEndpoint, **settings: Any) -> judgegym.hf.score:
+    return judgegym.hf.score(judge_base_url=endpoint.base_url, **settings)
+
+
+def test_each_row_gets_its_score_and_equal_settings_come_from_the_cache(
+    judge: ScriptedEndpoint, rows: datasets.Dataset
+) -> None:
+    scored = rows.map(scorer(judge, judge="rubric"), batched=True, batch_size=5)
+    assert scored["judge/score"][:] == SCORES
+    assert scored.features["judge/detail"] == datasets.Value("string")
+    asked = len(judge.requests)
+    again = rows.map(scorer(judge, judge="rubric"), batched=True, batch_size=5)
+    assert (again["judge/score"][:], len(judge.requests)) == (SCORES, asked)
+    rows.map(scorer(judge, judge="rubric", rubric="Is it short?"), batched=True, batch_size=5)
+    assert len(judge.requests) == asked + len(ROWS)
+
+
+def test_a_first_batch_of_failures_has_the_columns_types(judge: ScriptedEndpoint) -> None:
+    rows = datasets.Dataset.from_list([{"prompt": "p", "response": "9 points"}, *ROWS])
+    scored = rows.map(scorer(judge), batched=True, batch_size=1)
+    assert scored["judge/score"][:3] == [None, 0.0, 0.25]
+    streamed = rows.to_iterable_dataset().map(scorer(judge), batched=True, batch_size=5)
+    assert [row["judge/score"] for row in streamed] == [None, *SCORES]
+
+
+def test_several_processes_share_the_limits(rows: datasets.Dataset) -> None:
+    with serving(lambda request, number: Reply("[FEEDBACK] x [SCORE] 3", delay_s=0.1)) as judge:
+        used = scorer(judge, num_proc=2, judge_max_concurrency=6)
+        used({"prompt": ["p"], "response": ["used before the processes are forked"]})
+        scored = rows.map(used, batched=True, batch_size=12, num_proc=2)
+        assert scored["judge/score"][:] == [0.5] * len(ROWS)
+        assert judge.peak <= 6
+        with pytest.raises(SettingsError, match="num_proc=4"):
+            rows.map(scorer(judge), batched=True, num_proc=2)
+
+
+def test_a_row_alone_is_no_batch(judge: ScriptedEndpoint, rows: datasets.Dataset) -> None:
+    with pytest.raises(SettingsError, match="batched=True"):
+        rows.map(scorer(judge))
