@@ -8,10 +8,12 @@ cannot say: that a row lacks a key (null), and a lone surrogate (U+FFFD, as in e
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
+from judgegym.datasets.files.own_text import read_exactly
+from judges.llm import wire
 from judges.llm.errors import DataError
 from judges.llm.wire import JSON
 
@@ -21,7 +23,12 @@ if TYPE_CHECKING:
 MOST_COLUMNS = 2_000
 _DEEPEST = 32
 _EXACT_IN_FLOAT = 2**53
+_LONG = 2.0**63
 _INT64, _UINT64 = range(-(2**63), 2**63), range(2**64)
+
+
+class LongNumber(Exception):
+    """A number may be an integer of more than 64 bits."""
 
 
 @dataclass(slots=True)
@@ -43,10 +50,23 @@ class Shape:
     fields: dict[str, Shape] | None = None
     is_mixed: bool = False
 
-    def see(self, value: JSON, depth: int = 0) -> bool:
-        """Add a value; return whether there still is a type that says everything."""
+    def see(self, value: JSON, depth: int = 0, *, is_exact: bool = True) -> bool:
+        """Add a value; return whether there still is a type that says everything.
+
+        A value that is seen twice counts once.
+
+        Args:
+            value: any JSON.
+            depth: how deep in its column it is.
+            is_exact: whether a float of more than 64 bits is one, and not what a reader made of an integer.
+
+        Raises:
+            LongNumber: there is such a float, and it is not known to be exact.
+        """
         if value is None or self.is_mixed:
             return not self.is_mixed
+        if not is_exact and isinstance(value, float) and abs(value) >= _LONG:
+            raise LongNumber
         kind = type(value)
         self.kinds.add(kind)
         fits = depth <= _DEEPEST and (len(self.kinds) == 1 or self.kinds == {int, float})
@@ -57,21 +77,21 @@ class Shape:
                 self.least, self.most = min(self.least, int(value)), max(self.most, int(value))
             fits = fits and self._integers_fit()
         elif isinstance(value, dict):
-            fits = fits and self._sees_fields(value, depth)
+            fits = fits and self._sees_fields(value, depth, is_exact=is_exact)
         elif isinstance(value, list):
             self.items = items = self.items or Shape()
-            fits = fits and all(items.see(item, depth + 1) for item in value)
+            fits = fits and all(items.see(item, depth + 1, is_exact=is_exact) for item in value)
         self.is_mixed = not fits
         return fits
 
-    def _sees_fields(self, value: dict[str, JSON], depth: int) -> bool:
+    def _sees_fields(self, value: dict[str, JSON], depth: int, *, is_exact: bool) -> bool:
         if self.fields is None:
             self.fields = {key: Shape() for key in value}
         fields = self.fields
         return (
             bool(value)  # Parquet has no struct without fields
             and fields.keys() == value.keys()
-            and all(fields[key].see(item, depth + 1) for key, item in value.items())
+            and all(fields[key].see(item, depth + 1, is_exact=is_exact) for key, item in value.items())
         )
 
     def _integers_fit(self) -> bool:
@@ -94,26 +114,33 @@ class Shape:
         return pyarrow.string() if str in self.kinds else pyarrow.bool_() if bool in self.kinds else pyarrow.null()
 
 
-def shapes_of(rows: Iterable[dict[str, Any]], source: str) -> dict[str, Shape]:
+def shapes_of(texts: Iterable[bytes], source: str) -> dict[str, Shape]:
     """The shapes of all columns, in the order in which the rows name them first.
 
     Args:
-        rows: all rows of the data set, with integers of any length.
+        texts: the objects of all rows.
         source: the data set's name, for messages.
 
     Raises:
         DataError: there are more columns than a table can sensibly have.
     """
     shapes: dict[str, Shape] = {}
-    for row in rows:
-        for name, value in row.items():
-            shape = shapes.get(name)
-            if shape is None:
-                shape = shapes[name] = Shape()
-                if len(shapes) > MOST_COLUMNS:
-                    raise too_many_columns(source)
-            shape.see(value)
+    for text in texts:
+        try:
+            _see_row(shapes, cast("Mapping[str, JSON]", wire.loads(text)), is_exact=False)
+        except LongNumber:
+            _see_row(shapes, read_exactly(text), is_exact=True)
+        if len(shapes) > MOST_COLUMNS:
+            raise too_many_columns(source)
     return shapes
+
+
+def _see_row(shapes: dict[str, Shape], row: Mapping[str, JSON], *, is_exact: bool) -> None:
+    for name, value in row.items():
+        shape = shapes.get(name)
+        if shape is None:
+            shape = shapes[name] = Shape()
+        shape.see(value, is_exact=is_exact)
 
 
 def too_many_columns(source: str) -> DataError:

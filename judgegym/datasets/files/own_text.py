@@ -10,7 +10,7 @@ import codecs
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 import orjson
@@ -21,7 +21,6 @@ from judges.llm.wire import JSON
 _BREAKS = re.compile(rb"[\r\n][ \t\r\n]*")
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}:,]', re.DOTALL)
 _LOOSE = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|-?(?:Infinity|NaN|\d[\d.eE+-]*)', re.DOTALL)
-_LONG_NUMBER = re.compile(rb"\d{19}")
 
 
 def one_line(text: bytes) -> bytes:
@@ -41,14 +40,12 @@ def with_keys(text: bytes, added: dict[str, JSON]) -> bytes:
     return begin + (b"," if begin[1:].strip() else b"") + wire.dumps(added)[1:]
 
 
-def read_exactly(text: bytes) -> dict[str, Any]:
+def read_exactly(text: bytes) -> Mapping[str, JSON]:
     """The object of a text that is known to be one; other than by `wire.loads`, with integers of any length."""
-    if _LONG_NUMBER.search(text):
-        try:
-            return cast("dict[str, Any]", _scrubbed(json.loads(text)))
-        except RecursionError:  # its column is nested too deeply for a type; values are taken from the text
-            pass
-    return cast("dict[str, Any]", wire.loads(text))
+    try:
+        return cast("Mapping[str, JSON]", _scrubbed(json.loads(text)))
+    except RecursionError:  # its column is nested too deeply for a type; values are taken from the text
+        return cast("Mapping[str, JSON]", wire.loads(text))
 
 
 def value_texts(text: bytes) -> Iterator[tuple[str, str]]:

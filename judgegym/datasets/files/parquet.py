@@ -10,13 +10,14 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from environments.data.json_file import JsonFile
 from environments.data.stored import ParquetFile, StoredTable, with_json_text
 from judgegym.datasets.files.columns import AddedColumns
 from judgegym.datasets.files.json_types import Shape
-from judgegym.datasets.files.own_text import read_exactly, value_texts
+from judgegym.datasets.files.own_text import value_texts
+from judges.llm import wire
 from judges.llm.wire import JSON
 
 if TYPE_CHECKING:
@@ -97,13 +98,13 @@ class JsonColumns:
                 len(read), [pyarrow.array([row.get(each.name) for row in read], each.type) for each in self.schema]
             )
 
-    def _row(self, text: bytes) -> dict[str, Any]:
-        row = read_exactly(text)
-        if any(name in row for name in self.json_text):
-            for name, value in value_texts(text):
-                if name in self.json_text:
-                    row[name] = None if value == "null" else value
-        return row
+    def _row(self, text: bytes) -> Mapping[str, JSON]:
+        """A row's values; integers that `loads` would change are in columns of JSON text."""
+        row = cast("Mapping[str, JSON]", wire.loads(text))
+        if not any(name in row for name in self.json_text):
+            return row
+        found = {name: None if value == "null" else value for name, value in value_texts(text)}
+        return {**row, **{name: found.get(name) for name in self.json_text}}
 
 
 def rows_of_group(count: int, size: int) -> int:

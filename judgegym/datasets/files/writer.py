@@ -17,7 +17,7 @@ from environments.data.rows import Row, Table
 from environments.runs.atomic import write_atomic
 from judgegym.datasets.files.columns import AddedColumns
 from judgegym.datasets.files.json_types import shapes_of
-from judgegym.datasets.files.own_text import read_exactly, with_keys
+from judgegym.datasets.files.own_text import with_keys
 from judgegym.datasets.files.parquet import JsonColumns, StoredColumns, parquet_parts, rows_of_group
 from judgegym.datasets.files.plain import json_texts
 from judges.llm.errors import UserError
@@ -93,7 +93,7 @@ def own_columns(values: JsonFile | ArrowRows, source: str) -> StoredColumns | Js
     """The columns of a data set as a Parquet file has them."""
     if not isinstance(values, JsonFile):
         return StoredColumns(values.stored)
-    shapes = shapes_of((read_exactly(values.text(number)) for number in range(len(values))), source)
+    shapes = shapes_of((values.text(number) for number in range(len(values))), source)
     return JsonColumns(values, shapes)
 
 
