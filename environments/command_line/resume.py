@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from pydantic import BaseModel
+
 from environments.command_line.program import CommandLine
 from environments.settings import EnvSettings
 from judges.config.sources import LoadedSettings
@@ -24,9 +26,7 @@ def resume_command(loaded: LoadedSettings[EnvSettings[Any]], typed: CommandLine)
     It is printed and may be logged, so it holds no secrets: the flags of keys are left out, and a second line says that
     they must be given again. Without them it asks for a key; it never sends a placeholder as one.
     """
-    keys = list(secrets(loaded.settings))
-    shown, left_out = _without_keys(typed.settings)
-    words = [without_credentials(_without(keys, word)) for word in shown]
+    words, hint = without_secrets(loaded.settings, typed.settings)
     flag = _place(loaded.settings)
     place = str(getattr(loaded.settings.env, flag.removeprefix("--env.")))
     if any(word == flag or word.startswith(f"{flag}=") for word in words):
@@ -36,8 +36,20 @@ def resume_command(loaded: LoadedSettings[EnvSettings[Any]], typed: CommandLine)
         words.append(f"{flag}={place}")
     if "--resume" not in words:
         words.append("--resume")
-    hint = f"\n  (with {' and '.join(left_out)} as before: keys are not shown)" if left_out else ""
     return typed.again(words) + hint
+
+
+def without_secrets(settings: BaseModel, words: Sequence[str]) -> tuple[list[str], str]:
+    """The words of a command line without keys, and a line to stand below it that says which flags are left out.
+
+    Args:
+        settings: what the words are; their secrets may also be elsewhere than in flags of keys.
+        words: as the user gave them.
+    """
+    keys = list(secrets(settings))
+    shown, left_out = _without_keys(words)
+    hint = f"\n  (with {' and '.join(left_out)} as before: keys are not shown)" if left_out else ""
+    return [without_credentials(_without(keys, word)) for word in shown], hint
 
 
 def without_retry_failed(typed: CommandLine) -> CommandLine:

@@ -7,7 +7,7 @@ protocol and prompts, and who judged.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
 
@@ -43,6 +43,35 @@ class EvaluatedRows:
     seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What was measured, how, and by whom.
+
+    Attributes:
+        name: the environment's.
+        subject: what was evaluated.
+        judge: the judge's name.
+        sampling: how the models were sampled that the run asked.
+        prompts: digests of the judge's prompts, by setting.
+        protocol: the settings that determine the results, without data and models.
+        seed: of everything that is drawn.
+        headline: the metric to quote, by its full name.
+        words: its label.
+        notes: what a metric with a misleading name means, by full name.
+    """
+
+    name: str
+    subject: str
+    judge: str
+    sampling: Mapping[str, JSON]
+    prompts: Mapping[str, str]
+    protocol: Mapping[str, JSON]
+    seed: int
+    headline: str
+    words: str
+    notes: Mapping[str, str] = field(default_factory=dict)
+
+
 def metrics_file(
     env: JudgedEnv[Any, TaskT, DetailT],
     runner: RowRunner[TaskT, DetailT],
@@ -52,7 +81,7 @@ def metrics_file(
     notices: Sequence[str],
     tables: Sequence[Table] = (),
 ) -> Mapping[str, JSON]:
-    """The content of `metrics.json`, with the metrics that were left out and why.
+    """The content of `metrics.json` of an evaluation.
 
     Args:
         env: the environment.
@@ -68,35 +97,69 @@ def metrics_file(
         sampling |= {"temperature": config.eval_temperature, "max_tokens": config.eval_max_tokens}
     if not env.policy_is_judge:
         sampling |= {"judge_temperature": config.judge_temperature, "judge_max_tokens": config.judge_max_tokens}
+    measured = Measured(
+        name=env.name,
+        subject=runner.subject,
+        judge=runner.judge_name,
+        sampling=sampling,
+        prompts=config.prompt_digests(),
+        protocol=protocol(env),
+        seed=config.seed,
+        headline=f"eval/{env.headline[0]}",
+        words=env.headline[1],
+        notes={f"eval/{name}": note for name, note in env.metric_notes.items()},
+    )
+    more: dict[str, JSON] = {} if runner.answers_of is None else {"answers_of": runner.answers_of}
+    return file_of(measured, rows, metrics, notices=notices, tables=tables, more=more)
+
+
+def file_of(
+    measured: Measured,
+    rows: EvaluatedRows,
+    metrics: Metrics,
+    *,
+    notices: Sequence[str],
+    tables: Sequence[Table],
+    more: Mapping[str, JSON],
+) -> Mapping[str, JSON]:
+    """The content of `metrics.json`, with the metrics that were left out and why.
+
+    Args:
+        measured: what was measured.
+        rows: the rows.
+        metrics: the metrics.
+        notices: what a reader of the numbers must know.
+        tables: further tables.
+        more: further fields.
+    """
     general: dict[str, JSON] = {
-        "environment": env.name,
-        "model_name": runner.subject,
+        "environment": measured.name,
+        "model_name": measured.subject,
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "judgegym_version": package_version(),
         "total_evaluation_time_seconds": str(rows.seconds),
-        "generation_parameters": sampling,
-        "judge_model_name": runner.judge_name,
-        "judge_prompt_digests": dict(config.prompt_digests()),
+        "generation_parameters": dict(measured.sampling),
+        "judge_model_name": measured.judge,
+        "judge_prompt_digests": dict(measured.prompts),
         "datasets": [dataset.to_json() for dataset in rows.datasets],
         "rows": {"selected": rows.selected, "digest": rows.digest},
-        "protocol": protocol(env),
-        "seed": config.seed,
-        "headline": f"eval/{env.headline[0]}",
-        "headline_words": env.headline[1],
-        "metric_notes": {f"eval/{name}": note for name, note in env.metric_notes.items()},
+        "protocol": dict(measured.protocol),
+        "seed": measured.seed,
+        "headline": measured.headline,
+        "headline_words": measured.words,
+        "metric_notes": dict(measured.notes),
         "notices": list(notices),
         "left_out": dict(metrics.left_out),
         "unknown": dict(metrics.unknown),
+        **more,
     }
-    if runner.answers_of is not None:
-        general["answers_of"] = runner.answers_of
     if tables:
         general["tables"] = [
             {"title": table.title, "header": list(table.header), "rows": [list(row) for row in table.rows]}
             for table in tables
         ]
     values = metrics.to_json()
-    return {"config_general": general, "results": {f"atropos|{env.name}_eval|0": values, "all": values}}
+    return {"config_general": general, "results": {f"atropos|{measured.name}_eval|0": values, "all": values}}
 
 
 def protocol(env: JudgedEnv[Any, Any, Any]) -> dict[str, JSON]:
@@ -105,7 +168,12 @@ def protocol(env: JudgedEnv[Any, Any, Any]) -> dict[str, JSON]:
     data = {f"env.{name}" for name in config_type.model_fields if group_of(config_type, name) == "data"}
     settings = env.settings.matters()
     return {
-        name: prompt_digest(value) if isinstance(value, str) and len(value) > _LONGEST_VALUE else value
+        name: shortened(value)
         for name, value in settings.items()
         if name not in data and name not in _SAID_ELSEWHERE and value is not None
     }
+
+
+def shortened(value: JSON) -> JSON:
+    """A setting as the file has it: a long text is its digest."""
+    return prompt_digest(value) if isinstance(value, str) and len(value) > _LONGEST_VALUE else value

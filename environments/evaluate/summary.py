@@ -50,7 +50,7 @@ def summary_of(env: JudgedEnv[Any, Any, Any], title: str, numbers: EvaluatedNumb
         headline=line,
         sections=(
             Section("outcomes", outcome_lines(env.outcomes(), metrics, "eval", faults=False)),
-            Section("categories", _category_lines(numbers.categories)),
+            Section("categories", category_lines(numbers.categories)),
             Section("went wrong", _fault_lines(env, numbers), is_alarm=True),
             Section("cost", cost_lines(metrics, "eval")),
             Section("time", [Line("", duration(numbers.seconds), "; ".join(filter(None, (last_part, latencies))))]),
@@ -59,7 +59,8 @@ def summary_of(env: JudgedEnv[Any, Any, Any], title: str, numbers: EvaluatedNumb
     )
 
 
-def _category_lines(categories: Categories) -> list[Line]:
+def category_lines(categories: Categories) -> list[Line]:
+    """A line for each of the largest categories, and one for the others together."""
     shown, others = categories.largest(_MOST_CATEGORIES)
     lines = [Line(name, f"{found.value:.4f}", f"n = {found.rows:,}") for name, found in shown.items()]
     if others is not None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import orjson
 
 from judges.aspects.prompt import Aspect
-from judges.core.judgment import JudgeCall, Judgment, Status
+from judges.core.judgment import CallRun, JudgeCall, Judgment, Status
 from judges.llm.usage import Usage
 
 
@@ -82,6 +82,7 @@ class ResponseScore:
         usage: tokens and cost; zero for calls answered by the cache. A call that was made for several responses counts
             for the first of them.
         judge_calls: calls to the judge, counted in the same way.
+        runs: timings, attempts and usage of each of these calls, by name.
         cached: the cache answered all calls.
         injection_suspects: role tokens, and lookalikes of the prompt's markers, in the texts that the judge was shown.
         shared: the judgment is that of an equal response, for which its calls count.
@@ -94,6 +95,7 @@ class ResponseScore:
     components: Mapping[str, float] = field(default_factory=dict)
     usage: Usage = Usage()
     judge_calls: int = 0
+    runs: Mapping[str, CallRun] = field(default_factory=dict, compare=False)
     cached: bool = False
     injection_suspects: int = 0
     shared: bool = False
@@ -116,7 +118,7 @@ def failure(explanation: str, status: str = Status.JUDGE_FAILED.value) -> Respon
 
 def shared_score(result: ResponseScore) -> ResponseScore:
     """The result of a response that is equal to the one of `result`, whose calls count there."""
-    return replace(result, usage=Usage(), judge_calls=0, shared=True)
+    return replace(result, usage=Usage(), judge_calls=0, runs={}, shared=True)
 
 
 def response_score(
@@ -150,6 +152,7 @@ def response_score(
         components=components if failed is None else {},
         usage=_usage(paid_calls),
         judge_calls=len(paid_calls),
+        runs=_runs(paid_calls),
         cached=bool(calls) and all(call.run.cached for call in calls),
         injection_suspects=sum(judgment.suspects for judgment in judgments),
     )
@@ -158,3 +161,11 @@ def response_score(
 def _usage(calls: Sequence[JudgeCall[object]]) -> Usage:
     """What the calls cost together; of most responses there is one."""
     return calls[0].run.usage if len(calls) == 1 else sum((call.run.usage for call in calls), Usage())
+
+
+def _runs(calls: Sequence[JudgeCall[object]]) -> Mapping[str, CallRun]:
+    """The calls by name; one whose name another has is numbered."""
+    found: dict[str, CallRun] = {}
+    for call in calls:
+        found[call.name if call.name not in found else f"{call.name}#{len(found) + 1}"] = call.run
+    return found

@@ -24,6 +24,7 @@ RESPONSES = (
     *("responses", "completions", "outputs", "answers", "generations", "candidates"),
 )
 CONVERSATIONS = ("messages", "conversation", "conversations")
+_PREFERENCE = ("chosen", "rejected")
 _TWO = (("response1", "response2"), ("response_A", "response_B"), ("response_a", "response_b"))
 _EXPECTED = (
     f"a prompt ({', '.join(PROMPTS)}) with a response or a list of responses ({', '.join(RESPONSES)}), or chosen and "
@@ -43,12 +44,14 @@ class Responses:
         texts: the responses; empty ones are kept.
         several: the row has a list of responses, if only of one.
         columns: the columns that were read, for a message.
+        chosen: so many of the responses, the first ones, are preferred to the others; 0 without a preference.
     """
 
     prompt: str
     texts: tuple[str, ...]
     several: bool
     columns: tuple[str, ...]
+    chosen: int = 0
 
 
 def read_responses(row: Row, settings: ColumnSettings) -> Responses:
@@ -107,7 +110,8 @@ def _named(row: Row, values: _Values, settings: ColumnSettings, columns: Sequenc
         raise row.lacks(f"a prompt, a text or messages, in {' or '.join(PROMPTS)}; or name the column: --prompt_column")
     texts = tuple(text for answers in found if answers is not None for text in answers[0])
     several = len(columns) > 1 or any(answers is not None and answers[1] for answers in found)
-    return Responses(prompt[0], texts, several, (*prompt[1], *columns))
+    chosen = 1 if tuple(columns) == _PREFERENCE else 0
+    return Responses(prompt[0], texts, several, (*prompt[1], *columns), chosen)
 
 
 def _prompt(
@@ -155,13 +159,13 @@ def _answer(value: JSON) -> str | None:
 
 def _preferred(values: _Values) -> Responses | None:
     """`chosen` and `rejected`, in this order."""
-    if "chosen" not in values or "rejected" not in values:
+    if not all(column in values for column in _PREFERENCE):
         return None
     found = pair_of(values)
     if found is None or isinstance(found, str):
         return None
-    columns = tuple(column for column in ("prompt", "chosen", "rejected") if column in values)
-    return Responses(found.prompt, (*found.correct, *found.wrong), True, columns)
+    columns = tuple(column for column in ("prompt", *_PREFERENCE) if column in values)
+    return Responses(found.prompt, (*found.correct, *found.wrong), True, columns, len(found.correct))
 
 
 def _two(values: _Values) -> Responses | None:

@@ -42,12 +42,14 @@ class Unit:
         item: the prompt with the responses: those of the row, or one of each row of the group.
         several: its row has a list of responses.
         category: the category of each row.
+        chosen: so many of the responses, the first ones, are preferred to the others; 0 without a preference.
     """
 
     rows: tuple[int, ...]
     item: Item
     several: bool
     category: tuple[str | None, ...]
+    chosen: int = 0
 
     @property
     def uids(self) -> Sequence[str]:
@@ -133,7 +135,7 @@ class RowReader:
             baseline=texts.get("baseline"),
             context=texts.get("context"),
         )
-        return Unit((number,), item, found.several, (self._category(row),))
+        return Unit((number,), item, found.several, (self._category(row),), found.chosen)
 
     def _text(self, row: Row, name: str, column: str) -> str | None:
         value = row.values.get(column)
@@ -159,6 +161,7 @@ class Units(Sequence[Unit]):
         places: where the responses are among all.
         first_equal: for each unit the first one that is equal to it, which is judged for both.
         empty: how many responses are empty, and are not judged.
+        chosen: of each unit how many of its responses, the first ones, are preferred to the others; empty without any.
     """
 
     def __init__(
@@ -188,6 +191,7 @@ class Units(Sequence[Unit]):
         self._groups = None if settings.group_by is None else groups_of(rows, settings.group_by, self.numbers)
         self.places = Places(self.numbers, self._groups)
         self.empty = 0
+        self.chosen = array("I")
         keys, counts = bytearray(), array("q")
         for unit in self:
             self._check(unit, check)
@@ -195,8 +199,11 @@ class Units(Sequence[Unit]):
             self.empty += sum(not response.strip() for response in unit.item.responses)
             if self.several:
                 counts.append(len(unit.item.responses))
+                self.chosen.append(unit.chosen)
         if self.several:
             self.places.set_several(counts)
+        if not any(self.chosen):
+            self.chosen = array("I")
         self._keys = bytes(keys)
         self.first_equal = first_equals(self._keys, KEY_BYTES)
 

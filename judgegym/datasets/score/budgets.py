@@ -6,12 +6,12 @@ started again and again, with `--resume`, spends it once.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from environments.runs.ledger import CallLedger
 from environments.terminal.quantities import dollars
+from judgegym.datasets.score.again import resume_command
 from judgegym.datasets.score.settings import ScoreSettings
 from judges.llm.budget import Budget, Spent
 from judges.llm.types import ChatSettings
@@ -54,27 +54,22 @@ def spent_message(
     """
     cost = "" if spent.usd is None else f" and {dollars(spent.usd)}"
     calls = "1 call" if spent.calls == 1 else f"{spent.calls:,} calls"
-    words = [*_without_budget(command), "--resume", *_more(settings, spent)]
+    again = resume_command(settings, [*_without_budget(command)], *_more(settings, spent))
     return (
         f"{why}. {judged:,} of {of:,} responses are judged, with {calls}{cost} in all; {out} is not written, "
-        f"and nothing that was paid for is lost. To go on:\n  {shlex.join(words)}"
+        f"and nothing that was paid for is lost. To go on:\n  {again}"
     )
 
 
 def _without_budget(command: Sequence[str]) -> Iterator[str]:
-    """The words that are repeated: without budgets and `--resume`, and without what a key is."""
+    """The words without budgets."""
     words = iter(command)
     for word in words:
         name, has_value, _ = word.partition("=")
-        if name in _REPLACED:
-            if not has_value:
-                next(words, None)
-        elif name == "--judge_api_key":
-            if not has_value:
-                next(words, None)
-            yield "--judge_api_key=KEY"
-        elif name not in ("--resume", "--no-resume"):
+        if name not in _REPLACED:
             yield word
+        elif not has_value:
+            next(words, None)
 
 
 def _more(settings: ScoreSettings, spent: Spent) -> list[str]:

@@ -7,6 +7,7 @@ message; 130 and 143 stopped by Ctrl-C or SIGTERM, with all answers kept.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -17,11 +18,13 @@ from environments import terminal
 from environments.command_line.log_heading import log_heading
 from environments.command_line.signals import StopSignal, interruptible, until_stopped
 from environments.runs.directory import check_unused, run_directory_of
+from environments.runs.disk import DiskFull
 from environments.runs.failure_guard import NothingSucceeds
 from environments.runs.log import begin_logs
 from environments.terminal.exits import exit_code
 from judgegym.datasets.files.check import check_out
 from judgegym.datasets.files.shards import Shard
+from judgegym.datasets.score.again import resume_command
 from judgegym.datasets.score.budgets import budget_of, spent_message
 from judgegym.datasets.score.settings import OUT, ScoreSettings
 from judges.config.extras import require
@@ -34,8 +37,8 @@ from judges.llm.client import ChatClient
 from judges.llm.errors import BudgetSpent, SettingsError
 from judges.scorers.settings import check_flags_are_read
 
-if TYPE_CHECKING:
-    from judgegym.datasets.score.run import Scored
+if TYPE_CHECKING:  # with it come the metrics, and errors of the settings come at once
+    from judgegym.datasets.score.results.ending import Scored
 
 FAILED = 1
 _ABOUT = "Judge the rows of a data set, and write them to a file with a score on each."
@@ -110,7 +113,7 @@ async def _score(loaded: LoadedSettings[ScoreSettings], command: Sequence[str]) 
     if settings.merge is not None:
         from judgegym.datasets.score.merge import merge  # late, as below
 
-        return _ended(await merge(settings, data, out, settings.merge), settings)
+        return _shown(await merge(settings, data, out, settings.merge), settings, command)
     from judgegym.datasets.score.run import ScoreRun  # late: errors of the settings come at once
 
     budget = budget_of(settings)
@@ -126,20 +129,30 @@ async def _score(loaded: LoadedSettings[ScoreSettings], command: Sequence[str]) 
             counted = {"judged": run.judged, "of": run.units.places.count}
             terminal.warn(spent_message(str(error), settings, out, budget.spent, command, **counted))
             return FAILED
-    if settings.offline:
-        terminal.warn(terminal.offline_notice(["judge"]))
-    return _ended(scored, settings)
+        except asyncio.CancelledError:
+            kept = f"{run.judged:,} of {run.units.places.count:,} responses are judged and kept"
+            terminal.warn(f"stopped: {kept}. To go on:\n  {resume_command(settings, command)}")
+            raise
+        except DiskFull as error:
+            again = resume_command(settings, command)
+            raise DiskFull(f"{error}\nMake room on the disk, and go on:\n  {again}") from error
+    return _shown(scored, settings, command)
 
 
-def _ended(scored: Scored, settings: ScoreSettings) -> int:
-    """Say what a run has come to; return the exit code."""
-    run = "" if scored.run is None else f"; the run is in {scored.run}"
-    terminal.say(f"The judged rows are in {scored.out}{run}")
-    rate = scored.failed / scored.responses if scored.responses else 0.0
-    if rate > settings.max_judge_error_rate:
-        terminal.warn(f"{scored.failed} of {scored.responses} responses have no score")
-        return FAILED
-    return 0
+def _shown(scored: Scored, settings: ScoreSettings, command: Sequence[str]) -> int:
+    """Print the result; return the exit code."""
+    from judgegym.datasets.score.results.summary import what_is_where  # late, as above
+
+    if scored.result is not None:
+        terminal.show_summary(scored.result.summary)
+    for line in what_is_where(scored.out, scored.run, is_part=settings.shard is not None):
+        terminal.say(line)
+    if scored.problem is None:
+        return 0
+    of_shards = "the command of a shard, with --resume in place of --shard"
+    again = resume_command(settings, command) if settings.merge is None else of_shards
+    terminal.warn(f"{scored.problem}\nTo judge them again:\n  {again}")
+    return FAILED
 
 
 def _places(settings: ScoreSettings) -> tuple[str, Path]:

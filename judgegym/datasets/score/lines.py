@@ -9,7 +9,7 @@ from environments.completions import Completion
 from environments.metrics import HeadlineShare
 from environments.records import Sample, SampleRun
 from judgegym.datasets.rows.units import Unit
-from judges.core.judgment import CallRun, Judgment, Status
+from judges.core.judgment import Judgment, Status
 from judges.scorers.items import ResponseScore
 
 
@@ -42,7 +42,6 @@ def samples_of(
     texts = {title: text for title, text in found.items() if text is not None}
     for place, (uid, response, result) in enumerate(zip(unit.uids, item.responses, results, strict=True)):
         status = Status(result.status)
-        calls = CallRun(seconds if place == 0 else 0.0, result.judge_calls, result.cached, result.usage)
         judgment: Judgment[ScoreDetail] = Judgment(
             result.score,
             status,
@@ -58,8 +57,13 @@ def samples_of(
             completions=(Completion(response),),
             judgment=judgment,
             score=result.score,
-            run=SampleRun(calls.latency_s, (), {"judge": calls}),
+            run=SampleRun(seconds if place == 0 else 0.0, (), result.runs),
             task_digest=digest,
-            headline=None if result.score is None else HeadlineShare(result.score, 1.0),
+            headline=_share(result),
             texts=texts,
         )
+
+
+def _share(result: ResponseScore) -> HeadlineShare | None:
+    """What a response adds to the mean score: an empty one is a bad answer, one whose judge failed adds nothing."""
+    return None if result.is_failed else HeadlineShare(result.score or 0.0, 1.0)

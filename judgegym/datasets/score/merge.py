@@ -8,21 +8,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import cast
 
 from pydantic import ValidationError
 
+from environments.data.provenance import recording
 from environments.data.rows import load_rows
+from environments.report.run_page.after import write_report_after
 from environments.runs.directory import CONFIG, FAILURES, SAMPLES, RunDirectory, run_directory_of
 from environments.runs.disk import Disk
 from environments.runs.lines import whole_lines
 from environments.runs.packing import join
 from judgegym.datasets.files.merge import merge_shards
 from judgegym.datasets.files.shards import group_starts, shards_of
-from judgegym.datasets.score.run import Scored
+from judgegym.datasets.rows.units import Units
+from judgegym.datasets.score.results.ending import Scored, concluded
+from judgegym.datasets.score.results.summary import Part
+from judgegym.datasets.score.saved import read_ended
 from judgegym.datasets.score.settings import OUT, ScoreSettings
 from judges.config.fields import is_operational
 from judges.config.yaml_text import load_yaml
@@ -52,12 +58,14 @@ async def merge(settings: ScoreSettings, data: str, out: Path, count: int) -> Sc
         missing = next(path for path in runs if path not in there)
         raise RunDirectoryError(f"{missing}: there is no run of this shard, and {there[0]} is one of another")
     of_shards = _common_settings(there, settings, data, out) if there else settings
-    rows = load_rows(data, split=of_shards.split)
+    started = time.monotonic()
+    with recording() as read:
+        rows = load_rows(data, split=of_shards.split)
     starts = None if of_shards.group_by is None else group_starts(rows, of_shards.group_by)
     await asyncio.to_thread(merge_shards, rows, out, count, starts)
     if not there:
         logger.warning("the shards have no runs beside them, so %s has none: there is nothing to report", out)
-        return Scored(out, None, Counter(), None)
+        return Scored(out)
     run, _ = RunDirectory.open(
         run_directory_of(out),
         config=of_shards.public(),
@@ -71,18 +79,19 @@ async def merge(settings: ScoreSettings, data: str, out: Path, count: int) -> Sc
             run.drop_results()
             await run.rewrite(lambda: _lines(runs, SAMPLES), lambda: _lines(runs, FAILURES))
             await run.disk.retried(run.path, lambda: join(runs, run.path), in_thread=True)
-            return Scored(out, run.path, _statuses(run.path), None)
+            units = Units(rows, of_shards, lambda item: None)  # they were checked before they were judged
+            with closing(read_ended(units, run)) as saved:
+                part = Part(time.monotonic() - started, 0, is_resumed=False)
+                result = await concluded(of_shards, units, saved, run, datasets=tuple(read), notices=(), part=part)
+            if of_shards.write_report:
+                await write_report_after(run.path, run.disk)
+            return Scored(out, run.path, result)
     finally:
         run.close()
 
 
 def _lines(runs: Sequence[Path], name: str) -> Iterator[bytes]:
     return (line.data for path in runs for line in whole_lines(path / name))
-
-
-def _statuses(run: Path) -> Counter[str]:
-    lines = (line for name in (SAMPLES, FAILURES) for line in whole_lines(run / name))
-    return Counter(str(line.fields().get("status")) for line in lines)
 
 
 def _common_settings(runs: Sequence[Path], settings: ScoreSettings, data: str, out: Path) -> ScoreSettings:
@@ -107,7 +116,9 @@ def _common_settings(runs: Sequence[Path], settings: ScoreSettings, data: str, o
     own = {"data": data, "out": out, "shard": None}
     own |= {name: getattr(settings, name) for name in ("write_report", "max_judge_error_rate", "disk_full_deadline")}
     try:
-        return ScoreSettings(**{**configs[0], **own})  # type: ignore[arg-type]  # checked by pydantic
+        usual = ScoreSettings().public()  # what is not named is found by its usual name, and need not be there
+        named = {name: value for name, value in configs[0].items() if value != usual.get(name)}
+        return ScoreSettings(**{**named, **own})  # type: ignore[arg-type]  # checked by pydantic
     except ValidationError as error:
         raise RunDirectoryError(
             f"{runs[0] / CONFIG}: {error.errors()[0]['msg']}: {error.errors()[0]['loc']}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
+import time
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -18,6 +18,7 @@ from pathlib import Path
 from environments.data.provenance import DatasetRead, recording
 from environments.data.rows import Row, load_rows
 from environments.records import Sample
+from environments.report.run_page.after import write_report_after
 from environments.runs.directory import RunDirectory, run_directory_of
 from environments.runs.disk import Disk
 from environments.runs.ledger import CallLedger
@@ -32,6 +33,8 @@ from judgegym.datasets.score.budgets import note_earlier
 from judgegym.datasets.score.lines import ScoreDetail
 from judgegym.datasets.score.loop import ScoreLoop
 from judgegym.datasets.score.output import AddedOfRows
+from judgegym.datasets.score.results.ending import Scored, concluded
+from judgegym.datasets.score.results.summary import Part
 from judgegym.datasets.score.saved import JudgedUnits, SavedResponses, missing_units, open_saved, read_earlier
 from judgegym.datasets.score.settings import OUT, ScoreSettings
 from judges.llm.budget import Budget
@@ -44,33 +47,6 @@ logger = logging.getLogger(__name__)
 
 _UNITS_FOR_EACH_REQUEST = 2
 """So many units are in progress for each request that the judge takes, so that it never waits for a row."""
-
-
-@dataclass(frozen=True, slots=True)
-class Scored:
-    """What a run has come to.
-
-    Attributes:
-        out: the file.
-        run: the run directory; `None` for merged shards that had none.
-        statuses: how many responses ended with each status.
-        mean: the mean of the scores; `None` without one.
-    """
-
-    out: Path
-    run: Path | None
-    statuses: Counter[str]
-    mean: float | None
-
-    @property
-    def failed(self) -> int:
-        """How many responses have no score although the judge was asked."""
-        return self.statuses["judge_failed"] + self.statuses["unparsable"]
-
-    @property
-    def responses(self) -> int:
-        """How many responses there are."""
-        return self.statuses.total()
 
 
 class ScoreRun:
@@ -113,7 +89,7 @@ class ScoreRun:
             DiskFull: the disk refused for too long.
             BudgetSpent: the budget allows no further request. All answers are in the ledger, and no file is written.
         """
-        settings, path = self.settings, run_directory_of(self.out)
+        started, settings, path = time.monotonic(), self.settings, run_directory_of(self.out)
         disk = Disk(settings.disk_full_deadline)
         run, before = RunDirectory.open(
             path,
@@ -131,12 +107,16 @@ class ScoreRun:
                     if changed:
                         logger.warning("rows that have changed since, and are judged again: %d", changed)
                     run.drop_results()
-                    await self._judge(run, saved, display)
-                    return await self._finish(run, saved)
+                    earlier = await self._judge(run, saved, display)
+                    scored = await self._finish(run, saved, started, earlier)
+                if settings.write_report:
+                    await write_report_after(path, disk)
+                return scored
         finally:
             run.close()
 
-    async def _judge(self, run: RunDirectory, saved: SavedResponses, display: ProgressDisplay) -> None:
+    async def _judge(self, run: RunDirectory, saved: SavedResponses, display: ProgressDisplay) -> int:
+        """Judge what is missing; return how many responses were judged before."""
         numbers = missing_units(self.units, saved.missing)
         judged = JudgedUnits(self.units, numbers)
         in_flight = self.settings.judge_max_concurrency * _UNITS_FOR_EACH_REQUEST
@@ -145,7 +125,7 @@ class ScoreRun:
             for number, first in enumerate(self.units.first_equal)
             if not judged.has(first)
         )
-        self._live.done = len(saved) - left
+        self._live.done = earlier = len(saved) - left
         with closing(CallLedger(run, finished=judged, keep_texts=self.settings.keep_calls)) as ledger:
             if self._live.done or ledger.is_resumed:
                 logger.info("resuming %s: %d responses are judged; %s", run.path, self._live.done, ledger.loss)
@@ -155,6 +135,7 @@ class ScoreRun:
             loop = ScoreLoop(self.units, score, saved, ledger, run.disk, self._live.add)
             with display.following(lambda: self._progress(run.disk), run.log.write, left=left):
                 await loop.run(numbers, in_flight)
+        return earlier
 
     @property
     def judged(self) -> int:
@@ -167,15 +148,22 @@ class ScoreRun:
         mean = live.total / live.scored if live.scored else None
         return ProgressState(live.done, "mean score", mean, live.failed, {"judge": live.usage.cost}, waiting)
 
-    async def _finish(self, run: RunDirectory, saved: SavedResponses) -> Scored:
-        """Put the lines in order, and write the file."""
+    async def _finish(self, run: RunDirectory, saved: SavedResponses, started: float, earlier: int) -> Scored:
+        """Put the lines in order, and write the file and the metrics."""
         await saved.sort()
         await self._write(run, saved)
-        outcomes = saved.outcomes()
-        complete = outcomes.finished == len(saved)
-        if self.settings.keep_calls or complete:  # failed responses still need the answers
+        result = await concluded(
+            self.settings,
+            self.units,
+            saved,
+            run,
+            datasets=self.datasets,
+            notices=[*filter(None, [self.client.formats.words])],
+            part=Part(time.monotonic() - started, len(saved) - earlier, is_resumed=earlier > 0),
+        )
+        if self.settings.keep_calls or saved.are_complete:  # failed responses still need the answers
             await asyncio.to_thread(pack, run.path, keep=self.settings.keep_calls)
-        return Scored(self.out, run.path, outcomes.statuses, None)
+        return Scored(self.out, run.path, result)
 
     async def _write(self, run: RunDirectory, saved: SavedResponses) -> None:
         added = AddedOfRows(self.units, saved)
@@ -209,5 +197,5 @@ class _Live:
         else:
             self.scored += 1
             self.total += sample.score
-        if sample.run.judge_calls:
-            self.usage += sample.run.judge_calls["judge"].usage
+        for call in (sample.run.judge_calls or {}).values():
+            self.usage += call.usage

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from typing import TypeAlias, overload
 
 from environments.evaluate.saved import SavedRows
-from environments.records import SampleReader
+from environments.records import FINISHED, SampleReader
 from environments.runs.directory import FAILURES, SAMPLES, EarlierLines, RunDirectory
-from environments.runs.lines import RawLine
+from environments.runs.lines import RawLine, whole_lines
 from judgegym.datasets.rows.units import Units
 from judgegym.datasets.score.lines import ScoreDetail
+from judges.llm.errors import RunDirectoryError
 
 _UID = re.compile(r"row-([1-9][0-9]*)(?:/([1-9][0-9]*))?")
 
@@ -93,6 +94,26 @@ def judged_places(samples: Iterable[RawLine], units: Units) -> Iterator[tuple[Ra
             raise line.error(f"expected the status of a judged response, found {status!r}")
         is_same = place is not None and fields.get("task_digest") == units.key(units.places.unit(place)).hex()
         yield line, place if is_same else None, status
+
+
+def read_ended(units: Units, run: RunDirectory) -> SavedResponses:
+    """The responses of a run directory in which each has a line.
+
+    Raises:
+        RunDirectoryError: a line cannot be read, or is missing.
+    """
+    saved = open_saved(units, run)
+    for name in (FAILURES, SAMPLES):
+        for line in whole_lines(run.path / name):
+            fields = line.fields()
+            place, status = _place(line, fields.get("uid"), units), fields.get("status")
+            if place is None or not isinstance(status, str):
+                raise line.error("not of a response of this data set")
+            saved.note(place, line.offset, len(line.data), status, is_complete=status in FINISHED)
+    if saved.missing:
+        lost = saved.tasks[saved.missing[0]].uid
+        raise RunDirectoryError(f"{run.path}: {len(saved.missing)} responses have no line, such as {lost}")
+    return saved
 
 
 def _place(line: RawLine, uid: object, units: Units) -> int | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from environments.report.results.run import SavedRun
 from environments.runs.directory import run_directory_of
 from environments.runs.recorded_calls import read_calls
 from judgegym.datasets.files.shards import shards_of
@@ -57,6 +58,9 @@ def test_merged_shards_are_the_file_and_the_run_of_one_run(
     merged, one = run_directory_of(out), run_directory_of(whole)
     for name in ("samples.jsonl", "failures.jsonl"):
         assert of_rows(merged / name) == of_rows(one / name)
+    results = [SavedRun.open(path) for path in (merged, one)]
+    assert results[0].headline == results[1].headline and results[0].headline is not None
+    assert results[0].general["rows"] == results[1].general["rows"]
     calls = [(call.row, call.answer.choices[0].text) for call in read_calls(merged)]
     assert sorted(calls) == sorted((call.row, call.answer.choices[0].text) for call in read_calls(one))
     assert score(data, "--out", out, "--resume", *flags).code == 0  # which asks again for what has failed

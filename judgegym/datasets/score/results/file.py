@@ -1,0 +1,89 @@
+"""`metrics.json` of a run: in the structure of an evaluation's, so that whatever reads one reads the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from environments.data.rows import FILE_KINDS
+from environments.evaluate.metrics_file import EvaluatedRows, Measured, file_of, shortened
+from judgegym.datasets.score.results.numbers import HEADLINE, HEADLINE_WORDS, ScoreNumbers
+from judgegym.datasets.score.settings import ScoreSettings
+from judges.config.fields import group_of
+from judges.llm.wire import JSON
+from judges.scorers.settings import SETTINGS_OF_KINDS, ScorerSettings
+from judges.tournament.settings import TournamentSettings
+
+ENVIRONMENT = "score"
+RESPONSES = "responses"
+_STAND_IN = "offline-judge"
+_SAID_ELSEWHERE = ("seed", "judge_model_name")
+_NOTES = {
+    f"eval/{HEADLINE}": "a response whose judge failed is left out, an empty one counts as 0",
+    "eval/selected_rows": "responses",
+    "eval/total_samples": "responses with a score, and empty ones",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What a run is called: what was judged, and who judged it."""
+
+    subject: str
+    judge: str
+
+    @classmethod
+    def of(cls, settings: ScoreSettings) -> Named:
+        """The name of the data set without folder and ending, and that of the judge."""
+        data = PurePath(settings.data or "")
+        subject = data.stem if data.suffix in FILE_KINDS else str(data)
+        return cls(subject, _STAND_IN if settings.offline else settings.judge_model_name)
+
+    @property
+    def title(self) -> str:
+        """What is shown above the results."""
+        return f"{ENVIRONMENT}: {self.subject}, judged by {self.judge}"
+
+
+def metrics_file(
+    settings: ScoreSettings, rows: EvaluatedRows, numbers: ScoreNumbers, notices: Sequence[str]
+) -> Mapping[str, JSON]:
+    """The content of `metrics.json`.
+
+    Args:
+        settings: of the run.
+        rows: what was judged; a row of a run is a response.
+        numbers: the results.
+        notices: what a reader of the numbers must know.
+    """
+    named = Named.of(settings)
+    measured = Measured(
+        name=ENVIRONMENT,
+        subject=named.subject,
+        judge=named.judge,
+        sampling={"judge_temperature": settings.judge_temperature, "judge_max_tokens": settings.judge_max_tokens},
+        prompts=settings.prompt_digests(),
+        protocol=protocol(settings),
+        seed=settings.seed,
+        headline=f"eval/{HEADLINE}",
+        words=HEADLINE_WORDS,
+        notes=_NOTES,
+    )
+    more: Mapping[str, JSON] = {"items": RESPONSES}
+    return file_of(measured, rows, numbers.metrics, notices=notices, tables=numbers.tables, more=more)
+
+
+def protocol(settings: ScoreSettings) -> Mapping[str, JSON]:
+    """The settings that determine the results, without the data, and of the judge those that its kind reads."""
+    of_kind = {"judge", "rubric", *SETTINGS_OF_KINDS[settings.judge].model_fields}
+    if settings.judge == "arena_hard":  # which compares responses as a tournament
+        of_kind |= TournamentSettings.model_fields.keys()
+    return {
+        name: shortened(value)
+        for name, value in settings.matters().items()
+        if group_of(ScoreSettings, name) != "data"
+        and name not in _SAID_ELSEWHERE
+        and value is not None
+        and (name in of_kind or name not in ScorerSettings.model_fields)
+    }

@@ -1,0 +1,150 @@
+"""What the command prints of a run: the mean score, what went wrong, the cost, where all is, and what to type next."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from environments.evaluate.metrics import POLICY_FAILED
+from environments.evaluate.saved import Outcomes
+from environments.evaluate.summary import category_lines
+from environments.metrics import Metrics
+from environments.runs.directory import FAILURES, METRICS, REPORT
+from environments.terminal.metric_lines import cost_lines, headline_line, latency_words, outcome_lines
+from environments.terminal.outcomes import Outcome
+from environments.terminal.quantities import duration
+from environments.terminal.rate import rate_words
+from environments.terminal.summary import Line, Section, Summary
+from judgegym.datasets.score.results.numbers import HEADLINE, HEADLINE_WORDS, ScoreNumbers
+from judgegym.datasets.score.results.within_rows import BEST, CHOSEN_HIGHER, INCOMPLETE, MARGIN
+from judges.core.judgment import Status
+
+_FAILURES = {
+    Status.JUDGE_FAILED.value: "the judge failed",
+    Status.UNPARSABLE.value: "no verdict",
+    POLICY_FAILED: "the policy failed",
+}
+_FILES = {
+    REPORT: "the page to read",
+    FAILURES: "responses without a score, and why",
+    METRICS: "all metrics, and how they were measured",
+}
+_WITHIN_ROWS = (
+    Outcome.of("best of a prompt", BEST, unit="number"),
+    Outcome.of("chosen − rejected", MARGIN, unit="number"),
+    Outcome.of("chosen is higher", CHOSEN_HIGHER),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What this command has done of a run: how long it took, for how many responses, and whether it went on."""
+
+    seconds: float
+    responses: int
+    is_resumed: bool
+
+
+def failed(outcomes: Outcomes) -> int:
+    """How many responses have no score although there was something to judge."""
+    return sum(outcomes.statuses[status] for status in _FAILURES)
+
+
+def summary_of(
+    title: str, numbers: ScoreNumbers, outcomes: Outcomes, part: Part, run: Path, notices: Sequence[str]
+) -> Summary:
+    """What is printed.
+
+    Args:
+        title: what was judged, and by whom.
+        numbers: the results.
+        outcomes: how the responses ended.
+        part: what this command has done.
+        run: the run directory.
+        notices: what a reader of the numbers must know.
+    """
+    metrics, count = numbers.metrics, outcomes.rows
+    counted = count - failed(outcomes)
+    of = f"{counted:,} of {count:,} responses" if counted < count else f"{count:,} responses"
+    since = "since it was resumed" if part.is_resumed else ""
+    rate = rate_words(part.responses / part.seconds, "responses") if part.seconds else ""
+    remark = "; ".join(filter(None, (since, rate, latency_words(metrics, "eval"))))
+    return Summary(
+        title=title,
+        headline=headline_line(metrics, f"eval/{HEADLINE}", HEADLINE_WORDS, of=of, counted=counted),
+        sections=(
+            Section("scores", [*_distribution(metrics)]),
+            Section("several responses to a prompt", [*_within_rows(metrics)]),
+            Section("categories", category_lines(numbers.categories)),
+            Section("went wrong", [*_faults(metrics, outcomes, run)], is_alarm=True),
+            Section("cost", cost_lines(metrics, "eval")),
+            Section("time", [Line("", duration(part.seconds), remark)]),
+        ),
+        notices=notices,
+    )
+
+
+def _distribution(metrics: Metrics) -> Iterator[Line]:
+    names = ("median", "p25", "p75", "min", "max")
+    found = [metrics.values.get(f"eval/score_{name}") for name in names]
+    median, lower, upper, least, most = found
+    if median is not None:
+        yield Line(
+            "median", f"{median:.4f}", f"half from {lower:.4f} to {upper:.4f}, all from {least:.4f} to {most:.4f}"
+        )
+    equal = metrics.values["eval/equal_responses"]
+    if equal:
+        yield Line("equal", f"{equal:,}", "responses that share the judgment of an equal one")
+
+
+def _within_rows(metrics: Metrics) -> Iterator[Line]:
+    yield from outcome_lines(_WITHIN_ROWS, metrics, "eval", faults=False)
+    incomplete = metrics.values.get(f"eval/{INCOMPLETE}")
+    if incomplete:
+        yield Line("left out of these", f"{incomplete:,}", "prompts of which a response has no score")
+
+
+def _faults(metrics: Metrics, outcomes: Outcomes, run: Path) -> Iterator[Line]:
+    """What went wrong, each only above 0."""
+    for status, words in _FAILURES.items():
+        if outcomes.statuses[status]:
+            where = f"responses have no score; they are in {run / FAILURES}"
+            yield Line(words, f"{outcomes.statuses[status]:,}", where)
+    empty = outcomes.statuses[Status.INVALID_COMPLETION.value]
+    if empty:
+        yield Line("empty", f"{empty:,}", "responses have no score; they count as 0 in the mean")
+    suspects = metrics.values.get("eval/judge_injection_suspects", 0)
+    if suspects:
+        yield Line("suspects", f"{suspects:,}", "tokens or markers of the judge's prompt, in texts under judgment")
+
+
+def too_many_failures(outcomes: Outcomes, highest: float) -> str | None:
+    """Why the command must fail, if more responses failed than `max_judge_error_rate` allows."""
+    count = failed(outcomes)
+    if not outcomes.rows or count / outcomes.rows <= highest:
+        return None
+    return (
+        f"{count:,} of {outcomes.rows:,} responses have no score ({count / outcomes.rows:.1%}); --max_judge_error_rate "
+        f"allows {highest:.1%}. The last error: {outcomes.last_error}"
+    )
+
+
+def what_is_where(out: Path, run: Path | None, *, is_part: bool) -> list[str]:
+    """Where the file and the run are, what in it is for people, and what to type next, in lines.
+
+    Args:
+        out: the file of the scored rows.
+        run: the run directory, if there is one.
+        is_part: the file is a shard, which is merged before anything is selected.
+    """
+    said = [f"The scored rows are in {out}"]
+    if run is not None:
+        there = [name for name in _FILES if (run / name).exists() and (run / name).stat().st_size]
+        said += [f"The run is in {run}", *(f"  {name:<13}  {_FILES[name]}" for name in there)]
+    commands = [] if run is None or (run / REPORT).exists() else [shlex.join(["judgegym", "report", str(out)])]
+    if not is_part:
+        best = str(out.with_name(f"best{out.suffix}"))
+        commands.append(shlex.join(["judgegym", "select", str(out), "--out", best, "--best"]))
+    return [*said, *(["Next:"] if commands else []), *(f"  {command}" for command in commands)]

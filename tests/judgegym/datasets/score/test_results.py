@@ -1,0 +1,142 @@
+"""The metrics of a scored data set, and what the command prints of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from environments.report.results.run import SavedRun
+from environments.runs.directory import run_directory_of
+from judges.llm.wire import JSON
+from tests.command import Ended, serving, write_lines
+from tests.judgegym.datasets.scoring import rated, samples_of, score
+from tests.scripted import Reply, ScriptedEndpoint
+
+KEY = "sk-not-to-be-shown-123456"
+
+
+def by_points(response: str) -> int | Reply:
+    first = response.split()[0]
+    return Reply(status=400, body={"error": {"message": "too long"}}) if first == "refused" else int(first)
+
+
+@pytest.fixture
+def judge() -> Iterator[ScriptedEndpoint]:
+    with serving(rated(by_points)) as endpoint:
+        yield endpoint
+
+
+def single(*responses: str) -> list[dict[str, JSON]]:
+    return [
+        {"prompt": f"Question {n}", "response": response, "source": "ab"[n % 2]} for n, response in enumerate(responses)
+    ]
+
+
+def pairs(*rows: tuple[str | Sequence[str], str | Sequence[str]]) -> list[dict[str, JSON]]:
+    return [
+        {"prompt": f"Question {n}", "chosen": chosen, "rejected": rejected, "source": "ab"[n % 2]}
+        for n, (chosen, rejected) in enumerate(rows)
+    ]
+
+
+def scored(tmp_path: Path, judge: ScriptedEndpoint, rows: Sequence[Mapping[str, JSON]], *words: str) -> Ended:
+    data = write_lines(tmp_path / "data.jsonl", rows)
+    return score(data, "--out", tmp_path / "scored.jsonl", f"--judge_base_url={judge.base_url}", *words)
+
+
+def run_of(tmp_path: Path) -> SavedRun:
+    return SavedRun.open(run_directory_of(tmp_path / "scored.jsonl"))
+
+
+def test_failures_are_left_out_of_the_mean_and_empty_responses_count_as_0(
+    tmp_path: Path, judge: ScriptedEndpoint
+) -> None:
+    rows = single("5 points", "3 points", "refused", " ", "1 point")
+    ended = scored(tmp_path, judge, rows, "--category_column=source", f"--judge_api_key={KEY}")
+    run = run_of(tmp_path)
+    assert run.headline is not None
+    assert run.headline.value == pytest.approx((1 + 0.5 + 0 + 0) / 4)
+    assert run.headline.low is not None and run.headline.low < run.headline.value
+    assert run.metrics["eval/mean_score_category_a"] == pytest.approx(1 / 2)
+    assert run.metrics["eval/mean_score_category_b"] == pytest.approx(0.5 / 2)
+    assert run.metrics["eval/unscored_rate"] == pytest.approx(2 / 5)
+    assert run.metrics["eval/judge_error_rate"] == pytest.approx(1 / 5)
+    assert run.metrics["eval/score_median"] == 0.5
+    shares = [sample.headline for sample in run.samples()]
+    assert sum(share.total for share in shares if share) / sum(share.weight for share in shares if share) == (
+        pytest.approx(run.headline.value)
+    )
+
+    assert ended.code == 1
+    assert "4 of 5 responses" in ended.out
+    assert str(run.path / "failures.jsonl") in ended.out
+    assert "1 of 5 responses have no score (20.0%)" in ended.err and "too long" in ended.err
+    assert ended.err.rstrip().splitlines()[-2].endswith("--resume")
+    assert "--judge_api_key as before" in ended.err
+    assert KEY not in ended.said + json.dumps(run.general) + (run.path / "run.log").read_text("utf-8")
+
+
+def test_the_file_can_be_cited_alone(tmp_path: Path, judge: ScriptedEndpoint) -> None:
+    scored(tmp_path, judge, single("5 points", "3 points"), "--rubric=Is it long?")
+    run = run_of(tmp_path)
+    assert (run.environment, run.policy, run.judge) == ("score", "data", "claude-sonnet-4-20250514")
+    (data,) = run.general["datasets"]  # type: ignore[union-attr, misc]
+    assert isinstance(data, Mapping) and str(data["digest"]).startswith("sha256:")
+    protocol = run.general["protocol"]
+    assert isinstance(protocol, Mapping)
+    assert protocol["judge"] == "rubric" and protocol["rubric"] == "Is it long?"
+    assert "listwise_orders" not in protocol, "settings that this kind of judge does not read"
+    assert run.metrics["eval/judge_calls"] == run.metrics["eval/judge_requests"] == 2
+
+
+def test_several_responses_to_a_prompt(tmp_path: Path, judge: ScriptedEndpoint) -> None:
+    rows = pairs(
+        ("5 points", "1 point"),  # higher
+        ("3 points", "3 points, too"),  # a tie
+        ("1 point", "2 points"),  # lower
+        ("refused", "2 points"),  # left out
+        ("3 points", " "),  # an empty response loses
+        (["5 points", "2 points"], ["3 points"]),  # one of the chosen is lower
+    )
+    ended = scored(tmp_path, judge, rows, "--category_column=source", "--max_judge_error_rate=1")
+    values = run_of(tmp_path).metrics
+    assert values["eval/chosen_higher_rate"] == pytest.approx((1 + 0.5 + 0 + 1 + 0) / 5)
+    assert values["eval/mean_margin"] == pytest.approx((1 + 0 - 0.25 + 0.5 + (0.625 - 0.5)) / 5)
+    assert values["eval/mean_best_score"] == pytest.approx((1 + 0.5 + 0.25 + 0.5 + 1) / 5)
+    assert values["eval/incomplete_units"] == 1
+    assert values["eval/chosen_higher_rate_category_a"] == pytest.approx((1 + 0 + 1) / 3)
+    assert values["eval/data_rows"] == 6 and values["eval/selected_rows"] == 13
+    assert "chosen is higher" in ended.out and "left out of these" in ended.out
+
+
+def test_equal_rows_are_one_observation(tmp_path: Path, judge: ScriptedEndpoint) -> None:
+    rows = single("5 points", "3 points", "1 point", "2 points")
+    scored(tmp_path, judge, rows)
+    once = run_of(tmp_path).headline
+    again = tmp_path / "twice"
+    again.mkdir()
+    scored(again, judge, [*rows, *rows])
+    twice = run_of(again)
+    assert twice.headline == once, "rows that share a judgment say nothing further"
+    assert twice.metrics["eval/equal_responses"] == 4
+    assert twice.metrics["eval/judge_calls"] == 4
+
+
+def test_judging_the_failed_rows_again_gives_the_numbers_of_an_undisturbed_run(
+    tmp_path: Path, judge: ScriptedEndpoint
+) -> None:
+    rows = single("5 points", "3 points", "1 point", "2 points")
+    scored(tmp_path, judge, rows)
+    undisturbed, other = run_of(tmp_path), tmp_path / "other"
+    other.mkdir()
+    with serving(rated(lambda text: Reply(status=400, body={}) if text[0] == "3" else int(text[0]))) as broken:
+        assert scored(other, broken, rows).code == 1
+    assert scored(other, judge, rows, "--resume").code == 0
+    run = run_of(other)
+    assert run.headline == undisturbed.headline
+    assert run.metrics["eval/judge_calls"] == 4
+    assert (run_directory_of(other / "scored.jsonl") / "failures.jsonl").read_bytes() == b""
+    assert len(samples_of(other / "scored.jsonl")) == 4
