@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from environments.data.rows import load_rows
 from environments.data.stored import json_text_columns
+from judgegym.datasets.files.writer import scored_content
 from tests.judgegym.datasets.files.verdicts import ONE, SAMPLED, SEVERAL, added, write
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -124,6 +125,17 @@ def test_deep_values_are_written(tmp_path: Path, depth: int) -> None:
     (tmp_path / "rows.jsonl").write_text(f'{{"a": {deep}}}\n')
     out = write(tmp_path / "rows.jsonl", tmp_path / "scored.parquet")
     assert pyarrow.parquet.read_table(out)["a"].to_pylist() == [deep]
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_a_write_that_is_retried_gives_the_same_bytes(tmp_path: Path, ending: str, caplog: Any) -> None:
+    (tmp_path / "rows.jsonl").write_text('{"a": 1}\n{"a": "b"}\n')
+    rows = load_rows(str(tmp_path / "rows.jsonl"), split="train")
+    verdicts = [added(number) for number in range(2)]
+    content = scored_content(rows, range(2), tmp_path / f"scored.{ending}", verdicts, ONE)
+    next(iter(content()))  # the disk refuses after the first part
+    assert b"".join(content()) == b"".join(content())
+    assert len(caplog.messages) == (ending == "parquet")
 
 
 def test_the_same_rows_give_the_same_bytes_in_groups_of_a_fixed_number_of_rows(tmp_path: Path) -> None:
