@@ -45,7 +45,12 @@ async def stand_in_settings(
 
 
 async def open_client(
-    stack: AsyncExitStack, settings: JudgeSettings, *, identity: str = "", budget: Budget | None = None
+    stack: AsyncExitStack,
+    settings: JudgeSettings,
+    *,
+    identity: str = "",
+    budget: Budget | None = None,
+    retry_delay: float = 1.0,
 ) -> ChatClient:
     """A chat client for the judge's endpoint; `stack` closes it.
 
@@ -57,9 +62,8 @@ async def open_client(
     if settings.judge_cache is not None:
         cache = JudgmentCache(settings.judge_cache)
         stack.callback(cache.close)
-    return await stack.enter_async_context(
-        ChatClient(settings.chat_settings(section="", identity=identity), cache=cache, budget=budget)
-    )
+    chat_settings = settings.chat_settings(section="", identity=identity, retry_delay=retry_delay)
+    return await stack.enter_async_context(ChatClient(chat_settings, cache=cache, budget=budget))
 
 
 class JudgeSession(Generic[JudgeT]):

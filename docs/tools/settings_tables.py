@@ -22,6 +22,7 @@ from environments.settings.group_judge import GroupJudgeSettings
 from environments.settings.policy import PolicySettings
 from judgegym._command.commands import COMMANDS
 from judgegym._command.environments import load_environment
+from judgegym.datasets.sample.settings import is_used
 from judgegym.datasets.score.settings import ScoreSettings
 from judges.config.fields import group_of, is_common, is_operational, verbs_of
 from judges.config.help import default_in_words, describe
@@ -119,7 +120,10 @@ def _flat(settings: type[SourcedSettings], command: str) -> Callable[..., Iterat
     """The rows of a command whose settings have no `env`."""
 
     def rows(*groups: str) -> Iterator[Row]:
-        return _rows((each for each in declared_settings(settings) if _group(each) in groups), anchor=f"{command}.")
+        return _rows(
+            (each for each in declared_settings(settings) if _group(each) in groups and is_used(each)),
+            anchor=f"{command}.",
+        )
 
     return rows
 

@@ -19,6 +19,7 @@ Reason = Literal["equal scores", "no preference", "no shared prompt", "empty tex
 """Why a row is left out."""
 
 _Values: TypeAlias = Mapping[str, JSON]
+_Turns: TypeAlias = tuple[TranscriptTurn, ...]
 _EXPECTED = (
     "a preference: chosen and rejected (texts, lists of texts or messages) with a prompt, alone or at the beginning of "
     "both; or context, response1, response2 and overall_preference from -3 to 3; or prompt and answers with answer and "
@@ -127,6 +128,15 @@ def _pair_of_conversations(values: _Values, chosen: JSON, rejected: JSON) -> Dra
     better, worse = _conversation(chosen), _conversation(rejected)
     if better is None or worse is None:
         return None
+    context, answered_after = _context(values, better, worse)
+    if all(turn.role in ("assistant", "system") for turn in context):
+        asked = any(turn.role != "assistant" for turn in better + worse)
+        return "no shared prompt" if asked else None
+    return Draft(shown(context), (shown(better[answered_after:]),), (shown(worse[answered_after:]),))
+
+
+def _context(values: _Values, better: _Turns, worse: _Turns) -> tuple[_Turns, int]:
+    """The prompt of two conversations, and after how many of their turns the answers begin."""
     # The last turn is an answer even if it is the same in both.
     pairs = list(zip(better[:-1], worse[:-1], strict=False))
     shared = better[: len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))]
@@ -134,11 +144,17 @@ def _pair_of_conversations(values: _Values, chosen: JSON, rejected: JSON) -> Dra
     prompt = turns_of_prompt(explicit) or ()
     # If the prompt is a text, conversations that begin with a question or a system message contain it in other form.
     repeated = better[0].role != "assistant" if isinstance(explicit, str) else better[: len(prompt)] == prompt
-    context = shared if repeated else prompt + shared
-    if all(turn.role in ("assistant", "system") for turn in context):
-        asked = any(turn.role != "assistant" for turn in better + worse)
-        return "no shared prompt" if asked else None
-    return Draft(shown(context), (shown(better[len(shared) :]),), (shown(worse[len(shared) :]),))
+    return shared if repeated else prompt + shared, len(shared)
+
+
+def prompt_of_pair(values: _Values) -> tuple[TranscriptTurn, ...] | None:
+    """The turns before the answers of `chosen` and `rejected`; `None` without a prompt that both have."""
+    chosen, rejected = values.get("chosen"), values.get("rejected")
+    prompt = turns_of_prompt(values.get("prompt"))
+    if prompt is not None and _texts(chosen) is not None and _texts(rejected) is not None:
+        return prompt
+    better, worse = _conversation(chosen), _conversation(rejected)
+    return _context(values, better, worse)[0] or None if better and worse else None
 
 
 def turns_of_prompt(value: JSON) -> tuple[TranscriptTurn, ...] | None:

@@ -156,10 +156,7 @@ class EnvConfig(CompletionSettings, RunSettings, RolloutSettings, TrainerSetting
 
     @model_validator(mode="after")
     def _max_retries_is_the_judges_too(self) -> Self:
-        given = self.model_fields_set
-        if "max_retries" in given and "judge_max_retries" not in given:
-            self.judge_max_retries = self.max_retries
-            given.discard("judge_max_retries")  # not set by the user, so a later change of max_retries reaches it
+        share_max_retries(self, self)
         return self
 
     @property
@@ -193,6 +190,14 @@ class EnvConfig(CompletionSettings, RunSettings, RolloutSettings, TrainerSetting
     def judge_run_name(self) -> str | None:
         """The part of the run directory's name for the judge; `None` if the policy is the judge."""
         return None if self.policy_is_judge else self.judge_model_name
+
+
+def share_max_retries(completions: CompletionSettings, judge: JudgeSettings) -> None:
+    """Let `max_retries`, if it was set, be that of the judge, too, unless that has its own."""
+    if "max_retries" in completions.model_fields_set and "judge_max_retries" not in judge.model_fields_set:
+        judge.judge_max_retries = completions.max_retries
+        # Not set by the user, so a later change of max_retries reaches it.
+        judge.model_fields_set.discard("judge_max_retries")
 
 
 ConfigT = TypeVar("ConfigT", bound=EnvConfig)

@@ -152,6 +152,7 @@ class PolicySettings(BaseModel):
             prices=Prices(self.price_input, self.price_output, self.price_cached_input),
             title="the policy",
             section=section,
+            price_settings="openai.price_",
         )
 
     def endpoints(self) -> tuple[Endpoint, ...]:

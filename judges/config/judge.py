@@ -219,7 +219,7 @@ class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False):
             identity=identity,
             title="the judge",
             section=section,
-            price_settings="judge_price_",
+            price_settings=f"{section}judge_price_",
         )
 
 

@@ -78,7 +78,9 @@ def _read_command_line(settings_type: type[BaseSettings], argv: Sequence[str], p
 
 def _with_switches(settings_type: type[BaseModel], argv: Sequence[str]) -> list[str]:
     """The command line with `--switch=true` as `--switch`, and `--switch=false` as `--no-switch`."""
-    switches = {name for name, field in settings_type.model_fields.items() if field.annotation is bool}
+    switches = {
+        name for name, field in settings_type.model_fields.items() if field.annotation is bool and field.metadata
+    }
     words = []
     for word in argv:
         flag, equals, value = word.partition("=")

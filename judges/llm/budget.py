@@ -91,7 +91,7 @@ class Budget:
         """
         prices = settings.prices
         if self._most_usd is not None and (prices.input is None or prices.output is None):
-            price = f"--{settings.section}{settings.price_settings}"
+            price = f"--{settings.price_settings}"
             raise SettingsError(
                 f"budget_usd: the price of {settings.title} is not known; set {price}input and {price}output, in US "
                 "dollars for a million tokens (0 for an endpoint that costs nothing)"

@@ -33,7 +33,7 @@ class ChatSettings:
         identity: the endpoint's name in the cache's key; its first base URL by default.
         title: what the endpoint is, in messages.
         section: prefix of its settings on the command line, for messages.
-        price_settings: what the names of the settings of its prices begin with, for messages.
+        price_settings: what the names of the settings of its prices begin with on the command line, for messages.
     """
 
     endpoints: tuple[Endpoint, ...]

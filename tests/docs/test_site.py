@@ -14,6 +14,7 @@ import pytest
 
 from environments.command_line.arguments import settings_type
 from judgegym._command.environments import built_in, load_environment
+from judgegym.datasets.sample.settings import is_used
 from judgegym.datasets.score.settings import ScoreSettings
 from judges.config.help import describe
 from judges.config.structure import declared_settings
@@ -65,7 +66,7 @@ def test_every_setting_is_in_a_table_with_what_it_does(site: Path) -> None:
                 setting.name
             )
     for command, settings in (("judge-server", RewardServerSettings), ("score", ScoreSettings)):
-        for setting in declared_settings(settings):
+        for setting in filter(is_used, declared_settings(settings)):
             assert _as_declared(rows.get(f"{command}.{setting.name}"), setting), setting.name
     for flag in ("--faults", "--away", "--latency_ms"):
         assert f"offline-server.{flag.removeprefix('--')}" in rows

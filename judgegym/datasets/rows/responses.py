@@ -9,21 +9,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
-from environments.data.preference_schemas import pair_of, turns_of_prompt
+from environments.data.preference_schemas import pair_of
 from environments.data.rows import Row
-from environments.data.transcripts import shown, turns_of
+from environments.data.transcripts import TranscriptTurn, shown, turns_of
 from judgegym.datasets.rows.columns import ColumnSettings
+from judgegym.datasets.rows.prompts import (
+    CONVERSATIONS,
+    PROMPTS,
+    Values,
+    find_prompt,
+    lacks_prompt,
+    names,
+    read_turns,
+    usual_prompt,
+    values_of,
+)
 from judges.llm.errors import DataError
 from judges.llm.wire import JSON
 
-PROMPTS = ("prompt", "question", "instruction", "query", "input", "context", "problem")
 RESPONSES = (
     *("response", "completion", "output", "answer", "model_answer", "generation", "solution"),
     *("responses", "completions", "outputs", "answers", "generations", "candidates"),
 )
-CONVERSATIONS = ("messages", "conversation", "conversations")
 _PREFERENCE = ("chosen", "rejected")
 _TWO = (("response1", "response2"), ("response_A", "response_B"), ("response_a", "response_b"))
 _EXPECTED = (
@@ -31,8 +39,6 @@ _EXPECTED = (
     f"rejected, or a conversation ({', '.join(CONVERSATIONS)}) that ends with the response; or name the columns with "
     "--prompt_column and --response_column"
 )
-
-_Values: TypeAlias = Mapping[str, JSON]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +51,7 @@ class Responses:
         several: the row has a list of responses, if only of one.
         columns: the columns that were read, for a message.
         chosen: so many of the responses, the first ones, are preferred to the others; 0 without a preference.
+        turns: the prompt as a conversation, where a policy is asked for the responses.
     """
 
     prompt: str
@@ -52,6 +59,7 @@ class Responses:
     several: bool
     columns: tuple[str, ...]
     chosen: int = 0
+    turns: tuple[TranscriptTurn, ...] = ()
 
 
 def read_responses(row: Row, settings: ColumnSettings) -> Responses:
@@ -60,16 +68,16 @@ def read_responses(row: Row, settings: ColumnSettings) -> Responses:
     Raises:
         DataError: it has no prompt or no response in the columns that are named, or in any of the usual ones.
     """
-    values = {column: value for column, value in row.values.items() if value is not None}
+    values = values_of(row)
     if settings.response_column is not None:
-        return _named(row, values, settings, _names(settings.response_column))
+        return _named(row, values, settings, names(settings.response_column))
     if settings.prompt_column is None:
         for read in (_preferred, _two, _ranked):
             found = read(values)
             if found is not None:
                 return found
     column = next((name for name in RESPONSES if _answers(values.get(name)) is not None), None)
-    if column is not None and (settings.prompt_column is not None or _usual_prompt(values, (column,)) is not None):
+    if column is not None and (settings.prompt_column is not None or usual_prompt(values, (column,)) is not None):
         return _named(row, values, settings, (column,))
     if settings.prompt_column is None:
         for name in CONVERSATIONS:
@@ -80,23 +88,16 @@ def read_responses(row: Row, settings: ColumnSettings) -> Responses:
 
 
 def read_prompt(row: Row, settings: ColumnSettings) -> tuple[str, tuple[str, ...]]:
-    """The prompt of a row as one text, and its columns.
+    """The prompt of a row as one text, and its columns, as a policy is asked it (`read_turns`).
 
     Raises:
         DataError: it has none.
     """
-    values = {column: value for column, value in row.values.items() if value is not None}
-    found = _prompt(row, values, settings, ())
-    if found is None:
-        raise row.lacks(f"a prompt, a text or messages, in {' or '.join(PROMPTS)}; or name the column: --prompt_column")
-    return found
+    prompt = read_turns(row, settings)
+    return prompt.text, prompt.columns
 
 
-def _names(setting: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in setting.split(",") if name.strip())
-
-
-def _named(row: Row, values: _Values, settings: ColumnSettings, columns: Sequence[str]) -> Responses:
+def _named(row: Row, values: Values, settings: ColumnSettings, columns: Sequence[str]) -> Responses:
     """The responses in columns of one text each, or in one column with a list."""
     found = [_answers(values.get(column)) for column in columns]
     for column, answers in zip(columns, found, strict=True):
@@ -105,37 +106,13 @@ def _named(row: Row, values: _Values, settings: ColumnSettings, columns: Sequenc
             raise row.lacks(f"a response (a text or messages), or a list of them, in {column}, which holds {what}")
         if len(columns) > 1 and answers[1]:
             raise DataError(f"{row.place}: expected one response in {column}, since --response_column names several")
-    prompt = _prompt(row, values, settings, columns)
+    prompt = find_prompt(row, values, settings, columns)
     if prompt is None:
-        raise row.lacks(f"a prompt, a text or messages, in {' or '.join(PROMPTS)}; or name the column: --prompt_column")
+        raise lacks_prompt(row)
     texts = tuple(text for answers in found if answers is not None for text in answers[0])
     several = len(columns) > 1 or any(answers is not None and answers[1] for answers in found)
     chosen = 1 if tuple(columns) == _PREFERENCE else 0
-    return Responses(prompt[0], texts, several, (*prompt[1], *columns), chosen)
-
-
-def _prompt(
-    row: Row, values: _Values, settings: ColumnSettings, taken: Sequence[str]
-) -> tuple[str, tuple[str, ...]] | None:
-    """The prompt in the columns that are named, or in the first usual one that is not taken; `None` without one."""
-    if settings.prompt_column is None:
-        return _usual_prompt(values, taken)
-    parts: list[str] = []
-    columns = _names(settings.prompt_column)
-    for column in columns:
-        turns = turns_of_prompt(values.get(column)) if column in values else None
-        if column not in row.values or (turns is None and column in values):
-            raise row.lacks(f"a prompt (a text or messages) in {column}")
-        parts += [shown(turns)] if turns and shown(turns) else []
-    return ("\n\n".join(parts), columns) if parts else None
-
-
-def _usual_prompt(values: _Values, taken: Sequence[str]) -> tuple[str, tuple[str, ...]] | None:
-    for column in (*PROMPTS, *CONVERSATIONS):
-        turns = turns_of_prompt(values[column]) if column in values and column not in taken else None
-        if turns:
-            return shown(turns), (column,)
-    return None
+    return Responses(prompt.text, texts, several, (*prompt.columns, *columns), chosen)
 
 
 def _answers(value: JSON) -> tuple[tuple[str, ...], bool] | None:
@@ -157,7 +134,7 @@ def _answer(value: JSON) -> str | None:
     return shown(turns) if turns else None
 
 
-def _preferred(values: _Values) -> Responses | None:
+def _preferred(values: Values) -> Responses | None:
     """`chosen` and `rejected`, in this order."""
     if not all(column in values for column in _PREFERENCE):
         return None
@@ -168,29 +145,29 @@ def _preferred(values: _Values) -> Responses | None:
     return Responses(found.prompt, (*found.correct, *found.wrong), True, columns, len(found.correct))
 
 
-def _two(values: _Values) -> Responses | None:
+def _two(values: Values) -> Responses | None:
     """Two responses in columns of their own."""
     for first, second in _TWO:
         if isinstance(values.get(first), str) and isinstance(values.get(second), str):
-            prompt = _usual_prompt(values, ())
+            prompt = usual_prompt(values, ())
             if prompt is not None:
                 return Responses(
-                    prompt[0], (str(values[first]), str(values[second])), True, (*prompt[1], first, second)
+                    prompt.text, (str(values[first]), str(values[second])), True, (*prompt.columns, first, second)
                 )
     return None
 
 
-def _ranked(values: _Values) -> Responses | None:
+def _ranked(values: Values) -> Responses | None:
     """Nectar: `answers`, a list of objects with `answer`."""
-    answers, prompt = values.get("answers"), _usual_prompt(values, ())
+    answers, prompt = values.get("answers"), usual_prompt(values, ())
     if prompt is None or isinstance(answers, str) or not isinstance(answers, Sequence) or not answers:
         return None
     texts = [answer.get("answer") if isinstance(answer, Mapping) else None for answer in answers]
     found = tuple(text for text in texts if isinstance(text, str))
-    return Responses(prompt[0], found, True, (*prompt[1], "answers")) if len(found) == len(texts) else None
+    return Responses(prompt.text, found, True, (*prompt.columns, "answers")) if len(found) == len(texts) else None
 
 
-def _conversation(values: _Values, column: str) -> Responses | None:
+def _conversation(values: Values, column: str) -> Responses | None:
     """A conversation whose last turn is the response."""
     turns = turns_of(values.get(column))
     if turns is None or len(turns) < 2 or turns[-1].role != "assistant":

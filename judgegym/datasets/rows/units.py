@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import overload
 
 import orjson
 
 from environments.data.rows import Row
+from environments.data.transcripts import TranscriptTurn
 from judgegym.datasets.rows.columns import ColumnSettings
 from judgegym.datasets.rows.equal import first_equals
 from judgegym.datasets.rows.groups import groups_of
 from judgegym.datasets.rows.places import Places
+from judgegym.datasets.rows.prompts import read_turns
 from judgegym.datasets.rows.responses import Responses, read_responses
 from judges.llm.errors import DataError
 from judges.scorers.items import Item
@@ -26,11 +28,25 @@ from judges.scorers.scorer import ItemError
 
 KEY_BYTES = 16
 _OPTIONAL = ("reference", "rubric", "baseline", "context")
+_SOME = "a response that will be sampled"
 
 
 def uid_of_row(row: int) -> str:
     """The id of a row (from 0) in files of the run: its number from 1."""
     return f"row-{row + 1}"
+
+
+@dataclass(frozen=True, slots=True)
+class ToSample:
+    """What a policy is asked for the responses of a row.
+
+    Attributes:
+        turns: the prompt as a conversation.
+        count: how many responses are asked for.
+    """
+
+    turns: tuple[TranscriptTurn, ...]
+    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +59,7 @@ class Unit:
         several: its row has a list of responses.
         category: the category of each row.
         chosen: so many of the responses, the first ones, are preferred to the others; 0 without a preference.
+        to_sample: what a policy is asked first; the item has no responses then.
     """
 
     rows: tuple[int, ...]
@@ -50,12 +67,18 @@ class Unit:
     several: bool
     category: tuple[str | None, ...]
     chosen: int = 0
+    to_sample: ToSample | None = None
+
+    @property
+    def count(self) -> int:
+        """How many responses it has, or will have."""
+        return len(self.item.responses) if self.to_sample is None else self.to_sample.count
 
     @property
     def uids(self) -> Sequence[str]:
         """The id of each response in files of the run: `row-17`, or `row-17/2` for the second of a row."""
         if self.several:
-            return [f"{self.uid}/{place + 1}" for place in range(len(self.item.responses))]
+            return [f"{self.uid}/{place + 1}" for place in range(self.count)]
         return [uid_of_row(row) for row in self.rows]
 
     @property
@@ -65,21 +88,28 @@ class Unit:
 
     @property
     def key(self) -> bytes:
-        """A digest, the same for units that are equal for their judge."""
-        return bytes.fromhex(self.item.key(""))[:KEY_BYTES]
+        """A digest, the same for units that are equal for their judge, or for policy and judge."""
+        asked = "" if self.to_sample is None else repr(self.to_sample)
+        return bytes.fromhex(self.item.key(asked))[:KEY_BYTES]
 
 
 class RowReader:
     """Reads a row as a unit of its own."""
 
-    def __init__(self, rows: Sequence[Row], settings: ColumnSettings) -> None:
+    def __init__(self, rows: Sequence[Row], settings: ColumnSettings, sampled: int | None = None) -> None:
         """Read from `rows`.
+
+        Args:
+            rows: the whole data set.
+            settings: its columns.
+            sampled: so many responses are asked for, and those of the data are not read.
 
         Raises:
             DataError: a column that was named is not in the first row.
         """
         self.rows = rows
         self.settings = settings
+        self.sampled = sampled
         first = rows[0]
         named = {name: getattr(settings, f"{name}_column") for name in _OPTIONAL}
         named["category"] = settings.category_column
@@ -89,7 +119,7 @@ class RowReader:
                 raise first.lacks(f"a column {column} (--{name}_column)")
         if settings.group_by is not None and settings.group_by not in first.values:
             raise first.lacks(f"a column {settings.group_by} (--group_by)")
-        self.first = read_responses(first, settings)
+        self.first = self._read(first)
         self._named = {name: column for name, column in named.items() if column is not None}
         taken = set(self.first.columns)
         self._optional = {
@@ -100,7 +130,8 @@ class RowReader:
     def columns(self) -> Mapping[str, str]:
         """What is read from which column, for a message; as far as the first row has it."""
         first = self.rows[0].values
-        found = {"prompt and responses": ", ".join(self.first.columns)}
+        what = "prompt and responses" if self.sampled is None else "prompt"
+        found = {what: ", ".join(self.first.columns)}
         return found | {name: column for name, column in self._optional.items() if first.get(column) is not None}
 
     def responses(self, number: int) -> tuple[Row, Responses]:
@@ -110,7 +141,7 @@ class RowReader:
             DataError: it lacks something, or is of another kind than the first row.
         """
         row = self.rows[number]
-        found = read_responses(row, self.settings)
+        found = self._read(row)
         if found.several != self.first.several:
             kinds = ("one response", "several responses")
             raise DataError(
@@ -118,6 +149,12 @@ class RowReader:
                 "the same in all rows"
             )
         return row, found
+
+    def _read(self, row: Row) -> Responses:
+        if self.sampled is None:
+            return read_responses(row, self.settings)
+        prompt = read_turns(row, self.settings)
+        return Responses(prompt.text, (), True, prompt.columns, turns=prompt.turns)
 
     def unit(self, number: int) -> Unit:
         """A row as a unit.
@@ -135,7 +172,8 @@ class RowReader:
             baseline=texts.get("baseline"),
             context=texts.get("context"),
         )
-        return Unit((number,), item, found.several, (self._category(row),), found.chosen)
+        to_sample = None if self.sampled is None else ToSample(found.turns, self.sampled)
+        return Unit((number,), item, found.several, (self._category(row),), found.chosen, to_sample)
 
     def _text(self, row: Row, name: str, column: str) -> str | None:
         value = row.values.get(column)
@@ -159,7 +197,8 @@ class Units(Sequence[Unit]):
         numbers: the rows, from 0.
         several: each row has a list of responses.
         places: where the responses are among all.
-        first_equal: for each unit the first one that is equal to it, which is judged for both.
+        first_equal: for each unit the first one that is equal to it, which is judged for both; each is its own first
+            where responses are sampled, since those of equal prompts are independent.
         empty: how many responses are empty, and are not judged.
         chosen: of each unit how many of its responses, the first ones, are preferred to the others; empty without any.
     """
@@ -170,6 +209,8 @@ class Units(Sequence[Unit]):
         settings: ColumnSettings,
         check: Callable[[Item], None],
         numbers: range | None = None,
+        *,
+        sampled: int | None = None,
     ) -> None:
         """Read all rows.
 
@@ -178,11 +219,12 @@ class Units(Sequence[Unit]):
             settings: its columns.
             check: raises `ItemError` for an item that its judge cannot judge.
             numbers: the rows to take, from 0; by default all.
+            sampled: so many responses to each prompt are asked for, and those of the data are not read.
 
         Raises:
             DataError: a row cannot be judged; the message names it.
         """
-        self.reader = RowReader(rows, settings)
+        self.reader = RowReader(rows, settings, sampled)
         self.several = self.reader.first.several
         self.numbers = range(len(rows)) if numbers is None else numbers
         if settings.group_by is not None and self.several:
@@ -198,20 +240,23 @@ class Units(Sequence[Unit]):
             keys += unit.key
             self.empty += sum(not response.strip() for response in unit.item.responses)
             if self.several:
-                counts.append(len(unit.item.responses))
+                counts.append(unit.count)
                 self.chosen.append(unit.chosen)
         if self.several:
             self.places.set_several(counts)
         if not any(self.chosen):
             self.chosen = array("I")
         self._keys = bytes(keys)
-        self.first_equal = first_equals(self._keys, KEY_BYTES)
+        self.first_equal = first_equals(self._keys, KEY_BYTES) if sampled is None else array("q", range(len(self)))
 
     def _check(self, unit: Unit, check: Callable[[Item], None]) -> None:
-        if not any(response.strip() for response in unit.item.responses):
+        item = unit.item
+        if unit.to_sample is not None:
+            item = replace(item, responses=(_SOME,) * unit.count)
+        if not any(response.strip() for response in item.responses):
             return  # nothing is asked about it
         try:
-            check(unit.item)
+            check(item)
         except ItemError as error:
             row = self.reader.rows[unit.rows[0]]
             raise DataError(f"{row.place}: {error}") from None

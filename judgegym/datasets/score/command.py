@@ -9,13 +9,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from environments import terminal
 from environments.command_line.log_heading import log_heading
+from environments.command_line.servers import with_replicas
 from environments.command_line.signals import StopSignal, interruptible, until_stopped
 from environments.runs.directory import check_unused, run_directory_of
 from environments.runs.disk import DiskFull
@@ -24,6 +24,7 @@ from environments.runs.log import begin_logs
 from environments.terminal.exits import exit_code
 from judgegym.datasets.files.check import check_out
 from judgegym.datasets.files.shards import Shard
+from judgegym.datasets.sample.settings import check_sampling_flags, is_used
 from judgegym.datasets.score.again import resume_command
 from judgegym.datasets.score.budgets import budget_of, spent_message
 from judgegym.datasets.score.settings import OUT, ScoreSettings
@@ -32,8 +33,6 @@ from judges.config.help import help_page, help_requested
 from judges.config.profile import profiled
 from judges.config.sources import LoadedSettings, load
 from judges.core import event_loop
-from judges.llm.budget import Budget
-from judges.llm.client import ChatClient
 from judges.llm.errors import BudgetSpent, SettingsError
 from judges.scorers.settings import check_flags_are_read
 
@@ -42,7 +41,12 @@ if TYPE_CHECKING:  # with it come the metrics, and errors of the settings come a
 
 FAILED = 1
 _ABOUT = "Judge the rows of a data set, and write them to a file with a score on each."
-_GROUPS = {"data": "data", "judge": "judge (the model that scores)", "run": "run"}
+_GROUPS = {
+    "data": "data",
+    "judge": "judge (the model that scores)",
+    "policy": "policy (the model that is asked for responses, with --responses_per_prompt)",
+    "run": "run",
+}
 
 _PLANNED = "scored.jsonl"
 """In place of FILE, where a plan names none."""
@@ -71,24 +75,25 @@ def parser_of(prog: str) -> argparse.ArgumentParser:
     """Its flags, for completion."""
     from judges.config.flags import flags_parser  # late: completion alone needs it
 
-    return flags_parser(ScoreSettings)
+    return flags_parser(ScoreSettings, uses=is_used)
 
 
 def _run(words: list[str], prog: str) -> int:
     detail = help_requested(words)
     if detail is not None:
         usage = f"{prog} DATA --out FILE"
-        terminal.say(help_page(ScoreSettings, usage=usage, about=_ABOUT, groups=_GROUPS, detail=detail))
+        terminal.say(help_page(ScoreSettings, usage=usage, about=_ABOUT, groups=_GROUPS, detail=detail, uses=is_used))
         return 0
-    loaded = load(ScoreSettings, with_data(words), prog=prog)
+    loaded = load(ScoreSettings, with_data(words), prog=prog, reshape=with_replicas)
+    check_sampling_flags(loaded, loaded.settings)
     if loaded.settings.show_config is not None:
-        terminal.show_config(loaded.lines(show=loaded.settings.show_config))
+        terminal.show_config(loaded.lines(show=loaded.settings.show_config, uses=is_used))
         return 0
     check_flags_are_read(loaded, {loaded.settings.judge})
     require("environments")
     with profiled(loaded.settings.profile):
         terminal.log_to_terminal()
-        begin_logs(log_heading("score", loaded.lines(show="changed"), is_resumed=loaded.settings.resume))
+        begin_logs(log_heading("score", loaded.lines(show="changed", uses=is_used), is_resumed=loaded.settings.resume))
         logging.captureWarnings(True)
         try:
             return event_loop.run(until_stopped(_score(loaded, [*prog.split(), *words])))
@@ -105,6 +110,8 @@ def with_data(words: Sequence[str]) -> list[str]:
 async def _score(loaded: LoadedSettings[ScoreSettings], command: Sequence[str]) -> int:
     settings = loaded.settings
     data, out = _places(settings)
+    if settings.plan and settings.responses_per_prompt is not None:
+        raise SettingsError("--plan: what a policy will be asked is not counted; leave out --responses_per_prompt")
     if settings.plan:
         from judgegym.datasets.score.plan.shown import show_plan  # late: few runs are planned
 
@@ -114,12 +121,13 @@ async def _score(loaded: LoadedSettings[ScoreSettings], command: Sequence[str]) 
         from judgegym.datasets.score.merge import merge  # late, as below
 
         return _shown(await merge(settings, data, out, settings.merge), settings, command)
-    from judgegym.datasets.score.run import ScoreRun  # late: errors of the settings come at once
+    from judgegym.datasets.score.clients import open_clients  # late: errors of the settings come at once
+    from judgegym.datasets.score.run import ScoreRun
 
     budget = budget_of(settings)
-    async with _client(loaded, budget) as client:
+    async with open_clients(loaded, budget) as clients:
         with interruptible(is_profiled=settings.profile is not None):
-            run = ScoreRun(settings, data, out, client, budget=budget)
+            run = ScoreRun(settings, data, out, clients, budget=budget)
         event_loop.spare_the_collector()
         try:
             with terminal.ProgressDisplay("score", "responses") as display:
@@ -175,26 +183,3 @@ def _places(settings: ScoreSettings) -> tuple[str, Path]:
     if not settings.resume:
         check_unused(run_directory_of(out), OUT)
     return settings.data, out
-
-
-@asynccontextmanager
-async def _client(loaded: LoadedSettings[ScoreSettings], budget: Budget | None) -> AsyncIterator[ChatClient]:
-    """The judge's client; with `--offline`, of a stand-in."""
-    from judgegym._session import open_client  # late
-
-    settings = loaded.settings
-    if not settings.offline and (settings.latency_ms or settings.faults):
-        raise SettingsError("--latency_ms, --faults: settings of the stand-in; they need --offline")
-    async with AsyncExitStack() as stack:
-        judge, identity = settings, ""
-        if settings.offline:
-            from judges.offline import StandIn  # late: only offline use starts a child process
-
-            try:
-                stand_in = StandIn(settings.latency_ms, settings.faults, judge_only=True)
-            except ValueError as error:
-                raise SettingsError(f"--faults or --latency_ms: {error}") from error
-            await stack.enter_async_context(stand_in)
-            judge = settings.model_copy(update={"judge_base_url": stand_in.base_url, "judge_api_key": None})
-            identity = "--offline"
-        yield await open_client(stack, judge, identity=identity, budget=budget)

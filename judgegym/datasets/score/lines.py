@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from environments.completions import Completion
 from environments.metrics import HeadlineShare
 from environments.records import Sample, SampleRun
 from judgegym.datasets.rows.units import Unit
+from judgegym.datasets.sample.judged import JudgedResponse
 from judges.core.judgment import Judgment, Status
 from judges.scorers.items import ResponseScore
 
@@ -27,43 +27,55 @@ class ScoreDetail:
 
 
 def samples_of(
-    unit: Unit, digest: str, results: Sequence[ResponseScore], seconds: float
+    unit: Unit, digest: str, judged: Sequence[JudgedResponse], seconds: float
 ) -> Iterator[Sample[ScoreDetail]]:
     """The samples of a unit's responses, in their order.
 
     Args:
         unit: what was judged.
         digest: its key, in hexadecimal digits.
-        results: of each response.
+        judged: its responses, with the result of each.
         seconds: how long it took; the first response has them.
     """
     item = unit.item
     found = {"reference": item.reference, "rubric": item.rubric, "baseline": item.baseline, "context": item.context}
     texts = {title: text for title, text in found.items() if text is not None}
-    for place, (uid, response, result) in enumerate(zip(unit.uids, item.responses, results, strict=True)):
-        status = Status(result.status)
-        judgment: Judgment[ScoreDetail] = Judgment(
-            result.score,
-            status,
-            result.label,
-            "" if status is Status.OK else result.explanation,
-            detail=ScoreDetail(result.explanation, result.components),
-            suspects=result.injection_suspects,
-        )
-        yield Sample(
+    for place, (uid, response) in enumerate(zip(unit.uids, judged, strict=True)):
+        result, took = response.result, seconds if place == 0 else 0.0
+        policy_calls = () if response.policy_call is None else (response.policy_call,)
+        sample: Sample[ScoreDetail] = Sample(
             uid=uid,
             category=unit.category[0 if unit.several else place],
             question=item.prompt,
-            completions=(Completion(response),),
-            judgment=judgment,
-            score=result.score,
-            run=SampleRun(seconds if place == 0 else 0.0, (), result.runs),
             task_digest=digest,
-            headline=_share(result),
             texts=texts,
+            run=SampleRun(took, policy_calls),
         )
+        if response.completion is None:
+            yield replace(sample, policy_error=result.explanation)
+        else:
+            yield replace(
+                sample,
+                completions=(response.completion,),
+                judgment=_judgment(result),
+                score=result.score,
+                run=SampleRun(took, policy_calls, result.runs),
+                headline=_share(result),
+            )
 
 
 def _share(result: ResponseScore) -> HeadlineShare | None:
     """What a response adds to the mean score: an empty one is a bad answer, one whose judge failed adds nothing."""
     return None if result.is_failed else HeadlineShare(result.score or 0.0, 1.0)
+
+
+def _judgment(result: ResponseScore) -> Judgment[ScoreDetail]:
+    status = Status(result.status)
+    return Judgment(
+        result.score,
+        status,
+        result.label,
+        "" if status is Status.OK else result.explanation,
+        detail=ScoreDetail(result.explanation, result.components),
+        suspects=result.injection_suspects,
+    )

@@ -1,17 +1,15 @@
 """Judge the units of a data set, with a limit on those in progress, and append a line for each response.
 
-Guarantees: units that are equal are judged once; a unit is let go once its lines are written; an error of a judge is a
-failed judgment of its unit, and of no other; the loop stops early if nothing succeeds, because an endpoint is down or
-refuses the requests.
+Guarantees: units that are equal are judged once; a unit is let go once its lines are written; the loop stops early if
+nothing succeeds, because an endpoint is down or refuses the requests.
 """
 
 from __future__ import annotations
 
-import logging
 import time
 from array import array
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from environments.records import Sample
 from environments.runs.disk import Disk
@@ -19,16 +17,11 @@ from environments.runs.failure_guard import HOPELESS_AFTER, NothingSucceeds
 from environments.runs.ledger import CallLedger
 from environments.runs.workers import all_of
 from judgegym.datasets.rows.units import Unit, Units
+from judgegym.datasets.sample.judged import FinishUnit, JudgedResponse
 from judgegym.datasets.score.lines import ScoreDetail, samples_of
 from judgegym.datasets.score.saved import SavedResponses
-from judges.llm.errors import UserError
 from judges.llm.ledger import recorded_in
-from judges.scorers.items import Item, ResponseScore, failure, shared_score
-
-logger = logging.getLogger(__name__)
-
-ScoreUnit: TypeAlias = Callable[[Item], Awaitable[list[ResponseScore]]]
-"""Scores the responses of an item, as `score_item` does."""
+from judges.scorers.items import shared_score
 
 
 class ScoreLoop:
@@ -37,7 +30,7 @@ class ScoreLoop:
     def __init__(
         self,
         units: Units,
-        score: ScoreUnit,
+        finish: FinishUnit,
         saved: SavedResponses,
         ledger: CallLedger,
         disk: Disk,
@@ -47,13 +40,13 @@ class ScoreLoop:
 
         Args:
             units: all units of the run.
-            score: the judge.
+            finish: judges the responses of a unit; a policy may be asked for them first.
             saved: takes the lines.
             ledger: the calls of this run and of the earlier one.
             disk: the disk of the run directory.
             arrived: called with each sample once its line is written.
         """
-        self._units, self._score, self._saved = units, score, saved
+        self._units, self._finish, self._saved = units, finish, saved
         self._ledger, self._disk, self._arrived = ledger, disk, arrived
         self._next_equal = _next_equal(units.first_equal)
         self._failed = self._done = 0
@@ -91,30 +84,22 @@ class ScoreLoop:
         calls = self._ledger.row(unit.uid)
         started = time.monotonic()
         with recorded_in(calls):
-            results = await self._results(unit)
-        if any(result.is_failed for result in results):
+            judged = await self._finish(unit)
+        if any(response.result.is_failed for response in judged):
             calls.failed()
-        self._save(number, unit, results, time.monotonic() - started)
+        self._save(number, unit, judged, time.monotonic() - started)
         self._done += 1
-        if all(result.is_failed for result in results):
+        if all(response.result.is_failed for response in judged):
             self._failed += 1
-            self._last_error = results[0].explanation
+            self._last_error = judged[0].result.explanation
+        shared = [replace(response, result=shared_score(response.result)) for response in judged]
         equal = self._next_equal[number]
         while equal >= 0:
-            self._save(equal, self._units[equal], [shared_score(result) for result in results], 0.0)
+            self._save(equal, self._units[equal], shared, 0.0)
             equal = self._next_equal[equal]
 
-    async def _results(self, unit: Unit) -> list[ResponseScore]:
-        try:
-            return await self._score(unit.item)
-        except UserError:
-            raise  # it is none of this unit: no other would end better
-        except Exception as error:  # boundary of a unit: an error of a judge fails this unit alone
-            logger.exception("%s: the judge failed", unit.uid)
-            return [failure(f"{type(error).__name__}: {error}")] * len(unit.item.responses)
-
-    def _save(self, number: int, unit: Unit, results: Sequence[ResponseScore], seconds: float) -> None:
-        samples = samples_of(unit, self._units.key(number).hex(), results, seconds)
+    def _save(self, number: int, unit: Unit, judged: Sequence[JudgedResponse], seconds: float) -> None:
+        samples = samples_of(unit, self._units.key(number).hex(), judged, seconds)
         for place, sample in zip(self._units.places.of_unit(number), samples, strict=True):
             self._saved.append(place, sample, is_complete=sample.finished)
             self._arrived(sample)

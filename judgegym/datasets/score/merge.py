@@ -26,6 +26,7 @@ from environments.runs.packing import join
 from judgegym.datasets.files.merge import merge_shards
 from judgegym.datasets.files.shards import group_starts, shards_of
 from judgegym.datasets.rows.units import Units
+from judgegym.datasets.sample.settings import compared_settings
 from judgegym.datasets.score.results.ending import Scored, concluded
 from judgegym.datasets.score.results.summary import Part
 from judgegym.datasets.score.saved import read_ended
@@ -79,7 +80,9 @@ async def merge(settings: ScoreSettings, data: str, out: Path, count: int) -> Sc
             run.drop_results()
             await run.rewrite(lambda: _lines(runs, SAMPLES), lambda: _lines(runs, FAILURES))
             await run.disk.retried(run.path, lambda: join(runs, run.path), in_thread=True)
-            units = Units(rows, of_shards, lambda item: None)  # they were checked before they were judged
+            units = Units(
+                rows, of_shards, lambda item: None, sampled=of_shards.responses_per_prompt
+            )  # they were checked before they were judged
             with closing(read_ended(units, run)) as saved:
                 part = Part(time.monotonic() - started, 0, is_resumed=False)
                 result = await concluded(of_shards, units, saved, run, datasets=tuple(read), notices=(), part=part)
@@ -101,11 +104,12 @@ def _common_settings(runs: Sequence[Path], settings: ScoreSettings, data: str, o
         RunDirectoryError: those that determine the results differ.
     """
     configs = [_config(path) for path in runs]
-    for path, config in zip(runs, configs, strict=True):
+    first, *_ = compared = [compared_settings(config) for config in configs]
+    for path, config in zip(runs, compared, strict=True):
         differences = [
-            f"{name}: {configs[0].get(name)!r} there, {config.get(name)!r} here"
-            for name in {**configs[0], **config}
-            if config.get(name) != configs[0].get(name)
+            f"{name}: {first.get(name)!r} there, {config.get(name)!r} here"
+            for name in {**first, **config}
+            if config.get(name) != first.get(name)
             and (name not in ScoreSettings.model_fields or not is_operational(ScoreSettings, name))
         ]
         if differences:

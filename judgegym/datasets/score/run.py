@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 from environments.data.provenance import DatasetRead, recording
@@ -29,7 +29,10 @@ from judgegym.datasets.files.columns import AddedColumns
 from judgegym.datasets.files.shards import Shard, group_starts
 from judgegym.datasets.files.writer import scored_content
 from judgegym.datasets.rows.units import Units
+from judgegym.datasets.sample.judged import FinishUnit, Judging
+from judgegym.datasets.sample.sampling import Sampling
 from judgegym.datasets.score.budgets import note_earlier
+from judgegym.datasets.score.clients import Clients
 from judgegym.datasets.score.lines import ScoreDetail
 from judgegym.datasets.score.loop import ScoreLoop
 from judgegym.datasets.score.output import AddedOfRows
@@ -38,7 +41,6 @@ from judgegym.datasets.score.results.summary import Part
 from judgegym.datasets.score.saved import JudgedUnits, SavedResponses, missing_units, open_saved, read_earlier
 from judgegym.datasets.score.settings import OUT, ScoreSettings
 from judges.llm.budget import Budget
-from judges.llm.client import ChatClient
 from judges.llm.usage import Usage
 from judges.scorers.of_settings import scorer_of
 from judges.scorers.scorer import Scorer, score_item
@@ -53,7 +55,7 @@ class ScoreRun:
     """The rows of a data set, and their judge."""
 
     def __init__(
-        self, settings: ScoreSettings, data: str, out: Path, client: ChatClient, *, budget: Budget | None = None
+        self, settings: ScoreSettings, data: str, out: Path, clients: Clients, *, budget: Budget | None = None
     ) -> None:
         """Read and check all rows.
 
@@ -61,20 +63,21 @@ class ScoreRun:
             settings: all settings.
             data: where the rows are.
             out: the file to write.
-            client: the judge's.
-            budget: that of `client`, if it has one.
+            clients: the judge, and the policy if it is asked for responses.
+            budget: that of the clients, if they have one.
 
         Raises:
             DataError: the data cannot be loaded, or a row cannot be judged.
             SettingsError: the judge's settings are wrong.
         """
-        self.settings, self.out, self.client, self.budget = settings, out, client, budget
-        self.scorer: Scorer = scorer_of(settings, client)
+        self.settings, self.out, self.clients, self.budget = settings, out, clients, budget
+        self.scorer: Scorer = scorer_of(settings, clients.judge)
         with recording() as read:
             self.rows: Sequence[Row] = load_rows(data, split=settings.split)
         self.datasets: Sequence[DatasetRead] = tuple(read)
-        self.units = Units(self.rows, settings, self.scorer.check, self._numbers())
-        self.columns = AddedColumns(self.units.several)
+        sampled = settings.responses_per_prompt
+        self.units = Units(self.rows, settings, self.scorer.check, self._numbers(), sampled=sampled)
+        self.columns = AddedColumns(self.units.several, sampled=sampled is not None)
         check_columns(self.rows, self.columns, out)
         said = ", ".join(f"{what} from {column}" for what, column in self.units.reader.columns.items())
         logger.info("%d rows; %s", len(self.units.numbers), said)
@@ -120,6 +123,8 @@ class ScoreRun:
         numbers = missing_units(self.units, saved.missing)
         judged = JudgedUnits(self.units, numbers)
         in_flight = self.settings.judge_max_concurrency * _UNITS_FOR_EACH_REQUEST
+        if self.clients.policy is not None:
+            in_flight += self.settings.openai.num_requests_for_eval
         left = sum(
             len(self.units.places.of_unit(number))
             for number, first in enumerate(self.units.first_equal)
@@ -130,9 +135,8 @@ class ScoreRun:
             if self._live.done or ledger.is_resumed:
                 logger.info("resuming %s: %d responses are judged; %s", run.path, self._live.done, ledger.loss)
             if self.budget is not None:
-                note_earlier(self.budget, ledger, [self.client.settings])
-            score = partial(score_item, self.scorer)
-            loop = ScoreLoop(self.units, score, saved, ledger, run.disk, self._live.add)
+                note_earlier(self.budget, ledger, [client.settings for client in self.clients.all])
+            loop = ScoreLoop(self.units, self._finish_unit, saved, ledger, run.disk, self._live.add)
             with display.following(lambda: self._progress(run.disk), run.log.write, left=left):
                 await loop.run(numbers, in_flight)
         return earlier
@@ -143,10 +147,20 @@ class ScoreRun:
         return self._live.done
 
     def _progress(self, disk: Disk) -> ProgressState:
-        waiting = "; ".join(filter(None, (disk.waiting, self.client.waiting))) or None
+        waiting = "; ".join(filter(None, (disk.waiting, self.clients.waiting))) or None
         live = self._live
         mean = live.total / live.scored if live.scored else None
-        return ProgressState(live.done, "mean score", mean, live.failed, {"judge": live.usage.cost}, waiting)
+        return ProgressState(live.done, "mean score", mean, live.failed, self._costs(), waiting)
+
+    @cached_property
+    def _finish_unit(self) -> FinishUnit:
+        """What judges a unit; a policy is asked for its responses first, if there is one."""
+        judging, policy = Judging(partial(score_item, self.scorer)), self.clients.policy
+        return judging if policy is None else Sampling(policy, judging)
+
+    def _costs(self) -> Mapping[str, float | None]:
+        policy = {} if self.clients.policy is None else {"policy": self._live.policy_usage.cost}
+        return {**policy, "judge": self._live.usage.cost}
 
     async def _finish(self, run: RunDirectory, saved: SavedResponses, started: float, earlier: int) -> Scored:
         """Put the lines in order, and write the file and the metrics."""
@@ -158,7 +172,7 @@ class ScoreRun:
             saved,
             run,
             datasets=self.datasets,
-            notices=[*filter(None, [self.client.formats.words])],
+            notices=[*filter(None, [self.clients.judge.formats.words])],
             part=Part(time.monotonic() - started, len(saved) - earlier, is_resumed=earlier > 0),
         )
         if self.settings.keep_calls or saved.are_complete:  # failed responses still need the answers
@@ -166,7 +180,7 @@ class ScoreRun:
         return Scored(self.out, run.path, result)
 
     async def _write(self, run: RunDirectory, saved: SavedResponses) -> None:
-        added = AddedOfRows(self.units, saved)
+        added = AddedOfRows(self.units, saved, self.columns)
         content = scored_content(self.rows, self.units.numbers, self.out, added, self.columns)
         await run.disk.write(self.out, content, in_thread=True)
 
@@ -188,6 +202,7 @@ class _Live:
     failed: int = 0
     total: float = 0.0
     usage: Usage = Usage()
+    policy_usage: Usage = Usage()
 
     def add(self, sample: Sample[ScoreDetail]) -> None:
         """Count a sample."""
@@ -197,5 +212,7 @@ class _Live:
         else:
             self.scored += 1
             self.total += sample.score
+        for call in sample.run.policy_calls:
+            self.policy_usage += call.usage
         for call in (sample.run.judge_calls or {}).values():
             self.usage += call.usage

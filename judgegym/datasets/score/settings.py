@@ -5,11 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar
 
+from pydantic import model_validator
 from pydantic_settings import CliImplicitFlag
+from typing_extensions import Self
 
+from environments.settings.env import share_max_retries
 from environments.settings.public import without_secrets
 from judgegym.datasets.files.shards import ShardSetting
 from judgegym.datasets.rows.columns import ColumnSettings
+from judgegym.datasets.sample.settings import SampleSettings, of_policy_alone
 from judges.config import profile
 from judges.config.fields import is_operational, operational, setting
 from judges.config.sources import ShowConfig, SourcedSettings
@@ -24,7 +28,9 @@ OUT = "--out"
 class DatasetJudgeSettings(ScorerSettings):
     """The judge of a data set."""
 
-    how_to_gather: ClassVar[str] = "--group_by COLUMN judges rows together that have one response each"
+    how_to_gather: ClassVar[str] = (
+        "--group_by COLUMN judges rows together that have one response each, --responses_per_prompt N asks for several"
+    )
 
 
 class RunSettings(SourcedSettings):
@@ -88,7 +94,7 @@ class RunSettings(SourcedSettings):
     budget_usd: float | None = operational(
         None,
         "Send no further request once the run's answers have cost this many US dollars, those before --resume "
-        "included. It needs --judge_price_input and --judge_price_output. No limit if unset.",
+        "included. It needs --judge_price_input and --judge_price_output, and the policy's prices. No limit if unset.",
         gt=0,
         common=True,
     )
@@ -101,7 +107,8 @@ class RunSettings(SourcedSettings):
     write_report: bool = operational(True, "Write the page of the run, for a browser: report.html in its folder.")
     offline: CliImplicitFlag[bool] = setting(
         False,
-        "Use a local stand-in for the judge; it needs no key or network, and its scores mean nothing.",
+        "Use local stand-ins for judge and policy, but for one that the command line itself names; they need no key or "
+        "network, and their scores mean nothing.",
         common=True,
     )
     latency_ms: float = operational(0.0, "With --offline: delay each answer by this many milliseconds.", ge=0)
@@ -110,8 +117,13 @@ class RunSettings(SourcedSettings):
     )
 
 
-class ScoreSettings(DatasetJudgeSettings, ColumnSettings, RunSettings):
+class ScoreSettings(DatasetJudgeSettings, SampleSettings, ColumnSettings, RunSettings):
     """All settings of the command, under one set of names."""
+
+    @model_validator(mode="after")
+    def _max_retries_is_the_judges_too(self) -> Self:
+        share_max_retries(self, self)
+        return self
 
     def public(self) -> dict[str, JSON]:
         """What `config.yaml` holds: the settings without secrets, in the form that `--config` reads.
@@ -125,9 +137,12 @@ class ScoreSettings(DatasetJudgeSettings, ColumnSettings, RunSettings):
             del found[_KEY_VARIABLE]
         for name in ("config", "show_config", "profile", "resume", "plan", "merge", "budget_calls", "budget_usd"):
             del found[name]
-        return found
+        if self.responses_per_prompt is None:
+            found = {name: value for name, value in found.items() if name not in of_policy_alone()}
+        return {**found, **self.policy_settings}
 
     def matters(self) -> dict[str, JSON]:
         """The settings that determine the results; a resumed run cannot change them."""
-        public = self.public()
-        return {name: value for name, value in public.items() if not is_operational(type(self), name)}
+        own = {name: value for name, value in self.public().items() if name != "openai"}
+        shaping = {name: value for name, value in own.items() if not is_operational(type(self), name)}
+        return {**shaping, **self.policy_matters()}

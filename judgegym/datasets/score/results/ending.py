@@ -88,7 +88,7 @@ async def concluded(
         DiskFull: the disk refused for too long.
     """
     outcomes = saved.outcomes()
-    numbers = await asyncio.to_thread(score_numbers, units, saved, outcomes, seed=settings.seed)
+    numbers = await asyncio.to_thread(score_numbers, units, saved, outcomes, settings.thinking_mode, seed=settings.seed)
     said = [*notices, *_notices(settings, numbers)]
     rows = EvaluatedRows(outcomes.rows, numbers.digest, datasets, part.seconds)
     await run.write_metrics(metrics_file(settings, rows, numbers, said))

@@ -82,7 +82,7 @@ def protocol(settings: ScoreSettings) -> Mapping[str, JSON]:
     return {
         name: shortened(value)
         for name, value in settings.matters().items()
-        if group_of(ScoreSettings, name) != "data"
+        if (name not in ScoreSettings.model_fields or group_of(ScoreSettings, name) != "data")
         and name not in _SAID_ELSEWHERE
         and value is not None
         and (name in of_kind or name not in ScorerSettings.model_fields)

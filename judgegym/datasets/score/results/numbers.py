@@ -47,17 +47,20 @@ class ScoreNumbers:
     tables: tuple[Table, ...]
 
 
-def score_numbers(units: Units, saved: SavedResponses, outcomes: Outcomes, *, seed: int) -> ScoreNumbers:
+def score_numbers(
+    units: Units, saved: SavedResponses, outcomes: Outcomes, thinking_mode: bool = False, *, seed: int
+) -> ScoreNumbers:
     """Compute all metrics of a run.
 
     Args:
         units: of the run.
         saved: their responses, each with a line.
         outcomes: how they ended.
+        thinking_mode: a policy was asked to think, so that its thinking is counted.
         seed: of the intervals.
     """
     metrics = MetricAggregator("eval", seed=seed)
-    shared, categories = SharedMetrics(thinking_mode=False), Categories()
+    shared, categories = SharedMetrics(thinking_mode=thinking_mode), Categories()
     mean, within = ClusteredRatio(units.first_equal), WithinRows(units.first_equal, units.chosen)
     scores, equal, digest = array("d"), 0, hashlib.sha256()
     for number, first in enumerate(units.first_equal):

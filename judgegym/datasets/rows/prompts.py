@@ -1,0 +1,112 @@
+"""The prompt of a row: as one text for a judge, and as turns for a policy that is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from environments.data.preference_schemas import prompt_of_pair, turns_of_prompt
+from environments.data.rows import Row
+from environments.data.transcripts import TranscriptTurn, shown
+from judgegym.datasets.rows.columns import ColumnSettings
+from judges.llm.wire import JSON
+
+PROMPTS = ("prompt", "question", "instruction", "query", "input", "context", "problem")
+CONVERSATIONS = ("messages", "conversation", "conversations")
+
+Values: TypeAlias = Mapping[str, JSON]
+"""The columns of a row that are not null."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A prompt.
+
+    Attributes:
+        turns: the conversation so far; a text is a turn of the user.
+        columns: where it was read.
+    """
+
+    turns: tuple[TranscriptTurn, ...]
+    columns: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The prompt as one text."""
+        return shown(self.turns)
+
+
+def values_of(row: Row) -> Values:
+    """The columns of a row that are not null."""
+    return {column: value for column, value in row.values.items() if value is not None}
+
+
+def names(setting: str) -> tuple[str, ...]:
+    """The columns that a setting names, separated by commas."""
+    return tuple(name.strip() for name in setting.split(",") if name.strip())
+
+
+def find_prompt(row: Row, values: Values, settings: ColumnSettings, taken: Sequence[str]) -> Prompt | None:
+    """The prompt in the columns that are named, or in the first usual one that is not taken; `None` without one.
+
+    Several columns are one turn of the user, joined by blank lines.
+
+    Raises:
+        DataError: a column that is named holds something else.
+    """
+    if settings.prompt_column is None:
+        return usual_prompt(values, taken)
+    columns = names(settings.prompt_column)
+    found: list[tuple[TranscriptTurn, ...]] = []
+    for column in columns:
+        turns = turns_of_prompt(values.get(column)) if column in values else None
+        if column not in row.values or (turns is None and column in values):
+            raise row.lacks(f"a prompt (a text or messages) in {column}")
+        found += [turns] if turns and shown(turns) else []
+    if len(found) > 1:
+        return Prompt((TranscriptTurn("user", "\n\n".join(map(shown, found))),), columns)
+    return Prompt(found[0], columns) if found else None
+
+
+def usual_prompt(values: Values, taken: Sequence[str]) -> Prompt | None:
+    """The prompt in the first of the usual columns that is not taken; `None` without one."""
+    for column in (*PROMPTS, *CONVERSATIONS):
+        turns = turns_of_prompt(values[column]) if column in values and column not in taken else None
+        if turns:
+            return Prompt(turns, (column,))
+    return None
+
+
+def lacks_prompt(row: Row) -> Exception:
+    """The error of a row without a prompt."""
+    return row.lacks(f"a prompt, a text or messages, in {' or '.join(PROMPTS)}; or name the column: --prompt_column")
+
+
+def read_turns(row: Row, settings: ColumnSettings) -> Prompt:
+    """The prompt that a policy is asked: what precedes an answer that the row may have.
+
+    That is the column which is named; or what `chosen` and `rejected` both begin with; or a usual column.
+
+    Raises:
+        DataError: it has none.
+    """
+    values = values_of(row)
+    found = None
+    if settings.prompt_column is None and "chosen" in values and "rejected" in values:
+        shared = prompt_of_pair(values)
+        columns = tuple(column for column in ("prompt", "chosen", "rejected") if column in values)
+        found = None if shared is None else Prompt(shared, columns)
+    found = found or find_prompt(row, values, settings, ())
+    if found is not None:
+        found = Prompt(_without_answer(found.turns), found.columns)
+    if found is None or not any(turn.content.strip() for turn in found.turns if turn.role != "system"):
+        raise lacks_prompt(row)
+    return found
+
+
+def _without_answer(turns: tuple[TranscriptTurn, ...]) -> tuple[TranscriptTurn, ...]:
+    """The turns without those of the assistant at the end: what it answered is what is asked for."""
+    while turns and turns[-1].role == "assistant":
+        turns = turns[:-1]
+    return turns

@@ -1,0 +1,1 @@
+"""`--responses_per_prompt`: a policy is asked for responses first, which are judged like any others."""

@@ -1,0 +1,74 @@
+"""A response and what became of it, whether the data has it or a policy was asked for it.
+
+Guarantee: an error of a judge is a failed judgment of the responses that it was asked about, and of no others.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from environments.completions import Completion
+from judgegym.datasets.rows.units import Unit
+from judges.core.judgment import CallRun
+from judges.llm.errors import UserError
+from judges.scorers.items import Item, ResponseScore, failure
+
+logger = logging.getLogger(__name__)
+
+POLICY_FAILED = "policy_failed"
+"""The status of a response that the policy never gave."""
+
+ScoreItem: TypeAlias = Callable[[Item], Awaitable[list[ResponseScore]]]
+"""Scores the responses of an item, as `score_item` does."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedResponse:
+    """A response with its score.
+
+    Attributes:
+        completion: the response; `None` if the policy never gave it.
+        result: what the judge said, or why it was not asked.
+        policy_call: what the policy's answer has cost; `None` if no policy was asked, or another response says it.
+    """
+
+    completion: Completion | None
+    result: ResponseScore
+    policy_call: CallRun | None = None
+
+
+FinishUnit: TypeAlias = Callable[[Unit], Awaitable[list[JudgedResponse]]]
+"""Gives the judged responses of a unit, in their order; a failure is a result and no exception."""
+
+
+class Judging:
+    """Judges the responses that the data has."""
+
+    def __init__(self, score: ScoreItem) -> None:
+        """Judge by `score`."""
+        self._score = score
+
+    async def __call__(self, unit: Unit) -> list[JudgedResponse]:
+        """See `FinishUnit`."""
+        results = await self.results(unit.uid, unit.item)
+        return [
+            JudgedResponse(Completion(response), result)
+            for response, result in zip(unit.item.responses, results, strict=True)
+        ]
+
+    async def results(self, uid: str, item: Item) -> list[ResponseScore]:
+        """The results of an item's responses.
+
+        Raises:
+            UserError: what no further call can mend, such as a disk that stays full.
+        """
+        try:
+            return await self._score(item)
+        except UserError:
+            raise  # it is none of this unit: no other would end better
+        except Exception as error:  # boundary of a unit: an error of a judge fails this unit alone
+            logger.exception("%s: the judge failed", uid)
+            return [failure(f"{type(error).__name__}: {error}")] * len(item.responses)

@@ -1,0 +1,109 @@
+"""The clients of one run: its judge, and the policy that is asked for responses; with `--offline`, of stand-ins.
+
+Guarantee: `--offline` asks no endpoint that the command line itself does not name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+from environments.completions import Policy
+from judgegym._session import open_client
+from judgegym.datasets.score.settings import ScoreSettings
+from judges.config.sources import LoadedSettings
+from judges.llm.budget import Budget
+from judges.llm.client import ChatClient
+from judges.llm.errors import SettingsError
+
+_IDENTITY = "--offline"
+"""The stand-in in the keys of the judgment cache: its port differs each time, but its answers do not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clients:
+    """Who is asked.
+
+    Attributes:
+        judge: the judge.
+        policy: the policy; `None` if the data's own responses are judged.
+        stand_ins: which of them are stand-ins, in words.
+    """
+
+    judge: ChatClient
+    policy: Policy | None = None
+    stand_ins: Sequence[str] = ()
+
+    @property
+    def all(self) -> Sequence[ChatClient]:
+        """All clients."""
+        return [self.judge] if self.policy is None else [self.policy.client, self.judge]
+
+    @property
+    def waiting(self) -> str | None:
+        """What all calls wait for, as in `ChatClient.waiting`."""
+        return "; ".join(sentence for client in self.all if (sentence := client.waiting) is not None) or None
+
+
+@asynccontextmanager
+async def open_clients(loaded: LoadedSettings[ScoreSettings], budget: Budget | None) -> AsyncIterator[Clients]:
+    """Open the clients, which share the budget, for the duration of the block.
+
+    Raises:
+        SettingsError: a key is missing, or the stand-ins' latency or faults are wrong.
+    """
+    settings = loaded.settings
+    if not settings.offline and (settings.latency_ms or settings.faults):
+        raise SettingsError("--latency_ms, --faults: settings of the stand-in; they need --offline")
+    async with AsyncExitStack() as stack:
+        roles = _stand_ins(loaded)
+        urls = dict(zip(roles, await _started(stack, settings, roles), strict=True))
+        judge = settings
+        if "judge" in urls:
+            judge = settings.model_copy(update={"judge_base_url": urls["judge"], "judge_api_key": None})
+        identity = _IDENTITY if "judge" in urls else ""
+        client = await open_client(stack, judge, identity=identity, budget=budget, retry_delay=settings.retry_delay)
+        yield Clients(client, await _policy(stack, settings, urls.get("policy"), budget), roles)
+
+
+async def _policy(
+    stack: AsyncExitStack, settings: ScoreSettings, stand_in: str | None, budget: Budget | None
+) -> Policy | None:
+    """The policy, if one is asked."""
+    if settings.responses_per_prompt is None:
+        return None
+    openai = settings.openai
+    if stand_in is not None:
+        openai = openai.model_copy(update={"base_url": stand_in, "replicas": [], "api_key": None})
+    chat = openai.chat_settings(settings, max_concurrency=openai.num_requests_for_eval, section="")
+    return Policy(await stack.enter_async_context(ChatClient(chat, budget=budget)), settings)
+
+
+def _stand_ins(loaded: LoadedSettings[ScoreSettings]) -> Sequence[str]:
+    """Which endpoints are stand-ins: with `--offline`, those that are asked and that the command line does not name."""
+    if not loaded.settings.offline:
+        return ()
+    named = {name for name, origin in loaded.origins.items() if origin == "command line"}
+    judge = () if "judge_base_url" in named else ("judge",)
+    is_named = bool({"openai.base_url", "openai.replicas"} & named)
+    return judge if loaded.settings.responses_per_prompt is None or is_named else (*judge, "policy")
+
+
+async def _started(stack: AsyncExitStack, settings: ScoreSettings, roles: Sequence[str]) -> Sequence[str]:
+    """Start stand-ins, all at once; return their URLs. `stack` stops them."""
+    if not roles:
+        return ()
+    from judges.offline import StandIn  # late: only offline use starts a child process
+
+    try:
+        stand_ins = [StandIn(settings.latency_ms, settings.faults, judge_only=role == "judge") for role in roles]
+    except ValueError as error:
+        raise SettingsError(f"--faults or --latency_ms: {error}") from error
+    starting = (stack.enter_async_context(stand_in) for stand_in in stand_ins)
+    # Wait for all: when one fails, the other one is there to be stopped.
+    for failed in await asyncio.gather(*starting, return_exceptions=True):
+        if isinstance(failed, BaseException):
+            raise failed
+    return [stand_in.base_url for stand_in in stand_ins]
