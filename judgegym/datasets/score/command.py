@@ -17,7 +17,7 @@ from environments import terminal
 from environments.command_line.log_heading import log_heading
 from environments.command_line.servers import with_replicas
 from environments.command_line.signals import StopSignal, interruptible, until_stopped
-from environments.runs.directory import check_unused, run_directory_of
+from environments.runs.directory import CONFIG, check_unused, run_directory_of
 from environments.runs.disk import DiskFull
 from environments.runs.failure_guard import NothingSucceeds
 from environments.runs.log import begin_logs
@@ -167,7 +167,7 @@ def _places(settings: ScoreSettings) -> tuple[str, Path]:
     """The data and the output.
 
     Raises:
-        SettingsError: one is not given, or the output cannot be written.
+        SettingsError: one is not given, or the output cannot be written, or is another's file.
         RunDirectoryError: there is a run of this output, which is not to be resumed.
     """
     if settings.data is None:
@@ -180,6 +180,12 @@ def _places(settings: ScoreSettings) -> tuple[str, Path]:
     if settings.shard is not None:
         out = Shard.parse(settings.shard).path(out)
     check_out(out, data=settings.data)
+    run = run_directory_of(out)
     if not settings.resume:
-        check_unused(run_directory_of(out), OUT)
+        check_unused(run, OUT)
+    if out.exists() and not (run / CONFIG).exists():
+        raise SettingsError(
+            f"--out: {out} exists, and no run beside it ({run.name}) has written it, so it is not overwritten; "
+            "name another file, or remove this one"
+        )
     return settings.data, out
