@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
+from judgegym.datasets.rows.units import Unit
 from judgegym.datasets.score.plan.verdicts import verdict_of
 from judges.llm.client import ChatClient
 from judges.llm.replicas import Endpoint
@@ -24,6 +25,8 @@ from judges.scorers.settings import ScorerSettings
 
 _TEXTS_KEPT = 256
 _NOWHERE = "http://127.0.0.1:9/v1"
+_RESPONSE = "A response of the policy, number"
+"""Counted in prompts; a text of the data with these words makes the most tokens too many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +38,13 @@ class Asked:
         prompt_tokens: of all prompts.
         shown_answers: how many answers of the judge the prompts would show it again, of which `prompt_tokens` has a
             few words each.
+        shown_responses: how often the prompts would show a response that nobody has given yet; the same.
     """
 
     calls: int = 0
     prompt_tokens: int = 0
     shown_answers: int = 0
+    shown_responses: int = 0
 
 
 class CountingClient(ChatClient):
@@ -85,7 +90,10 @@ class CountingClient(ChatClient):
         of_votes = self._judge.vote_count() if self._judge.judge == "aspect" else 1
         before = self.asked
         self.asked = Asked(
-            before.calls + 1, before.prompt_tokens + tokens, before.shown_answers + of_votes * is_critique
+            before.calls + 1,
+            before.prompt_tokens + tokens,
+            before.shown_answers + of_votes * is_critique,
+            before.shown_responses + sum(message["content"].count(_RESPONSE) for message in messages),
         )
         differs = self._disagrees and vote % 2 == 1 and (is_critique or self._judge.judge == "aspect")
         return ChatAnswer((Choice(verdict_of(self._judge, messages, other=differs)),) * n)
@@ -110,6 +118,13 @@ class CountingJudge:
         self.client.asked = Asked()
         await score_item(self.scorer, item)
         return replace(self.client.asked)
+
+
+def with_responses(unit: Unit) -> Item:
+    """What a unit's judge is asked about; in place of responses that a policy will give, different short ones."""
+    if unit.to_sample is None:
+        return unit.item
+    return replace(unit.item, responses=tuple(f"{_RESPONSE} {number}" for number in range(unit.to_sample.count)))
 
 
 @lru_cache(maxsize=_TEXTS_KEPT)

@@ -13,6 +13,9 @@ from judgegym.datasets.rows.units import Units
 from judgegym.datasets.score.plan.numbers import Earlier
 from judgegym.datasets.score.saved import judged_places, missing_units
 
+_POLICY = "policy"
+"""The component of a policy's calls."""
+
 
 @dataclass(frozen=True, slots=True)
 class Left:
@@ -43,12 +46,15 @@ def units_left(units: Units, run: Path | None) -> Left:
 
 def _answers(units: Units, run: Path, left: array[int], judged: int) -> Earlier:
     rows = frozenset(units.uid(number) for number in left)
-    held = answers = tokens = 0
+    held = held_responses = answers = tokens = 0
     seconds = 0.0
     for call in read_calls(run):
+        if call.component.rpartition("/")[2] == _POLICY:
+            held_responses += call.row in rows
+            continue
         held += call.has_verdict and call.row in rows
         if call.answer.attempts:
             answers += 1
             tokens += call.answer.usage.completion_tokens
             seconds += call.answer.latency_s
-    return Earlier(judged, held, answers, tokens, seconds)
+    return Earlier(judged, held, held_responses, answers, tokens, seconds)

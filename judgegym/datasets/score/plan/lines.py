@@ -23,11 +23,13 @@ def plan_lines(plan: Plan) -> list[str]:
 
 def budget_line(plan: Plan, calls: int | None, usd: float | None) -> str | None:
     """Whether the budgets of a run are enough for its plan, in a sentence; `None` without a budget."""
-    before, said = 0 if plan.earlier is None else plan.earlier.answers, list[str]()
+    earlier, said = plan.earlier, list[str]()
+    before = 0 if earlier is None else earlier.answers + earlier.held_responses
     if calls is not None:
-        said.append(f"{calls:,} calls {_enough(plan.calls, calls - before)}")
-    if usd is not None and plan.cost is not None:
-        said.append(f"{dollars(usd)} {_enough(plan.cost, usd)}")
+        needed = plan.calls if plan.policy is None else plan.calls + plan.policy.calls
+        said.append(f"{calls:,} calls {_enough(needed, calls - before)}")
+    if usd is not None and plan.total_cost is not None:
+        said.append(f"{dollars(usd)} {_enough(plan.total_cost, usd)}")
     return f"The budget: {'; '.join(said)}." if said else None
 
 
@@ -51,13 +53,20 @@ def _words(plan: Plan) -> Iterator[tuple[str, str]]:
         yield "judged already", f"{plan.earlier.judged:,} responses"
     equal = f"; {plan.equal:,} more are equal to one of the data and share its judgment" if plan.equal else ""
     yield "to judge", f"{plan.units:,} rows or groups{equal}"
+    if plan.policy is not None:
+        yield "policy calls", _range(plan.policy.calls)
+        yield "policy prompts", f"{_range(plan.policy.prompt_tokens)} tokens"
+        yield "policy responses", _most(plan.policy.completion_tokens, "--eval_max_tokens")
+        yield "policy cost", _cost(plan.policy.cost, "--openai.price_")
     average = f" (an average for {plan.estimated_calls:,} of them)" if plan.estimated_calls else ""
     held = f"; {plan.earlier.held:,} more are answered in the ledger" if plan.earlier and plan.earlier.held else ""
     yield "judge calls", f"{_range(plan.calls)}{average}{held}"
     part = f" (counted on {plan.counted:,} of {plan.units:,})" if plan.counted < plan.units else ""
     yield "prompt tokens", f"{_range(plan.prompt_tokens)}{part}"
     yield "completion tokens", _completions(plan)
-    yield "cost", _cost(plan)
+    if plan.policy is not None:
+        yield "judge cost", _cost(plan.cost, "--judge_price_")
+    yield "cost", _cost(plan.total_cost, "--judge_price_")
     yield "least time", _least_time(plan)
 
 
@@ -75,14 +84,16 @@ def _completions(plan: Plan) -> str:
     return f"{most}; so far {mean:,.0f} an answer, so about {mean * plan.calls.low:,.0f}"
 
 
-def _cost(plan: Plan) -> str:
-    if plan.cost is None:
-        return f"{UNKNOWN}; set --judge_price_input and --judge_price_output"
-    if plan.cost.high is None:
-        return f"{dollars(plan.cost.low)} or more"
-    if plan.cost.is_exact:
-        return dollars(plan.cost.low)
-    return f"{dollars(plan.cost.low)} to {dollars(plan.cost.high)}"
+def _most(tokens: Range, setting: str) -> str:
+    return f"no limit ({setting})" if tokens.high is None else f"at most {tokens.high:,.0f} tokens"
+
+
+def _cost(cost: Range | None, prices: str) -> str:
+    if cost is None:
+        return f"{UNKNOWN}; set {prices}input and {prices}output"
+    if cost.high is None:
+        return f"{dollars(cost.low)} or more"
+    return dollars(cost.low) if cost.is_exact else f"{dollars(cost.low)} to {dollars(cost.high)}"
 
 
 def _least_time(plan: Plan) -> str:

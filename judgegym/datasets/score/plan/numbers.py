@@ -40,14 +40,16 @@ class Earlier:
 
     Attributes:
         judged: responses that are judged already, and are kept.
-        held: answers to calls of the other rows, which are not asked for again.
-        answers: all answers that were paid for.
+        held: the judge's answers to calls of the other rows, which are not asked for again.
+        held_responses: the policy's answers for the other rows, likewise.
+        answers: all answers of the judge that were paid for.
         completion_tokens: of these together.
         seconds: that these took, one after the other.
     """
 
     judged: int = 0
     held: int = 0
+    held_responses: int = 0
     answers: int = 0
     completion_tokens: int = 0
     seconds: float = 0.0
@@ -73,6 +75,23 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class PolicyPlan:
+    """What a policy would be asked for responses. Those that are too short are asked for again, which is not in it.
+
+    Attributes:
+        calls: from one request for all responses to a prompt to one for each, as its endpoint takes them.
+        prompt_tokens: of these, by our count.
+        completion_tokens: of all responses.
+        cost: US dollars; `None` without a price.
+    """
+
+    calls: Range
+    prompt_tokens: Range
+    completion_tokens: Range
+    cost: Range | None
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """What a run would ask. Failed requests and answers without a verdict, which are asked for again, are not in it.
 
@@ -86,7 +105,8 @@ class Plan:
         calls: requests to the judge, without those whose answers the ledger holds.
         prompt_tokens: of these, by our count.
         completion_tokens: of their answers.
-        cost: US dollars; `None` without a price.
+        cost: US dollars for the judge; `None` without a price.
+        policy: what a policy is asked first; `None` without one.
         counted: the units on whose prompts tokens were counted; the others have as many on average.
         estimated_calls: how many units' calls are not counted either, but have the average of the others.
         earlier: of the run that is resumed; `None` without one.
@@ -103,11 +123,19 @@ class Plan:
     prompt_tokens: Range
     completion_tokens: Range
     cost: Range | None
+    policy: PolicyPlan | None
     counted: int
     estimated_calls: int
     earlier: Earlier | None
     limits: Limits
     notes: tuple[str, ...] = ()
+
+    @property
+    def total_cost(self) -> Range | None:
+        """The cost of judge and policy; `None` if one is not known."""
+        if self.policy is None or self.cost is None:
+            return self.cost
+        return None if self.policy.cost is None else self.cost + self.policy.cost
 
     @property
     def rate_seconds(self) -> float | None:

@@ -13,14 +13,16 @@ from pathlib import Path
 from typing import TypeAlias
 
 from judgegym.datasets.rows.units import Units
-from judgegym.datasets.score.plan.asking import Asked, CountingJudge
+from judgegym.datasets.score.plan.asking import Asked, CountingJudge, with_responses
+from judgegym.datasets.score.plan.costs import cost_of
 from judgegym.datasets.score.plan.earlier import units_left
 from judgegym.datasets.score.plan.numbers import Limits, Plan, Range
+from judgegym.datasets.score.plan.responses import policy_plan
+from judgegym.datasets.score.settings import ScoreSettings
 from judges.core.seeding import generator
 from judges.llm.tokens import how_counted
 from judges.llm.usage import Prices
 from judges.scorers.items import Item
-from judges.scorers.settings import ScorerSettings
 
 UNITS_COUNTED = 2_000
 """The most units whose tokens are counted."""
@@ -32,11 +34,11 @@ UNITS_GONE_THROUGH = 10_000
 Shape: TypeAlias = "tuple[int, int, bool, bool, int]"
 
 
-async def plan_of(settings: ScorerSettings, units: Units, *, run: Path | None = None) -> Plan:
+async def plan_of(settings: ScoreSettings, units: Units, *, run: Path | None = None) -> Plan:
     """Count what judging a data set would ask.
 
     Args:
-        settings: the judge.
+        settings: the judge, and the policy if one is asked for responses.
         units: the data set, each unit of which the judge can judge.
         run: the directory of the run to resume; `None` for a new run.
 
@@ -52,7 +54,7 @@ async def plan_of(settings: ScorerSettings, units: Units, *, run: Path | None = 
     chosen = sorted(generator(settings.seed, "plan", "units").sample(range(len(left.units)), size))
     tokens, counted = Range(0, 0), Range(0, 0)
     for place in chosen:
-        asked = await judge.asked(units[left.units[place]].item)
+        asked = await judge.asked(with_responses(units[left.units[place]]))
         tokens, counted = tokens + asked.prompt_tokens, counted + asked.calls
     if chosen:
         tokens = tokens.times(len(left.units) / len(chosen))
@@ -72,12 +74,13 @@ async def plan_of(settings: ScorerSettings, units: Units, *, run: Path | None = 
         calls=calls,
         prompt_tokens=prompts,
         completion_tokens=completions,
-        cost=_cost(limits.prices, prompts, completions),
+        cost=cost_of(limits.prices, prompts, completions),
+        policy=policy_plan(settings, units, left, [left.units[place] for place in chosen]),
         counted=len(chosen),
         estimated_calls=estimated,
         earlier=None if run is None else left.earlier,
         limits=limits,
-        notes=_notes(settings, is_tournament=len(units) > 0 and judge.is_tournament(units[0].item)),
+        notes=_notes(settings, is_tournament=len(units) > 0 and judge.is_tournament(with_responses(units[0]))),
     )
 
 
@@ -90,7 +93,7 @@ class _Ranges:
 class _BothWays:
     """The judge when it asks the fewest, and the most."""
 
-    def __init__(self, settings: ScorerSettings) -> None:
+    def __init__(self, settings: ScoreSettings) -> None:
         self.settings = settings
         self._fewest = CountingJudge(settings)
         varies = settings.judge == "aspect" or settings.judge_critique_rounds > 0
@@ -118,18 +121,18 @@ class _BothWays:
         return self.settings.judge in ("tournament", "arena_hard") and self._fewest.scorer.compares(item)
 
     def _longest(self, asked: Asked) -> int | None:
-        """The tokens of all prompts if all answers that they show are as long as they may be."""
-        longest = self.settings.judge_max_tokens
-        if asked.shown_answers and not longest:
+        """The tokens of all prompts if all answers and responses that they show are as long as they may be."""
+        answer, response = self.settings.judge_max_tokens, self.settings.eval_max_tokens
+        if (asked.shown_answers and not answer) or (asked.shown_responses and not response):
             return None
-        return asked.prompt_tokens + asked.shown_answers * longest
+        return asked.prompt_tokens + asked.shown_answers * answer + asked.shown_responses * response
 
 
 async def _calls(judge: _BothWays, units: Units, numbers: Sequence[int]) -> tuple[Range, int]:
     """The calls of all units, and for how many of these they are an average."""
     by_shape, times, unlike = dict[Shape, Range](), Counter[Shape](), list[int]()
     for number in numbers:
-        item = units[number].item
+        item = with_responses(units[number])
         shape = judge.shape(item)
         if shape is None:
             unlike.append(number)
@@ -145,13 +148,13 @@ async def _calls(judge: _BothWays, units: Units, numbers: Sequence[int]) -> tupl
         gone = generator(judge.settings.seed, "plan", "calls").sample(unlike, UNITS_GONE_THROUGH)
     of_unlike = Range(0, 0)
     for number in gone:
-        of_unlike += (await judge.asked(units[number].item)).calls
+        of_unlike += (await judge.asked(with_responses(units[number]))).calls
     mean = of_unlike.times(len(unlike) / len(gone))
     high = None if mean.high is None else round(mean.high)
     return total + Range(round(mean.low), high), len(unlike) - len(gone)
 
 
-def _limits(settings: ScorerSettings) -> Limits:
+def _limits(settings: ScoreSettings) -> Limits:
     return Limits(
         settings.judge_max_tokens,
         settings.judge_max_concurrency,
@@ -161,24 +164,17 @@ def _limits(settings: ScorerSettings) -> Limits:
     )
 
 
-def _cost(prices: Prices, prompts: Range, completions: Range) -> Range | None:
-    """From all prompts in the prefix cache and the shortest answers to none there and the longest."""
-    if prices.input is None or prices.output is None:
-        return None
-    cached = prices.input if prices.cached_input is None else min(prices.input, prices.cached_input)
-    low = prompts.low * cached + completions.low * prices.output
-    if prompts.high is None or completions.high is None:
-        is_free = not prices.input + prices.output
-        return Range(0.0, 0.0) if is_free else Range(low / 1e6, None)
-    return Range(low / 1e6, (prompts.high * prices.input + completions.high * prices.output) / 1e6)
-
-
-def _notes(settings: ScorerSettings, *, is_tournament: bool) -> tuple[str, ...]:
+def _notes(settings: ScoreSettings, *, is_tournament: bool) -> tuple[str, ...]:
     """What the numbers leave out."""
     notes = [
         f"Tokens are counted as {how_counted()}; the judge's own count may differ.",
         "Failed requests are sent again, and so are questions whose answer has no verdict: they come on top.",
     ]
+    if settings.responses_per_prompt is not None:
+        notes.append(
+            "What the judge is asked is for responses that all differ: it is less where they are equal, empty or fail. "
+            "The most tokens are for responses of eval_max_tokens; one that is too short is asked for again, on top."
+        )
     if settings.judge_cache is not None:
         notes.append("Answers that the judgment cache has are not asked for; they are not taken off here.")
     if settings.judge == "aspect" and settings.vote_count() > 1 and settings.scoring == "majority":
