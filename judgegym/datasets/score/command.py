@@ -110,8 +110,6 @@ def with_data(words: Sequence[str]) -> list[str]:
 async def _score(loaded: LoadedSettings[ScoreSettings], command: Sequence[str]) -> int:
     settings = loaded.settings
     data, out = _places(settings)
-    if settings.plan and settings.responses_per_prompt is not None:
-        raise SettingsError("--plan: what a policy will be asked is not counted; leave out --responses_per_prompt")
     if settings.plan:
         from judgegym.datasets.score.plan.shown import show_plan  # late: few runs are planned
 

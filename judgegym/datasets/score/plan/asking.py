@@ -25,8 +25,8 @@ from judges.scorers.settings import ScorerSettings
 
 _TEXTS_KEPT = 256
 _NOWHERE = "http://127.0.0.1:9/v1"
-_RESPONSE = "A response of the policy, number"
-"""Counted in prompts; a text of the data with these words makes the most tokens too many."""
+_RESPONSE = "\u203b"
+"""Stands for a response in prompts, where it is counted; a text of the data that has it makes the most too many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ def with_responses(unit: Unit) -> Item:
     """What a unit's judge is asked about; in place of responses that a policy will give, different short ones."""
     if unit.to_sample is None:
         return unit.item
-    return replace(unit.item, responses=tuple(f"{_RESPONSE} {number}" for number in range(unit.to_sample.count)))
+    return replace(unit.item, responses=tuple(f"{_RESPONSE}{number}" for number in range(unit.to_sample.count)))
 
 
 @lru_cache(maxsize=_TEXTS_KEPT)

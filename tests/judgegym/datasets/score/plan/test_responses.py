@@ -6,8 +6,8 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from judgegym.datasets.score.clients import Clients
 
+from judgegym.datasets.score.clients import Clients
 from judgegym.datasets.score.plan.asking import CountingClient
 from judgegym.datasets.score.plan.numbers import Plan, Range
 from judgegym.datasets.score.plan.planning import plan_of
