@@ -2,7 +2,7 @@
 
 Guarantees: a file is copied when it is opened, so that later changes to it do not matter; its digest is that of the
 copied bytes. Rows are read from the copy when they are asked for. What memory holds of them are pages of a file that is
-mapped into it, which the system takes back when it needs them.
+mapped into it, which are given back as reading goes on (`mapped.py`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any, overload
 import orjson
 
 from environments.data.hub import why_out_of_reach
+from environments.data.mapped import MappedFiles
 from environments.data.stored import MappedTable, ParquetFile, StoredTable, json_text_columns, version_of
 from judges.config.extras import needs
 from judges.llm import wire
@@ -47,6 +48,8 @@ class ArrowRows(Sequence[Mapping[str, JSON]]):
             if hasattr(feature, "decode"):  # the library's reader rounds numbers and refuses long ones
                 table = table.cast_column(name, type(feature)(decode=False))
         self._table = table
+        self._mapped = MappedFiles([file["filename"] for file in table.cache_files])
+        self._mapped_each = self._mapped.size // max(len(table), 1)
         self._block: tuple[int, list[dict[str, JSON]]] = (0, [])  # replaced as a whole: threads may read, too
 
     def __len__(self) -> int:
@@ -70,6 +73,7 @@ class ArrowRows(Sequence[Mapping[str, JSON]]):
                 columns[name] = [text if text is None else wire.loads(text) for text in columns[name]]
             rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
             self._block = first, rows
+            self._mapped.read(self._mapped_each * len(rows))
         return rows[places - first]
 
     def digest(self) -> str:

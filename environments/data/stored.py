@@ -16,6 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from environments.data.mapped import MappedFiles
 from judges.llm.errors import DataError
 
 if TYPE_CHECKING:
@@ -68,7 +69,9 @@ class MappedTable:
 
     def __init__(self, table: Any) -> None:
         """Read from `table`, a `datasets.Dataset`."""
-        self._table: pyarrow.Table = (table if table._indices is None else table.flatten_indices()).data.table
+        held = table if table._indices is None else table.flatten_indices()
+        self._table: pyarrow.Table = held.data.table
+        self._mapped = MappedFiles([file["filename"] for file in held.cache_files])
 
     @property
     def schema(self) -> pyarrow.Schema:
@@ -83,7 +86,9 @@ class MappedTable:
     def batches(self, places: range) -> Iterator[pyarrow.RecordBatch]:
         """See `StoredTable`."""
         for first in range(places.start, places.stop, _AT_ONCE):
-            yield from self._table.slice(first, min(_AT_ONCE, places.stop - first)).to_batches()
+            part = self._table.slice(first, min(_AT_ONCE, places.stop - first))
+            yield from part.to_batches()
+            self._mapped.read(part.nbytes)
 
 
 class ParquetFile:
