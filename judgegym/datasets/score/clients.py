@@ -1,6 +1,6 @@
 """The clients of one run: its judge, and the policy that is asked for responses; with `--offline`, of stand-ins.
 
-Guarantee: `--offline` asks no endpoint that the command line itself does not name.
+Guarantee: `--offline` asks no endpoint; one that the command line names all the same is an error.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from judges.llm.budget import Budget
 from judges.llm.client import ChatClient
 from judges.llm.errors import SettingsError
 
+_ENDPOINTS = ("judge_base_url", "openai.base_url", "openai.replicas")
 _IDENTITY = "--offline"
 """The stand-in in the keys of the judgment cache: its port differs each time, but its answers do not."""
 
@@ -29,12 +30,10 @@ class Clients:
     Attributes:
         judge: the judge.
         policy: the policy; `None` if the data's own responses are judged.
-        stand_ins: which of them are stand-ins, in words.
     """
 
     judge: ChatClient
     policy: Policy | None = None
-    stand_ins: Sequence[str] = ()
 
     @property
     def all(self) -> Sequence[ChatClient]:
@@ -52,20 +51,22 @@ async def open_clients(loaded: LoadedSettings[ScoreSettings], budget: Budget | N
     """Open the clients, which share the budget, for the duration of the block.
 
     Raises:
-        SettingsError: a key is missing, or the stand-ins' latency or faults are wrong.
+        SettingsError: a key is missing, the stand-ins' latency or faults are wrong, or `--offline` and an endpoint
+            contradict each other.
     """
     settings = loaded.settings
     if not settings.offline and (settings.latency_ms or settings.faults):
         raise SettingsError("--latency_ms, --faults: settings of the stand-in; they need --offline")
     async with AsyncExitStack() as stack:
-        roles = _stand_ins(loaded)
+        _check_offline(loaded)
+        roles = settings.stand_ins
         urls = dict(zip(roles, await _started(stack, settings, roles), strict=True))
         judge = settings
         if "judge" in urls:
             judge = settings.model_copy(update={"judge_base_url": urls["judge"], "judge_api_key": None})
         identity = _IDENTITY if "judge" in urls else ""
         client = await open_client(stack, judge, identity=identity, budget=budget, retry_delay=settings.retry_delay)
-        yield Clients(client, await _policy(stack, settings, urls.get("policy"), budget), roles)
+        yield Clients(client, await _policy(stack, settings, urls.get("policy"), budget))
 
 
 async def _policy(
@@ -81,14 +82,11 @@ async def _policy(
     return Policy(await stack.enter_async_context(ChatClient(chat, budget=budget)), settings)
 
 
-def _stand_ins(loaded: LoadedSettings[ScoreSettings]) -> Sequence[str]:
-    """Which endpoints are stand-ins: with `--offline`, those that are asked and that the command line does not name."""
-    if not loaded.settings.offline:
-        return ()
-    named = {name for name, origin in loaded.origins.items() if origin == "command line"}
-    judge = () if "judge_base_url" in named else ("judge",)
-    is_named = bool({"openai.base_url", "openai.replicas"} & named)
-    return judge if loaded.settings.responses_per_prompt is None or is_named else (*judge, "policy")
+def _check_offline(loaded: LoadedSettings[ScoreSettings]) -> None:
+    """Check that the command line names no endpoint whose place a stand-in takes."""
+    named = [name for name in _ENDPOINTS if loaded.origins.get(name) == "command line"]
+    if loaded.settings.offline and named:
+        raise SettingsError(f"--{named[0]}: --offline asks stand-ins, and no endpoint; leave out one of the two")
 
 
 async def _started(stack: AsyncExitStack, settings: ScoreSettings, roles: Sequence[str]) -> Sequence[str]:

@@ -107,8 +107,7 @@ class RunSettings(SourcedSettings):
     write_report: bool = operational(True, "Write the page of the run, for a browser: report.html in its folder.")
     offline: CliImplicitFlag[bool] = setting(
         False,
-        "Use local stand-ins for judge and policy, but for one that the command line itself names; they need no key or "
-        "network, and their scores mean nothing.",
+        "Use local stand-ins for judge and policy; they need no key or network, and their scores mean nothing.",
         common=True,
     )
     latency_ms: float = operational(0.0, "With --offline: delay each answer by this many milliseconds.", ge=0)
@@ -124,6 +123,12 @@ class ScoreSettings(DatasetJudgeSettings, SampleSettings, ColumnSettings, RunSet
     def _max_retries_is_the_judges_too(self) -> Self:
         share_max_retries(self, self)
         return self
+
+    @property
+    def stand_ins(self) -> tuple[str, ...]:
+        """Which of `judge` and `policy` are stand-ins."""
+        asked = ("judge",) if self.responses_per_prompt is None else ("judge", "policy")
+        return asked if self.offline else ()
 
     def public(self) -> dict[str, JSON]:
         """What `config.yaml` holds: the settings without secrets, in the form that `--config` reads.

@@ -100,7 +100,7 @@ async def concluded(
 
 def _notices(settings: ScoreSettings, numbers: ScoreNumbers) -> list[str]:
     """What a reader of the numbers must know."""
-    said = [terminal.offline_notice(["judge"])] if settings.offline else []
+    said = [terminal.offline_notice(settings.stand_ins)] if settings.offline else []
     if len(numbers.categories) > MOST_CATEGORIES:
         said.append(
             f"{settings.category_column} has {len(numbers.categories):,} values; the {MOST_CATEGORIES} most frequent "

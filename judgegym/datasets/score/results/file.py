@@ -8,6 +8,7 @@ from pathlib import PurePath
 
 from environments.data.rows import FILE_KINDS
 from environments.evaluate.metrics_file import EvaluatedRows, Measured, file_of, shortened
+from environments.settings.values import STAND_IN_JUDGE, STAND_IN_POLICY
 from judgegym.datasets.score.results.numbers import HEADLINE, HEADLINE_WORDS, ScoreNumbers
 from judgegym.datasets.score.settings import ScoreSettings
 from judges.config.fields import group_of
@@ -17,12 +18,11 @@ from judges.tournament.settings import TournamentSettings
 
 ENVIRONMENT = "score"
 RESPONSES = "responses"
-_STAND_IN = "offline-judge"
-_SAID_ELSEWHERE = ("seed", "judge_model_name")
+_SAID_ELSEWHERE = ("seed", "judge_model_name", "openai.model_name")
 _NOTES = {
-    f"eval/{HEADLINE}": "a response whose judge failed is left out, an empty one counts as 0",
+    f"eval/{HEADLINE}": "a response whose judge failed is left out, an empty or invalid one counts as 0",
     "eval/selected_rows": "responses",
-    "eval/total_samples": "responses with a score, and empty ones",
+    "eval/total_samples": "responses with a score, and empty or invalid ones",
 }
 
 
@@ -35,10 +35,12 @@ class Named:
 
     @classmethod
     def of(cls, settings: ScoreSettings) -> Named:
-        """The name of the data set without folder and ending, and that of the judge."""
+        """The name of the data set without folder and ending, after that of its policy; and that of the judge."""
         data = PurePath(settings.data or "")
         subject = data.stem if data.suffix in FILE_KINDS else str(data)
-        return cls(subject, _STAND_IN if settings.offline else settings.judge_model_name)
+        if settings.responses_per_prompt is not None:
+            subject = f"{STAND_IN_POLICY if settings.offline else settings.openai.model_name} on {subject}"
+        return cls(subject, STAND_IN_JUDGE if settings.offline else settings.judge_model_name)
 
     @property
     def title(self) -> str:
@@ -58,11 +60,15 @@ def metrics_file(
         notices: what a reader of the numbers must know.
     """
     named = Named.of(settings)
+    sampling: dict[str, JSON] = {}  # only of the models that this run asks
+    if settings.responses_per_prompt is not None:
+        sampling |= {"temperature": settings.eval_temperature, "max_tokens": settings.eval_max_tokens}
+    sampling |= {"judge_temperature": settings.judge_temperature, "judge_max_tokens": settings.judge_max_tokens}
     measured = Measured(
         name=ENVIRONMENT,
         subject=named.subject,
         judge=named.judge,
-        sampling={"judge_temperature": settings.judge_temperature, "judge_max_tokens": settings.judge_max_tokens},
+        sampling=sampling,
         prompts=settings.prompt_digests(),
         protocol=protocol(settings),
         seed=settings.seed,

@@ -114,7 +114,8 @@ def _faults(metrics: Metrics, outcomes: Outcomes, run: Path) -> Iterator[Line]:
             yield Line(words, f"{outcomes.statuses[status]:,}", where)
     empty = outcomes.statuses[Status.INVALID_COMPLETION.value]
     if empty:
-        yield Line("empty", f"{empty:,}", "responses have no score; they count as 0 in the mean")
+        what = "empty" if metrics.values.get("eval/policy_calls") is None else "empty, malformed or refusals"
+        yield Line("invalid", f"{empty:,}", f"responses are {what}: no score, and 0 in the mean")
     suspects = metrics.values.get("eval/judge_injection_suspects", 0)
     if suspects:
         yield Line("suspects", f"{suspects:,}", "tokens or markers of the judge's prompt, in texts under judgment")
