@@ -17,8 +17,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
 from environments.terminal.output import offline_notice
 from judgegym.datasets.select.judged import Judged
 from judgegym.datasets.select.layouts import LAYOUTS, read_with
@@ -96,30 +94,30 @@ def not_ours(text: str, name: str) -> str | None:
         head = load_yaml(found[1]) if found else None
     except ValueError:
         head = None
-    if head is not None and isinstance(head, Mapping) and head.get("configs") == _configs(name):
-        return None
-    return "is the card of another file"
+    configs = [{"config_name": "default", "data_files": [{"split": "train", "path": _path(name)}]}]
+    is_its_card = isinstance(head, Mapping) and head.get("configs") == configs
+    return None if is_its_card else "is the card of another file"
 
 
 def card(facts: CardFacts) -> str:
     """The whole card."""
-    head = yaml.safe_dump(_head(facts), sort_keys=False, allow_unicode=True).rstrip()
-    return f"---\n{head}\n---\n{MARK}\n\n" + "\n\n".join(_body(facts)) + "\n"
+    lines = "\n".join(_head(facts))
+    return f"---\n{lines}\n---\n{MARK}\n\n" + "\n\n".join(_body(facts)) + "\n"
 
 
-def _head(facts: CardFacts) -> dict[str, object]:
+def _head(facts: CardFacts) -> Iterator[str]:
+    """The head of YAML, in which every text that is not ours is a JSON string, which is a YAML string on one line."""
     sizes = (*_SIZES, *_MORE)
-    size = next((name for most, name in sizes if facts.written < most), "100M<n<1B")
-    return {
-        "task_categories": ["text-generation"],
-        "tags": _tags(facts),
-        "size_categories": [size],
-        "configs": _configs(facts.options.out.name),
-    }
+    yield from ("task_categories:", "- text-generation", "tags:")
+    yield from (f"- {tag}" for tag in _tags(facts))
+    yield from ("size_categories:", f"- {next((name for most, name in sizes if facts.written < most), '100M<n<1B')}")
+    yield from ("configs:", "- config_name: default", "  data_files:", "  - split: train")
+    yield f"    path: {wire.dumps(_path(facts.options.out.name)).decode()}"
 
 
-def _configs(name: str) -> list[object]:
-    return [{"config_name": "default", "data_files": [{"split": "train", "path": name}]}]
+def _path(name: str) -> str:
+    """The name of a file, which need not be UTF-8."""
+    return name.encode("utf-8", "replace").decode()
 
 
 def _tags(facts: CardFacts) -> list[str]:

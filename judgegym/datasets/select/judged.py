@@ -116,7 +116,7 @@ class Judged:
             return {}
 
     def usage(self) -> Usage | None:
-        """Tokens and cost of all calls to the judge; `None` if there is no run, or its lines cannot be read."""
+        """Tokens and cost of all calls to the judge; `None` if there is no run, or it says nothing of them."""
         return None if self.run is None else _usage_of(self.run)
 
     def command(self, scored: Path) -> Sequence[str]:
@@ -163,14 +163,14 @@ def _text(value: JSON) -> str | None:
 
 
 def _usage_of(run: Path) -> Usage | None:
-    total = Usage()
+    total, calls = Usage(), 0
     try:
         for line in _lines(run):
             for call in line["run"]["judge_calls"].values():
-                total += Usage(**call["usage"])
+                total, calls = total + Usage(**call["usage"]), calls + 1
     except (OSError, ValueError, KeyError, TypeError, AttributeError):  # written by another version, or damaged
         return None
-    return total
+    return total if calls else None
 
 
 def _lines(run: Path) -> Iterator[Any]:

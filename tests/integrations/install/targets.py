@@ -110,7 +110,7 @@ TARGETS = (
         "0.11.2",
         "openrlhf.utils.agent",
         extra="environments",
-        packages=(TORCH, "transformers", "pylatexenc"),
+        packages=(TORCH, "transformers", "pylatexenc", "datasets"),
         bare=("openrlhf==0.11.2",),  # it depends on what needs a GPU; its executor of agents does not
     ),
     Target("ray", "Ray Serve", "ray", "2.60.*", "ray.serve", extra="ray", packages=("ray[data,serve]==2.60.*",)),

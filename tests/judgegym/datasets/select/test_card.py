@@ -1,0 +1,151 @@
+"""The card of what was selected: what it says, that nothing can break it, and whose README.md it overwrites."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judgegym.datasets.select.markdown import block, code, table
+from tests.command import serving, write_lines
+from tests.judgegym.datasets.scoring import rated, score
+from tests.judgegym.datasets.select.scored import Row, lines_file, scored_row, select
+from tests.scripted import Reply
+
+SECRET = "sk-very-secret-key"
+
+
+def head_of(card: str) -> Row:
+    _, head, _ = card.split("---\n", 2)
+    found = yaml.safe_load(head)
+    assert isinstance(found, dict)
+    return found
+
+
+def cell(card: str, name: str) -> str:
+    """What stands in the second column of the row of a table."""
+    (line,) = (line for line in card.splitlines() if line.startswith(f"| {name} |"))
+    return line.split(" | ")[1].removesuffix(" |")
+
+
+def test_a_card_says_how_the_file_was_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [{"prompt": f"Q{n // 3}", "response": f"{n % 3 + 1} points {n}", "source": "PRIVATE"} for n in range(9)]
+    rows.append({"prompt": "Q0", "response": "9 fails", "source": "PRIVATE"})
+    data, scored, out = (
+        write_lines(tmp_path / "data.jsonl", rows),
+        tmp_path / "scored.jsonl",
+        tmp_path / "x" / "o.jsonl",
+    )
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+
+    def rating(response: str) -> int | Reply:
+        return Reply(status=400) if response.startswith("9") else int(response[0])
+
+    with serving(rated(rating)) as judge:
+        words = [
+            f"--judge_base_url={judge.base_url}",
+            f"--judge_api_key={SECRET}",
+            *("--rubric=Count\nthe `points` | exactly", "--judge_model_name=a-model", "--max_judge_error_rate=1"),
+            *("--judge_price_input=1000", "--judge_price_output=1000", "--judge_max_retries=0"),
+        ]
+        assert score(data, "--out", scored, *words).code == 0
+    ended = select(scored, "--out", out, "--pairs", "--margin=0.5", "--seed=3")
+    assert ended.code == 0, ended.err
+    card = (tmp_path / "x" / "README.md").read_text("utf-8")
+    head = head_of(card)
+    assert head["size_categories"] == ["n<1K"]
+    assert head["task_categories"] == ["text-generation"]
+    assert set(head["tags"]) == {"judgegym", "trl", "dpo", "preference", "llm-as-a-judge"}
+    assert head["configs"] == [{"config_name": "default", "data_files": [{"split": "train", "path": "o.jsonl"}]}]
+    assert cell(card, "judge") == "`rubric`"
+    assert cell(card, "model") == "`a-model`"
+    assert cell(card, "data").endswith("data.jsonl`, 10 rows")
+    assert cell(card, "digest of the prompt (`judge_system_prompt`)").startswith("`sha256:")
+    assert cell(card, "setting `rubric`").startswith("`sha256:")
+    assert cell(card, "cost").endswith("US dollars") and cell(card, "tokens") != "0 sent, 0 received"
+    assert "| all | 10 |" in card and "| selected | 6 |" in card and "| left out: the judge failed | 1 |" in card
+    assert (cell(card, "`ok`"), cell(card, "`judge_failed`")) == ("9", "1")
+    assert [cell(card, f"{n / 10:.1f} to {(n + 1) / 10:.1f}") for n in (0, 2, 5)] == ["3", "3", "3"]
+    assert f"judgegym select {scored} --out {out} --pairs --margin=0.5 --seed=3" in card
+    assert "--judge=rubric" in card and "--rubric=rubric.txt" in card and "--judge_model_name=a-model" in card
+    assert SECRET not in card and "PRIVATE" not in card and "points 4" not in card
+
+
+def test_agreement_of_orders_where_it_is_known(tmp_path: Path) -> None:
+    rows = [
+        scored_row({"prompt": "Q", "responses": ["a", "b"]}, [1.0, 0.0], '{"orders_agree":0.5}'),
+        scored_row({"prompt": "R", "responses": ["a", "b"]}, [1.0, 0.0], '{"orders_agree":1.0}'),
+    ]
+    scored = lines_file(tmp_path / "scored.jsonl", rows)
+    scored.with_suffix(".run").mkdir()
+    (scored.with_suffix(".run") / "config.yaml").write_text("judge: listwise\ndata: d.jsonl\n")
+    assert select(scored, "--out", tmp_path / "o.jsonl", "--best").code == 0
+    card = (tmp_path / "README.md").read_text("utf-8")
+    assert cell(card, "the same verdict in both orders of the answers") == "75.0% of the pairs"
+    assert "cost" not in card.partition("## Make it again")[0]
+
+
+def test_a_file_without_a_run_has_a_card_that_claims_nothing(tmp_path: Path) -> None:
+    scored = lines_file(tmp_path / "scored.jsonl", [scored_row({"prompt": "Q", "response": "a"}, 1.0)])
+    assert select(scored, "--out", tmp_path / "o.jsonl", "--best").code == 0
+    card = (tmp_path / "README.md").read_text("utf-8")
+    assert "How the scores were made is not known." in card
+    assert "llm-as-a-judge" not in head_of(card)["tags"]
+    assert "judgegym score" not in card
+
+
+def test_names_cannot_break_the_card(tmp_path: Path) -> None:
+    name = 'a: "[b]\n---\n# c `d` | <script>.jsonl'
+    scored = lines_file(tmp_path / "```\n# scored.jsonl", [scored_row({"prompt": "Q", "response": "a"}, 1.0)])
+    out = tmp_path / "folder" / name
+    assert select(scored, "--out", out, "--best").code == 0
+    card = (out.parent / "README.md").read_text("utf-8")
+    assert head_of(card)["configs"][0]["data_files"][0]["path"] == name
+    body = card.split("-->\n", 1)[1]
+    before, _, commands = body.partition("## Make it again")
+    titles = [line for line in before.splitlines() if line.startswith("# ")]
+    assert titles == ['# ``a: "[b] --- # c `d` | <script>.jsonl``']
+    assert commands.strip().startswith("````sh\n") and commands.strip().endswith("\n````")
+    assert select(scored, "--out", out, "--best").code == 0  # it is known again
+
+
+def test_a_readme_of_somebody_else_is_not_overwritten(tmp_path: Path) -> None:
+    scored = lines_file(tmp_path / "scored.jsonl", [scored_row({"prompt": "Q", "response": "a"}, 1.0)])
+    readme = tmp_path / "README.md"
+    readme.write_text("# My project\n")
+    ended = select(scored, "--out", tmp_path / "o.jsonl", "--best")
+    assert (ended.code, ended.err.count("\n")) == (2, 1)
+    assert "README.md was not written by judgegym select, and is not overwritten" in ended.err
+    assert readme.read_text() == "# My project\n" and not (tmp_path / "o.jsonl").exists()
+    assert select(scored, "--out", tmp_path / "o.jsonl", "--best", "--card", tmp_path / "CARD.md").code == 0
+    for name, code_expected in (("o.jsonl", 0), ("other.jsonl", 2)):
+        ended = select(scored, "--out", tmp_path / name, "--best", "--card", tmp_path / "CARD.md")
+        assert ended.code == code_expected
+    assert "CARD.md is the card of another file" in ended.err
+    ended = select(scored, "--out", tmp_path / "o.jsonl", "--best", "--card", tmp_path)
+    assert (ended.code, "cannot be read: Is a directory" in ended.err) == (2, True)
+
+
+@given(st.text())
+def test_code_is_one_span_on_one_line(text: str) -> None:
+    shown = code(text)
+    assert "\n" not in shown
+    fence = shown[: len(shown) - len(shown.lstrip("`"))]
+    assert shown.endswith(fence) and fence not in shown[len(fence) : -len(fence)]
+
+
+@given(st.lists(st.text()))
+def test_a_block_ends_where_it_ends(lines: list[str]) -> None:
+    first, *inside, last = block(lines).split("\n")
+    assert first == f"{last}sh" and set(last) == {"`"}
+    assert [line for line in inside if line.strip().startswith(last)] == []
+
+
+@given(st.text("ab|\\` \n"))
+def test_a_cell_stays_one(text: str) -> None:
+    line = table(("a", "b"), [(code(text), "1")]).splitlines()[-1]
+    cells = line.replace("\\|", "").split("|")
+    assert len(cells) == 4
