@@ -64,7 +64,9 @@ def _run(options: Options, words: Sequence[str]) -> int:
         raise SettingsError(f"--out: expected another file than the scored one, found {options.out}")
     if options.card is not None:
         check_card(options.card, options.out)
-    repository = None if options.repository is None else Repository.open(options.repository, options.out.name)
+    repository = None
+    if options.repository is not None:
+        repository = Repository.open(options.repository, options.out.name, private=options.private)
     judged = Judged.of(options.scored)
     texts = ScoredTexts(options.scored, judged.columns(options.columns), keep_thinking=options.keep_thinking)
     seen = _Seen()

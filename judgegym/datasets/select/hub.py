@@ -37,15 +37,16 @@ class Repository:
     api: Any
 
     @classmethod
-    def open(cls, name: str, file: str) -> Repository:
+    def open(cls, name: str, file: str, *, private: bool) -> Repository:
         """Look whether it can be written to, before anything is made.
 
         Args:
             name: the repository.
             file: the name of the file that will be pushed.
+            private: it must not be a public one.
 
         Raises:
-            SettingsError: the name is wrong, there is no token, or its card is somebody else's.
+            SettingsError: the name is wrong, there is no token, its card is somebody else's, or it is public.
             UserError: the hub cannot be reached, or refuses.
         """
         with needs("data"):
@@ -58,22 +59,24 @@ class Repository:
             )
         repository = cls(name, HfApi())
         with _in_one_line(name):
-            card = repository._card()
+            is_public, card = repository._there()
         why = None if card is None else not_ours(card, file)
         if why is not None:
             raise SettingsError(f"--push_to_hub: {_CARD} of {name} {why}, and is not overwritten; push to another one")
+        if private and is_public:
+            raise SettingsError(f"--private: {name} is there, and is public; push to another one")
         return repository
 
-    def _card(self) -> str | None:
-        """The card that is there; `None` without a repository or a card."""
-        user = self.api.whoami()["name"]
-        full = self.name if "/" in self.name else f"{user}/{self.name}"
-        if not self.api.repo_exists(full, repo_type="dataset"):
-            return None
-        if not self.api.file_exists(full, _CARD, repo_type="dataset"):
-            return None
-        path = self.api.hf_hub_download(full, _CARD, repo_type="dataset", force_download=True)
-        return Path(path).read_text("utf-8", errors="replace")
+    def _there(self) -> tuple[bool, str | None]:
+        """Whether there is a public repository, and the card that it has."""
+        name = self.name if "/" in self.name else f"{self.api.whoami()['name']}/{self.name}"
+        if not self.api.repo_exists(name, repo_type="dataset"):
+            return False, None
+        is_public = not self.api.dataset_info(name).private
+        if not self.api.file_exists(name, _CARD, repo_type="dataset"):
+            return is_public, None
+        path = self.api.hf_hub_download(name, _CARD, repo_type="dataset", force_download=True)
+        return is_public, Path(path).read_text("utf-8", errors="replace")
 
     def push(self, file: Path, card: Path, *, private: bool) -> str:
         """Push a file and its card; the repository is made if it is not there. Returns its address.
