@@ -107,3 +107,22 @@ def test_an_endpoint_without_counts_ends_a_budget_of_dollars_with_the_way_on(tmp
         assert going_on(ended.said)[-1] == "--budget_calls=2"
         ended = score(*going_on(ended.said)[:-1], "--budget_calls=3", *prices)
         assert (ended.code, len(judge.requests)) == (0, 3), ended.said
+
+
+def test_judge_and_policy_share_a_budget(tmp_path: Path) -> None:
+    """Each part of the run sends one request more than the one before, to whichever it is, and none twice."""
+    data = write_lines(tmp_path / "data.jsonl", [{"prompt": question} for question in QUESTIONS])
+    out = tmp_path / "scored.jsonl"
+
+    def respond(request: Json, number: int) -> Reply:
+        return Reply(body=completion(*(f"{number}.{place} scatters light." for place in range(request.get("n", 1)))))
+
+    with serving(respond) as policy, serving(verdict) as judge:
+        words = [f"--judge_base_url={judge.base_url}", f"--openai.base_url={policy.base_url}"]
+        words += ["--responses_per_prompt=3", "--judge=listwise", "--listwise_orders=2"]
+        for budget in range(1, 9):
+            ended = score(data, "--out", out, *words, "--resume", f"--budget_calls={budget}")
+            assert (ended.code, len(policy.requests) + len(judge.requests)) == (1, budget), ended.said
+        ended = score(data, "--out", out, *words, "--resume", "--budget_calls=9")
+        assert (ended.code, len(policy.requests), len(judge.requests)) == (0, 3, 6), ended.said
+    assert len(read_rows(out)) == 3
