@@ -58,6 +58,8 @@ class CallLedger:
         self._places: dict[RowKey, dict[str, list[Place]]] = defaultdict(dict)
         self._in_flight: dict[int, RowKey | None] = {}
         """The requests without an answer, and whose they are (`None`: of an earlier run)."""
+        self._repeated = Counter[int]()
+        """How often requests in flight of an earlier run were sent again; −1 for one that was not sent at all."""
         self._last_number = 0
         self.lost = 0
         self.earlier = Spending()
@@ -82,8 +84,12 @@ class CallLedger:
         if "sent" in line:
             self._last_number = max(self._last_number, line["sent"])
             self._in_flight[line["sent"]] = None
+        elif "again" in line:
+            self._repeated[line["again"]] += 1
+        elif "unsent" in line:
+            self._repeated[line["unsent"]] -= 1
         elif "failed" in line:
-            self._in_flight.pop(line["failed"], None)
+            self._ended(line["failed"])
             self.earlier.note_failure(line)
         elif "resumed" in line:
             self._forget_in_flight()
@@ -91,7 +97,7 @@ class CallLedger:
             self._drop_without_verdict((line["row_failed"], line["group"]))
         else:
             call = line["call"]
-            self._in_flight.pop(call["id"], None)
+            self._ended(call["id"])
             self.earlier.note_answer(call)
             if call["row"] not in finished:
                 places = self._places[call["row"], call["group"]]
@@ -99,8 +105,15 @@ class CallLedger:
 
     def _forget_in_flight(self) -> None:
         """Give up the requests without an answer, which were sent all the same."""
-        self.earlier.note_lost(len(self._in_flight))
+        self.earlier.note_lost(len(self._in_flight) + self._repeated.total())
         self._in_flight.clear()
+        self._repeated.clear()
+
+    def _ended(self, number: int | None) -> None:
+        """Note that a request of the earlier run has ended; its line says how often it was sent."""
+        if number is not None:
+            self._in_flight.pop(number, None)
+            self._repeated.pop(number, None)
 
     def _drop_without_verdict(self, row: RowKey) -> None:
         places = self._places.get(row, {})
@@ -128,6 +141,14 @@ class CallLedger:
         self._in_flight[self._last_number] = row
         self._lines.append(b'{"sent":%d}\n' % self._last_number)
         return self._last_number
+
+    def sent_again(self, number: int) -> None:
+        """Note that a request leaves once more."""
+        self._lines.append(b'{"again":%d}\n' % number)
+
+    def not_sent(self, number: int) -> None:
+        """Note that a request did not leave."""
+        self._lines.append(b'{"unsent":%d}\n' % number)
 
     def answer(self, row: RowKey, facts: CallFacts, asked: Asked, answer: ChatAnswer) -> int:
         """Append an answer to a call of a row; return its offset in the file."""
@@ -220,6 +241,14 @@ class LedgerCall:
     def sent(self) -> int:
         """See `CallRecord`."""
         return self._row.ledger.sent(self._row.key)
+
+    def sent_again(self, number: int) -> None:
+        """See `CallRecord`."""
+        self._row.ledger.sent_again(number)
+
+    def not_sent(self, number: int) -> None:
+        """See `CallRecord`."""
+        self._row.ledger.not_sent(number)
 
     def answered(self, part: int, number: int | None, answer: ChatAnswer, verdict: HeldVerdict) -> None:
         """See `CallRecord`."""

@@ -1,9 +1,9 @@
 """The lines of a run's ledger of calls: how a call is written, and how it is read back.
 
-A line is the beginning of a request (`sent`), an answer (`call`), a request that failed (`failed`), the mark that a row
-has failed (`row_failed`), or that a run was resumed (`resumed`); `serve` adds the marks of its groups
-(`training/group_ledger.py`). A long text is written at its first use and named by its digest after that, as long as it
-is among the texts that were used last.
+A line is the beginning of a request (`sent`; `again` for a retry, `unsent` for one that did not leave), an answer
+(`call`), a request that failed (`failed`), the mark that a row has failed (`row_failed`), or that a run was resumed
+(`resumed`); `serve` adds the marks of its groups (`training/group_ledger.py`). A long text is written at its first use
+and named by its digest after that, as long as it is among the texts that were used last.
 """
 
 from __future__ import annotations

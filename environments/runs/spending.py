@@ -1,7 +1,7 @@
 """What the earlier parts of a run have spent, by its ledger of calls.
 
-A request counts whether or not it was answered: with the attempts of answers and of failures, and once if it was in
-flight when the run stopped, since nobody knows. Tokens are priced with the prices of now, so that a price that was
+A request counts whether or not it was answered: with the attempts of answers and of failures, and with those that
+have left if it was in flight when the run stopped. Tokens are priced with the prices of now, so that a price that was
 wrong, or not set, can be mended; those of a model without a price now cost what the ledger says.
 """
 

@@ -57,6 +57,12 @@ class CallRecord(Protocol):
     def sent(self) -> int:
         """Note that a request leaves; returns its number in the ledger."""
 
+    def sent_again(self, number: int) -> None:
+        """Note that a request which has failed leaves once more, so that it is known what a killed run has sent."""
+
+    def not_sent(self, number: int) -> None:
+        """Note that a request which was about to leave did not: the endpoint refused the connection."""
+
     def answered(self, part: int, number: int | None, answer: ChatAnswer, verdict: HeldVerdict) -> None:
         """Record a part; `number` is that of its request, `None` if none was sent (cached, or another call's)."""
 
@@ -91,9 +97,18 @@ class RequestRecord:
     finish: Callable[[], None] | None = None
 
     def leaves(self) -> None:
-        """Note that an attempt leaves now; the first one counts."""
-        if self.call is not None and self.number is None:
+        """Note that an attempt leaves now."""
+        if self.call is None:
+            return
+        if self.number is None:
             self.number = self.call.sent()
+        else:
+            self.call.sent_again(self.number)
+
+    def stays(self) -> None:
+        """Note that the attempt did not leave."""
+        if self.call is not None and self.number is not None:
+            self.call.not_sent(self.number)
 
 
 _ROW: ContextVar[RowLedger | None] = ContextVar("row", default=None)

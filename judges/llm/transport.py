@@ -193,6 +193,7 @@ class Transport:
         failure = call.failure = _error(replica, outcome)
         if outcome.kind is FailureKind.AWAY:
             call.attempts -= 1  # nothing was sent
+            call.record.stays()
             self.presence.lost(replica, failure)
             return
         call.broken += outcome.kind is FailureKind.BROKEN

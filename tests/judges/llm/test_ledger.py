@@ -29,6 +29,7 @@ class Book:
     events: list[Any] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
     gate: asyncio.Event | None = None
+    retries: int = 0
 
     def record(self, asked: Asked) -> Book:
         self.asked.append(asked)
@@ -47,6 +48,12 @@ class Book:
     def sent(self) -> int:
         self.events.append("sent")
         return self.events.count("sent")
+
+    def sent_again(self, number: int) -> None:
+        self.retries += 1
+
+    def not_sent(self, number: int) -> None:
+        self.retries -= 1
 
     def answered(self, part: int, number: int | None, answer: ChatAnswer, verdict: HeldVerdict) -> None:
         self.events.append((part, number, [choice.text for choice in answer.choices], verdict.is_there))
@@ -70,7 +77,7 @@ async def test_a_request_is_noted_once_before_its_attempts_and_its_answer_before
         with recorded_in(book):
             await client.chat(ASK, name="game_1", vote=3, keep=lambda choice: False)
         await client.chat(ASK)
-    assert book.events == ["sent", (0, 1, ["fine"], False)]
+    assert (book.events, book.retries) == (["sent", (0, 1, ["fine"], False)], 1)
     assert [(asked.component, asked.vote, asked.model) for asked in book.asked] == [("game_1", 3, "judge")]
 
 
