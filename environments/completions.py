@@ -158,7 +158,13 @@ class Policy:
         answers = await self.client.chat_each(
             conversation, n, temperature=config.eval_temperature, max_tokens=config.eval_max_tokens, name=_NAME
         )
-        return await asyncio.gather(*(self._sampled(conversation, answers, number) for number in range(len(answers))))
+        sampling = (self._sampled(conversation, answers, number) for number in range(len(answers)))
+        # Wait for all, so that no call is left running.
+        found = await asyncio.gather(*sampling, return_exceptions=True)
+        for each in found:
+            if isinstance(each, BaseException):
+                raise each
+        return [each for each in found if isinstance(each, Sampled)]
 
     async def _sampled(
         self, conversation: Conversation, answers: Sequence[ChatAnswer | EndpointError], number: int

@@ -6,6 +6,7 @@ Guarantee: `--offline` asks no endpoint; one that the command line names all the
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from judges.config.sources import LoadedSettings
 from judges.llm.budget import Budget
 from judges.llm.client import ChatClient
 from judges.llm.errors import SettingsError
+
+logger = logging.getLogger(__name__)
 
 _ENDPOINTS = ("judge_base_url", "openai.base_url", "openai.replicas")
 _IDENTITY = "--offline"
@@ -75,7 +78,9 @@ async def _policy(
     """The policy, if one is asked."""
     if settings.responses_per_prompt is None:
         return None
-    openai = settings.openai
+    openai, count = settings.openai, settings.responses_per_prompt
+    if settings.eval_temperature == 0 and count > 1:
+        logger.warning("%d responses at temperature 0 are the same response %d times", count, count)
     if stand_in is not None:
         openai = openai.model_copy(update={"base_url": stand_in, "replicas": [], "api_key": None})
     chat = openai.chat_settings(settings, max_concurrency=openai.num_requests_for_eval, section="")
