@@ -96,7 +96,7 @@ def read_table(path: Path) -> tuple[Sequence[Mapping[str, JSON]], str]:
     digest, is_blank = _digest_of(path)
     if is_blank:
         return (), digest
-    stored: StoredTable | None = None
+    stored: ParquetFile | None = None
     try:
         # A temporary cache: the library's own cache may return the rows of an earlier version of the file. The system
         # keeps the file that is mapped into memory until the process ends.
@@ -111,7 +111,7 @@ def read_table(path: Path) -> tuple[Sequence[Mapping[str, JSON]], str]:
                 )
             else:
                 stored = ParquetFile(path)
-                table = datasets.Dataset.from_parquet(str(path), cache_dir=cache)
+                table = _mapped_copy(stored, Path(cache) / "rows.arrow")
             rows = ArrowRows(table, stored)
             all(True for _ in rows)  # each can be read
         _return_memory()
@@ -122,6 +122,21 @@ def read_table(path: Path) -> tuple[Sequence[Mapping[str, JSON]], str]:
     if version_of(path) != before:
         raise DataError(f"{path}: the file changed while it was read; run again with a file that nobody writes to")
     return rows, digest
+
+
+def _mapped_copy(stored: ParquetFile, copy: Path) -> Any:
+    """A `datasets.Dataset` of a Parquet file, with the types that the library gives its columns.
+
+    The library's own reader holds a group of rows of the file in memory, which is often all of them.
+    """
+    import datasets  # late, with pyarrow: the imports take a second and a half
+    import pyarrow
+
+    schema = datasets.Features.from_arrow_schema(stored.schema).arrow_schema
+    with pyarrow.OSFile(str(copy), "wb") as file, pyarrow.ipc.new_stream(file, schema) as writer:
+        for batch in stored.batches(range(stored.rows)):
+            writer.write_table(datasets.table.table_cast(pyarrow.Table.from_batches([batch]), schema))
+    return datasets.Dataset.from_file(str(copy))
 
 
 def read_hub(name: str, split: str, file_kinds: Sequence[str]) -> tuple[Sequence[Mapping[str, JSON]], str]:

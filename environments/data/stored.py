@@ -109,6 +109,11 @@ class ParquetFile:
         """See `StoredTable`."""
 
     @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return int(self._open().metadata.num_rows)
+
+    @property
     def size(self) -> int:
         """See `StoredTable`."""
         metadata = self._open().metadata

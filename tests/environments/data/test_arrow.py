@@ -56,7 +56,7 @@ def test_file_that_changes_while_it_is_read_is_an_error_that_names_it(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write(tmp_path / name)
-    loader = "from_csv" if name.endswith("csv") else "from_parquet"
+    loader = "from_csv" if name.endswith("csv") else "from_file"
     load: Callable[..., Any] = getattr(datasets.Dataset, loader)
 
     def loaded_and_written_to(*arguments: Any, **named: Any) -> Any:
