@@ -2,17 +2,19 @@
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from judges.llm.answers.cache import JudgmentCache
+from judges.llm.answers.cache import CacheRow, JudgmentCache
 from judges.llm.budget import Budget, Spent
 from judges.llm.client import ChatClient, ChatSettings
 from judges.llm.errors import BudgetSpent, SettingsError
 from judges.llm.replicas import Endpoint
 from judges.llm.types import ChatAnswer
 from judges.llm.usage import Prices
+from judges.llm.wire import Choice
 from tests.scripted import Json, Meeting, Reply, ScriptedEndpoint, completion, in_turn
 
 Connect = Callable[..., ChatClient]
@@ -75,7 +77,7 @@ async def test_requests_that_an_endpoint_refused_to_take_are_none(connect: Conne
     assert len(endpoint.requests) == 4
 
 
-async def test_answers_of_the_cache_and_of_identical_calls_cost_nothing(connect: Connect, tmp_path: Any) -> None:
+async def test_answers_of_the_cache_and_of_identical_calls_cost_nothing(connect: Connect, tmp_path: Path) -> None:
     cache = JudgmentCache(tmp_path / "cache.sqlite")
     async with ScriptedEndpoint() as endpoint:
         client = connect(endpoint, budget=Budget(calls=2), cache=cache, temperature=0.0)
@@ -150,6 +152,38 @@ async def test_nobody_is_refused_before_the_requests_in_flight_have_ended(connec
             await refused
         assert [task.result().first.text for task in paid] == ["fine", "fine"]
     assert len(endpoint.requests) == 2
+
+
+class SlowCache(JudgmentCache):
+    """Stores nothing until it is told to."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.begun, self.goes_on = asyncio.Event(), asyncio.Event()
+
+    async def put(self, key: str, choice: Choice, *, instead_of: CacheRow) -> Choice:
+        self.begun.set()
+        await self.goes_on.wait()
+        return await super().put(key, choice, instead_of=instead_of)
+
+
+async def test_nobody_is_refused_before_an_answer_that_was_paid_for_is_recorded(
+    connect: Connect, tmp_path: Path
+) -> None:
+    """Who is refused may end the caller of that answer, too."""
+    cache = SlowCache(tmp_path / "cache.sqlite")
+    async with ScriptedEndpoint() as endpoint:
+        client = connect(endpoint, budget=Budget(calls=1), cache=cache)
+        paid = asyncio.create_task(client.chat(ask(1)))
+        await cache.begun.wait()
+        refused = asyncio.create_task(client.chat(ask(2)))
+        await asyncio.sleep(0.05)
+        assert not refused.done()
+        cache.goes_on.set()
+        with pytest.raises(BudgetSpent):
+            await refused
+        assert paid.done()
+    cache.close()
 
 
 async def test_a_request_in_flight_that_is_cancelled_was_sent(connect: Connect) -> None:
