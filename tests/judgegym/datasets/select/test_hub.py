@@ -20,6 +20,7 @@ def scored(tmp_path: Path) -> Path:
 
 def push(scored: Path, repository: str, url: str, *words: str, token: str = TOKEN, out: str = "o.jsonl") -> Ended:
     home = {"HF_HOME": str(scored.parent / "home"), "HF_ENDPOINT": url, "HF_TOKEN": token}
+    home["HF_HUB_OFFLINE"] = ""  # set in this process by a test that has read a local file
     command = ["select", str(scored), "--out", f"out/{out}", "--pairs", f"--push_to_hub={repository}", *words]
     return judgegym(*command, cwd=scored.parent, env=home, fresh=True)
 
