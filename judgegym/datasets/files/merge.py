@@ -14,7 +14,7 @@ from pathlib import Path
 from environments.data.rows import Row
 from judgegym.datasets.files.columns import AddedColumns
 from judgegym.datasets.files.parquet import JsonColumns, StoredColumns
-from judgegym.datasets.files.shard_files import JsonLinesShard, ParquetShard, shard_file
+from judgegym.datasets.files.shard_files import JsonLinesShard, ShardFile, shard_file
 from judgegym.datasets.files.shards import shards_of
 from judgegym.datasets.files.writer import own_columns, own_texts, stored_rows, write_scored
 from judges.llm.errors import DataError
@@ -74,7 +74,7 @@ def merge_shards(rows: Sequence[Row], out: Path, count: int, starts: Sequence[in
 class _Added:
     """The added columns of all shards, read anew each time."""
 
-    shards: Sequence[JsonLinesShard | ParquetShard]
+    shards: Sequence[ShardFile]
     columns: AddedColumns
 
     def __iter__(self) -> Iterator[Mapping[str, JSON]]:
@@ -82,7 +82,7 @@ class _Added:
             yield from shard.added(self.columns)
 
 
-def _common_columns(shards: Sequence[JsonLinesShard | ParquetShard], own: Sequence[str]) -> AddedColumns:
+def _common_columns(shards: Sequence[ShardFile], own: Sequence[str]) -> AddedColumns:
     """The added columns of all shards.
 
     Raises:

@@ -28,7 +28,9 @@ _AT_ONCE = 500
 class ShardFile(Protocol):
     """The scored file of a shard."""
 
-    path: Path
+    @property
+    def path(self) -> Path:
+        """Where it is."""
 
     @property
     def rows(self) -> int:

@@ -83,6 +83,14 @@ def test_objects_of_a_list_stand_on_one_line_each_in_their_own_words(tmp_path: P
     assert [line[: line.index('"judge/score"')] for line in lines] == own
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16-be"])
+def test_other_encodings_of_json_become_utf_8_without_a_mark(tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "rows.jsonl").write_bytes('{"é": "数"}'.encode(encoding))
+    assert write(tmp_path / "rows.jsonl", tmp_path / "scored.jsonl").read_text("utf-8").startswith('{"é": "数","judge/')
+    table = pyarrow.parquet.read_table(write(tmp_path / "rows.jsonl", tmp_path / "scored.parquet"))
+    assert table["é"].to_pylist() == ["数"]
+
+
 def test_columns_of_which_no_type_says_everything_become_json_text_with_one_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
