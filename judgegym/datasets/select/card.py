@@ -29,6 +29,7 @@ from judges.config.yaml_text import load_yaml
 from judges.llm import wire
 from judges.llm.errors import SettingsError
 
+CARD = "README.md"
 MARK = "<!-- Written by judgegym select, which overwrites it when it is run again for the same file. -->"
 _HEAD = re.compile(r"\A---\n(.*?)\n---\n", re.DOTALL)
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
@@ -71,18 +72,38 @@ def check_card(path: Path, out: Path) -> None:
     Raises:
         SettingsError: there is a file that is somebody else's, or the card of another file.
     """
-    try:
-        text = path.read_text("utf-8", errors="replace")
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise SettingsError(f"--card: {path} cannot be read: {error.strerror}") from error
-    why = not_ours(text, out.name)
+    text = _text_of(path)
+    why = None if text is None else not_ours(text, out.name)
     if why is not None:
         raise SettingsError(
             f"{path} {why}, and is not overwritten; write into a folder of its own, or name another file with --card "
             "(none: no card)"
         )
+
+
+def check_out(out: Path, card: Path) -> None:
+    """Whether `out` may be written: a file that is there must be one that its card says this command has written.
+
+    Raises:
+        SettingsError: it may be somebody else's.
+    """
+    if not out.exists():
+        return
+    text = _text_of(card)
+    if text is None or not_ours(text, out.name) is not None:
+        raise SettingsError(
+            f"--out: {out} exists, and no card ({card}) says that judgegym select has written it, so it is not "
+            "overwritten; name another file, or remove this one"
+        )
+
+
+def _text_of(path: Path) -> str | None:
+    try:
+        return path.read_text("utf-8", errors="replace")
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise SettingsError(f"--card: {path} cannot be read: {error.strerror}") from error
 
 
 def not_ours(text: str, name: str) -> str | None:
@@ -147,8 +168,8 @@ def _body(facts: CardFacts) -> Iterator[str]:
         + (f" Read it with {code(reads)}." if reads else "")
         + " Licence and languages are those of the data that was judged; this card does not know them."
     )
-    if judged.offline:
-        yield f"**{offline_notice(['judge'])}**"
+    if judged.stand_ins:
+        yield f"**{offline_notice(judged.stand_ins)}**"
     yield "## The judge"
     yield table(("", ""), _judge(facts)) if judged.settings else "How the scores were made is not known."
     yield "## What was selected"
@@ -164,23 +185,28 @@ def _body(facts: CardFacts) -> Iterator[str]:
 
 
 def _judge(facts: CardFacts) -> Iterator[tuple[str, str]]:
-    judged, usage = facts.judged, facts.judged.usage()
+    judged = facts.judged
     if judged.judge is not None:
         yield "judge", code(judged.judge)
     if judged.model is not None:
         yield "model", code(judged.model)
+    if judged.policy is not None:
+        yield "policy, which wrote the responses", code(judged.policy)
     if judged.data is not None:
-        yield "data", f"{code(judged.data)}, {facts.rows} rows"
-    for name, digest in judged.prompt_digests().items():
-        yield f"digest of the prompt ({code(name)})", code(digest)
+        digest = "" if judged.data_digest is None else f", {code(judged.data_digest)}"
+        yield "data", f"{code(judged.data)}, {facts.rows} rows{digest}"
+    for name, found in judged.prompt_digests().items():
+        yield f"digest of the prompt ({code(name)})", code(found)
     for name, value in judged.protocol().items():
         yield f"setting {code(name)}", code(value if isinstance(value, str) else wire.dumps(value).decode())
     if facts.orders_agree is not None:
         yield "the same verdict in both orders of the answers", f"{facts.orders_agree:.1%} of the pairs"
-    if usage is not None:
-        yield "tokens", f"{usage.prompt_tokens} sent, {usage.completion_tokens} received"
-        if usage.cost is not None:
-            yield "cost", f"{usage.cost:.2f} US dollars"
+    for who in ("judge", "policy"):
+        tokens, cost = judged.tokens(who), judged.cost(who)
+        if tokens is not None:
+            yield f"tokens of the {who}", f"{tokens[0]} sent, {tokens[1]} received"
+        if cost is not None:
+            yield f"cost of the {who}", f"{cost:.2f} US dollars"
 
 
 def _counts(counts: Counter[str]) -> Iterator[tuple[str, str]]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from environments.terminal.exits import exit_code
-from environments.terminal.output import say, warn
+from environments.terminal.output import offline_notice, say, warn
 
 if TYPE_CHECKING:
     from judgegym.datasets.files.scored import ScoredRow
@@ -47,7 +47,7 @@ def main(argv: Sequence[str], *, prog: str) -> int:
 
 
 def _run(options: Options, words: Sequence[str]) -> int:
-    from judgegym.datasets.select.card import CardFacts, card, check_card  # late, as all: errors of flags come at once
+    from judgegym.datasets.select.card import CARD, CardFacts, card, check_card, check_out
     from judgegym.datasets.select.hub import Repository
     from judgegym.datasets.select.judged import Judged
     from judgegym.datasets.select.layouts import Rows
@@ -64,6 +64,7 @@ def _run(options: Options, words: Sequence[str]) -> int:
         raise SettingsError(f"--out: expected another file than the scored one, found {options.out}")
     if options.card is not None:
         check_card(options.card, options.out)
+    check_out(options.out, options.card or options.out.parent / CARD)
     repository = None
     if options.repository is not None:
         repository = Repository.open(options.repository, options.out.name, private=options.private)
@@ -151,10 +152,8 @@ def _say(facts: CardFacts) -> None:
         shares = " → ".join("none" if each.share is None else f"{each.share:.1%}" for each in (before, after))
         means = " → ".join(f"{each.mean:+.1f}" for each in (before, after))
         say(f"pairs whose chosen response is the longer one: {shares}; longer by {means} characters in the mean")
-    if facts.judged.offline:
-        from environments.terminal.output import offline_notice
-
-        warn(offline_notice(["judge"]))
+    if facts.judged.stand_ins:
+        warn(offline_notice(facts.judged.stand_ins))
 
 
 def _left(counts: Counter[str]) -> str:

@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from judgegym.datasets.select.card import not_ours
+from judgegym.datasets.select.card import CARD, not_ours
 from judges.config.extras import needs
 from judges.llm.errors import SettingsError, UserError
 
-_CARD = "README.md"
 _TOKEN = re.compile(r"hf_\w{4,}")
 _NAME = re.compile(r"[\w.-]+(/[\w.-]+)?", re.ASCII)
 _LONGEST = 300
@@ -62,7 +61,7 @@ class Repository:
             is_public, card = repository._there()
         why = None if card is None else not_ours(card, file)
         if why is not None:
-            raise SettingsError(f"--push_to_hub: {_CARD} of {name} {why}, and is not overwritten; push to another one")
+            raise SettingsError(f"--push_to_hub: {CARD} of {name} {why}, and is not overwritten; push to another one")
         if private and is_public:
             raise SettingsError(f"--private: {name} is there, and is public; push to another one")
         return repository
@@ -73,9 +72,9 @@ class Repository:
         if not self.api.repo_exists(name, repo_type="dataset"):
             return False, None
         is_public = not self.api.dataset_info(name).private
-        if not self.api.file_exists(name, _CARD, repo_type="dataset"):
+        if not self.api.file_exists(name, CARD, repo_type="dataset"):
             return is_public, None
-        path = self.api.hf_hub_download(name, _CARD, repo_type="dataset", force_download=True)
+        path = self.api.hf_hub_download(name, CARD, repo_type="dataset", force_download=True)
         return is_public, Path(path).read_text("utf-8", errors="replace")
 
     def push(self, file: Path, card: Path, *, private: bool) -> str:
@@ -90,7 +89,7 @@ class Repository:
             made = self.api.create_repo(self.name, repo_type="dataset", private=private or None, exist_ok=True)
             self.api.create_commit(
                 made.repo_id,
-                [CommitOperationAdd(file.name, str(file)), CommitOperationAdd(_CARD, str(card))],
+                [CommitOperationAdd(file.name, str(file)), CommitOperationAdd(CARD, str(card))],
                 commit_message=f"Add {file.name}, selected with JudgeGym",
                 repo_type="dataset",
             )

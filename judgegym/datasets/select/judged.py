@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import to_jsonable_python
 
-from environments.runs.directory import CONFIG, FAILURES, SAMPLES, run_directory_of
+from environments.runs.directory import CONFIG, METRICS, run_directory_of
+from environments.settings.policy import PolicySettings
 from judgegym.datasets.rows.columns import ColumnSettings
 from judgegym.datasets.score.settings import DatasetJudgeSettings, ScoreSettings
 from judgegym.datasets.select.options import COLUMNS
@@ -24,11 +25,12 @@ from judges.config.yaml_text import load_yaml
 from judges.llm import wire
 from judges.llm.errors import RunDirectoryError, SettingsError
 from judges.llm.urls import without_credentials
-from judges.llm.usage import Usage
 from judges.llm.wire import JSON
 
 _LONGEST_VALUE = 200
-_SHOWN_BY_ITSELF = ("data", "out", "judge", "judge_model_name", "offline")
+_SHOWN_BY_ITSELF = ("data", "out", "judge", "judge_model_name", "offline", "openai.model_name")
+_POLICY = "openai"
+_MODELS = ("judge_model_name", "openai.model_name")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +39,13 @@ class Judged:
 
     Attributes:
         settings: all settings of the run; empty if there is none.
-        run: its directory.
+        general: how it was measured, of its `metrics.json`; empty if there is none.
+        measured: its metrics.
     """
 
     settings: Mapping[str, JSON] = field(default_factory=dict)
-    run: Path | None = None
+    general: Mapping[str, JSON] = field(default_factory=dict)
+    measured: Mapping[str, JSON] = field(default_factory=dict)
 
     @classmethod
     def of(cls, scored: Path) -> Judged:
@@ -60,7 +64,12 @@ class Judged:
             raise RunDirectoryError(f"{path}: the settings of the run cannot be read: {error}") from None
         if not isinstance(found, Mapping):
             raise RunDirectoryError(f"{path}: expected the settings of a run of judgegym score")
-        return cls({str(name): value for name, value in found.items()}, run)
+        try:
+            metrics = wire.loads((run / METRICS).read_bytes())
+        except (OSError, ValueError):  # an unfinished run: nothing is known of it
+            metrics = None
+        settings = {str(name): value for name, value in found.items()}
+        return cls(settings, _part(metrics, "config_general"), _part(_part(metrics, "results"), "all"))
 
     def columns(self, given: Mapping[str, str]) -> ColumnSettings:
         """The columns with which it was judged, where none are given.
@@ -91,33 +100,60 @@ class Judged:
         return self.settings.get("offline") is True
 
     @property
+    def policy(self) -> str | None:
+        """The model that was sampled; `None` if none was, or a stand-in."""
+        is_asked = self.settings.get("responses_per_prompt") is not None and not self.offline
+        return _text(_part(self.settings, _POLICY).get("model_name")) if is_asked else None
+
+    @property
+    def stand_ins(self) -> Sequence[str]:
+        """Who was a stand-in, `judge` and `policy`."""
+        if not self.offline:
+            return ()
+        return ("judge",) if self.settings.get("responses_per_prompt") is None else ("judge", "policy")
+
+    @property
     def data(self) -> str | None:
         """What was judged."""
         return _text(self.settings.get("data"))
+
+    @property
+    def data_digest(self) -> str | None:
+        """The digest of what was judged."""
+        datasets = self.general.get("datasets")
+        if isinstance(datasets, str) or not isinstance(datasets, Sequence) or len(datasets) != 1:
+            return None
+        return _text(_part({"it": datasets[0]}, "it").get("digest"))
+
+    def tokens(self, who: str) -> tuple[int, int] | None:
+        """Tokens that `judge` or `policy` was sent, and that it has written; `None` if that is not known."""
+        found = [self.measured.get(f"eval/{who}_{what}_tokens") for what in ("prompt", "completion")]
+        numbers = [each for each in found if isinstance(each, int)]
+        return (numbers[0], numbers[1]) if len(numbers) == 2 else None
+
+    def cost(self, who: str) -> float | None:
+        """US dollars for `judge` or `policy`; `None` if that is not known."""
+        found = self.measured.get(f"eval/{who}_cost_usd")
+        return float(found) if isinstance(found, float | int) else None
 
     def protocol(self) -> Mapping[str, JSON]:
         """The settings that determine the scores, where they differ from the defaults; a long text is its digest."""
         return {
             name: prompt_digest(value) if _is_long(value) else value
             for name, value in _differing(self.settings).items()
-            if name not in _SHOWN_BY_ITSELF
-            and name not in ColumnSettings.model_fields
-            and not is_operational(ScoreSettings, name)
+            if name not in _SHOWN_BY_ITSELF and name not in ColumnSettings.model_fields and _matters(name)
         }
 
     def prompt_digests(self) -> Mapping[str, str]:
         """The digests of the judge's prompts, by the setting that replaces them; empty if they are not known."""
+        known = _part(self.general, "judge_prompt_digests")
+        if known:
+            return {name: digest for name, digest in known.items() if isinstance(digest, str)}
         of_judge = {name: self.settings[name] for name in DatasetJudgeSettings.model_fields if name in self.settings}
-        if not of_judge:
-            return {}
         try:
-            return DatasetJudgeSettings.model_validate(of_judge).prompt_digests()
+            return DatasetJudgeSettings.model_validate(of_judge).prompt_digests() if of_judge else {}
         except ValidationError:  # a run of another version
             return {}
-
-    def usage(self) -> Usage | None:
-        """Tokens and cost of all calls to the judge; `None` if there is no run, or it says nothing of them."""
-        return None if self.run is None else _usage_of(self.run)
 
     def command(self, scored: Path) -> Sequence[str]:
         """The words after `judgegym score` that make the file again; none if it is not known how it was made.
@@ -137,17 +173,33 @@ class Judged:
 
 
 def _differing(settings: Mapping[str, JSON]) -> dict[str, JSON]:
-    """The settings that differ from the defaults; and the judge's model, which may get another default."""
-    found: dict[str, JSON] = {}
+    """The settings that differ from the defaults, those of the policy by dotted name; and the models in any case."""
+    found = dict(_of_section(settings, ScoreSettings))
+    policy = {f"{_POLICY}.{name}": value for name, value in _of_section(_part(settings, _POLICY), PolicySettings)}
+    found = {name: value for name, value in found.items() if name != _POLICY} | policy
+    models = _MODELS if settings.get("offline") is True else ()
+    return {name: value for name, value in found.items() if name not in models}
+
+
+def _of_section(settings: Mapping[str, JSON], declared: type[BaseModel]) -> Iterator[tuple[str, JSON]]:
     for name, value in settings.items():
-        declared = ScoreSettings.model_fields.get(name)
-        if declared is None:
+        setting = declared.model_fields.get(name)
+        if setting is None:
             continue
-        default: Any = to_jsonable_python(declared.get_default(call_default_factory=True))
-        is_model = name == "judge_model_name" and settings.get("offline") is not True
-        if value != default or is_model:
-            found[name] = value
-    return found
+        default: Any = to_jsonable_python(setting.get_default(call_default_factory=True))
+        if value != default or name in ("judge_model_name", "model_name"):
+            yield name, value
+
+
+def _matters(name: str) -> bool:
+    section, _, setting = name.rpartition(".")
+    return setting == "extra_body" if section else not is_operational(ScoreSettings, name)
+
+
+def _part(found: JSON, name: str) -> Mapping[str, JSON]:
+    """An object within an object; empty if there is none."""
+    part = found.get(name) if isinstance(found, Mapping) else None
+    return part if isinstance(part, Mapping) else {}
 
 
 def _is_long(value: JSON) -> TypeGuard[str]:
@@ -160,22 +212,3 @@ def _word(value: JSON) -> str:
 
 def _text(value: JSON) -> str | None:
     return value if isinstance(value, str) else None
-
-
-def _usage_of(run: Path) -> Usage | None:
-    total, calls = Usage(), 0
-    try:
-        for line in _lines(run):
-            for call in line["run"]["judge_calls"].values():
-                total, calls = total + Usage(**call["usage"]), calls + 1
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):  # written by another version, or damaged
-        return None
-    return total if calls else None
-
-
-def _lines(run: Path) -> Iterator[Any]:
-    for name in (SAMPLES, FAILURES):
-        path = run / name
-        if path.is_file():
-            with path.open("rb") as lines:
-                yield from (wire.loads(line) for line in lines if line.strip())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -62,10 +63,11 @@ def test_a_card_says_how_the_file_was_made(tmp_path: Path, monkeypatch: pytest.M
     assert head["configs"] == [{"config_name": "default", "data_files": [{"split": "train", "path": "o.jsonl"}]}]
     assert cell(card, "judge") == "`rubric`"
     assert cell(card, "model") == "`a-model`"
-    assert cell(card, "data").endswith("data.jsonl`, 10 rows")
+    assert "data.jsonl`, 10 rows, `sha256:" in cell(card, "data")
     assert cell(card, "digest of the prompt (`judge_system_prompt`)").startswith("`sha256:")
     assert cell(card, "setting `rubric`").startswith("`sha256:")
-    assert cell(card, "cost").endswith("US dollars") and cell(card, "tokens") != "0 sent, 0 received"
+    assert cell(card, "cost of the judge").endswith("US dollars")
+    assert cell(card, "tokens of the judge").endswith(" received")
     assert "| all | 10 |" in card and "| selected | 6 |" in card and "| left out: the judge failed | 1 |" in card
     assert (cell(card, "`ok`"), cell(card, "`judge_failed`")) == ("9", "1")
     assert [cell(card, f"{n / 10:.1f} to {(n + 1) / 10:.1f}") for n in (0, 2, 5)] == ["3", "3", "3"]
@@ -85,7 +87,7 @@ def test_agreement_of_orders_where_it_is_known(tmp_path: Path) -> None:
     assert select(scored, "--out", tmp_path / "o.jsonl", "--best").code == 0
     card = (tmp_path / "README.md").read_text("utf-8")
     assert cell(card, "the same verdict in both orders of the answers") == "75.0% of the pairs"
-    assert "cost" not in card.partition("## Make it again")[0]
+    assert "cost" not in card and "tokens" not in card
 
 
 def test_a_file_without_a_run_has_a_card_that_claims_nothing(tmp_path: Path) -> None:
@@ -95,6 +97,30 @@ def test_a_file_without_a_run_has_a_card_that_claims_nothing(tmp_path: Path) -> 
     assert "How the scores were made is not known." in card
     assert "llm-as-a-judge" not in head_of(card)["tags"]
     assert "judgegym score" not in card
+
+
+def test_shards_that_are_merged_and_a_policy_that_was_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_lines(tmp_path / "data.jsonl", [{"prompt": f"Question {number}?"} for number in range(4)])
+    words = ["data.jsonl", "--out=scored.jsonl", "--offline", "--responses_per_prompt=2", "--rubric=Is it right?"]
+    for more in ("--shard=1/2", "--shard=2/2"):
+        assert score(*words, more).code == 0
+    merged = score(*words, "--merge=2")
+    assert merged.code == 0, merged.said
+    assert select("scored.jsonl", "--out=x/o.jsonl", "--best").code == 0
+    card = (tmp_path / "x" / "README.md").read_text("utf-8")
+    assert "The judge and the policy are an offline stand-in" in card
+    assert {"synthetic", "best-of-n"} <= set(head_of(card)["tags"])
+    (command,) = (line for line in card.splitlines() if line.startswith("judgegym score "))
+    given = {
+        "--out=scored.jsonl",
+        "--judge=rubric",
+        "--offline=true",
+        "--responses_per_prompt=2",
+        "--write_report=false",
+    }
+    assert set(shlex.split(command)) == {"judgegym", "score", "data.jsonl", "--rubric=Is it right?"} | given
+    assert cell(card, "tokens of the policy").endswith(" received")
 
 
 def test_names_cannot_break_the_card(tmp_path: Path) -> None:
@@ -125,6 +151,10 @@ def test_a_readme_of_somebody_else_is_not_overwritten(tmp_path: Path) -> None:
         ended = select(scored, "--out", tmp_path / name, "--best", "--card", tmp_path / "CARD.md")
         assert ended.code == code_expected
     assert "CARD.md is the card of another file" in ended.err
+    (tmp_path / "data.jsonl").write_text("{}\n")
+    ended = select(scored, "--out", tmp_path / "data.jsonl", "--best", "--card=none")
+    assert (ended.code, "says that judgegym select has written it" in ended.err) == (2, True)
+    assert (tmp_path / "data.jsonl").read_text() == "{}\n"
     ended = select(scored, "--out", tmp_path / "o.jsonl", "--best", "--card", tmp_path)
     assert (ended.code, "cannot be read: Is a directory" in ended.err) == (2, True)
 
