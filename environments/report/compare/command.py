@@ -29,7 +29,12 @@ def parser_of(prog: str) -> argparse.ArgumentParser:
     """The flags of the command."""
     parser = OneLineParser(prog, _DESCRIPTION)
     add = parser.add_argument
-    add("runs", nargs="+", metavar="RUN", help="run directories of evaluate, two or more; the first is the reference")
+    add(
+        "runs",
+        nargs="+",
+        metavar="RUN",
+        help="run directories of evaluate, or files of score, two or more; the first is the reference",
+    )
     judges = "compare runs whose judges differ, and say how far the judges agree (Cohen's kappa)"
     add("--across_judges", action="store_true", help=judges)
     add("--across_protocols", action="store_true", help="compare runs whose other settings differ")
@@ -118,16 +123,19 @@ def report_link(run: ComparedRun, uid: str | None, *, seen_from: Path) -> str | 
 
 
 def _opened(word: str) -> SavedRun:
-    """The run of a directory.
+    """The run of a directory, or of a scored file.
 
     Raises:
-        RunDirectoryError: it is a file, or holds no run.
+        RunDirectoryError: it is another file, or holds no run.
     """
-    from environments.report.results.run import SavedRun
+    from environments.report.results.run import SavedRun, run_of_file
     from environments.runs.directory import METRICS
     from judges.llm.errors import RunDirectoryError
 
     path = Path(word).expanduser()
+    run = None if path.is_dir() else run_of_file(path)
+    if run is not None:
+        return SavedRun.open(run)
     if path.is_file():
         is_of_a_run = (path.parent / METRICS).is_file()
         wanted = (

@@ -110,6 +110,38 @@ class ChangedRow:
 
 
 @dataclass(frozen=True, slots=True)
+class BestAgreement:
+    """For which prompts two judges find the same responses best.
+
+    Attributes:
+        prompts: those with several responses that are compared.
+        same: the share at which both give the highest score to the same responses, ties included.
+        overlapping: the share at which some response is among the best of both.
+    """
+
+    prompts: int
+    same: float
+    overlapping: float
+
+
+@dataclass(frozen=True, slots=True)
+class LabelAgreement:
+    """How far the labels of two judges agree.
+
+    Attributes:
+        rows: those with a label of both.
+        labels: all labels.
+        same: the share of rows with the same label.
+        kappa: Cohen's kappa, without weights.
+    """
+
+    rows: int
+    labels: Sequence[str]
+    same: float
+    kappa: float
+
+
+@dataclass(frozen=True, slots=True)
 class JudgesAgreement:
     """How far two judges agree on the same rows.
 
@@ -120,6 +152,8 @@ class JudgesAgreement:
         correlation: Spearman's correlation of the values; `None` where undefined.
         correlation_reason: why it is undefined.
         weighted: whether kappa has weights.
+        best: of a scored data set with several responses to a prompt; otherwise `None`.
+        labels: of a scored data set whose judges have few labels, some in common; otherwise `None`.
     """
 
     same: float
@@ -128,6 +162,8 @@ class JudgesAgreement:
     correlation: float | None
     correlation_reason: str
     weighted: bool
+    best: BestAgreement | None = None
+    labels: LabelAgreement | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +226,9 @@ class Comparison:
         differing: where the conditions of the runs differ.
         notes: what a reader of the numbers must know.
         settings: how they were computed.
+        item: what a row is: `row`, or `response` of a scored data set.
+        unit: what is resampled and counted by tests: the same, or `prompt` where several responses of a scored data set
+            were judged together or once for all, so that they depend on each other.
     """
 
     environment: str
@@ -203,3 +242,5 @@ class Comparison:
     differing: Sequence[Differing]
     notes: Sequence[str]
     settings: Settings
+    item: str = "row"
+    unit: str = "row"

@@ -19,6 +19,7 @@ from judges.config.prompt_layout import PromptLayoutSettings
 from judges.config.text import prompt_digest
 from judges.llm import wire
 from judges.llm.wire import JSON
+from judges.scorers.settings import ScorerSettings
 
 Condition = Literal["judge", "protocol", "data"]
 CONDITIONS: tuple[Condition, ...] = ("judge", "protocol", "data")
@@ -27,8 +28,11 @@ _OF_JUDGES = frozenset(
     f"env.{name}" for name in (*JudgeSettings.model_fields, *PromptLayoutSettings.model_fields, "judges")
 )
 _OF_POLICIES = frozenset(f"env.{name}" for name in (*CompletionSettings.model_fields, "model_answers", "candidates"))
+_OF_SCORERS = frozenset((*ScorerSettings.model_fields, "offline"))
+"""The judge of a scored data set, whose settings have no section; a stand-in is another judge."""
 _JUDGES, _POLICIES = ("env.judges.",), ("env.candidates.", "openai.")  # of peer evaluation, and of all
 _OF_ROWS = frozenset(("limit",))
+_SECTION, _EXTRA_BODY_OF_SCORER = "env.", "judge_extra_body"
 _MODEL, _EXTRA_BODY, _LAYOUT = "env.judge_model_name", "env.judge_extra_body", "env.judge_prompt_layout"
 _LONGEST_SHOWN = 60
 _DIGEST_SHOWN = len("sha256:") + 12
@@ -81,6 +85,10 @@ def policy_is_judge(run: SavedRun) -> bool:
 def judge_of(run: SavedRun) -> dict[str, JSON]:
     """The judge by setting: its model, the digests of its prompts, its sampling."""
     prompts = _prompts(run)
+    if run.is_scored:
+        own = {name: value for name, value in _protocol(run).items() if name in _OF_SCORERS and name not in prompts}
+        body = {name: _without_seed(value) for name, value in own.items() if name == _EXTRA_BODY_OF_SCORER}
+        return {_MODEL.removeprefix(_SECTION): run.judge, **prompts, **own, **body}
     if policy_is_judge(run):
         layout = _protocol(run).get(_LAYOUT)
         return {**prompts, **({} if layout is None else {_LAYOUT: layout})}
@@ -97,6 +105,8 @@ def protocol_of(run: SavedRun) -> dict[str, JSON]:
 
     A setting that names a dataset that was read is the data's, also where its environment does not say so.
     """
+    if run.is_scored:
+        return {name: value for name, value in _protocol(run).items() if name not in _OF_SCORERS}
     belongs_elsewhere = _OF_JUDGES | _OF_POLICIES | _OF_ROWS | _prompts(run).keys()
     names = [wire.lookup(dataset, "name") for dataset in _datasets(run)]
     places = {name for name in names if isinstance(name, str)}
@@ -155,7 +165,7 @@ def seed_of(run: SavedRun) -> str:
 
 
 def _is_request_of_judge(name: str) -> bool:
-    return name == _EXTRA_BODY or (name.startswith(_JUDGES) and name.endswith(".extra_body"))
+    return name in (_EXTRA_BODY, _EXTRA_BODY_OF_SCORER) or (name.startswith(_JUDGES) and name.endswith(".extra_body"))
 
 
 def _without_seed(value: JSON) -> JSON:
@@ -172,7 +182,8 @@ def _mapping(value: JSON) -> Mapping[str, JSON]:
 
 def _prompts(run: SavedRun) -> dict[str, JSON]:
     """The digests of the judge's prompts, by setting."""
-    return {f"env.{name}": digest for name, digest in _mapping(run.general.get("judge_prompt_digests")).items()}
+    section = "" if run.is_scored else _SECTION
+    return {f"{section}{name}": digest for name, digest in _mapping(run.general.get("judge_prompt_digests")).items()}
 
 
 def shown_whole(value: JSON) -> str:

@@ -16,6 +16,7 @@ from environments.report.compare.comparison import (
     TestResult,
     Transition,
 )
+from environments.report.compare.judges import best_agreement, label_agreement
 from environments.report.compare.outcomes import OUTCOMES, Kind, outcomes
 from environments.report.compare.rows import SharedRows, Side
 from judges.statistics.agreement import rank_correlation
@@ -56,9 +57,19 @@ class Pair:
     kind: Kind
     settings: Settings
 
+    def together(self, places: Places = _ALL) -> tuple[Side, Side]:
+        """Return both sides of some rows, or of all: sums over those that depend on each other."""
+        sides = [Side(side.totals[places], side.weights[places]) for side in (self.reference, self.run)]
+        if self.rows.units is not None:
+            import numpy as np
+
+            units = np.unique(self.rows.units[places], return_inverse=True)[1]
+            sides = [side.together(units) for side in sides]
+        return sides[0], sides[1]
+
     def estimate(self, places: Places = _ALL) -> PairEstimate:
         """Return the difference over some rows, or over all."""
-        reference, run = self.reference.shares(places), self.run.shares(places)
+        reference, run = (side.shares() for side in self.together(places))
         value = run.ratio - reference.ratio
         settings = self.settings
         found = paired_intervals(reference, run, rounds=settings.rounds, seed=settings.seed, level=settings.level)
@@ -81,10 +92,11 @@ def difference(pair: Pair, letter: str, whole: Estimate, *, most: int, with_agre
 
     before, after = pair.reference.values, pair.run.values
     changes = np.round(after - before, 12)
-    tests = [sign_test(before, after)]
+    units = pair.together()
+    tests = [sign_test(units[0].values, units[1].values)]
     if tests[0].name != "mcnemar":  # of 0 and 1 all changes have one rank: signed ranks say what signs say
-        tests.append(wilcoxon_test(before, after))
-    needed = rows_needed(pair.reference.shares(), pair.run.shares(), level=pair.settings.level)
+        tests.append(wilcoxon_test(units[0].values, units[1].values))
+    needed = rows_needed(units[0].shares(), units[1].shares(), level=pair.settings.level)
     return Difference(
         letter=letter,
         difference=whole,
@@ -95,10 +107,10 @@ def difference(pair: Pair, letter: str, whole: Estimate, *, most: int, with_agre
         transitions=_transitions(pair.kind, before, after),
         settled=whole.interval is not None and not whole.interval.low <= 0 <= whole.interval.high,
         needed=needed,
-        more=None if needed.rows is None else max(0, needed.rows - len(before)),
+        more=None if needed.rows is None else max(0, needed.rows - len(units[0].totals)),
         categories=_categories(pair),
         changed=_changed(pair.rows, before, after, changes, most),
-        agreement=_agreement(pair.kind, before, after) if with_agreement else None,
+        agreement=_agreement(pair, before, after) if with_agreement else None,
     )
 
 
@@ -155,7 +167,8 @@ def _changed(
     ]
 
 
-def _agreement(kind: Kind, before: NDArray[np.float64], after: NDArray[np.float64]) -> JudgesAgreement:
+def _agreement(pair: Pair, before: NDArray[np.float64], after: NDArray[np.float64]) -> JudgesAgreement:
+    kind, prompts = pair.kind, pair.rows.prompts
     if kind == "score":
         same = float((before.round(12) == after.round(12)).mean())
         kappa = quadratic_kappa(before, after)
@@ -171,6 +184,8 @@ def _agreement(kind: Kind, before: NDArray[np.float64], after: NDArray[np.float6
         correlation=None if isinstance(correlation, str) else correlation,
         correlation_reason=correlation if isinstance(correlation, str) else "",
         weighted=kind != "pass_rate",
+        best=None if prompts is None else best_agreement(prompts, before, after),
+        labels=label_agreement(pair.reference.labels, pair.run.labels),
     )
 
 

@@ -60,7 +60,7 @@ class _DifferenceView:
     headline: str
     counts: str
     tests: Sequence[str]
-    agreement: str
+    agreement: Sequence[str]
     needed: str
     outcomes: Sequence[str]
     table: Sequence[Sequence[int]]
@@ -82,7 +82,8 @@ def html(comparison: Comparison, link: Link = lambda run, uid: None) -> Iterator
         "compare.html",
         title=title,
         words=comparison.words,
-        runs=[_run(run, link) for run in comparison.runs],
+        item=comparison.item,
+        runs=[_run(comparison, run, link) for run in comparison.runs],
         differences=[_difference(comparison, each, runs, link) for each in comparison.differences],
         differing=comparison.differing,
         notes=comparison.notes,
@@ -92,11 +93,11 @@ def html(comparison: Comparison, link: Link = lambda run, uid: None) -> Iterator
     yield from document(title=title, body=body, styles=[base_style(), _STYLE.read_text("utf-8")], scripts=[])
 
 
-def _run(run: ComparedRun, link: Link) -> _RunView:
+def _run(comparison: Comparison, run: ComparedRun, link: Link) -> _RunView:
     return _RunView(
         run=run,
         about=words.about(run),
-        left_out=words.left_out(run),
+        left_out=words.left_out(comparison, run),
         headline=words.number(run.headline),
         interval=words.interval_of(run.interval),
         report=link(run, None),
@@ -112,7 +113,7 @@ def _difference(
     agreement = difference.agreement
     drawn = forest([difference.difference, *(each.difference for each in difference.categories)])
     lines: list[tuple[str, int, float, float, Estimate]] = [
-        (ALL_ROWS, comparison.rows, reference.headline, run.headline, difference.difference)
+        (f"all {comparison.item}s", comparison.rows, reference.headline, run.headline, difference.difference)
     ]
     for each in difference.categories:
         name = words.NO_CATEGORY if each.name is None else each.name
@@ -120,10 +121,10 @@ def _difference(
     return _DifferenceView(
         letter=difference.letter,
         headline=words.headline(comparison, difference),
-        counts=words.counts(difference),
-        tests=[words.tested(result) for result in difference.tests],
-        agreement="" if agreement is None else words.agreement(agreement, comparison.kind),
-        needed=words.needed(difference),
+        counts=words.counts(comparison, difference),
+        tests=[words.tested(comparison, result) for result in difference.tests],
+        agreement=[] if agreement is None else words.agreement(comparison, agreement),
+        needed=words.needed(comparison, difference),
         outcomes=names,
         table=[[counted[before, after] for after in names] for before in names],
         zero=drawn.zero,

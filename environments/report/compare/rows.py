@@ -28,10 +28,17 @@ _LONGEST_START = 100
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """The rows that are compared, in one run."""
+    """The rows that are compared, in one run.
+
+    Attributes:
+        totals: what each adds to the numerator of the headline.
+        weights: what each adds to its denominator.
+        labels: the label of each in a scored data set; empty in other runs.
+    """
 
     totals: NDArray[np.float64]
     weights: NDArray[np.float64]
+    labels: Sequence[str | None] = ()
 
     @property
     def values(self) -> NDArray[np.float64]:
@@ -41,6 +48,13 @@ class Side:
     def shares(self, places: NDArray[np.int64] | slice = slice(None)) -> Shares:
         """Return the shares of some rows, or of all."""
         return Shares(self.totals[places], self.weights[places])
+
+    def together(self, units: NDArray[np.int64]) -> Side:
+        """Return the sums over the rows of each unit, of which the numbers go from 0 without a gap."""
+        import numpy as np
+
+        totals, weights = (np.bincount(units, side).astype(float) for side in (self.totals, self.weights))
+        return Side(totals, weights)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +67,10 @@ class SharedRows:
         sides: their numbers, for each run.
         texts_differ: for each run, the ids of rows that were shown with other texts than in the reference.
         same_answers: for each run, how many rows have the answers of the reference; `None` where runs keep no answers.
+        units: of a scored data set, for each row the number of what it was judged together with, or once with; `None`
+            in other runs, whose rows do not depend on each other.
+        prompts: of a scored data set with several responses to a prompt, for each the number of its prompt; otherwise
+            `None`.
     """
 
     uids: Sequence[str]
@@ -60,6 +78,8 @@ class SharedRows:
     sides: Sequence[Side]
     texts_differ: Sequence[Sequence[str]]
     same_answers: Sequence[int | None]
+    units: NDArray[np.int64] | None = None
+    prompts: NDArray[np.int64] | None = None
 
 
 class RowsOfRun:
@@ -83,6 +103,10 @@ class RowsOfRun:
         self._texts, self._answers = bytearray(), bytearray()
         self.keeps_answers = False
         self._categories: list[str | None] = []
+        self._labels: list[str | None] = []
+        self._units, self._keeps_units = array("q"), run.is_scored
+        self._are_grouped = wire.lookup(run.config, "group_by") is not None
+        numbers: dict[str, int] = {}
         known: dict[str | None, str | None] = {}
         for sample in run.samples():
             if sample.headline is None or sample.headline.weight <= 0:
@@ -96,6 +120,9 @@ class RowsOfRun:
                 self._answers += _digest([completion.answer for completion in sample.completions])
                 self.keeps_answers |= bool(sample.completions)
                 self._categories.append(known.setdefault(sample.category, sample.category))
+                if self._keeps_units:
+                    self._labels.append(known.setdefault(sample.label, sample.label))
+                    self._units.append(numbers.setdefault(sample.task_digest, len(numbers)))
         selected = wire.lookup(run.general, "rows.selected")
         if isinstance(selected, int) and selected != len(self):
             raise RunDirectoryError(
@@ -142,7 +169,29 @@ class RowsOfRun:
         import numpy as np
 
         places = np.fromiter((self._places[uid] for uid in uids), dtype=np.int64, count=len(uids))
-        return Side(np.asarray(self._totals)[places], np.asarray(self._weights)[places])
+        labels = [self._labels[place] for place in places.tolist()] if self._keeps_units else []
+        return Side(np.asarray(self._totals)[places], np.asarray(self._weights)[places], labels)
+
+    def prompts(self, uids: Sequence[str]) -> NDArray[np.int64] | None:
+        """Return the numbers of the prompts of some rows with a value; `None` if each has one response."""
+        import numpy as np
+
+        if not self._keeps_units or not (self._are_grouped or any("/" in uid for uid in uids)):
+            return None
+        if self._are_grouped:
+            return self.units(uids)
+        numbers: dict[str, int] = {}
+        rows = (uid.partition("/")[0] for uid in uids)
+        return np.fromiter((numbers.setdefault(row, len(numbers)) for row in rows), dtype=np.int64, count=len(uids))
+
+    def units(self, uids: Sequence[str]) -> NDArray[np.int64] | None:
+        """Return what some rows with a value were judged together or once with, numbered from 0; `None` if alone."""
+        import numpy as np
+
+        if not self._keeps_units:
+            return None
+        found = np.fromiter((self._units[self._places[uid]] for uid in uids), dtype=np.int64, count=len(uids))
+        return np.unique(found, return_inverse=True)[1]
 
 
 def shared(rows: Sequence[RowsOfRun]) -> SharedRows:
@@ -160,6 +209,8 @@ def shared(rows: Sequence[RowsOfRun]) -> SharedRows:
             else None
             for each in rows
         ],
+        units=reference.units(uids),
+        prompts=reference.prompts(uids),
     )
 
 

@@ -56,7 +56,8 @@ def compare_runs(
 
     Args:
         runs: two or more complete runs of one environment.
-        across: conditions that may differ. With `judge`, it is said how far the judges agree.
+        across: conditions that may differ. With `judge`, it is said how far the judges agree. Of scored data sets the
+            judges may always differ.
         rounds: number of bootstrap resamples.
         seed: their seed.
         most: how many of the rows that changed most are named.
@@ -67,6 +68,8 @@ def compare_runs(
         RunDirectoryError: a run cannot be read.
     """
     headline, words = _headline(runs)
+    if runs[0].is_scored:  # of the same responses, judges are what is compared
+        across = {*across, "judge"}
     letters = [_letter(place) for place in range(len(runs))]
     rows = [RowsOfRun(run) for run in runs]
     found = shared(rows)
@@ -111,7 +114,15 @@ def compare_runs(
         differing=differs,
         notes=[*_notes(runs, letters, found, across, differs)],
         settings=settings,
+        item="response" if runs[0].is_scored else "row",
+        unit=_unit(runs[0], found),
     )
+
+
+def _unit(reference: SavedRun, found: SharedRows) -> str:
+    if found.units is None:
+        return "row"
+    return "response" if len({*found.units.tolist()}) == len(found.uids) else "prompt"
 
 
 def _headline(runs: Sequence[SavedRun]) -> tuple[str, str]:

@@ -17,7 +17,7 @@ def show(comparison: Comparison) -> None:
     say(words.title(comparison))
     for run in comparison.runs:
         say(f"{run.letter}  {printable(run.path)}")
-        _lines(_INDENT, printable(words.about(run)), words.left_out(run))
+        _lines(_INDENT, printable(words.about(run)), words.left_out(comparison, run))
     say("")
     show_table(_runs(comparison))
     for each in comparison.differences:
@@ -59,13 +59,13 @@ def _runs(comparison: Comparison) -> Table:
 def _difference(comparison: Comparison, difference: Difference) -> None:
     say("")
     _lines("", words.headline(comparison, difference))
-    _lines(_INDENT, words.counts(difference), words.flips(difference))
-    _lines(_INDENT, *map(words.tested, difference.tests))
+    _lines(_INDENT, words.counts(comparison, difference), words.flips(difference))
+    _lines(_INDENT, *(words.tested(comparison, test) for test in difference.tests))
     if difference.agreement is not None:
-        _lines(_INDENT, words.agreement(difference.agreement, comparison.kind))
-    _lines(_INDENT, words.needed(difference))
+        _lines(_INDENT, *words.agreement(comparison, difference.agreement))
+    _lines(_INDENT, words.needed(comparison, difference))
     if difference.categories:
-        show_table(_categories(difference))
+        show_table(_categories(comparison, difference))
     if difference.changed:
         say(f"{_INDENT}changed most:")
     for row in difference.changed:
@@ -73,10 +73,10 @@ def _difference(comparison: Comparison, difference: Difference) -> None:
         say(_cut(printable(line)))
 
 
-def _categories(difference: Difference) -> Table:
+def _categories(comparison: Comparison, difference: Difference) -> Table:
     return Table(
         title="",
-        header=("category", "rows", "A", difference.letter, "difference", "95 %"),
+        header=("category", f"{comparison.item}s", "A", difference.letter, "difference", "95 %"),
         rows=tuple(
             (
                 printable(each.name) if each.name is not None else words.NO_CATEGORY,

@@ -49,12 +49,13 @@ def signed_interval(estimate: Estimate) -> str:
 def title(comparison: Comparison) -> str:
     """What is compared."""
     runs = "both runs" if len(comparison.runs) == 2 else f"all {len(comparison.runs)} runs"
-    return f"{comparison.environment}: {comparison.words} on the {rows(comparison.rows)} that {runs} share"
+    shared = counted(comparison.rows, comparison.item)
+    return f"{comparison.environment}: {comparison.words} on the {shared} that {runs} share"
 
 
-def rows(count: int) -> str:
-    """A number of rows."""
-    return "1 row" if count == 1 else f"{count:,} rows"
+def counted(count: int, noun: str) -> str:
+    """A number of rows, responses or prompts."""
+    return f"1 {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def about(run: ComparedRun) -> str:
@@ -63,7 +64,7 @@ def about(run: ComparedRun) -> str:
     return f"{run.policy}{judged}, {run.date}"
 
 
-def left_out(run: ComparedRun) -> str:
+def left_out(comparison: Comparison, run: ComparedRun) -> str:
     """Which rows of a run are not compared; empty if all are."""
     parts = [
         f"{run.not_shared:,} that not every run has with a value" if run.not_shared else "",
@@ -71,7 +72,7 @@ def left_out(run: ComparedRun) -> str:
         f"{run.uncounted:,} that do not count in this metric" if run.uncounted else "",
     ]
     said = ", ".join(part for part in parts if part)
-    return f"left out of its {rows(run.rows)}: {said}" if said else ""
+    return f"left out of its {counted(run.rows, comparison.item)}: {said}" if said else ""
 
 
 def headline(comparison: Comparison, difference: Difference) -> str:
@@ -82,9 +83,10 @@ def headline(comparison: Comparison, difference: Difference) -> str:
     return f"{difference.letter} − A: {comparison.words} {signed(estimate.value)} ({said})"
 
 
-def counts(difference: Difference) -> str:
+def counts(comparison: Comparison, difference: Difference) -> str:
     """How many rows have a higher, lower or equal value."""
-    return f"higher in {rows(difference.higher)}, lower in {difference.lower:,}, the same in {difference.same:,}"
+    higher = counted(difference.higher, comparison.item)
+    return f"higher in {higher}, lower in {difference.lower:,}, the same in {difference.same:,}"
 
 
 def flips(difference: Difference) -> str:
@@ -97,25 +99,26 @@ def flips(difference: Difference) -> str:
     return ", ".join(f"{each.before} → {each.after}: {each.rows:,}" for each in moved)
 
 
-def tested(result: TestResult) -> str:
+def tested(comparison: Comparison, result: TestResult) -> str:
     """A test with its p-value and the rows that it rests on."""
     test = result.test
     if test.p is None:
         return f"{_TESTS[test.name]}: no p-value, since {test.reason}"
     corrected = "" if result.corrected is None else f" (corrected {_p(result.corrected)})"
-    return f"{_TESTS[test.name]}: p {_p(test.p)}{corrected}, over the {rows(test.higher + test.lower)} that differ"
+    differing = counted(test.higher + test.lower, comparison.unit)
+    return f"{_TESTS[test.name]}: p {_p(test.p)}{corrected}, over the {differing} that differ"
 
 
 def _p(p: float) -> str:
     return f"< {_SMALLEST_P}" if p < _SMALLEST_P else f"= {p:.4f}"
 
 
-def needed(difference: Difference) -> str:
+def needed(comparison: Comparison, difference: Difference) -> str:
     """How many more rows would settle the difference."""
     found = difference.needed
     if found.rows is None:
-        return f"Rows that would settle it: unknown, since {found.reason}."
-    size = f"a difference of this size takes about {rows(found.rows)} (80\u00a0% power)"
+        return f"{comparison.unit.capitalize()}s that would settle it: unknown, since {found.reason}."
+    size = f"a difference of this size takes about {counted(found.rows, comparison.unit)} (80\u00a0% power)"
     if difference.settled:
         return f"The interval excludes 0; {size}."
     if not difference.more:
@@ -123,24 +126,38 @@ def needed(difference: Difference) -> str:
     return f"The interval includes 0; {size}, {difference.more:,} more than there are."
 
 
-def agreement(found: JudgesAgreement, kind: str) -> str:
-    """How far the judges agree."""
-    what = "score" if kind == "score" else "outcome"
+def agreement(comparison: Comparison, found: JudgesAgreement) -> list[str]:
+    """How far the judges agree: on scores or outcomes, on labels, on the best responses of a prompt."""
+    what = "score" if comparison.kind == "score" else "outcome"
     weights = " (quadratic weights)" if found.weighted else ""
     kappa = f"{found.kappa:.4f}" if found.kappa is not None else f"undefined ({found.kappa_reason})"
     correlation = (
         f"{found.correlation:.4f}" if found.correlation is not None else f"undefined ({found.correlation_reason})"
     )
-    return (
-        f"the judges give the same {what} to {100 * found.same:.1f}\u00a0% of the rows; Cohen's κ{weights} {kappa}; "
-        f"Spearman's correlation {correlation}"
-    )
+    said = [
+        f"the judges give the same {what} to {_share(found.same)} of the {comparison.item}s; Cohen's κ{weights} "
+        f"{kappa}; Spearman's correlation {correlation}"
+    ]
+    if found.labels is not None:
+        labels = f"{len(found.labels.labels)} labels"
+        said.append(
+            f"of {labels} they give the same to {_share(found.labels.same)}; Cohen's κ {found.labels.kappa:.4f}"
+        )
+    if found.best is not None:
+        prompts = f"{counted(found.best.prompts, 'prompt')} with several responses"
+        common = f"and have one of them in common at {_share(found.best.overlapping)}"
+        said.append(f"of {prompts} they find the same best at {_share(found.best.same)}, {common}")
+    return said
+
+
+def _share(share: float) -> str:
+    return f"{100 * share:.1f}\u00a0%"
 
 
 def method(comparison: Comparison) -> str:
     """How the numbers were computed."""
-    settings = comparison.settings
+    settings, units = comparison.settings, f"{comparison.unit}s"
     return (
-        f"Intervals: {100 * settings.level:g} %, paired bootstrap, {settings.rounds:,} resamples of rows, seed "
+        f"Intervals: {100 * settings.level:g} %, paired bootstrap, {settings.rounds:,} resamples of {units}, seed "
         f"{settings.seed}; those of categories are not corrected for their number."
     )

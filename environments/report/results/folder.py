@@ -70,7 +70,8 @@ def paths_in(folder: Path) -> list[Path]:
 
 def _paths(folder: Path, depth: int) -> Iterator[Path]:
     try:
-        found, groups = _is_run(folder), _groups_of(folder)
+        found = _is_run(folder)
+        groups = None if found else _groups_of(folder)  # beside a scored file is a run, and no file of groups
         entries = [] if found or not depth else sorted(folder.iterdir())
         folders = [entry for entry in entries if entry.name[0] != "." and not entry.is_symlink() and entry.is_dir()]
     except FileNotFoundError:  # it was removed meanwhile

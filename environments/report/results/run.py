@@ -17,9 +17,10 @@ from typing import cast
 
 from environments.data.rows import FILE_KINDS
 from environments.report.results.sample import SavedSample, read_sample
-from environments.runs.directory import CONFIG, FAILURES, METRICS, SAMPLES
+from environments.runs.directory import CONFIG, FAILURES, METRICS, SAMPLES, run_directory_of
 from environments.runs.lines import RawLine, whole_lines
 from environments.runs.recorded_calls import CALLS, PACKED_CALLS
+from environments.settings.values import STAND_IN_JUDGE
 from judges.config.yaml_text import load_yaml
 from judges.llm import wire
 from judges.llm.errors import RunDirectoryError
@@ -27,6 +28,8 @@ from judges.llm.wire import JSON
 
 _FILES = (FAILURES, SAMPLES)
 """A row with lines in both files is finished: it failed at first."""
+SCORED = "score"
+"""The name, in place of an environment's, of the runs of `judgegym score`, whose rows are responses of a data set."""
 _READ = (CONFIG, METRICS, *_FILES, CALLS, PACKED_CALLS)
 
 
@@ -104,17 +107,32 @@ class SavedRun:
     def environment(self) -> str:
         """Return the environment's name; of a run that is not complete what its directory's name says, or nothing."""
         first, parts, _ = self.path.name.partition("--")
-        return self._said("environment") or (first if parts else "")
+        of_data = SCORED if "data" in self.config and "judge" in self.config else ""
+        return self._said("environment") or of_data or (first if parts else "")
+
+    @property
+    def is_scored(self) -> bool:
+        """Return whether it is a scored data set."""
+        return self.environment == SCORED
+
+    @property
+    def items(self) -> str:
+        """Return what its rows are: `responses` of a data set, or `rows` of an evaluation."""
+        return "responses" if self.is_scored else "rows"
 
     @property
     def policy(self) -> str:
-        """Return what was evaluated: a model, a file of answers, the answers of the dataset, or several candidates."""
+        """Return what was evaluated: a model, a file of answers, a data set, or several candidates."""
+        if self.is_scored:
+            return self._said("model_name") or _name_of_answers(Path(_text(self.config.get("data"))))
         answers = _name_of_answers(Path(_text(wire.lookup(self.config, "env.model_answers"))))
         return self._said("model_name") or answers or _text(wire.lookup(self.config, "openai.model_name"))
 
     @property
     def judge(self) -> str:
         """Return the name of the judge, or of several."""
+        if self.is_scored and not self.is_complete:
+            return STAND_IN_JUDGE if self.config.get("offline") else _text(self.config.get("judge_model_name"))
         return self._said("judge_model_name") or _text(wire.lookup(self.config, "env.judge_model_name"))
 
     @property
@@ -170,6 +188,13 @@ class SavedRun:
             for name in _FILES
             for line in whole_lines(self.path / name)
         }
+
+
+def run_of_file(path: Path) -> Path | None:
+    """The run that made a scored file, or was to make it: beside it; `None` if there is none, or for any other file."""
+    beside = run_directory_of(path)
+    is_one = path.suffix in FILE_KINDS and any((beside / name).is_file() for name in (METRICS, *_FILES))
+    return beside if is_one else None
 
 
 def _name_of_answers(path: Path) -> str:

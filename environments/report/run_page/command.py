@@ -35,13 +35,14 @@ def main(argv: Sequence[str] | None = None, *, prog: str) -> int:
 
 def _write(options: argparse.Namespace) -> int:
     require("environments")
+    from environments.report.results.run import run_of_file
     from environments.report.run_page.write import report_of, write_report  # late: --help comes at once
 
     run: Path = options.run
     if run.name in _FILES_OF_RUN and run.is_file():
         run = run.parent
-    if not run.exists():
-        raise RunDirectoryError(f"{run}: there is no such run directory or file of groups")
+    if not run.exists() and run_of_file(run) is None:
+        raise RunDirectoryError(f"{run}: there is no such run directory, scored file or file of groups")
     try:
         path = write_report(run, ReportOptions(options.order, options.samples), output=options.output)
     except OSError as error:
@@ -56,13 +57,18 @@ def parser_of(prog: str) -> argparse.ArgumentParser:
     """Its arguments."""
     parser = OneLineParser(prog, _ABOUT)
     parser.add_argument(
-        "run", type=Path, metavar="RUN", help="a run directory of evaluate, or a file of groups of process"
+        "run",
+        type=Path,
+        metavar="RUN",
+        help="a run directory of evaluate, a file of score, or a file of groups of process",
     )
     parser.add_argument(
         "--output", type=Path, metavar="FILE", help="write the page here; by default report.html in the run directory"
     )
     parser.add_argument(
-        "--order", choices=ORDERS, default=ORDERS[0], help="the order of the samples; worst: those that failed first"
+        "--order",
+        choices=ORDERS,
+        help="the order of the samples; worst: those that failed first (default: dataset; of a scored data set worst)",
     )
     parser.add_argument(
         "--samples",

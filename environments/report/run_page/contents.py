@@ -14,11 +14,11 @@ class ReportOptions:
     """How a page is made.
 
     Attributes:
-        order: the order of its items.
+        order: the order of its items; by default that of the run, and of a scored data set the worst first.
         samples: the most items that it holds; `None` for all.
     """
 
-    order: Order = "dataset"
+    order: Order | None = None
     samples: int | None = MOST_ITEMS
 
 

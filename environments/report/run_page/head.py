@@ -47,7 +47,7 @@ def headline(run: SavedRun, so_far: Mean | None) -> str:
         return ""
     if isinstance(said, Mean):
         bounds = (said.interval.low, said.interval.high) if said.interval is not None else None
-        return f"{_interval(said.value, bounds)}, of the {said.rows} rows so far"
+        return f"{_interval(said.value, bounds)}, of the {said.rows} {run.items} so far"
     bounds = None if said.low is None or said.high is None else (said.low, said.high)
     return f"{said.words} {_interval(said.value, bounds)}"
 
@@ -66,7 +66,7 @@ def notices(run: SavedRun, figures: RunFigures) -> list[str]:
     failed = {status: count for status, count in figures.statuses.items() if _is_failure(status)}
     if failed:
         kinds = ", ".join(f"{count} {status}" for status, count in sorted(failed.items()))
-        said.append(f"{sum(failed.values())} of {len(figures)} rows have no score: {kinds}.")
+        said.append(f"{sum(failed.values())} of {len(figures)} {run.items} have no score: {kinds}.")
     return said
 
 
@@ -79,13 +79,13 @@ def facts(run: SavedRun, statuses: Counter[str]) -> list[Fact]:
     general, selected = run.general, wire.lookup(run.general, "rows.selected")
     counts = ", ".join(f"{count} {status}" for status, count in statuses.most_common())
     found = [
-        Fact("rows", f"{selected} selected: {counts}" if selected is not None else counts, is_first=True),
+        Fact(run.items, f"{selected} selected: {counts}" if selected is not None else counts, is_first=True),
         Fact("went wrong", _went_wrong(run), is_first=True),
         Fact("cost", _costs(run), is_first=True),
         Fact("time", _seconds(general.get("total_evaluation_time_seconds")), is_first=True),
         Fact("date", f"{run.date:%Y-%m-%d %H:%M} UTC" if run.is_complete else "", is_first=True),
-        Fact("environment", run.environment),
-        Fact("evaluated", run.policy),
+        Fact("environment", "" if run.is_scored else run.environment),
+        Fact("data set" if run.is_scored else "evaluated", run.policy),
         Fact("judge", run.judge),
         Fact("answers of", _earlier(general.get("answers_of"))),
         Fact("version", _text(general.get("judgegym_version"))),
@@ -114,7 +114,7 @@ def usable_seed(said: JSON) -> int:
 
 def _seed(run: SavedRun) -> JSON:
     said = run.general.get("seed")
-    return wire.lookup(run.config, "env.seed") if said is None else said
+    return wire.lookup(run.config, "seed" if run.is_scored else "env.seed") if said is None else said
 
 
 def _dataset(dataset: JSON) -> str:

@@ -1,7 +1,8 @@
 """What the page of a run is made of. `pages` writes it as JSON, the page's script reads it: the names are the contract.
 
-An item is a row of an evaluation, or a group of `process`. The list needs only `ItemSummary`; `ItemDetail` is what an
-item opens to. All texts are those of the run, unescaped: the script puts them on the page as text.
+An item is a row of an evaluation, a group of `process`, or a response of a scored data set. The list needs only
+`ItemSummary`; `ItemDetail` is what an item opens to. All texts are those of the run, unescaped: the script puts them on
+the page as text.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Literal
 
 from judges.llm.wire import JSON
 
-PageKind = Literal["rows", "groups"]
+PageKind = Literal["rows", "groups", "responses"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ class CompletionView:
         score: its score or reward, of a rollout; `None` in an evaluation, where the row has the score.
         status: how its judgment ended, of a rollout.
         label: the judgment in the judge's terms, of a rollout.
-        explanation: the judge's reasons, of a rollout.
+        explanation: the judge's reasons, of a rollout and of a response; empty in an evaluation.
         seen: where it stood in each call that compared it with others, and what it was given, in words.
         calls: the calls that were made for it alone, of a rollout.
     """
@@ -191,7 +192,7 @@ class PageHead:
     """What stands above the items.
 
     Attributes:
-        kind: whether the items are rows or groups.
+        kind: what the items are.
         title: the environment, and what was evaluated.
         headline: the result with its interval, in words; empty without one.
         facts: lines about the run.

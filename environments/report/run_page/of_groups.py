@@ -58,7 +58,7 @@ def group_contents(path: Path, options: ReportOptions) -> Contents:
     for call in read_calls(run_path):
         if call.answer.latency_s and not call.answer.cached:
             (figures.judge_seconds if is_judges(call) else figures.policy_seconds).append(call.answer.latency_s)
-    choice = choose(ranks, most=options.samples, order=options.order, items="groups")
+    choice = choose(ranks, most=options.samples, order=options.order or "dataset", items="groups")
     seed = wire.lookup(config, "env.seed")
     page_head = PageHead(
         kind="groups",

@@ -1,4 +1,4 @@
-"""The page of an evaluation, from the files of its run directory.
+"""The page of an evaluation, or of a scored data set, from the files of its run directory.
 
 Guarantees: the lines are read one by one, twice: for the numbers, which are kept, and for the items of the page, which
 are not. The calls of the rows on the page are in memory, compressed.
@@ -6,7 +6,7 @@ are not. The calls of the rows on the page are in memory, compressed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from environments.report.results.calls import CallsOfRows
@@ -17,6 +17,12 @@ from environments.report.run_page.choice import Rank, choose
 from environments.report.run_page.contents import Contents, ReportOptions
 from environments.report.run_page.figures import RunFigures
 from environments.report.run_page.items import ItemDetail, ItemSummary, PageHead
+from environments.report.run_page.judged_data import (
+    LedgerRows,
+    calls_of_responses,
+    depend_on_each_other,
+    response_detail,
+)
 from environments.report.run_page.rows import figures_of, row_detail, row_summary
 from environments.report.run_page.tables import tables_of
 
@@ -28,38 +34,62 @@ def run_contents(path: Path, options: ReportOptions) -> Contents:
         RunDirectoryError: there is no such run, or a file of it is damaged.
     """
     run = SavedRun.open(path)
-    figures, failed, uids = RunFigures(), list[bool](), list[str]()
+    figures, failed, uids, ledger = RunFigures(), list[bool](), list[str](), LedgerRows()
     for sample in run.samples():
         figures.add(figures_of(sample))
         failed.append(not sample.finished)
         uids.append(sample.uid)
+        if run.is_scored:
+            ledger.add(sample)
     ranks = [Rank(each, figures.value(place)) for place, each in enumerate(failed)]
-    choice = choose(ranks, most=options.samples, order=options.order)
+    order = options.order or ("worst" if run.is_scored else "dataset")
+    choice = choose(ranks, most=options.samples, order=order, items=run.items)
     seed = head.seed_of(run)
     so_far = head.overall(run, figures, seed=seed)
     page_head = PageHead(
-        kind="rows",
+        kind="responses" if run.is_scored else "rows",
         title=head.title_of(run),
         headline=head.headline(run, so_far),
         facts=head.facts(run, figures.statuses),
         notices=[*head.notices(run, figures), *filter(None, [choice.notice])],
-        charts=charts(figures, Words(head.headline_words(run)), overall=so_far, seed=seed),
+        charts=charts(figures, _words(run, uids), overall=so_far, seed=seed),
         total=len(figures),
         tables=tables_of(run),
     )
     shown = [uids[place] for place in choice.places]
-    calls = CallsOfRows.read(path, shown)
-    is_sorted = options.order == "dataset"
-    return Contents(page_head, lambda: _items(run, calls, shown, is_sorted=is_sorted))
+    rows = ledger.of(choice.places, shown) if run.is_scored else None
+    is_sorted = order == "dataset"
+    return Contents(page_head, lambda: _items(run, shown, rows, is_sorted=is_sorted))
+
+
+def _words(run: SavedRun, uids: Sequence[str]) -> Words:
+    words = head.headline_words(run)
+    if not run.is_scored:
+        return Words(words)
+    return Words(words, item="response", length="response", intervals=not depend_on_each_other(run, uids))
 
 
 def _items(
-    run: SavedRun, calls: CallsOfRows, uids: Sequence[str], *, is_sorted: bool
+    run: SavedRun, uids: Sequence[str], rows: Mapping[str, str] | None, *, is_sorted: bool
 ) -> Iterator[tuple[ItemSummary, ItemDetail]]:
+    """The items.
+
+    Args:
+        run: the run.
+        uids: which of its rows.
+        rows: of a scored data set, under which row the ledger has the calls of each.
+        is_sorted: they are in the order of the run.
+    """
     if is_sorted:
         wanted = frozenset(uids)
         samples = (sample for sample in run.samples() if sample.uid in wanted)
     else:
         samples = (run.read_sample(uid) for uid in uids)
+    if rows is None:
+        calls = CallsOfRows.read(run.path, uids)
+        for sample in samples:
+            yield row_summary(sample), row_detail(sample, calls.of(sample.uid))
+        return
+    calls_of = calls_of_responses(run, rows)
     for sample in samples:
-        yield row_summary(sample), row_detail(sample, calls.of(sample.uid))
+        yield row_summary(sample), response_detail(sample, row_detail(sample, calls_of(sample)))

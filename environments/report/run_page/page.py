@@ -37,7 +37,7 @@ _SCRIPTS = (
     "keys",
     "page",
 )
-_WORDS: dict[PageKind, str] = {"rows": "sample", "groups": "group"}
+_WORDS: dict[PageKind, str] = {"rows": "sample", "groups": "group", "responses": "response"}
 _CHUNK_ITEMS = 25
 _CHUNK_BYTES = 500_000
 
@@ -76,7 +76,7 @@ class _Index:
     """What the page reads first.
 
     Attributes:
-        kind: whether the items are rows or groups.
+        kind: what the items are.
         total: the number of items of the run.
         chunks: of each chunk the position of its first item.
         scores: of each group the scores of its rollouts; empty for rows.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from environments.report.results.run import run_of_file
 from environments.report.run_page.contents import ReportOptions
 from environments.report.run_page.of_groups import group_contents
 from environments.report.run_page.of_run import run_contents
@@ -17,15 +18,16 @@ from environments.runs.directory import REPORT
 
 
 def report_of(path: Path) -> Path:
-    """Where the page of a run directory or of a file of groups is."""
-    return path / REPORT if path.is_dir() else path.with_suffix(".html")
+    """Where the page of a run directory, of a scored file or of a file of groups is."""
+    run = path if path.is_dir() else run_of_file(path)
+    return path.with_suffix(".html") if run is None else run / REPORT
 
 
 def write_report(path: Path, options: ReportOptions | None = None, *, output: Path | None = None) -> Path:
-    """Write the page of an evaluation or of a file of groups.
+    """Write the page of an evaluation, of a scored data set or of a file of groups.
 
     Args:
-        path: the run directory; or the file of groups, whose run directory is beside it.
+        path: the run directory; or a scored file or a file of groups, whose run directory is beside it.
         options: how the page is made.
         output: where to write it; by default into the run directory, or beside the file of groups.
 
@@ -37,7 +39,9 @@ def write_report(path: Path, options: ReportOptions | None = None, *, output: Pa
         OSError: the page cannot be written.
     """
     options = options or ReportOptions()
-    contents = group_contents(path, options) if path.is_file() else run_contents(path, options)
+    run = path if path.is_dir() else run_of_file(path)
+    is_of_groups = run is None and path.is_file()
+    contents = group_contents(path, options) if is_of_groups else run_contents(run or path, options)
     target = output or report_of(path)
     write_atomic(target, lambda: page(contents.head, contents.items()))
     return target

@@ -50,17 +50,20 @@ function factsOf(item, position) {
 }
 
 function answersTitle(detail, beside) {
-  if (detail.completions.length === 0 && beside.length > 0) return "No answer";
-  const answers = detail.completions.length > 1 ? "Answers" : "Answer";
+  const one = index.kind === "responses" ? "Response" : "Answer";
+  if (detail.completions.length === 0 && beside.length > 0) return `No ${one.toLowerCase()}`;
+  const answers = detail.completions.length > 1 ? `${one}s` : one;
   return beside.length === 0 ? answers : `${answers} beside ${beside.map((text) => text.title).join(", ")}`;
 }
 
-/** Completions beside baseline or reference: in columns where there is room. */
+/** Completions beside the judge's reasons, and beside baseline or reference: in columns where there is room. */
 function answersOf(detail, beside) {
+  const explained = detail.completions.map((completion) => completion.explanation).filter((text) => text !== "");
   return make(
     "div",
     { class: "columns" },
     ...detail.completions.map((completion) => make("div", { class: "column" }, ...completionParts(completion))),
+    ...explained.map((text) => make("div", { class: "column" }, textBox("explanation of the judge", text))),
     ...beside.map((text) => make("div", { class: "column" }, textBox(text.title, text.text))),
   );
 }

@@ -2,6 +2,7 @@
 /* The page: what the address says is shown, whatever changed it; controls and keys change the address. */
 
 const TITLE = document.title;
+const WORDS = { rows: "sample", groups: "group", responses: "response" };
 const TYPING_PAUSE = 150; // milliseconds
 const WALKING_PAUSE = 100;
 
@@ -64,7 +65,7 @@ function refresh() {
   shown = next;
   if (isSame) list.relink(hrefOf);
   else list.show(shown);
-  const word = index.kind === "groups" ? "group" : "sample";
+  const word = WORDS[index.kind];
   const count =
     shown.length === items.length
       ? counted(shown.length, word)
@@ -118,7 +119,7 @@ async function partsOf(id) {
       make(
         "p",
         { class: "error" },
-        `This page has no ${index.kind === "groups" ? "group" : "sample"} with this id.${fewer}`,
+        `This page has no ${WORDS[index.kind]} with this id.${fewer}`,
       ),
     ];
   }

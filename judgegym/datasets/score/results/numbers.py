@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from array import array
 from dataclasses import dataclass
+from itertools import pairwise
 
 from environments.evaluate.categories import Categories
 from environments.evaluate.metrics import SharedMetrics
@@ -106,8 +107,6 @@ def _table(scores: array[float]) -> Table:
     import numpy as np
 
     counts, edges = np.histogram(scores, bins=_BINS, range=(0.0, 1.0))
-    rows = (
-        (f"{low:.1f} to {high:.1f}", f"{count:,}", f"{count / len(scores):.1%}")
-        for count, low, high in zip(counts, edges[:-1], edges[1:], strict=True)
-    )
-    return Table("Scores", ("score", "responses", "share"), tuple(rows))
+    header = ("score", *(f"{low:.1f} to {high:.1f}" for low, high in pairwise(edges)))
+    shares = (f"{count / len(scores):.1%}" for count in counts)
+    return Table("Scores", header, (("responses", *(f"{count:,}" for count in counts)), ("share", *shares)))

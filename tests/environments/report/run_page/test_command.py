@@ -52,7 +52,7 @@ def test_wrong_paths_are_one_line_and_exit_code_2(
     damaged.mkdir()
     (damaged / "samples.jsonl").write_text("no JSON\n")
     cases = {
-        (tmp_path / "missing",): "missing: there is no such run directory or file of groups",
+        (tmp_path / "missing",): "missing: there is no such run directory, scored file or file of groups",
         (tmp_path / "empty",): "is no run directory",
         (tmp_path / "words.jsonl",): "words.jsonl, line 1: not a group of rollouts: scores: Field required",
         (damaged,): "samples.jsonl, line 1: not",

@@ -1,0 +1,100 @@
+"""The page of a scored data set: what is particular of responses that `judgegym score` has judged.
+
+Guarantee: a response is shown with the calls that judged it, also where these were made for an equal row, or for all
+responses to its prompt. The ledger has them under the first row of those that were judged together or once for all,
+which have one digest in common.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from environments.report.results.calls import CallsOfRows
+from environments.report.results.run import SavedRun
+from environments.report.results.sample import SavedSample
+from environments.report.run_page.items import CompletionView, ItemDetail
+from environments.runs.recorded_calls import RecordedCall
+from judges.llm import wire
+
+_ROW = re.compile(r"(row-([1-9][0-9]*))(?:/[1-9][0-9]*)?")
+_DIGITS = 16
+
+
+class LedgerRows:
+    """Under which row the ledger has the calls of each response; sixteen bytes for each."""
+
+    def __init__(self) -> None:
+        """Know of no response."""
+        self._digests, self._rows = array("Q"), array("Q")
+
+    def add(self, sample: SavedSample) -> None:
+        """Note a response."""
+        found = _ROW.fullmatch(sample.uid)
+        self._digests.append(_number(sample.task_digest))
+        self._rows.append(int(found[2]) if found else 0)
+
+    def of(self, places: Sequence[int], uids: Sequence[str]) -> Mapping[str, str]:
+        """The row of each of some responses, by uid.
+
+        Args:
+            places: in which order they were added, from 0.
+            uids: their uids.
+        """
+        first = dict.fromkeys(self._digests[place] for place in places)
+        least: dict[int, int] = {}
+        for digest, row in zip(self._digests, self._rows, strict=True):
+            if row and digest in first and row < least.get(digest, row + 1):
+                least[digest] = row
+        return {
+            uid: f"row-{least[self._digests[place]]}" if self._digests[place] in least else uid
+            for place, uid in zip(places, uids, strict=True)
+        }
+
+
+def _number(digest: str) -> int:
+    try:
+        return int(digest[:_DIGITS] or "0", 16)
+    except ValueError:
+        return 0
+
+
+def calls_of_responses(run: SavedRun, rows: Mapping[str, str]) -> Callable[[SavedSample], Sequence[RecordedCall]]:
+    """The calls of a response.
+
+    Args:
+        run: the run.
+        rows: under which row the ledger has them, by uid.
+    """
+    calls = CallsOfRows.read(run.path, {*rows.values()})
+
+    def of(sample: SavedSample) -> Sequence[RecordedCall]:
+        found = calls.of(rows[sample.uid])
+        texts = [completion.answer for completion in sample.completions]
+        about = [call for call in found if any(_shows(call, text.strip()) for text in texts)]
+        return about or found  # a text that a prompt holds in another form is found nowhere
+
+    return of
+
+
+def _shows(call: RecordedCall, text: str) -> bool:
+    """Whether a call was asked about a text, which stands on lines of its own: another text may begin with it."""
+    return any(f"\n{text}\n" in f"\n{message['content']}\n" for message in call.messages or ())
+
+
+def response_detail(sample: SavedSample, detail: ItemDetail) -> ItemDetail:
+    """What a response opens to: the judge's reasons beside it, and the numbers of its score."""
+    explanation, components = (wire.lookup(sample.detail, name) for name in ("explanation", "components"))
+    shown: list[CompletionView] = [
+        replace(completion, title="response", explanation=explanation if isinstance(explanation, str) else "")
+        for completion in detail.completions
+    ]
+    has_numbers = isinstance(components, Mapping) and components
+    return replace(detail, completions=shown, judgment=components if has_numbers else None)
+
+
+def depend_on_each_other(run: SavedRun, uids: Sequence[str]) -> bool:
+    """Whether several responses are of one prompt, so that an interval over single ones would be too narrow."""
+    return wire.lookup(run.config, "group_by") is not None or any("/" in uid for uid in uids[:1])

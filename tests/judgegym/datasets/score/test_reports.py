@@ -1,0 +1,183 @@
+"""What `report`, `view` and `compare` make of scored data sets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from environments.report.compare import command as compare_command
+from environments.report.results.folder import runs_in
+from environments.report.results.run import SavedRun
+from environments.report.run_page import command as report_command
+from environments.report.run_page.contents import ReportOptions
+from environments.report.run_page.items import ItemDetail
+from environments.report.run_page.of_run import run_contents
+from environments.report.view.entries import entry_of
+from environments.runs.directory import run_directory_of
+from environments.runs.recorded_calls import read_calls
+from judges.llm.wire import JSON
+from tests.command import Ended, called, clean_environment, serving, write_lines
+from tests.judgegym.datasets.scoring import rated, score
+from tests.listwise import judging
+from tests.scripted import Reply, ScriptedEndpoint
+
+PAIRS: Sequence[Mapping[str, JSON]] = [
+    {
+        "prompt": f"Question {n}",
+        "responses": [f"{n % 5 + 1} points", f"{(2 * n) % 5 + 1} points more"],
+        "kind": "ab"[n % 2],
+    }
+    for n in range(12)
+]
+SINGLE: Sequence[Mapping[str, JSON]] = [
+    {"prompt": f"Question {n % 3}", "response": f"{n % 4 + 1} points of {n % 4}", "kind": "ab"[n % 2]}
+    for n in range(12)
+]
+
+
+def by_points(response: str) -> int | Reply:
+    return int(response.split()[0])
+
+
+def backwards(response: str) -> int | Reply:
+    return 6 - int(response.split()[0])
+
+
+@pytest.fixture
+def judge() -> Iterator[ScriptedEndpoint]:
+    with serving(rated(by_points)) as endpoint:
+        yield endpoint
+
+
+def scored(out: Path, judge: ScriptedEndpoint, rows: Sequence[Mapping[str, JSON]], *words: str) -> Path:
+    data = out.parent / "data.jsonl"
+    if not data.exists():
+        write_lines(data, rows)
+    ended = score(data, "--out", out, f"--judge_base_url={judge.base_url}", "--category_column=kind", *words)
+    assert ended.code == 0, ended.said
+    return out
+
+
+def report(*words: object) -> Ended:
+    return called(lambda: report_command.main([str(word) for word in words], prog="report"), clean_environment())
+
+
+def compare(*words: object) -> Ended:
+    return called(lambda: compare_command.main([str(word) for word in words], prog="compare"), clean_environment())
+
+
+def details(out: Path) -> Mapping[str, ItemDetail]:
+    contents = run_contents(run_directory_of(out), ReportOptions())
+    return {summary.id: detail for summary, detail in contents.items()}
+
+
+def asked_about(detail: ItemDetail) -> str:
+    return "\n".join(message.text for call in detail.calls for message in call.messages or ())
+
+
+@pytest.mark.parametrize("words", [(), ("--judge=listwise",)])
+def test_the_page_shows_each_response_with_the_calls_that_judged_it(tmp_path: Path, words: Sequence[str]) -> None:
+    reply = judging(lambda text, place: len(text) / 100) if words else rated(by_points)
+    with serving(reply) as judge:
+        out = scored(tmp_path / "scored.jsonl", judge, [*PAIRS, *PAIRS], *words)
+    found = details(out)
+    assert len(found) == 48
+    for uid, detail in found.items():
+        (completion,) = detail.completions
+        assert completion.title == "response" and completion.explanation
+        assert len(detail.calls) == 1, uid
+        assert completion.text in asked_about(detail), "also of a row that shares the judgment of an equal one"
+    ledger = list(read_calls(run_directory_of(out)))
+    assert len(ledger) == (12 if words else 24)
+
+
+def test_the_page_finds_the_calls_of_rows_that_were_judged_together(tmp_path: Path) -> None:
+    with serving(judging(lambda text, place: len(text) / 100)) as judge:
+        out = scored(tmp_path / "scored.jsonl", judge, SINGLE, "--judge=listwise", "--group_by=prompt")
+    for detail in details(out).values():
+        assert len(detail.calls) == 1 and detail.completions[0].text in asked_about(detail)
+        assert detail.conversation[0].text in asked_about(detail)
+
+
+def test_the_worst_come_first_and_a_file_names_its_run(tmp_path: Path, judge: ScriptedEndpoint) -> None:
+    out = scored(tmp_path / "scored.jsonl", judge, PAIRS)
+    contents = run_contents(run_directory_of(out), ReportOptions())
+    values = [summary.value for summary, _ in contents.items()]
+    assert None not in values and values == sorted(value for value in values if value is not None)
+    assert contents.head.kind == "responses" and contents.head.total == 24
+    assert {chart.title for chart in contents.head.charts} >= {"Mean score by category", "Distribution of scores"}
+
+    page = run_directory_of(out) / "report.html"
+    assert report(out).code == 0 and page.is_file()
+    page.unlink()
+    out.unlink()  # as of a run that was stopped
+    assert report(out).code == 0 and page.is_file()
+
+
+def test_the_list_of_runs_has_a_scored_data_set_once(tmp_path: Path, judge: ScriptedEndpoint) -> None:
+    out = scored(tmp_path / "scored.jsonl", judge, PAIRS)
+    (run,) = runs_in(tmp_path)
+    entry = entry_of(run, tmp_path)
+    assert (entry.environment, entry.policy, entry.metric, entry.rows.number) == ("score", "data", "mean score", 24)
+    assert entry.is_comparable and entry.data == "data.jsonl"
+    (run_directory_of(out) / "metrics.json").unlink()
+    (run,) = runs_in(tmp_path)
+    unfinished = entry_of(run, tmp_path)
+    assert (unfinished.environment, unfinished.policy, unfinished.judge) == ("score", "data", entry.judge)
+
+
+def two_judges(tmp_path: Path, rows: Sequence[Mapping[str, JSON]], judge: ScriptedEndpoint) -> tuple[Path, Path]:
+    first = scored(tmp_path / "first.jsonl", judge, rows)
+    with serving(rated(backwards)) as other:
+        return first, scored(tmp_path / "second.jsonl", other, rows, "--judge_model_name=other")
+
+
+def test_two_judges_of_the_same_responses(tmp_path: Path, judge: ScriptedEndpoint) -> None:
+    first, second = two_judges(tmp_path, PAIRS, judge)
+    ended = compare(first, second, "--json", tmp_path / "c.json", "--html", tmp_path / "c.html", "--rows=2")
+    assert ended.code == 0, ended.said
+    found = json.loads((tmp_path / "c.json").read_text("utf-8"))
+    runs = [SavedRun.open(run_directory_of(path)) for path in (first, second)]
+    headlines = [run.headline.value for run in runs if run.headline is not None]
+    (difference,) = found["differences"]
+    assert (found["rows"], found["item"], found["unit"]) == (24, "response", "prompt")
+    assert difference["difference"]["value"] == pytest.approx(headlines[1] - headlines[0])
+    assert difference["difference"]["interval"]["low"] <= difference["difference"]["value"]
+    agreement = difference["agreement"]
+    assert agreement["correlation"] == pytest.approx(-1)
+    ties = sum(n % 5 == (2 * n) % 5 for n in range(12))
+    assert agreement["best"] == {"prompts": 12, "same": ties / 12, "overlapping": ties / 12}
+    assert agreement["labels"]["labels"] == ["1", "2", "3", "4", "5"] and agreement["labels"]["kappa"] < 0.1
+    assert len(difference["changed"]) == 2
+    assert sum(test["test"]["higher"] + test["test"]["lower"] for test in difference["tests"][:1]) <= 12, "of prompts"
+    assert [each["condition"] for each in found["differing"]] == ["judge"]
+    page = (tmp_path / "c.html").read_text("utf-8")
+    for said in ("24 responses", "12 prompts with several responses", "resamples of prompts"):
+        assert said in " ".join(ended.out.replace("\u00a0", " ").split()) and said in page
+
+
+def test_rows_that_share_a_judgment_are_one_observation(tmp_path: Path, judge: ScriptedEndpoint) -> None:
+    once, twice = tmp_path / "once", tmp_path / "twice"
+    once.mkdir()
+    twice.mkdir()
+    rows = SINGLE[:4]
+    found = []
+    for folder, own in ((once, rows), (twice, [*rows, *rows])):
+        assert compare(*two_judges(folder, own, judge), "--json", folder / "c.json").code == 0
+        found.append(json.loads((folder / "c.json").read_text("utf-8")))
+    assert [each["rows"] for each in found] == [4, 8]
+    assert found[0]["differences"][0]["difference"] == found[1]["differences"][0]["difference"]
+    assert [each["differences"][0]["agreement"]["best"] for each in found] == [None, None]
+
+
+def test_another_data_set_is_refused(tmp_path: Path, judge: ScriptedEndpoint) -> None:
+    first = scored(tmp_path / "scored.jsonl", judge, PAIRS)
+    other = tmp_path / "other"
+    other.mkdir()
+    second = scored(other / "scored.jsonl", judge, [*PAIRS[:-1], {**PAIRS[-1], "prompt": "Another question"}])
+    ended = compare(first, second)
+    assert ended.code == 2 and "the runs differ in data" in ended.err and "--across_data" in ended.err
+    assert compare(first, second, "--across_data").code == 0
