@@ -106,7 +106,11 @@ def protocol_of(run: SavedRun) -> dict[str, JSON]:
     A setting that names a dataset that was read is the data's, also where its environment does not say so.
     """
     if run.is_scored:
-        return {name: value for name, value in _protocol(run).items() if name not in _OF_SCORERS}
+        return {
+            name: value
+            for name, value in _protocol(run).items()
+            if name not in _OF_SCORERS and f"{_SECTION}{name}" not in _OF_POLICIES and not name.startswith(_POLICIES)
+        }
     belongs_elsewhere = _OF_JUDGES | _OF_POLICIES | _OF_ROWS | _prompts(run).keys()
     names = [wire.lookup(dataset, "name") for dataset in _datasets(run)]
     places = {name for name in names if isinstance(name, str)}

@@ -16,6 +16,7 @@ from environments.report.results.calls import CallsOfRows
 from environments.report.results.run import SavedRun
 from environments.report.results.sample import SavedSample
 from environments.report.run_page.items import CompletionView, ItemDetail
+from environments.report.run_page.rows import is_policy
 from environments.runs.recorded_calls import RecordedCall
 from judges.llm import wire
 
@@ -73,8 +74,9 @@ def calls_of_responses(run: SavedRun, rows: Mapping[str, str]) -> Callable[[Save
     def of(sample: SavedSample) -> Sequence[RecordedCall]:
         found = calls.of(rows[sample.uid])
         texts = [completion.answer for completion in sample.completions]
+        policy = [call for call in found if is_policy(call)]
         about = [call for call in found if any(_shows(call, text.strip()) for text in texts)]
-        return about or found  # a text that a prompt holds in another form is found nowhere
+        return [*policy, *about] if about else found  # a text that a prompt holds in another form is found nowhere
 
     return of
 

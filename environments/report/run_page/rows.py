@@ -85,6 +85,11 @@ def _candidate_view(candidate: CandidateOfRow) -> CompletionView:
     return CompletionView(title, candidate.answer or "", "", notes, score=candidate.score)
 
 
+def is_policy(call: RecordedCall) -> bool:
+    """Whether a call was one to the policy."""
+    return call.component.rpartition("/")[2] == _POLICY
+
+
 def conversation(calls: Sequence[RecordedCall]) -> list[NamedText]:
     """What the policy was asked, by the ledger; nothing if it was not asked, or if no texts were kept.
 
@@ -93,7 +98,7 @@ def conversation(calls: Sequence[RecordedCall]) -> list[NamedText]:
     """
     asked: dict[str, list[NamedText]] = {}
     for call in calls:
-        if call.component.rpartition("/")[2] == _POLICY and call.messages:
+        if is_policy(call) and call.messages:
             asked.setdefault(call.component, [NamedText(each["role"], each["content"]) for each in call.messages])
     if len({tuple(messages) for messages in asked.values()}) < 2:
         return next(iter(asked.values()), [])
