@@ -81,8 +81,7 @@ def _items(
         is_sorted: they are in the order of the run.
     """
     if is_sorted:
-        wanted = frozenset(uids)
-        samples = (sample for sample in run.samples() if sample.uid in wanted)
+        samples = run.samples(frozenset(uids))
     else:
         samples = (run.read_sample(uid) for uid in uids)
     if rows is None:
