@@ -28,6 +28,8 @@ from judges.scorers.scorer import ItemError
 
 KEY_BYTES = 16
 _OPTIONAL = ("reference", "rubric", "baseline", "context")
+_USUAL = {"reference": "reference", "rubric": "rubric", "baseline": "baseline"}
+"""Where those are read that no setting names, if the data has such a column."""
 _SOME = "a response that will be sampled"
 
 
@@ -111,20 +113,18 @@ class RowReader:
         self.settings = settings
         self.sampled = sampled
         first = rows[0]
-        named = {name: getattr(settings, f"{name}_column") for name in _OPTIONAL}
-        named["category"] = settings.category_column
-        for name, column in named.items():
-            is_given = f"{name}_column" in settings.model_fields_set
-            if is_given and column is not None and column not in first.values:
+        named = {name: getattr(settings, f"{name}_column") for name in (*_OPTIONAL, "category")}
+        self._named = {name: column for name, column in named.items() if column is not None}
+        for name, column in self._named.items():
+            if column not in first.values:
                 raise first.lacks(f"a column {column} (--{name}_column)")
         if settings.group_by is not None and settings.group_by not in first.values:
             raise first.lacks(f"a column {settings.group_by} (--group_by)")
         self.first = self._read(first)
-        self._named = {name: column for name, column in named.items() if column is not None}
-        taken = set(self.first.columns)
-        self._optional = {
-            name: self._named[name] for name in _OPTIONAL if self._named.get(name, "") not in (*taken, "")
-        }
+        found = {**_USUAL, **self._named}
+        self._optional = {name: found[name] for name in _OPTIONAL if name in found}
+        for name in [name for name, column in self._optional.items() if column in self.first.columns]:
+            del self._optional[name]  # it is a response, or the prompt
 
     @property
     def columns(self) -> Mapping[str, str]:
@@ -179,7 +179,7 @@ class RowReader:
         value = row.values.get(column)
         if value is None or isinstance(value, str):
             return value or None
-        if f"{name}_column" not in self.settings.model_fields_set:
+        if name not in self._named:
             return None  # a column of the usual name that holds something else
         raise row.lacks(f"a text in {column} (--{name}_column)")
 
