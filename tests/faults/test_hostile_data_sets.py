@@ -91,7 +91,7 @@ def test_hostile_rows_and_answers_are_rows_as_any_other(tmp_path: Path, ending: 
         ("data.jsonl", b'{"prompt":"p","response":"r"}\n\n{"prompt":"p","resp', "row 3: not JSON"),
         ("data.jsonl", b'{"prompt":"p","response":"\xff"}\n', "row 1: not JSON: 'utf-8'"),
         ("data.jsonl", b'{"n":' + b"[" * 5000 + b"]" * 5000 + b"}\n", "row 1: not JSON: nested too deeply"),
-        ("data.jsonl", b'{"prompt":"p","response":"r"}\n{"prompt":"p","response":"","judge/score":1}', "row 2: there is"),
+        ("data.jsonl", b'{"prompt":"p","response":"r"}\n{"prompt":"p","response":"","judge/score":1}', "row 2: there"),
         ("data.jsonl", b'{"prompt":"p","response":5}\n', "row 1: expected a prompt"),
     ],
 )  # fmt: skip
