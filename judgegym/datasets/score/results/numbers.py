@@ -59,6 +59,7 @@ def score_numbers(
         outcomes: how they ended.
         thinking_mode: a policy was asked to think, so that its thinking is counted.
         seed: of the intervals.
+        thinking_mode: whether a policy was asked to think.
     """
     metrics = MetricAggregator("eval", seed=seed)
     shared, categories = SharedMetrics(thinking_mode=thinking_mode), Categories()
