@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import cached_property
@@ -150,16 +150,21 @@ class SavedRun:
     def _said(self, name: str) -> str:
         return _text(self.general.get(name))
 
-    def samples(self) -> Iterator[SavedSample]:
-        """Read all rows one by one: the finished ones, then the failed ones, each in the order of the dataset.
+    def samples(self, uids: Container[str] | None = None) -> Iterator[SavedSample]:
+        """Read rows one by one: the finished ones, then the failed ones, each in the order of the dataset.
 
         Of a run that is not complete, rows come in the order in which they ended, each with its last line.
+
+        Args:
+            uids: the rows to read; by default all.
 
         Raises:
             RunDirectoryError: a file cannot be read, or a line is damaged.
         """
         for name in reversed(_FILES):
             for line in whole_lines(self.path / name):
+                if uids is not None and _uid(line) not in uids:
+                    continue
                 if self.is_complete or self._places.get(_uid(line)) == (name, line.number, line.offset, len(line.data)):
                     yield read_sample(line)
 

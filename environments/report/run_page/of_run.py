@@ -81,11 +81,7 @@ def _items(
         rows: of a scored data set, under which row the ledger has the calls of each.
         is_sorted: they are in the order of the run.
     """
-    if is_sorted:
-        wanted = frozenset(uids)
-        samples = (sample for sample in run.samples() if sample.uid in wanted)
-    else:
-        samples = (run.read_sample(uid) for uid in uids)
+    samples = run.samples(frozenset(uids)) if is_sorted else (run.read_sample(uid) for uid in uids)
     if rows is None:
         calls = CallsOfRows.read(run.path, uids)
         for sample in samples:

@@ -27,14 +27,17 @@ class ColumnSettings(BaseModel):
         common=True,
     )
     reference_column: str | None = setting(
-        "reference", "Take a response that deserves the highest score from this column, where it has one."
+        None,
+        "Take a response that deserves the highest score from this column, where it has one. If unset, from reference.",
     )
     rubric_column: str | None = setting(
-        "rubric", "Take the rubric of a row from this column, where it has one, instead of --rubric."
+        None,
+        "Take the rubric of a row from this column, where it has one, instead of --rubric. If unset, from rubric.",
     )
     baseline_column: str | None = setting(
-        "baseline",
-        "Take the response to compare with from this column, where it has one (judge arena_hard and others).",
+        None,
+        "Take the response to compare with from this column, where it has one (judge arena_hard and others). If unset, "
+        "from baseline.",
     )
     context_column: str | None = setting(
         None, "Take the text that a response should be based on from this column, where it has one (judge aspect)."

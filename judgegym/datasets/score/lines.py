@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from environments.metrics import HeadlineShare
 from environments.records import Sample, SampleRun
-from judgegym.datasets.rows.units import Unit
+from judgegym.datasets.rows.unit import Unit
 from judgegym.datasets.sample.judged import JudgedResponse
 from judges.core.judgment import Judgment, Status
 from judges.scorers.items import ResponseScore
@@ -43,25 +43,20 @@ def samples_of(
     for place, (uid, response) in enumerate(zip(unit.uids, judged, strict=True)):
         result, took = response.result, seconds if place == 0 else 0.0
         policy_calls = () if response.policy_call is None else (response.policy_call,)
-        sample: Sample[ScoreDetail] = Sample(
+        is_answered = response.completion is not None
+        yield Sample(
             uid=uid,
             category=unit.category[0 if unit.several else place],
             question=item.prompt,
+            completions=() if response.completion is None else (response.completion,),
+            judgment=_judgment(result) if is_answered else None,
+            score=result.score,
+            run=SampleRun(took, policy_calls, result.runs if is_answered else None),
+            policy_error=None if is_answered else result.explanation,
             task_digest=digest,
+            headline=_share(result) if is_answered else None,
             texts=texts,
-            run=SampleRun(took, policy_calls),
         )
-        if response.completion is None:
-            yield replace(sample, policy_error=result.explanation)
-        else:
-            yield replace(
-                sample,
-                completions=(response.completion,),
-                judgment=_judgment(result),
-                score=result.score,
-                run=SampleRun(took, policy_calls, result.runs),
-                headline=_share(result),
-            )
 
 
 def _share(result: ResponseScore) -> HeadlineShare | None:

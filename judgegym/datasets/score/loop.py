@@ -16,7 +16,8 @@ from environments.runs.disk import Disk
 from environments.runs.failure_guard import HOPELESS_AFTER, NothingSucceeds
 from environments.runs.ledger import CallLedger
 from environments.runs.workers import all_of
-from judgegym.datasets.rows.units import Unit, Units
+from judgegym.datasets.rows.unit import Unit
+from judgegym.datasets.rows.units import Units
 from judgegym.datasets.sample.judged import FinishUnit, JudgedResponse
 from judgegym.datasets.score.lines import ScoreDetail, samples_of
 from judgegym.datasets.score.saved import SavedResponses
@@ -92,11 +93,14 @@ class ScoreLoop:
         if all(response.result.is_failed for response in judged):
             self._failed += 1
             self._last_error = judged[0].result.explanation
+        if self._next_equal[number] >= 0:
+            self._share(number, judged)
+
+    def _share(self, number: int, judged: Sequence[JudgedResponse]) -> None:
+        """Save the results of a unit for those that are equal to it, too."""
         shared = [replace(response, result=shared_score(response.result)) for response in judged]
-        equal = self._next_equal[number]
-        while equal >= 0:
-            self._save(equal, self._units[equal], shared, 0.0)
-            equal = self._next_equal[equal]
+        while (number := self._next_equal[number]) >= 0:
+            self._save(number, self._units[number], shared, 0.0)
 
     def _save(self, number: int, unit: Unit, judged: Sequence[JudgedResponse], seconds: float) -> None:
         samples = samples_of(unit, self._units.key(number).hex(), judged, seconds)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from environments.runs.directory import run_directory_of
 from judges.llm.wire import JSON
 from tests.command import serving, write_lines
 from tests.judgegym.datasets.scoring import rated, read_rows, response_in, samples_of, score
@@ -167,3 +168,13 @@ def test_a_run_is_not_overwritten(tmp_path: Path, judge: ScriptedEndpoint) -> No
     assert ended.code == 2
     assert "--resume" in ended.err
     assert len(judge.requests) == 20
+
+
+def test_the_settings_of_a_run_are_a_configuration_that_goes_on_with_it(
+    tmp_path: Path, judge: ScriptedEndpoint
+) -> None:
+    out = tmp_path / "scored.jsonl"
+    assert score(data(tmp_path), "--out", out, f"--judge_base_url={judge.base_url}").code == 0
+    asked, before = len(judge.requests), out.read_bytes()
+    ended = score("--config", run_directory_of(out) / "config.yaml", "--resume")
+    assert (ended.code, len(judge.requests), out.read_bytes()) == (0, asked, before), ended.said
