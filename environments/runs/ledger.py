@@ -193,7 +193,7 @@ class LedgerOfRow:
 
     def record(self, asked: Asked) -> LedgerCall:
         """See `RowLedger`."""
-        request = _digest(asked)
+        request = digest_of(asked)
         self._times[request] += 1
         key = f"{request}.{self._times[request]}"
         return LedgerCall(self, asked, key, dict(self.ledger.read(place) for place, _ in self.places.get(key, ())))
@@ -202,15 +202,19 @@ class LedgerOfRow:
         """See `RowLedger`."""
         if not self.places:
             return False
-        request = _digest(asked)
+        request = digest_of(asked)
         return bool(self.places.get(f"{request}.{self._times[request] + 1}"))
+
+    def held(self) -> dict[str, dict[int, ChatAnswer]]:
+        """All that the ledger holds of the row, by the keys of its calls, for a process that makes them elsewhere."""
+        return {key: dict(self.ledger.read(place) for place, _ in places) for key, places in self.places.items()}
 
     def failed(self) -> None:
         """Note that the row has failed: when the run is resumed, calls without a verdict are made again."""
         self.ledger.append({"row_failed": self.key[0], "group": self.key[1]})
 
 
-def _digest(asked: Asked) -> str:
+def digest_of(asked: Asked) -> str:
     """Of what a call asks, which calls that ask the same have in common."""
     shape: JSON = [
         asked.component,

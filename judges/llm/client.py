@@ -116,6 +116,10 @@ class ChatClient:
         """Limit the requests in flight to a share (0 to 1) of the settings' concurrency, at least one."""
         self._transport.limit.rescale(max(1, int(self.settings.max_concurrency * share)))
 
+    async def use_up_rates(self) -> None:
+        """Take all that is left of this minute's requests and tokens, which a process before this one may have used."""
+        await self._transport.use_up_rates()
+
     async def chat(
         self,
         messages: Sequence[Message],

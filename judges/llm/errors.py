@@ -9,6 +9,7 @@ or not made again: it says nothing of an endpoint, no judgment comes of it, and 
 from __future__ import annotations
 
 from enum import Enum
+from functools import partial
 
 from judges.llm.usage import Usage
 
@@ -83,6 +84,18 @@ class EndpointError(JudgeGymError):
         self.attempts = attempts
         self.retry_after = retry_after
         self.usage = Usage()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Travel to another process as it is."""
+        described = partial(
+            EndpointError,
+            endpoint=self.endpoint,
+            answer=self.answer,
+            status=self.status,
+            attempts=self.attempts,
+            retry_after=self.retry_after,
+        )
+        return described, (self.kind,), {"usage": self.usage}
 
     def of_another_call(self) -> EndpointError:
         """The error for a call that shares the requests of an identical one, which sent and paid for them."""

@@ -125,6 +125,16 @@ def recorded_in(row: RowLedger | None) -> Iterator[None]:
         _ROW.reset(token)
 
 
+def current_row() -> RowLedger | None:
+    """The ledger in which calls are recorded that are made here; `None` if nothing is recorded."""
+    return _ROW.get()
+
+
+def current_component() -> str:
+    """What `component` puts before the components of calls that are made here: nothing, or `a/b/`."""
+    return _COMPONENT.get()
+
+
 @contextmanager
 def component(name: str) -> Iterator[None]:
     """Put `name/` before the components of all calls inside, where a row makes equal calls for different ends."""

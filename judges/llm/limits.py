@@ -109,6 +109,12 @@ class RateBudget:
             AsyncLimiter(tokens, 60.0) if tokens else None,
         )
 
+    async def use_up(self) -> None:
+        """Take all that is left of this minute, where another process may have used it."""
+        for limiter in (self.requests, self.tokens):
+            if limiter is not None:
+                await limiter.acquire(limiter.max_rate)
+
     async def spend(self, tokens: int, *, urgent: bool = False) -> None:
         """Wait until a request of this many tokens fits; one of more than a minute's tokens takes the whole minute."""
         await self._next.acquire(urgent=urgent)

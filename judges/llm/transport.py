@@ -116,6 +116,11 @@ class Transport:
         self._session = session
         self._owns_session = session is None
 
+    async def use_up_rates(self) -> None:
+        """Take all that is left of this minute's requests and tokens."""
+        if self._rates is not None:
+            await self._rates.use_up()
+
     async def close(self) -> None:
         """End the probes, and close the session, if it is this transport's own."""
         await self.presence.close()

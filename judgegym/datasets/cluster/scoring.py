@@ -19,12 +19,12 @@ import orjson
 from environments.data.rows import Table
 from environments.runs.workers import all_of
 from judgegym._session import open_client, stand_in_settings
+from judgegym.datasets.cluster.actor import was_restarted
 from judgegym.datasets.cluster.batches import Batch, rows_of, with_columns
 from judgegym.datasets.cluster.ledger import ResultLedger
 from judgegym.datasets.cluster.settings import BatchSettings, judge_digest, share_of
 from judgegym.datasets.files.columns import DETAIL, EXPLANATION, LABEL, SCORE, STATUS, AddedColumns
-from judgegym.datasets.rows.unit import KEY_BYTES, Unit
-from judgegym.datasets.rows.units import Units
+from judgegym.datasets.rows.units import KEY_BYTES, Unit, Units
 from judges.core.background import BackgroundLoop
 from judges.llm.errors import DataError, UserError
 from judges.llm.wire import JSON
@@ -153,6 +153,8 @@ class BatchScorer:
         if offline:
             settings = await stand_in_settings(stack, settings)
         client = await open_client(stack, settings, identity="--offline" if offline else "")
+        if was_restarted():
+            await client.use_up_rates()
         return _Open(stack, scorer_of(settings, client), ledger, judge_digest(settings, offline=offline))
 
     async def _closed(self) -> None:

@@ -15,7 +15,7 @@ import orjson
 
 from environments.settings.public import without_secrets
 from judgegym.datasets.rows.columns import ColumnSettings
-from judgegym.datasets.score.settings import DatasetJudgeSettings
+from judgegym.datasets.rows.judge import DatasetJudgeSettings
 from judges.config.fields import is_operational, operational, setting
 from judges.config.judge import JudgeSettings
 from judges.config.keywords import settings_from_keywords
@@ -25,6 +25,8 @@ from judges.scorers.settings import ScorerSettings
 
 LIMITS = ("judge_max_concurrency", "judge_requests_per_minute", "judge_tokens_per_minute")
 """The limits of an endpoint, of which each process has a share."""
+LOCAL = "local"
+"""The address of a cluster of Ray that is begun on this machine."""
 NO_KEY = "none"
 """What `judge_api_key` says of an endpoint that takes none."""
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from environments.completions import Completion
-from judgegym.datasets.rows.unit import Unit
+from judgegym.datasets.rows.units import Unit
 from judges.core.judgment import CallRun
 from judges.llm.errors import UserError
 from judges.scorers.items import Item, ResponseScore, failure
@@ -23,6 +23,17 @@ POLICY_FAILED = "policy_failed"
 
 ScoreItem: TypeAlias = Callable[[Item], Awaitable[list[ResponseScore]]]
 """Scores the responses of an item, as `score_item` does."""
+
+
+class JudgeElsewhere(Protocol):
+    """Scores items in other processes."""
+
+    async def __call__(self, item: Item) -> list[ResponseScore]:
+        """The results of an item's responses, as `score_item` gives them."""
+
+    @property
+    def waiting(self) -> str | None:
+        """What all items wait for, in one sentence; `None` otherwise."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,8 @@ import argparse
 import asyncio
 import logging
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +24,7 @@ from environments.runs.disk import DiskFull
 from environments.runs.failure_guard import NothingSucceeds
 from environments.runs.log import begin_logs
 from environments.terminal.exits import exit_code
+from judgegym.datasets.cluster.settings import LOCAL
 from judgegym.datasets.files.check import check_out
 from judgegym.datasets.files.shards import Shard
 from judgegym.datasets.sample.settings import check_sampling_flags, is_used
@@ -104,7 +107,13 @@ def _run(words: list[str], prog: str) -> int:
 def with_data(words: Sequence[str]) -> list[str]:
     """The words with the data as a flag, which may stand before the flags without one."""
     first, *rest = words or [""]
-    return [f"--data={first}", *rest] if first and not first.startswith("-") else list(words)
+    given = [f"--data={first}", *rest] if first and not first.startswith("-") else list(words)
+    return [f"{word}={LOCAL}" if _is_bare(word, after) else word for word, after in zip_longest(given, given[1:])]
+
+
+def _is_bare(word: str, after: str | None) -> bool:
+    """Whether a word is `--ray` without an address."""
+    return word == "--ray" and (after is None or after.startswith("-"))
 
 
 async def _score(loaded: LoadedSettings[ScoreSettings], command: Sequence[str]) -> int:
@@ -119,17 +128,24 @@ async def _score(loaded: LoadedSettings[ScoreSettings], command: Sequence[str]) 
         from judgegym.datasets.score.merge import merge  # late, as below
 
         return _shown(await merge(settings, data, out, settings.merge), settings, command)
-    from judgegym.datasets.score.clients import open_clients  # late: errors of the settings come at once
+    from judgegym.datasets.cluster.on_ray import OnRay  # late: errors of the settings come at once
+    from judgegym.datasets.score.clients import open_clients
     from judgegym.datasets.score.run import ScoreRun
 
     budget = budget_of(settings)
+    on_ray = None if settings.ray is None else OnRay(settings.ray, settings.ray_actors)
+    if on_ray is not None:
+        on_ray.check(settings, is_offline=settings.offline, has_budget=budget is not None)
     async with open_clients(loaded, budget) as clients:
         with interruptible(is_profiled=settings.profile is not None):
             run = ScoreRun(settings, data, out, clients, budget=budget)
         event_loop.spare_the_collector()
         try:
             with terminal.ProgressDisplay("score", "responses") as display:
-                scored = await run.run(display)
+                async with AsyncExitStack() as stack:
+                    pool = None if on_ray is None else on_ray.pool(settings, clients.judge.settings)
+                    elsewhere = None if pool is None else await stack.enter_async_context(pool)
+                    scored = await run.run(display, elsewhere)
         except BudgetSpent as error:
             assert budget is not None  # nothing else is ever spent
             counted = {"judged": run.judged, "of": run.units.places.count}

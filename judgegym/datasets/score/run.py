@@ -29,7 +29,7 @@ from judgegym.datasets.files.columns import AddedColumns
 from judgegym.datasets.files.shards import Shard, group_starts
 from judgegym.datasets.files.writer import scored_content
 from judgegym.datasets.rows.units import Units
-from judgegym.datasets.sample.judged import FinishUnit, Judging
+from judgegym.datasets.sample.judged import FinishUnit, JudgeElsewhere, Judging
 from judgegym.datasets.sample.sampling import Sampling
 from judgegym.datasets.score.budgets import note_earlier
 from judgegym.datasets.score.clients import Clients
@@ -82,9 +82,14 @@ class ScoreRun:
         said = ", ".join(f"{what} from {column}" for what, column in self.units.reader.columns.items())
         logger.info("%d rows; %s", len(self.units.numbers), said)
         self._live = _Live()
+        self._elsewhere: JudgeElsewhere | None = None
 
-    async def run(self, display: ProgressDisplay) -> Scored:
+    async def run(self, display: ProgressDisplay, elsewhere: JudgeElsewhere | None = None) -> Scored:
         """Judge what an earlier run has not judged, and write the file.
+
+        Args:
+            display: shows the progress.
+            elsewhere: judges instead of the client, in other processes.
 
         Raises:
             RunDirectoryError: the run cannot be resumed, or another process is at it.
@@ -92,6 +97,7 @@ class ScoreRun:
             DiskFull: the disk refused for too long.
             BudgetSpent: the budget allows no further request. All answers are in the ledger, and no file is written.
         """
+        self._elsewhere = elsewhere
         started, settings, path = time.monotonic(), self.settings, run_directory_of(self.out)
         disk = Disk(settings.disk_full_deadline)
         run, before = RunDirectory.open(
@@ -147,7 +153,8 @@ class ScoreRun:
         return self._live.done
 
     def _progress(self, disk: Disk) -> ProgressState:
-        waiting = "; ".join(filter(None, (disk.waiting, self.clients.waiting))) or None
+        elsewhere = self._elsewhere.waiting if self._elsewhere is not None else None
+        waiting = "; ".join(filter(None, (disk.waiting, self.clients.waiting, elsewhere))) or None
         live = self._live
         mean = live.total / live.scored if live.scored else None
         return ProgressState(live.done, "mean score", mean, live.failed, self._costs(), waiting)
@@ -155,7 +162,7 @@ class ScoreRun:
     @cached_property
     def _finish_unit(self) -> FinishUnit:
         """What judges a unit; a policy is asked for its responses first, if there is one."""
-        judging, policy = Judging(partial(score_item, self.scorer)), self.clients.policy
+        judging, policy = Judging(self._elsewhere or partial(score_item, self.scorer)), self.clients.policy
         return judging if policy is None else Sampling(policy, judging)
 
     def _costs(self) -> Mapping[str, float | None]:
@@ -163,27 +170,21 @@ class ScoreRun:
         return {**policy, "judge": self._live.usage.cost}
 
     async def _finish(self, run: RunDirectory, saved: SavedResponses, started: float, earlier: int) -> Scored:
-        """Put the lines in order, and write the file and the metrics, while another core compresses the ledger."""
+        """Put the lines in order, and write the file and the metrics."""
         await saved.sort()
-        packing = asyncio.create_task(self._pack(run, saved))
-        try:
-            await self._write(run, saved)
-            result = await concluded(
-                self.settings,
-                self.units,
-                saved,
-                run,
-                datasets=self.datasets,
-                notices=[*filter(None, [self.clients.judge.formats.words])],
-                part=Part(time.monotonic() - started, len(saved) - earlier, is_resumed=earlier > 0),
-            )
-        finally:
-            await packing  # the directory is this process's until then
-        return Scored(self.out, run.path, result)
-
-    async def _pack(self, run: RunDirectory, saved: SavedResponses) -> None:
+        await self._write(run, saved)
+        result = await concluded(
+            self.settings,
+            self.units,
+            saved,
+            run,
+            datasets=self.datasets,
+            notices=[*filter(None, [self.clients.judge.formats.words])],
+            part=Part(time.monotonic() - started, len(saved) - earlier, is_resumed=earlier > 0),
+        )
         if self.settings.keep_calls or saved.are_complete:  # failed responses still need the answers
             await asyncio.to_thread(pack, run.path, keep=self.settings.keep_calls)
+        return Scored(self.out, run.path, result)
 
     async def _write(self, run: RunDirectory, saved: SavedResponses) -> None:
         added = AddedOfRows(self.units, saved, self.columns)

@@ -13,24 +13,16 @@ from environments.settings.env import share_max_retries
 from environments.settings.public import without_secrets
 from judgegym.datasets.files.shards import ShardSetting
 from judgegym.datasets.rows.columns import ColumnSettings
+from judgegym.datasets.rows.judge import DatasetJudgeSettings
 from judgegym.datasets.sample.settings import SampleSettings, of_policy_alone
 from judges.config import profile
 from judges.config.fields import is_operational, operational, setting
 from judges.config.sources import ShowConfig, SourcedSettings
 from judges.llm.wire import JSON
-from judges.scorers.settings import ScorerSettings
 
 _KEY_VARIABLE = "judge_api_key_env"
 OUT = "--out"
 """The setting that names the output, for messages."""
-
-
-class DatasetJudgeSettings(ScorerSettings):
-    """The judge of a data set."""
-
-    how_to_gather: ClassVar[str] = (
-        "--group_by COLUMN judges rows together that have one response each, --responses_per_prompt N asks for several"
-    )
 
 
 class RunSettings(SourcedSettings):
@@ -97,6 +89,14 @@ class RunSettings(SourcedSettings):
         "included. It needs --judge_price_input and --judge_price_output, and the policy's prices. No limit if unset.",
         gt=0,
         common=True,
+    )
+    ray: str | None = operational(
+        None,
+        "Judge in actors of Ray, on this cluster: local (also without a word) begins one on this machine and ends it "
+        "with the run; auto, or an address, connects to one. If unset, in this process.",
+    )
+    ray_actors: int = operational(
+        2, "With --ray: judge in so many actors, which share the judge's limits in equal parts.", ge=1
     )
     disk_full_deadline: float = operational(
         600.0,

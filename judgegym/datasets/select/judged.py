@@ -17,7 +17,8 @@ from pydantic_core import to_jsonable_python
 from environments.runs.directory import CONFIG, METRICS, run_directory_of
 from environments.settings.policy import PolicySettings
 from judgegym.datasets.rows.columns import ColumnSettings
-from judgegym.datasets.score.settings import DatasetJudgeSettings, ScoreSettings
+from judgegym.datasets.rows.judge import DatasetJudgeSettings
+from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.datasets.select.options import COLUMNS
 from judges.config.fields import is_operational
 from judges.config.text import prompt_digest
