@@ -14,11 +14,12 @@ from pathlib import Path
 import orjson
 
 from environments.data.rows import Row
-from environments.data.transcripts import shown
+from environments.data.transcripts import TranscriptTurn, shown
 from judgegym.datasets.files.columns import RESPONSE, STATUS, THINKING
 from judgegym.datasets.files.scored import ScoredRow, ScoredRows, read_scored
 from judgegym.datasets.rows.columns import ColumnSettings
-from judgegym.datasets.rows.responses import read_prompt, read_responses
+from judgegym.datasets.rows.prompts import read_turns
+from judgegym.datasets.rows.responses import read_responses
 from judgegym.datasets.select.candidates import KEY_BYTES, Candidates, digest_of
 from judgegym.datasets.select.conversations import Answered, Turns, as_turns
 from judges.llm.errors import DataError
@@ -79,9 +80,9 @@ class ScoredTexts:
         return as_turns(row.values, found.columns, found.prompt, found.texts)
 
     def _sampled(self, row: Row) -> Answered:
-        prompt, columns = read_prompt(row, self.columns)
         texts = _texts(row, RESPONSE)
-        answered = as_turns(row.values, columns, prompt, texts)
+        responses = tuple((TranscriptTurn("assistant", text),) for text in texts)
+        answered = Answered(read_turns(row, self.columns).turns, responses)
         if not self.keep_thinking:
             return answered
         thoughts = _texts(row, THINKING)

@@ -144,6 +144,27 @@ def test_thinking_of_sampled_responses_is_left_out_unless_it_is_asked_for(tmp_pa
     assert "- synthetic\n" in (tmp_path / "selected out.jsonl" / "README.md").read_text("utf-8")
 
 
+def test_the_prompt_of_a_sampled_response_is_what_the_policy_was_asked(tmp_path: Path) -> None:
+    sampled = {
+        "prompt": TURNS,
+        "response": "Not this.",
+        "policy/response": ["good"],
+        "policy/thinking": [None],
+        "policy/finish_reason": ["stop"],
+    }
+    pair = {
+        "chosen": [SYSTEM, *said("Q", "user"), *said("Yes.")],
+        "rejected": [SYSTEM, *said("Q", "user"), *said("No.")],
+    }
+    policy = {name: value for name, value in sampled.items() if name.startswith("policy/")}
+    rows = [scored_row(sampled, [0.9]), scored_row({**policy, **pair}, [0.8])]
+    scored = lines_file(tmp_path / "scored.jsonl", rows)
+    assert written(scored, "--best") == [
+        {"prompt": TURNS, "completion": said("good")},
+        {"prompt": [SYSTEM, *said("Q", "user")], "completion": said("good")},
+    ]
+
+
 def test_rows_are_grouped_by_a_column(tmp_path: Path) -> None:
     rows = [scored_row({"id": n % 2, "prompt": f"Q{n % 2}", "response": str(n)}, n / 10) for n in range(4)]
     scored = lines_file(tmp_path / "scored.jsonl", rows)
