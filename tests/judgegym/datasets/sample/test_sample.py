@@ -211,6 +211,22 @@ def test_a_judge_that_compares_sees_the_responses_of_a_prompt_together(tmp_path:
     assert "--responses_per_prompt" in refused.err
 
 
+def test_one_response_that_is_left_cannot_be_compared(tmp_path: Path) -> None:
+    def policy_script(request: Json, number: int) -> Reply:
+        body = completion(f"1 {LONG}", "I must not say")
+        body["choices"][1]["finish_reason"] = "content_filter"
+        return Reply(body=body)
+
+    with serving(policy_script) as policy, serving(listwise.judging(lambda text, place: 0.5)) as judge:
+        command = Sampling(tmp_path, policy, judge)
+        assert command("--judge=listwise", "--responses_per_prompt=2", rows=[*PROMPTS[:1]]).code == 1
+        assert not judge.requests
+        rows = [{**PROMPTS[0], "baseline": f"2 {LONG}"}]
+        command.out = tmp_path / "with_baseline.jsonl"
+        assert command("--judge=listwise", "--responses_per_prompt=2", rows=rows).code == 0
+    assert [row["judge/status"] for row in command.rows] == [["ok", "invalid_completion"]]
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
