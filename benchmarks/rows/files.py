@@ -10,7 +10,6 @@ has imported; CPU is that of the output alone. Beside it: the same process with 
 from __future__ import annotations
 
 import argparse
-import resource
 import subprocess
 import sys
 import tempfile
@@ -30,7 +29,6 @@ from judgegym.datasets.files.writer import write_scored
 from judges.llm.wire import JSON
 
 PART = "scored file"
-MIB = 1 << 20
 MOST_GROWTH = 1.25
 KINDS = ("jsonl", "parquet")
 _COLUMNS = AddedColumns(several=False)
@@ -98,7 +96,13 @@ def written(data: Path, out: Path) -> Cost:
     began = time.process_time()
     write_scored(rows, range(len(rows)), out, map(_verdict, range(len(rows))), _COLUMNS)
     cpu = time.process_time() - began
-    return Cost(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / MIB, cpu)
+    return Cost(_peak_mib(), cpu)
+
+
+def _peak_mib() -> float:
+    """This process's peak; `ru_maxrss` would be at least that of the process that has started it."""
+    status = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+    return int(next(line for line in status if line.startswith("VmHWM:")).split()[1]) / 1024
 
 
 def _verdict(number: int) -> dict[str, JSON]:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 
 import pytest
 
 from environments.metrics import slug
+from environments.runs.directory import run_directory_of
 from environments.settings import SAMPLES
 from environments.training.metrics.recorder import TrainingMetrics
 from judges.aspects.prompt import SUPPORTED_ASPECTS
 from judges.pairwise.rewardbench import SUBSETS
+from tests.command import RunFiles, write_lines
 from tests.docs.runs import ARENA, ASPECTS, CANDIDATES, CONFIGURED, PAIRWISE, PEERS, RUBRIC, Finished, Runs
 from tests.docs.tables import Documented, left_out_together, metrics_of
 from tests.environments.rollouts_of import group
+from tests.judgegym.datasets.scoring import score
 
-SHARED = "environments/metrics.md"
+SHARED, SCORED = "environments/metrics.md", "datasets/score.md"
 OF_SHARED = ("arena", "arena-groups", "arena-together", "pairwise-dropped")
 """Runs that write each shared metric between them."""
 _MODELS = [f"offline-policy-{number}" for number in (1, 2, 3)]
@@ -91,6 +95,18 @@ def test_each_metric_of_an_environment_is_explained_and_each_that_is_explained_i
     for run in found:
         check(run, known, left_out_together(page))
     assert never_written(page, found) == []
+
+
+def test_each_metric_of_a_scored_data_set_is_explained_and_each_that_is_explained_is_written(tmp_path: Path) -> None:
+    rows = [
+        {"prompt": "Name a prime.", "chosen": "Eleven is prime.", "rejected": "Nine.", "subset": "Precise IF"},
+        {"prompt": "Name a fruit.", "chosen": "A fruit is a pear.", "rejected": " ", "subset": "Precise IF"},
+    ]
+    data, out = write_lines(tmp_path / "data.jsonl", rows), tmp_path / "scored.jsonl"
+    assert score(data, "--out", out, "--offline", "--category_column=subset").code == 0
+    run = Finished(RunFiles(run_directory_of(out)), None)
+    check(run, {**documented(SHARED), **documented(SCORED)}, left_out_together(SCORED))
+    assert never_written(SCORED, [run]) == []
 
 
 def test_each_shared_metric_is_written(runs: Runs) -> None:

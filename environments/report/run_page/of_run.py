@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from environments.report.results.calls import CallsOfRows
+from environments.report.results.judged_calls import LedgerRows, calls_of_responses
 from environments.report.results.run import SavedRun
 from environments.report.run_page import head
 from environments.report.run_page.charts import Words, charts
@@ -17,14 +18,9 @@ from environments.report.run_page.choice import Rank, choose
 from environments.report.run_page.contents import Contents, ReportOptions
 from environments.report.run_page.figures import RunFigures
 from environments.report.run_page.items import ItemDetail, ItemSummary, PageHead
-from environments.report.run_page.judged_data import (
-    LedgerRows,
-    calls_of_responses,
-    depend_on_each_other,
-    response_detail,
-)
-from environments.report.run_page.rows import figures_of, row_detail, row_summary
+from environments.report.run_page.rows import figures_of, response_detail, row_detail, row_summary
 from environments.report.run_page.tables import tables_of
+from judges.llm import wire
 
 
 def run_contents(path: Path, options: ReportOptions) -> Contents:
@@ -66,7 +62,12 @@ def _words(run: SavedRun, uids: Sequence[str]) -> Words:
     words = head.headline_words(run)
     if not run.is_scored:
         return Words(words)
-    return Words(words, item="response", length="response", intervals=not depend_on_each_other(run, uids))
+    return Words(words, item="response", length="response", intervals=not _depend_on_each_other(run, uids))
+
+
+def _depend_on_each_other(run: SavedRun, uids: Sequence[str]) -> bool:
+    """Whether several responses are of one prompt, so that an interval over single ones would be too narrow."""
+    return wire.lookup(run.config, "group_by") is not None or any("/" in uid for uid in uids[:1])
 
 
 def _items(

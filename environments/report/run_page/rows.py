@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from environments.completions import Completion
 from environments.report.results.candidates import CandidateOfRow, candidates_of
+from environments.report.results.judged_calls import is_policy
 from environments.report.results.sample import SavedSample
 from environments.report.run_page.calls import call_views
 from environments.report.run_page.figures import RowFigures, orders_disagree
@@ -16,7 +18,6 @@ from judges.llm import wire
 from judges.llm.wire import CUT_OFF
 
 _START = 140
-_POLICY = "policy"
 
 
 def figures_of(sample: SavedSample) -> RowFigures:
@@ -70,6 +71,17 @@ def row_detail(sample: SavedSample, calls: Sequence[RecordedCall]) -> ItemDetail
     )
 
 
+def response_detail(sample: SavedSample, detail: ItemDetail) -> ItemDetail:
+    """What a response opens to: the judge's reasons beside it, and the numbers of its score."""
+    explanation, components = (wire.lookup(sample.detail, name) for name in ("explanation", "components"))
+    shown: list[CompletionView] = [
+        replace(completion, title="response", explanation=explanation if isinstance(explanation, str) else "")
+        for completion in detail.completions
+    ]
+    has_numbers = isinstance(components, Mapping) and components
+    return replace(detail, completions=shown, judgment=components if has_numbers else None)
+
+
 def _completions(sample: SavedSample) -> list[CompletionView]:
     several = len(sample.completions) > 1
     own = [
@@ -83,11 +95,6 @@ def _candidate_view(candidate: CandidateOfRow) -> CompletionView:
     title = candidate.name if candidate.score is None else f"{candidate.name}, scored {candidate.score:.4g}"
     notes = [f"no answer: {candidate.error}"] if candidate.answer is None else [*filter(None, [candidate.error])]
     return CompletionView(title, candidate.answer or "", "", notes, score=candidate.score)
-
-
-def is_policy(call: RecordedCall) -> bool:
-    """Whether a call was one to the policy."""
-    return call.component.rpartition("/")[2] == _POLICY
 
 
 def conversation(calls: Sequence[RecordedCall]) -> list[NamedText]:

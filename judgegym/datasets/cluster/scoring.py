@@ -24,7 +24,8 @@ from judgegym.datasets.cluster.batches import Batch, rows_of, with_columns
 from judgegym.datasets.cluster.ledger import ResultLedger
 from judgegym.datasets.cluster.settings import BatchSettings, judge_digest, share_of
 from judgegym.datasets.files.columns import DETAIL, EXPLANATION, LABEL, SCORE, STATUS, AddedColumns
-from judgegym.datasets.rows.units import KEY_BYTES, Unit, Units
+from judgegym.datasets.rows.unit import KEY_BYTES, Unit
+from judgegym.datasets.rows.units import Units
 from judges.core.background import BackgroundLoop
 from judges.llm.errors import DataError, UserError
 from judges.llm.wire import JSON

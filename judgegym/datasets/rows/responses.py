@@ -37,7 +37,7 @@ _TWO = (("response1", "response2"), ("response_A", "response_B"), ("response_a",
 _EXPECTED = (
     f"a prompt ({', '.join(PROMPTS)}) with a response or a list of responses ({', '.join(RESPONSES)}), or chosen and "
     f"rejected, or a conversation ({', '.join(CONVERSATIONS)}) that ends with the response; or name the columns with "
-    "--prompt_column and --response_column"
+    "--prompt_column and --response_column, or let a policy be asked with --responses_per_prompt"
 )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from environments.completions import Completion
-from judgegym.datasets.rows.units import Unit
+from judgegym.datasets.rows.unit import Unit
 from judges.core.judgment import CallRun
 from judges.llm.errors import UserError
 from judges.scorers.items import Item, ResponseScore, failure

@@ -12,12 +12,14 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 from environments.completions import Policy
+from environments.settings.values import STAND_IN_JUDGE, STAND_IN_POLICY
 from judgegym._session import open_client
 from judgegym.datasets.score.settings import ScoreSettings
 from judges.config.sources import LoadedSettings
 from judges.llm.budget import Budget
 from judges.llm.client import ChatClient
 from judges.llm.errors import SettingsError
+from judges.llm.wire import JSON
 
 logger = logging.getLogger(__name__)
 
@@ -66,7 +68,8 @@ async def open_clients(loaded: LoadedSettings[ScoreSettings], budget: Budget | N
         urls = dict(zip(roles, await _started(stack, settings, roles), strict=True))
         judge = settings
         if "judge" in urls:
-            judge = settings.model_copy(update={"judge_base_url": urls["judge"], "judge_api_key": None})
+            of_stand_in = {"judge_base_url": urls["judge"], "judge_api_key": None, "judge_model_name": STAND_IN_JUDGE}
+            judge = settings.model_copy(update=of_stand_in)
         identity = _IDENTITY if "judge" in urls else ""
         client = await open_client(stack, judge, identity=identity, budget=budget, retry_delay=settings.retry_delay)
         yield Clients(client, await _policy(stack, settings, urls.get("policy"), budget))
@@ -82,7 +85,13 @@ async def _policy(
     if settings.eval_temperature == 0 and count > 1:
         logger.warning("%d responses at temperature 0 are the same response %d times", count, count)
     if stand_in is not None:
-        openai = openai.model_copy(update={"base_url": stand_in, "replicas": [], "api_key": None})
+        of_stand_in: dict[str, JSON] = {
+            "base_url": stand_in,
+            "replicas": [],
+            "api_key": None,
+            "model_name": STAND_IN_POLICY,
+        }
+        openai = openai.model_copy(update=of_stand_in)
     chat = openai.chat_settings(settings, max_concurrency=openai.num_requests_for_eval, section="")
     return Policy(await stack.enter_async_context(ChatClient(chat, budget=budget)), settings)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from environments.metrics import HeadlineShare
 from environments.records import Sample, SampleRun
-from judgegym.datasets.rows.units import Unit
+from judgegym.datasets.rows.unit import Unit
 from judgegym.datasets.sample.judged import JudgedResponse
 from judges.core.judgment import Judgment, Status
 from judges.scorers.items import ResponseScore

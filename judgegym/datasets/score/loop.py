@@ -16,7 +16,8 @@ from environments.runs.disk import Disk
 from environments.runs.failure_guard import HOPELESS_AFTER, NothingSucceeds
 from environments.runs.ledger import CallLedger
 from environments.runs.workers import all_of
-from judgegym.datasets.rows.units import Unit, Units
+from judgegym.datasets.rows.unit import Unit
+from judgegym.datasets.rows.units import Units
 from judgegym.datasets.sample.judged import FinishUnit, JudgedResponse
 from judgegym.datasets.score.lines import ScoreDetail, samples_of
 from judgegym.datasets.score.saved import SavedResponses

@@ -170,21 +170,27 @@ class ScoreRun:
         return {**policy, "judge": self._live.usage.cost}
 
     async def _finish(self, run: RunDirectory, saved: SavedResponses, started: float, earlier: int) -> Scored:
-        """Put the lines in order, and write the file and the metrics."""
+        """Put the lines in order, and write the file and the metrics, while another core compresses the ledger."""
         await saved.sort()
-        await self._write(run, saved)
-        result = await concluded(
-            self.settings,
-            self.units,
-            saved,
-            run,
-            datasets=self.datasets,
-            notices=[*filter(None, [self.clients.judge.formats.words])],
-            part=Part(time.monotonic() - started, len(saved) - earlier, is_resumed=earlier > 0),
-        )
+        packing = asyncio.create_task(self._pack(run, saved))
+        try:
+            await self._write(run, saved)
+            result = await concluded(
+                self.settings,
+                self.units,
+                saved,
+                run,
+                datasets=self.datasets,
+                notices=[*filter(None, [self.clients.judge.formats.words])],
+                part=Part(time.monotonic() - started, len(saved) - earlier, is_resumed=earlier > 0),
+            )
+        finally:
+            await packing  # the directory is this process's until then
+        return Scored(self.out, run.path, result)
+
+    async def _pack(self, run: RunDirectory, saved: SavedResponses) -> None:
         if self.settings.keep_calls or saved.are_complete:  # failed responses still need the answers
             await asyncio.to_thread(pack, run.path, keep=self.settings.keep_calls)
-        return Scored(self.out, run.path, result)
 
     async def _write(self, run: RunDirectory, saved: SavedResponses) -> None:
         added = AddedOfRows(self.units, saved, self.columns)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from environments.terminal.exits import exit_code
@@ -47,13 +48,29 @@ def main(argv: Sequence[str], *, prog: str) -> int:
 
 
 def _run(options: Options, words: Sequence[str]) -> int:
-    from judgegym.datasets.select.card import CARD, CardFacts, card, check_card, check_out
+    from judgegym.datasets.select.card import card  # late, as all below: errors of flags come at once
     from judgegym.datasets.select.hub import Repository
-    from judgegym.datasets.select.judged import Judged
-    from judgegym.datasets.select.layouts import Rows
-    from judgegym.datasets.select.scored import ScoredTexts
-    from judgegym.datasets.select.selection import score_deciles, select
-    from judgegym.datasets.select.writing import each_labelled, picked, write_rows
+
+    _check_places(options)
+    repository = None
+    if options.repository is not None:
+        repository = Repository.open(options.repository, options.out.name, private=options.private)
+    facts = _select(options, words)
+    _say(facts)
+    if options.card is not None:
+        _write_card(options.card, card(facts))
+        if repository is not None:
+            warn(f"pushed to {repository.push(options.out, options.card, private=options.private)}")
+    return 0
+
+
+def _check_places(options: Options) -> None:
+    """Check what can be checked before anything is read.
+
+    Raises:
+        SettingsError: an extra is missing, or a file that is there is not to be overwritten.
+    """
+    from judgegym.datasets.select.card import CARD, check_card, check_out
     from judges.config.extras import require
     from judges.llm.errors import SettingsError
 
@@ -65,9 +82,23 @@ def _run(options: Options, words: Sequence[str]) -> int:
     if options.card is not None:
         check_card(options.card, options.out)
     check_out(options.out, options.card or options.out.parent / CARD)
-    repository = None
-    if options.repository is not None:
-        repository = Repository.open(options.repository, options.out.name, private=options.private)
+
+
+def _select(options: Options, words: Sequence[str]) -> CardFacts:
+    """Read, select and write.
+
+    Raises:
+        DataError: a row cannot be read, or not be written in the layout.
+        SettingsError: nothing can be selected.
+    """
+    from judgegym.datasets.select.card import CardFacts
+    from judgegym.datasets.select.judged import Judged
+    from judgegym.datasets.select.layouts import LAYOUTS, Rows
+    from judgegym.datasets.select.scored import ScoredTexts
+    from judgegym.datasets.select.selection import score_deciles, select
+    from judgegym.datasets.select.writing import each_labelled, picked, write_rows
+    from judges.llm.errors import SettingsError
+
     judged = Judged.of(options.scored)
     texts = ScoredTexts(options.scored, judged.columns(options.columns), keep_thinking=options.keep_thinking)
     seen = _Seen()
@@ -75,27 +106,21 @@ def _run(options: Options, words: Sequence[str]) -> int:
     selection = select(candidates, options.rule, options.seed)
     if not len(selection):
         raise SettingsError(f"nothing can be selected, so {options.out} is not written; {_left(selection.prompts)}")
-    rows = Rows(options.layout, conversational=options.conversational, data_source=options.data_source)
+    layout = LAYOUTS[options.layout]
+    rows = Rows(layout, conversational=options.conversational, data_source=options.data_source)
     content = picked(texts, candidates, selection, options.rule)
-    written = write_rows(options.out, rows, each_labelled(content) if options.both_labelled else content)
-    facts = CardFacts(
+    return CardFacts(
         options=options,
         judged=judged,
         selection=selection,
         rows=len(texts.rows),
-        written=written,
+        written=write_rows(options.out, rows, each_labelled(content) if options.both_labelled else content),
         sampled=texts.sampled,
         statuses=seen.statuses,
         deciles=score_deciles(candidates),
         orders_agree=seen.orders_agree,
         again=words,
     )
-    _say(facts)
-    if options.card is not None:
-        _write_card(options, card(facts))
-    if repository is not None and options.card is not None:
-        warn(f"pushed to {repository.push(options.out, options.card, private=options.private)}")
-    return 0
 
 
 class _Seen:
@@ -121,17 +146,16 @@ class _Seen:
         return self._agreed / self._compared if self._compared else None
 
 
-def _write_card(options: Options, text: str) -> None:
+def _write_card(path: Path, text: str) -> None:
     from environments.runs.atomic import write_atomic
     from judges.llm.errors import UserError
 
-    assert options.card is not None
     try:
-        options.card.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(options.card, text.encode("utf-8", "replace"))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, text.encode("utf-8", "replace"))
     except OSError as error:
-        raise UserError(f"{options.card} cannot be written: {error.strerror}") from error
-    warn(f"wrote {options.card}")
+        raise UserError(f"{path} cannot be written: {error.strerror}") from error
+    warn(f"wrote {path}")
 
 
 def _say(facts: CardFacts) -> None:

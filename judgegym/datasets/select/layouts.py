@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal
 
 from environments.data.transcripts import TranscriptTurn
 from judgegym.datasets.select.conversations import Turns
@@ -51,7 +51,11 @@ class Picked:
     label: bool = True
 
 
-Kind: TypeAlias = "Literal['turns', 'messages', 'label']"
+Part = Literal[
+    "prompt", "response", "rejected", "label", "asked", "conversation", "source", "ability", "reference", "extra"
+]
+"""What is in a column: the first three are messages, or texts if that is asked; `asked` is the prompt, `conversation`
+prompt and response, always as messages; the last four are verl's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,43 +65,47 @@ class Layout:
     Attributes:
         about: who reads it.
         takes: what a row of it is.
-        columns: the columns and what is in them; `turns` are messages, or a text if that is asked.
-        endings: the files that its trainer reads.
+        columns: the columns and what is in them.
         read_with: the trainer's own settings to read it; empty if it needs none.
+        endings: the files that its trainer reads.
     """
 
     about: str
     takes: Selected
-    columns: Mapping[str, Kind]
+    columns: Mapping[str, Part]
     read_with: str = ""
     endings: Sequence[str] = (".jsonl", ".parquet")
 
     @property
     def texts(self) -> bool:
         """Whether it can hold texts in the place of messages."""
-        return "messages" not in self.columns.values()
+        return not {"asked", "conversation"} & {*self.columns.values()}
 
 
+_ABILITY = "general"
 _OPENRLHF_CHAT = "--data.apply_chat_template"
+_PAIR: Mapping[str, Part] = {"prompt": "prompt", "chosen": "response", "rejected": "rejected"}
+_VERL_RL: Mapping[str, Part] = {
+    "data_source": "source",
+    "prompt": "asked",
+    "ability": "ability",
+    "reward_model": "reference",
+    "extra_info": "extra",
+}
 LAYOUTS: Mapping[str, Layout] = {
-    "trl-sft": Layout("TRL's SFTTrainer", "responses", {"prompt": "turns", "completion": "turns"}),
-    "trl-sft-messages": Layout("TRL's SFTTrainer, with whole conversations", "responses", {"messages": "messages"}),
-    "trl-dpo": Layout("TRL's DPOTrainer", "pairs", {"prompt": "turns", "chosen": "turns", "rejected": "turns"}),
-    "trl-kto": Layout("TRL's KTOTrainer", "labels", {"prompt": "turns", "completion": "turns", "label": "label"}),
+    "trl-sft": Layout("TRL's SFTTrainer", "responses", {"prompt": "prompt", "completion": "response"}),
+    "trl-sft-messages": Layout("TRL's SFTTrainer, with whole conversations", "responses", {"messages": "conversation"}),
+    "trl-dpo": Layout("TRL's DPOTrainer", "pairs", _PAIR),
+    "trl-kto": Layout("TRL's KTOTrainer", "labels", {"prompt": "prompt", "completion": "response", "label": "label"}),
     "openrlhf-sft": Layout(
         "OpenRLHF's train_sft",
         "responses",
-        {"input": "turns", "output": "turns"},
+        {"input": "prompt", "output": "response"},
         "--data.input_key input --data.output_key output",
     ),
-    "openrlhf-dpo": Layout(
-        "OpenRLHF's train_dpo and train_rm",
-        "pairs",
-        {"prompt": "turns", "chosen": "turns", "rejected": "turns"},
-        "--data.prompt_key prompt",
-    ),
-    "verl-sft": Layout("verl's SFT trainer", "responses", {"messages": "messages"}, endings=(".parquet",)),
-    "verl-rl": Layout("verl's RL trainers", "prompts", {"prompt": "messages"}),
+    "openrlhf-dpo": Layout("OpenRLHF's train_dpo and train_rm", "pairs", _PAIR, "--data.prompt_key prompt"),
+    "verl-sft": Layout("verl's SFT trainer", "responses", {"messages": "conversation"}, endings=(".parquet",)),
+    "verl-rl": Layout("verl's RL trainers", "prompts", _VERL_RL),
 }
 
 
@@ -110,15 +118,15 @@ def read_with(name: str, *, conversational: bool) -> str:
 class Rows:
     """Makes the rows of a layout."""
 
-    def __init__(self, name: str, *, conversational: bool, data_source: str) -> None:
-        """Make rows of the layout with this name.
+    def __init__(self, layout: Layout, *, conversational: bool, data_source: str) -> None:
+        """Make rows of a layout.
 
         Args:
-            name: of `LAYOUTS`.
+            layout: the layout.
             conversational: messages, and no texts.
             data_source: of verl's RL rows, by which it finds the function that rewards them.
         """
-        self.layout, self._name = LAYOUTS[name], name
+        self._columns = layout.columns
         self._conversational = conversational
         self._data_source = data_source
 
@@ -128,60 +136,57 @@ class Rows:
         Raises:
             DataError: a text is asked for, and there are several turns.
         """
-        if self._name == "verl-rl":
-            return self._verl(picked)
-        values: dict[str, JSON] = {}
-        for column, kind in self.layout.columns.items():
-            if kind == "messages":
-                values[column] = messages([*picked.prompt, *picked.response])
-            elif kind == "label":
-                values[column] = picked.label
-            elif column in ("prompt", "input"):
-                values[column] = self._asked(picked)
-            else:
-                values[column] = self._answer(picked, picked.rejected if column == "rejected" else picked.response)
-        return values
+        return {column: self._value(part, picked) for column, part in self._columns.items()}
 
     def schema(self) -> pyarrow.Schema:
         """The Arrow types of the columns."""
         import pyarrow as pa  # late: an extra
 
-        turns = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))
-        types = {"turns": turns if self._conversational else pa.string(), "messages": turns, "label": pa.bool_()}
-        fields = [(column, types[kind]) for column, kind in self.layout.columns.items()]
-        if self._name == "verl-rl":
-            reward_model = pa.struct([("style", pa.string()), ("ground_truth", pa.string())])
-            extra_info = pa.struct([("split", pa.string()), ("index", pa.int64()), ("prompt", turns)])
-            texts = [(name, pa.string()) for name in ("data_source", "ability")]
-            fields = [texts[0], *fields, texts[1], ("reward_model", reward_model), ("extra_info", extra_info)]
-        return pa.schema(fields)
-
-    def _verl(self, picked: Picked) -> dict[str, JSON]:
-        """A row of verl's RL trainers: the response is the reference (`ground_truth`) of the judge that rewards."""
-        prompt = messages(picked.prompt)
-        return {
-            "data_source": self._data_source,
-            "prompt": prompt,
-            "ability": "general",
-            "reward_model": {"style": "judge", "ground_truth": self._text(picked, picked.response, "response")},
-            "extra_info": {"split": "train", "index": picked.number, "prompt": prompt},
+        text = pa.string()
+        turns = pa.list_(pa.struct([("role", text), ("content", text)]))
+        either = turns if self._conversational else text
+        types: Mapping[Part, pyarrow.DataType] = {
+            "prompt": either,
+            "response": either,
+            "rejected": either,
+            "label": pa.bool_(),
+            "asked": turns,
+            "conversation": turns,
+            "source": text,
+            "ability": text,
+            "reference": pa.struct([("style", text), ("ground_truth", text)]),
+            "extra": pa.struct([("split", text), ("index", pa.int64()), ("prompt", turns)]),
         }
+        return pa.schema([(column, types[part]) for column, part in self._columns.items()])
 
-    def _asked(self, picked: Picked) -> JSON:
-        if self._conversational:
+    def _value(self, part: Part, picked: Picked) -> JSON:
+        if part in ("prompt", "response", "rejected"):
+            return self._turns(part, picked)
+        if part == "label":
+            return picked.label
+        if part == "asked":
             return messages(picked.prompt)
-        return self._text(picked, picked.prompt, "prompt", "user")
+        if part == "conversation":
+            return messages([*picked.prompt, *picked.response])
+        if part == "reference":  # of the judge that rewards
+            return {"style": "judge", "ground_truth": _text(picked, picked.response, "response", "assistant")}
+        if part == "extra":
+            return {"split": "train", "index": picked.number, "prompt": messages(picked.prompt)}
+        return self._data_source if part == "source" else _ABILITY
 
-    def _answer(self, picked: Picked, turns: Turns) -> JSON:
-        return messages(turns) if self._conversational else self._text(picked, turns, "response")
+    def _turns(self, part: Part, picked: Picked) -> JSON:
+        found = {"prompt": picked.prompt, "response": picked.response, "rejected": picked.rejected}[part]
+        if self._conversational:
+            return messages(found)
+        role = "user" if part == "prompt" else "assistant"
+        return _text(picked, found, part, role, "; write messages: --conversational=true")
 
-    def _text(self, picked: Picked, turns: Turns, what: str, role: str = "assistant") -> str:
-        if len(turns) == 1 and turns[0].role == role:
-            return turns[0].content
-        roles = ", ".join(turn.role for turn in turns)
-        message = f"the {what} has the turns {roles}, and a text has one turn of the {role}"
-        hint = "" if self._name == "verl-rl" else "; write messages: --conversational=true"
-        raise DataError(f"{picked.place}: {message}{hint}")
+
+def _text(picked: Picked, turns: Turns, what: str, role: str, hint: str = "") -> str:
+    if len(turns) == 1 and turns[0].role == role:
+        return turns[0].content
+    roles = ", ".join(turn.role for turn in turns)
+    raise DataError(f"{picked.place}: the {what} has the turns {roles}, and a text has one turn of the {role}{hint}")
 
 
 def messages(turns: Sequence[TranscriptTurn]) -> list[JSON]:

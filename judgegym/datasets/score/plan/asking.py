@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
-from judgegym.datasets.rows.units import Unit
+from judgegym.datasets.rows.unit import Unit
 from judgegym.datasets.score.plan.verdicts import verdict_of
 from judges.llm.client import ChatClient
 from judges.llm.replicas import Endpoint

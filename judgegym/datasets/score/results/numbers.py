@@ -16,11 +16,14 @@ from environments.evaluate.categories import Categories
 from environments.evaluate.metrics import SharedMetrics
 from environments.evaluate.saved import Outcomes
 from environments.metrics import MetricAggregator, Metrics, slug
+from environments.records import Sample
 from environments.terminal import Table
 from judgegym.datasets.rows.units import Units
+from judgegym.datasets.score.lines import ScoreDetail
 from judgegym.datasets.score.results.clustered import ClusteredRatio
 from judgegym.datasets.score.results.within_rows import WithinRows
 from judgegym.datasets.score.saved import SavedResponses
+from judges.core.judgment import Status
 
 HEADLINE, HEADLINE_WORDS = "mean_score", "mean score"
 MOST_CATEGORIES = 100
@@ -59,6 +62,7 @@ def score_numbers(
         outcomes: how they ended.
         thinking_mode: a policy was asked to think, so that its thinking is counted.
         seed: of the intervals.
+        thinking_mode: whether a policy was asked to think.
     """
     metrics = MetricAggregator("eval", seed=seed)
     shared, categories = SharedMetrics(thinking_mode=thinking_mode), Categories()
@@ -73,7 +77,8 @@ def score_numbers(
                 mean.add(number, sample.headline.total)
             if sample.score is not None:
                 scores.append(sample.score)
-        texts = [sample.completions[0].answer for sample in samples if sample.completions]
+        # Of those that no judge was asked about, none shares a judgment.
+        texts = [sample.completions[0].answer for sample in samples if _is_judged(sample)]
         equal += len(samples) if first != number else len(texts) - len({*texts})
         within.add(number, samples)
         digest.update(units.key(number))
@@ -89,6 +94,10 @@ def score_numbers(
     shared.record(metrics, outcomes)
     tables = (_table(scores),) if scores else ()
     return ScoreNumbers(metrics.result(), digest.hexdigest()[:16], categories, tables)
+
+
+def _is_judged(sample: Sample[ScoreDetail]) -> bool:
+    return sample.judgment is not None and sample.judgment.status is not Status.INVALID_COMPLETION
 
 
 def _record_distribution(metrics: MetricAggregator, scores: array[float]) -> None:

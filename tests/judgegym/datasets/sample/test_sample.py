@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from environments.runs.directory import run_directory_of
 from judges.llm.wire import JSON
 from tests import listwise
-from tests.command import Ended, RunFiles, serving, write_lines
+from tests.command import Ended, RunFiles, eventually, serving, write_lines
 from tests.judgegym.datasets.scoring import rated, read_rows, response_in, samples_of, score
 from tests.scripted import Json, Reply, ScriptedEndpoint, completion
 
@@ -129,6 +130,9 @@ def test_what_cannot_be_judged_has_its_reason_and_costs_no_judge_call(tmp_path: 
     assert row["policy/thinking"] == ["4 is best", None, None, "4 is best"]
     assert row["policy/finish_reason"] == ["stop", "stop", "content_filter", "stop"]
     assert sorted(response_in(body) for body in judge.bodies) == [f"1 {LONG}", f"4 {LONG}"]
+    assert command.run.metrics["equal_responses"] == 0
+    assert command.run.metrics["mean_score"] == 0.75 / 4  # a malformed answer is an answer, and a wrong one
+    assert command.run.metrics["thinking_valid_rate"] == 0.5
     faults = [sample["thinking_fault"] for sample in samples_of(command.out)]
     assert faults == [None, "no_open_tag", "no_open_tag", None]
 
@@ -196,6 +200,36 @@ def test_the_file_does_not_depend_on_the_order_of_arrival(tmp_path: Path) -> Non
             assert command("--responses_per_prompt=2").code == 0
         written.append(command.out.read_bytes())
     assert written[0] == written[1]
+
+
+def test_no_row_waits_for_another(tmp_path: Path) -> None:
+    """The policy writes the second row's responses only once the judge has been asked about the first's."""
+
+    async def waiting(request: Json, number: int) -> Reply:
+        if number == 2:
+            await asyncio.to_thread(eventually, lambda: bool(judge.requests), "a request to the judge")
+        return numbered(request, number)
+
+    with serving(waiting) as policy, serving(rated(points)) as judge:
+        command = Sampling(tmp_path, policy, judge)
+        assert command("--responses_per_prompt=2", "--openai.num_requests_for_eval=1").code == 0
+    assert policy.peak == 1
+
+
+def test_shards_merge_to_the_bytes_of_one_run(tmp_path: Path) -> None:
+    with serving(numbered) as policy, serving(rated(points)) as judge:
+        command = Sampling(tmp_path, policy, judge)
+        assert command("--responses_per_prompt=2").code == 0
+        whole, samples = command.out.read_bytes(), command.run.without_run()
+        command.out = tmp_path / "parts" / "scored.jsonl"
+        command.out.parent.mkdir()
+        assert [command("--responses_per_prompt=2", f"--shard={n}/2").code for n in (1, 2)] == [0, 0]
+        asked_before = len(policy.requests), len(judge.requests)
+        merged = command("--responses_per_prompt=2", "--merge=2")
+        assert merged.code == 0, merged.said
+        assert (len(policy.requests), len(judge.requests)) == asked_before
+    assert command.out.read_bytes() == whole
+    assert command.run.without_run() == samples
 
 
 def test_a_judge_that_compares_sees_the_responses_of_a_prompt_together(tmp_path: Path) -> None:

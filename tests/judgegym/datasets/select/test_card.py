@@ -5,8 +5,10 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
+import datasets
 import pytest
 import yaml
+from huggingface_hub import DatasetCard
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -97,6 +99,19 @@ def test_a_file_without_a_run_has_a_card_that_claims_nothing(tmp_path: Path) -> 
     assert "How the scores were made is not known." in card
     assert "llm-as-a-judge" not in head_of(card)["tags"]
     assert "judgegym score" not in card
+
+
+@pytest.mark.parametrize("name", ["o.jsonl", "o.parquet"])
+def test_the_hubs_own_libraries_read_the_card(name: str, tmp_path: Path) -> None:
+    rows = [scored_row({"prompt": f"Q{number}", "responses": ["a", "b"]}, [1.0, 0.0]) for number in range(3)]
+    scored = lines_file(tmp_path / "scored.jsonl", rows)
+    folder = tmp_path / "selected"
+    assert select(scored, "--out", folder / name, "--pairs").code == 0
+    head = DatasetCard.load(folder / "README.md").data.to_dict()
+    assert (head["size_categories"], head["task_categories"]) == (["n<1K"], ["text-generation"])
+    found = datasets.load_dataset(str(folder), split="train", cache_dir=str(tmp_path / "cache"))
+    assert (len(found), found.column_names) == (3, ["prompt", "chosen", "rejected"])
+    assert found[0]["chosen"] == [{"role": "assistant", "content": "a"}]
 
 
 def test_shards_that_are_merged_and_a_policy_that_was_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,6 @@
-"""The page of a scored data set: what is particular of responses that `judgegym score` has judged.
+"""The calls of the responses that `judgegym score` has judged.
 
-Guarantee: a response is shown with the calls that judged it, also where these were made for an equal row, or for all
+Guarantee: a response has the calls that judged it, also where these were made for an equal row, or for all
 responses to its prompt. The ledger has them under the first row of those that were judged together or once for all,
 which have one digest in common.
 """
@@ -10,18 +10,15 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 from environments.report.results.calls import CallsOfRows
 from environments.report.results.run import SavedRun
 from environments.report.results.sample import SavedSample
-from environments.report.run_page.items import CompletionView, ItemDetail
-from environments.report.run_page.rows import is_policy
 from environments.runs.recorded_calls import RecordedCall
-from judges.llm import wire
 
 _ROW = re.compile(r"(row-([1-9][0-9]*))(?:/[1-9][0-9]*)?")
 _DIGITS = 16
+_POLICY = "policy"
 
 
 class LedgerRows:
@@ -86,17 +83,6 @@ def _shows(call: RecordedCall, text: str) -> bool:
     return any(f"\n{text}\n" in f"\n{message['content']}\n" for message in call.messages or ())
 
 
-def response_detail(sample: SavedSample, detail: ItemDetail) -> ItemDetail:
-    """What a response opens to: the judge's reasons beside it, and the numbers of its score."""
-    explanation, components = (wire.lookup(sample.detail, name) for name in ("explanation", "components"))
-    shown: list[CompletionView] = [
-        replace(completion, title="response", explanation=explanation if isinstance(explanation, str) else "")
-        for completion in detail.completions
-    ]
-    has_numbers = isinstance(components, Mapping) and components
-    return replace(detail, completions=shown, judgment=components if has_numbers else None)
-
-
-def depend_on_each_other(run: SavedRun, uids: Sequence[str]) -> bool:
-    """Whether several responses are of one prompt, so that an interval over single ones would be too narrow."""
-    return wire.lookup(run.config, "group_by") is not None or any("/" in uid for uid in uids[:1])
+def is_policy(call: RecordedCall) -> bool:
+    """Whether a call was one to the policy."""
+    return call.component.rpartition("/")[2] == _POLICY

@@ -1,0 +1,114 @@
+"""A row of a data set, read as a unit of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import orjson
+
+from environments.data.rows import Row
+from judgegym.datasets.rows.columns import ColumnSettings
+from judgegym.datasets.rows.prompts import read_turns
+from judgegym.datasets.rows.responses import Responses, read_responses
+from judgegym.datasets.rows.unit import ToSample, Unit
+from judges.llm.errors import DataError
+from judges.scorers.items import Item
+
+OPTIONAL = ("reference", "rubric", "baseline", "context")
+"""The texts of an item that a row may have beside prompt and responses."""
+_USUAL = {"reference": "reference", "rubric": "rubric", "baseline": "baseline"}
+"""Where those are read that no setting names, if the data has such a column."""
+
+
+class RowReader:
+    """Reads a row as a unit of its own."""
+
+    def __init__(self, rows: Sequence[Row], settings: ColumnSettings, sampled: int | None = None) -> None:
+        """Read from `rows`.
+
+        Args:
+            rows: the whole data set.
+            settings: its columns.
+            sampled: so many responses are asked for, and those of the data are not read.
+
+        Raises:
+            DataError: a column that was named is not in the first row.
+        """
+        self.rows = rows
+        self.settings = settings
+        self.sampled = sampled
+        first = rows[0]
+        named = {name: getattr(settings, f"{name}_column") for name in (*OPTIONAL, "category")}
+        self._named = {name: column for name, column in named.items() if column is not None}
+        for name, column in self._named.items():
+            if column not in first.values:
+                raise first.lacks(f"a column {column} (--{name}_column)")
+        if settings.group_by is not None and settings.group_by not in first.values:
+            raise first.lacks(f"a column {settings.group_by} (--group_by)")
+        self.first = self._read(first)
+        found = {**_USUAL, **self._named}
+        self._optional = {name: found[name] for name in OPTIONAL if name in found}
+        for name in [name for name, column in self._optional.items() if column in self.first.columns]:
+            del self._optional[name]  # it is a response, or the prompt
+
+    @property
+    def columns(self) -> Mapping[str, str]:
+        """What is read from which column, for a message; as far as the first row has it."""
+        first = self.rows[0].values
+        what = "prompt and responses" if self.sampled is None else "prompt"
+        found = {what: ", ".join(self.first.columns)}
+        return found | {name: column for name, column in self._optional.items() if first.get(column) is not None}
+
+    def responses(self, number: int) -> tuple[Row, Responses]:
+        """A row, and what it has to judge.
+
+        Raises:
+            DataError: it lacks something, or is of another kind than the first row.
+        """
+        row = self.rows[number]
+        found = self._read(row)
+        if found.several != self.first.several:
+            kinds = ("one response", "several responses")
+            raise DataError(
+                f"{row.place}: has {kinds[found.several]}, and the first row has {kinds[self.first.several]}; expected "
+                "the same in all rows"
+            )
+        return row, found
+
+    def _read(self, row: Row) -> Responses:
+        if self.sampled is None:
+            return read_responses(row, self.settings)
+        prompt = read_turns(row, self.settings)
+        return Responses(prompt.text, (), True, prompt.columns, turns=prompt.turns)
+
+    def unit(self, number: int) -> Unit:
+        """A row as a unit.
+
+        Raises:
+            DataError: it lacks something, or a column holds something else than text.
+        """
+        row, found = self.responses(number)
+        texts = {name: self._text(row, name, column) for name, column in self._optional.items()}
+        item = Item(
+            found.prompt,
+            found.texts,
+            reference=texts.get("reference"),
+            rubric=texts.get("rubric"),
+            baseline=texts.get("baseline"),
+            context=texts.get("context"),
+        )
+        to_sample = None if self.sampled is None else ToSample(found.turns, self.sampled)
+        return Unit((number,), item, found.several, (self._category(row),), found.chosen, to_sample)
+
+    def _text(self, row: Row, name: str, column: str) -> str | None:
+        value = row.values.get(column)
+        if value is None or isinstance(value, str):
+            return value or None
+        if name not in self._named:
+            return None  # a column of the usual name that holds something else
+        raise row.lacks(f"a text in {column} (--{name}_column)")
+
+    def _category(self, row: Row) -> str | None:
+        column = self.settings.category_column
+        value = None if column is None else row.values.get(column)
+        return value if value is None or isinstance(value, str) else orjson.dumps(value, default=str).decode()
