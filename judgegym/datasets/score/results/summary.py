@@ -143,7 +143,7 @@ def what_is_where(out: Path, run: Path | None, *, is_part: bool) -> list[str]:
     said = [f"The scored rows are in {out}"]
     if run is not None:
         there = [name for name in _FILES if (run / name).exists() and (run / name).stat().st_size]
-        said += [f"The run is in {run}", *(f"  {name:<13}  {_FILES[name]}" for name in there)]
+        said += [f"The run is in {run}", *(f"  {name:<14}  {_FILES[name]}" for name in there)]
     commands = [] if run is None or (run / REPORT).exists() else [shlex.join(["judgegym", "report", str(out)])]
     if not is_part:
         best = str(out.with_name(f"best{out.suffix}"))
