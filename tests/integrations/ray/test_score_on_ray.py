@@ -19,7 +19,7 @@ from tests.command import write_lines
 from tests.integrations import trainers
 from tests.integrations.children import ended, kill, started
 from tests.judgegym.datasets.scoring import rated
-from tests.scripted import Json, Reply, Script, ScriptedEndpoint
+from tests.scripted import Json, Reply, Script, ScriptedEndpoint, completion
 
 ROWS = [{"prompt": f"Question {n % 50}", "response": f"{n % 5 + 1} points"} for n in range(60)]
 DISTINCT = 50
@@ -89,6 +89,19 @@ class Command:
 async def commands(folder: Path, script: Script) -> AsyncIterator[Command]:
     async with ScriptedEndpoint(script) as judge:
         yield Command(folder, judge, secrets.token_hex(8))
+
+
+async def test_a_policy_is_asked_by_the_command_and_its_responses_are_judged_by_the_actors(tmp_path: Path) -> None:
+    def responses(request: Json, number: int) -> Reply:
+        return Reply(body=completion(*(f"{k + 1} points are enough" for k in range(request["n"]))))
+
+    async with commands(tmp_path, rated(by_points)) as command, ScriptedEndpoint(responses) as policy:
+        words = ("--responses_per_prompt=3", f"--openai.base_url={policy.base_url}")
+        await command.run("alone.jsonl", *words)
+        assert len(policy.requests) == len(ROWS)
+        await command.run("on_ray.jsonl", "--ray", *words)
+        assert len(policy.requests) == 2 * len(ROWS)
+        assert command.scored("on_ray.jsonl") == command.scored("alone.jsonl")
 
 
 async def test_one_of_two_actors_is_killed_in_mid_run(tmp_path: Path) -> None:
