@@ -21,7 +21,6 @@ from judgegym.datasets.rows.prompts import (
     find_prompt,
     lacks_prompt,
     names,
-    read_turns,
     usual_prompt,
     values_of,
 )
@@ -85,16 +84,6 @@ def read_responses(row: Row, settings: ColumnSettings) -> Responses:
             if found is not None:
                 return found
     raise row.lacks(_EXPECTED)
-
-
-def read_prompt(row: Row, settings: ColumnSettings) -> tuple[str, tuple[str, ...]]:
-    """The prompt of a row as one text, and its columns, as a policy is asked it (`read_turns`).
-
-    Raises:
-        DataError: it has none.
-    """
-    prompt = read_turns(row, settings)
-    return prompt.text, prompt.columns
 
 
 def _named(row: Row, values: Values, settings: ColumnSettings, columns: Sequence[str]) -> Responses:
