@@ -30,6 +30,8 @@ _OF_JUDGES = frozenset(
 _OF_POLICIES = frozenset(f"env.{name}" for name in (*CompletionSettings.model_fields, "model_answers", "candidates"))
 _OF_SCORERS = frozenset((*ScorerSettings.model_fields, "offline"))
 """The judge of a scored data set, whose settings have no section; a stand-in is another judge."""
+_KIND = "judge"
+"""The setting that says in which way a data set is judged."""
 _JUDGES, _POLICIES = ("env.judges.",), ("env.candidates.", "openai.")  # of peer evaluation, and of all
 _OF_ROWS = frozenset(("limit",))
 _SECTION, _EXTRA_BODY_OF_SCORER = "env.", "judge_extra_body"
@@ -64,7 +66,8 @@ def differing(reference: SavedRun, run: SavedRun, letter: str) -> Iterator[Diffe
     readers = (("judge", judge_of), ("protocol", protocol_of))
     for condition, read in readers:
         first, second = read(reference), read(run)
-        for name in {**first, **second}:
+        are_of_one_kind = first.get(_KIND) == second.get(_KIND)  # or else each has settings that the other never reads
+        for name in {**first, **second} if are_of_one_kind else [name for name in first if name in second]:
             if first.get(name) != second.get(name):
                 yield Differing(condition, letter, name, shown(first.get(name)), shown(second.get(name)))
     first_data, second_data = data_of(reference), data_of(run)

@@ -159,6 +159,16 @@ def test_two_judges_of_the_same_responses(tmp_path: Path, judge: ScriptedEndpoin
         assert said in " ".join(ended.out.replace("\u00a0", " ").split()) and said in page
 
 
+def test_of_judges_of_two_kinds_the_settings_that_both_read_are_told(tmp_path: Path, judge: ScriptedEndpoint) -> None:
+    first = scored(tmp_path / "first.jsonl", judge, PAIRS)
+    with serving(judging(lambda text, place: len(text) / 100)) as other:
+        second = scored(tmp_path / "second.jsonl", other, PAIRS, "--judge=listwise", "--judge_temperature=0.5")
+    ended = compare(first, second)
+    assert ended.code == 0
+    differing = [line.split(":")[1].strip() for line in ended.out.splitlines() if line.startswith("The judge differs")]
+    assert sorted(differing) == ["judge", "judge_system_prompt", "judge_temperature"]
+
+
 def test_rows_that_share_a_judgment_are_one_observation(tmp_path: Path, judge: ScriptedEndpoint) -> None:
     once, twice = tmp_path / "once", tmp_path / "twice"
     once.mkdir()

@@ -140,3 +140,13 @@ def test_judging_the_failed_rows_again_gives_the_numbers_of_an_undisturbed_run(
     assert run.metrics["eval/judge_calls"] == 4
     assert (run_directory_of(other / "scored.jsonl") / "failures.jsonl").read_bytes() == b""
     assert len(samples_of(other / "scored.jsonl")) == 4
+
+
+def test_of_a_column_with_many_values_the_most_frequent_have_metrics(tmp_path: Path, judge: ScriptedEndpoint) -> None:
+    rows = [{"prompt": f"Question {n}", "response": "3 points", "source": f"source {n}"} for n in range(102)]
+    ended = scored(tmp_path, judge, [*rows, {**rows[101], "prompt": "Another"}], "--category_column=source")
+    run = run_of(tmp_path)
+    names = [name for name in run.metrics if name.startswith("eval/mean_score_category_")]
+    assert len(names) == 100 and "eval/mean_score_category_source_101" in names
+    assert "source has 102 values; the 100 most frequent have metrics" in ended.out.replace("\n", " ")
+    assert "90 more" in ended.out, "on the terminal are the largest, and the others together"
