@@ -83,7 +83,7 @@ def parser_of(prog: str) -> argparse.ArgumentParser:
         help="write prompts and responses as messages; false: as texts (default: true)",
     )
     add("--keep_thinking", action="store_true", help="put the thinking of sampled responses before them, in <think>")
-    add("--data_source", default="judgegym", metavar="NAME", help="data_source of verl-rl (default: %(default)s)")
+    add("--data_source", metavar="NAME", help="with --layout verl-rl: its data_source (default: judgegym)")
     add("--prompt_column", metavar="COLUMN", help="column of the prompt (default: as it was judged)")
     add("--response_column", metavar="COLUMN", help="column of the response, or a list (default: as it was judged)")
     add("--group_by", metavar="COLUMN", help="rows with the same value are one prompt's (default: as it was judged)")
@@ -138,7 +138,7 @@ def options_of(flags: argparse.Namespace) -> Options:
         layout=layout,
         conversational=flags.conversational,
         keep_thinking=flags.keep_thinking,
-        data_source=flags.data_source,
+        data_source=flags.data_source or "judgegym",
         columns={name: getattr(flags, name) for name in COLUMNS if getattr(flags, name) is not None},
         card=_card(flags),
         repository=flags.push_to_hub,
@@ -173,6 +173,8 @@ def _check_layout(name: str, flags: argparse.Namespace) -> None:
         raise SettingsError(f"--layout={name}: expected {needs}")
     if flags.out.suffix.lower() not in layout.endings:
         raise SettingsError(f"--layout={name}: {layout.about} reads {' or '.join(layout.endings)}, found {flags.out}")
+    if flags.data_source is not None and layout.takes != "prompts":
+        raise SettingsError("--data_source: nothing reads it without --layout=verl-rl")
     if not flags.conversational and not layout.texts:
         raise SettingsError(f"--layout={name}: {layout.about} reads messages; leave out --conversational=false")
 

@@ -23,7 +23,8 @@ async def test_files_are_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     scored = table_file(tmp_path / "scored.parquet", rows)
     files = {"verl-sft": tmp_path / "sft.parquet", "verl-rl": tmp_path / "rl.parquet"}
     for layout, file in files.items():
-        ended = select(scored, "--out", file, "--best", "--card=none", f"--layout={layout}", "--data_source=ours")
+        source = ["--data_source=ours"] if layout == "verl-rl" else []
+        ended = select(scored, "--out", file, "--best", "--card=none", f"--layout={layout}", *source)
         assert ended.code == 0, ended.err
     ended = await trainers.run("verl", "data_sets.py", *map(str, files.values()), str(tmp_path / "cache"))
     assert ended.code == 0, ended.err

@@ -216,6 +216,7 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
         (["--best", "--layout=trl-sft-messages", "--conversational=false"], "leave out --conversational=false"),
         (["--best", "--conversational=maybe"], "expected true or false, found maybe"),
         (["--best", "--layout=none"], "invalid choice: 'none'"),
+        (["--best", "--data_source=x"], "--data_source: nothing reads it without --layout=verl-rl"),
         (["--best", "--private"], "--private: it makes a repository of the hub private; it needs --push_to_hub"),
         (["--best", "--card=none", "--push_to_hub=a/b"], "--card=none: a data set is pushed to the hub with its card"),
         (["--best", "--group_by=id"], "expected a column id (--group_by)"),
