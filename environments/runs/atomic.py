@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import stat
 import tempfile
 import threading
@@ -10,6 +12,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 _READING_UMASK = threading.Lock()
+_RANDOM = re.compile(r"[a-z0-9_]{8}")
+"""What `tempfile` puts at the end of a name."""
 
 Content = bytes | Callable[[], Iterable[bytes]]
 """The bytes of a file, or a function that gives its parts; it is called again when a write is retried."""
@@ -34,7 +38,7 @@ def write_atomic(path: Path, content: Content) -> None:
         return
     target = path.resolve() if path.is_symlink() else path
     try:
-        descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=_prefix(target))
     except OSError as error:
         error.filename = str(path)  # not a temporary file, of which nobody has heard
         raise
@@ -50,6 +54,23 @@ def write_atomic(path: Path, content: Content) -> None:
         if isinstance(error, OSError) and error.filename in (None, name):
             error.filename, error.filename2 = str(path), None
         raise
+
+
+def remove_unfinished(path: Path) -> None:
+    """Remove the temporary files of `path` that a killed process has left; nobody may be writing it now.
+
+    One that cannot be removed stays.
+    """
+    target = path.resolve() if path.is_symlink() else path
+    prefix = _prefix(target)
+    with contextlib.suppress(OSError):
+        for entry in target.parent.iterdir():
+            if entry.name.startswith(prefix) and _RANDOM.fullmatch(entry.name, len(prefix)) and entry.is_file():
+                entry.unlink()
+
+
+def _prefix(target: Path) -> str:
+    return f".{target.name}."
 
 
 def _parts(content: Content) -> Iterable[bytes]:

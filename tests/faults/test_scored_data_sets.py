@@ -190,9 +190,11 @@ def test_a_disk_that_is_full_in_mid_run_or_at_the_end_loses_nothing(
 
         asked = len(judge.requests)
         assert asked <= DISTINCT + AT_ONCE
+        (tmp_path / ".scored.jsonl.ab1_cd2e").write_text("a file that a killed process was writing")
         assert score(*words, "--resume").code == 0
         assert len(judge.requests) == asked
     assert out.read_bytes() == whole
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
 def test_data_that_changes_in_mid_run_ends_the_run_and_is_taken_up_again(

@@ -19,6 +19,7 @@ from environments.data.provenance import DatasetRead, recording
 from environments.data.rows import Row, load_rows
 from environments.records import Sample
 from environments.report.run_page.after import write_report_after
+from environments.runs.atomic import remove_unfinished
 from environments.runs.directory import RunDirectory, run_directory_of
 from environments.runs.disk import Disk
 from environments.runs.ledger import CallLedger
@@ -116,6 +117,7 @@ class ScoreRun:
                     if changed:
                         logger.warning("rows that have changed since, and are judged again: %d", changed)
                     run.drop_results()
+                    remove_unfinished(self.out)  # this process has the directory, so nobody else writes it
                     earlier = await self._judge(run, saved, display)
                     scored = await self._finish(run, saved, started, earlier)
                 if settings.write_report:
