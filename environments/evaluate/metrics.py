@@ -99,8 +99,10 @@ class SharedMetrics:
         metrics.count("judge_failed_count", failed)
         metrics.count("unparsable_count", unparsable)
         metrics.count("policy_failed_count", statuses[POLICY_FAILED])
-        metrics.number("judge_error_rate", (failed + unparsable) / rows)
-        metrics.number("policy_error_rate", statuses[POLICY_FAILED] / rows)
+        if rows:  # a shard of few rows may have none
+            metrics.number("judge_error_rate", (failed + unparsable) / rows)
+            metrics.number("policy_error_rate", statuses[POLICY_FAILED] / rows)
+        metrics.expect("there are no rows", "judge_error_rate", "policy_error_rate")
         metrics.extend(self._completions)
         metrics.count("judge_injection_suspects", self._suspects)
         metrics.extend(self._critiques)

@@ -1,7 +1,8 @@
 """`judgegym score DATA --out FILE --merge N`: one file and one run of those of N shards, without a call to a judge.
 
 Guarantees: FILE has the bytes of one run over the whole data set (`files/merge.py`); the run beside it has the lines
-and the calls of all shards, as one run would have them, but for times; shards of different settings are not merged.
+and the calls of all shards, as one run would have them, but for times; shards of different settings are not merged,
+nor one whose run was stopped after an earlier one had written its file.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pydantic import ValidationError
 from environments.data.provenance import recording
 from environments.data.rows import load_rows
 from environments.report.run_page.after import write_report_after
-from environments.runs.directory import CONFIG, FAILURES, SAMPLES, RunDirectory, run_directory_of
+from environments.runs.directory import CONFIG, FAILURES, METRICS, SAMPLES, RunDirectory, run_directory_of
 from environments.runs.disk import Disk
 from environments.runs.lines import whole_lines
 from environments.runs.packing import join
@@ -50,7 +51,7 @@ async def merge(settings: ScoreSettings, data: str, out: Path, count: int) -> Sc
 
     Raises:
         DataError: shards are missing, or were made of other rows.
-        RunDirectoryError: some shards have no run beside them, or their settings differ.
+        RunDirectoryError: some shards have no run beside them, or one that has not ended, or their settings differ.
         UserError: the file cannot be written.
     """
     runs = [run_directory_of(shard.path(out)) for shard in shards_of(count)]
@@ -58,6 +59,11 @@ async def merge(settings: ScoreSettings, data: str, out: Path, count: int) -> Sc
     if there and len(there) < count:
         missing = next(path for path in runs if path not in there)
         raise RunDirectoryError(f"{missing}: there is no run of this shard, and {there[0]} is one of another")
+    for path in there:
+        if not (path / METRICS).exists():  # written last: the shard's file may be older than its lines
+            raise RunDirectoryError(
+                f"{path}: this run has not ended; go on with the command of the shard, and --resume"
+            )
     of_shards = _common_settings(there, settings, data, out) if there else settings
     started = time.monotonic()
     with recording() as read:

@@ -62,7 +62,6 @@ def score_numbers(
         outcomes: how they ended.
         thinking_mode: a policy was asked to think, so that its thinking is counted.
         seed: of the intervals.
-        thinking_mode: whether a policy was asked to think.
     """
     metrics = MetricAggregator("eval", seed=seed)
     shared, categories = SharedMetrics(thinking_mode=thinking_mode), Categories()
@@ -85,7 +84,9 @@ def score_numbers(
     mean.record(metrics, HEADLINE)
     metrics.expect(_NO_SCORE, HEADLINE)
     metrics.count("data_rows", len(units.numbers))
-    metrics.number("unscored_rate", 1 - len(scores) / outcomes.rows)
+    if outcomes.rows:  # a shard of few rows may have none
+        metrics.number("unscored_rate", 1 - len(scores) / outcomes.rows)
+    metrics.expect("there are no rows", "unscored_rate")
     metrics.count("equal_responses", equal)
     within.record(metrics, MOST_CATEGORIES)
     _record_distribution(metrics, scores)

@@ -79,6 +79,32 @@ def test_groups_are_not_divided(tmp_path: Path, judge: ScriptedEndpoint) -> None
     assert [row["uid"] for row in samples_of(out)] == [f"row-{n + 1}" for n in range(17) if n % 5 != 4]
 
 
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_there_may_be_more_shards_than_rows(tmp_path: Path, judge: ScriptedEndpoint, ending: str) -> None:
+    data, out = write_lines(tmp_path / "data.jsonl", ROWS[:2]), tmp_path / f"scored.{ending}"
+    whole = tmp_path / f"whole.{ending}"
+    for words in [("--out", whole), *(("--out", out, f"--shard={shard}") for shard in shards_of(5))]:
+        ended = score(data, *words, f"--judge_base_url={judge.base_url}")
+        assert ended.code == 0, ended.said
+    empty = SavedRun.open(run_directory_of(shards_of(5)[0].path(out)))
+    assert (empty.headline, len(samples_of(shards_of(5)[0].path(out)))) == (None, 0)
+    assert score(data, "--out", out, "--merge=5").code == 0
+    assert out.read_bytes() == whole.read_bytes()
+
+
+def test_a_shard_whose_run_was_stopped_is_not_merged(tmp_path: Path, judge: ScriptedEndpoint) -> None:
+    """Its lines may say more than its file, which an earlier command has written."""
+    data, out = write_lines(tmp_path / "data.jsonl", ROWS), tmp_path / "scored.jsonl"
+    flags = (f"--judge_base_url={judge.base_url}", "--max_judge_error_rate=1")
+    for shard in shards_of(2):
+        score(data, "--out", out, f"--shard={shard}", *flags)
+    again = ("--resume", "--budget_calls=1")  # of 17, which its ledger has: it stops at once
+    assert score(data, "--out", out, "--shard=2/2", *flags, *again).code == 1
+    ended = score(data, "--out", out, "--merge=2")
+    assert (ended.code, "scored-00002-of-00002.run: this run has not ended" in ended.err) == (2, True), ended.said
+    assert not out.exists()
+
+
 def test_shards_of_different_settings_are_not_merged(tmp_path: Path, judge: ScriptedEndpoint) -> None:
     data, out = write_lines(tmp_path / "data.jsonl", ROWS[:4]), tmp_path / "scored.jsonl"
     for shard, rubric in zip(shards_of(2), ("Is it right?", "Is it short?"), strict=True):
