@@ -24,6 +24,7 @@ from judgegym.datasets.cluster.batches import Batch, rows_of, with_columns
 from judgegym.datasets.cluster.ledger import ResultLedger
 from judgegym.datasets.cluster.settings import BatchSettings, judge_digest, share_of
 from judgegym.datasets.files.columns import DETAIL, EXPLANATION, LABEL, SCORE, STATUS, AddedColumns
+from judgegym.datasets.rows.reader import check_columns
 from judgegym.datasets.rows.unit import KEY_BYTES, Unit
 from judgegym.datasets.rows.units import Units
 from judges.core.background import BackgroundLoop
@@ -67,6 +68,7 @@ class BatchScorer:
         self.parts, self._parts_setting = parts, parts_setting
         self.share = share_of(self.settings, parts, parts_setting)
         self._several: bool | None = None
+        self._columns: Sequence[str] = ()
         self._open: _Open | None = None
         self._loop = BackgroundLoop()
 
@@ -106,7 +108,9 @@ class BatchScorer:
                 f"{_BATCH}: its rows have {kinds[units.several]}, and those of an earlier batch "
                 f"{kinds[self._several or False]}; expected the same in all rows"
             )
-        self._several = units.several
+        read_from = units.reader.first.columns
+        check_columns(_BATCH, read_from, self._columns or read_from, "an earlier batch")
+        self._several, self._columns = units.several, read_from
         results: list[list[ResponseScore]] = [[] for _ in range(len(units))]
         todo = iter([number for number, first in enumerate(units.first_equal) if number == first])
 

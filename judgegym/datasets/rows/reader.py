@@ -1,4 +1,8 @@
-"""A row of a data set, read as a unit of its own."""
+"""A row of a data set, read as a unit of its own.
+
+Guarantee: all rows are read from the same columns: where one is null, another that happens to hold a text (the expected
+answer, a context) does not take its place.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,8 @@ from collections.abc import Mapping, Sequence
 
 import orjson
 
-from environments.data.rows import Row
+from environments.data.arrow import ArrowRows
+from environments.data.rows import Row, Table
 from judgegym.datasets.rows.columns import ColumnSettings
 from judgegym.datasets.rows.prompts import read_turns
 from judgegym.datasets.rows.responses import Responses, read_responses
@@ -32,7 +37,7 @@ class RowReader:
             sampled: so many responses are asked for, and those of the data are not read.
 
         Raises:
-            DataError: a column that was named is not in the first row.
+            DataError: a column that was named is in no row, or that of groups is not in the first row.
         """
         self.rows = rows
         self.settings = settings
@@ -41,7 +46,7 @@ class RowReader:
         named = {name: getattr(settings, f"{name}_column") for name in (*OPTIONAL, "category")}
         self._named = {name: column for name, column in named.items() if column is not None}
         for name, column in self._named.items():
-            if column not in first.values:
+            if column not in first.values and not _is_in_others(column, rows):
                 raise first.lacks(f"a column {column} (--{name}_column)")
         if settings.group_by is not None and settings.group_by not in first.values:
             raise first.lacks(f"a column {settings.group_by} (--group_by)")
@@ -57,7 +62,7 @@ class RowReader:
         first = self.rows[0].values
         what = "prompt and responses" if self.sampled is None else "prompt"
         found = {what: ", ".join(self.first.columns)}
-        return found | {name: column for name, column in self._optional.items() if first.get(column) is not None}
+        return found | {name: column for name, column in self._optional.items() if isinstance(first.get(column), str)}
 
     def responses(self, number: int) -> tuple[Row, Responses]:
         """A row, and what it has to judge.
@@ -73,13 +78,21 @@ class RowReader:
                 f"{row.place}: has {kinds[found.several]}, and the first row has {kinds[self.first.several]}; expected "
                 "the same in all rows"
             )
+        check_columns(row.place, found.columns, self.first.columns, "the first row")
         return row, found
 
     def _read(self, row: Row) -> Responses:
         if self.sampled is None:
-            return read_responses(row, self.settings)
-        prompt = read_turns(row, self.settings)
-        return Responses(prompt.text, (), True, prompt.columns, turns=prompt.turns)
+            found = read_responses(row, self.settings)
+        else:
+            prompt = read_turns(row, self.settings)
+            found = Responses(prompt.text, (), True, prompt.columns, turns=prompt.turns)
+        if not found.prompt.strip():
+            raise DataError(
+                f"{row.place}: expected a prompt with some text in {', '.join(found.columns)}, and there is none; name "
+                "the column: --prompt_column"
+            )
+        return found
 
     def unit(self, number: int) -> Unit:
         """A row as a unit.
@@ -112,3 +125,30 @@ class RowReader:
         column = self.settings.category_column
         value = None if column is None else row.values.get(column)
         return value if value is None or isinstance(value, str) else orjson.dumps(value, default=str).decode()
+
+
+def check_columns(place: str, found: Sequence[str], expected: Sequence[str], expected_of: str) -> None:
+    """Check that a row is read from the same columns as another.
+
+    Args:
+        place: of the row, for the message.
+        found: the columns from which it is read.
+        expected: those of the other row.
+        expected_of: what that is called.
+
+    Raises:
+        DataError: they differ. (Of chosen and rejected, some may have their prompt in a column, others in themselves.)
+    """
+    differ = set(found) ^ set(expected)
+    if differ - {"prompt"} or (differ and "chosen" not in found):
+        raise DataError(
+            f"{place}: would be read from {', '.join(found)}, and {expected_of} from {', '.join(expected)}; expected "
+            "the same in all rows; fill what is null, or name the columns (--prompt_column, --response_column)"
+        )
+
+
+def _is_in_others(column: str, rows: Sequence[Row]) -> bool:
+    """Whether a column that the first row of JSON lacks is in any other; all rows of a table have the same ones."""
+    if isinstance(rows, Table) and isinstance(rows.values, ArrowRows):
+        return False
+    return any(column in row.values for row in rows)

@@ -28,8 +28,8 @@ from judges.llm.errors import DataError
 from judges.llm.wire import JSON
 
 RESPONSES = (
-    *("response", "completion", "output", "answer", "model_answer", "generation", "solution"),
-    *("responses", "completions", "outputs", "answers", "generations", "candidates"),
+    *("response", "completion", "responses", "completions", "generations", "candidates", "outputs", "generation"),
+    *("model_answer", "output", "answers", "answer", "solution"),  # often what is expected, where there are others
 )
 _PREFERENCE = ("chosen", "rejected")
 _TWO = (("response1", "response2"), ("response_A", "response_B"), ("response_a", "response_b"))
@@ -83,7 +83,8 @@ def read_responses(row: Row, settings: ColumnSettings) -> Responses:
             found = _conversation(values, name)
             if found is not None:
                 return found
-    raise row.lacks(_EXPECTED)
+    unread = [f"{name} holds {_kind(values[name])}" for name in RESPONSES if name in values and column is None]
+    raise row.lacks(_EXPECTED + (f" (here {', '.join(unread)})" if unread else ""))
 
 
 def _named(row: Row, values: Values, settings: ColumnSettings, columns: Sequence[str]) -> Responses:
@@ -91,7 +92,7 @@ def _named(row: Row, values: Values, settings: ColumnSettings, columns: Sequence
     found = [_answers(values.get(column)) for column in columns]
     for column, answers in zip(columns, found, strict=True):
         if answers is None:
-            what = "nothing" if column not in values else f"a value of type {type(values[column]).__name__}"
+            what = _kind(values.get(column))
             raise row.lacks(f"a response (a text or messages), or a list of them, in {column}, which holds {what}")
         if len(columns) > 1 and answers[1]:
             raise DataError(f"{row.place}: expected one response in {column}, since --response_column names several")
@@ -113,6 +114,16 @@ def _answers(value: JSON) -> tuple[tuple[str, ...], bool] | None:
         return None
     texts = tuple(text for text in map(_answer, value) if text is not None)
     return (texts, True) if len(texts) == len(value) else None
+
+
+def _kind(value: JSON) -> str:
+    """What a value is, for the message that it is no response."""
+    if value is None:
+        return "nothing"
+    if not isinstance(value, list | tuple):
+        return f"a value of type {type(value).__name__}"
+    place, wrong = next(((n, each) for n, each in enumerate(value, start=1) if _answer(each) is None), (0, None))
+    return f"a list whose entry {place} is {_kind(wrong)}" if place else "an empty list"
 
 
 def _answer(value: JSON) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import pytest
@@ -93,3 +94,41 @@ def test_a_row_that_its_judge_cannot_judge_is_named_before_the_first_call() -> N
 def test_first_equals_is_the_first_of_equal_digests(values: list[int]) -> None:
     digests = b"".join(value.to_bytes(8, "big") * 2 for value in values)
     assert list(first_equals(digests, 16)) == [values.index(value) for value in values]
+
+
+GOLD = [row("p", "mine", answer="gold"), {"prompt": "q", "response": None, "answer": "gold"}]
+
+
+@pytest.mark.parametrize(
+    ("rows", "settings", "words"),
+    [
+        (GOLD, {}, "row 2: would be read from prompt, answer, and the first row from prompt, response"),
+        (GOLD[::-1], {}, "row 2: would be read from prompt, response, and the first row from prompt, answer"),
+        (GOLD, {"response_column": "response"}, "row 2: expected a response"),
+        ([row("p", "a"), {"prompt": None, "context": "c", "response": "b"}], {}, "row 2: would be read from context"),
+        ([row("p", "a"), row(" ", "b")], {}, "row 2: expected a prompt with some text in prompt"),
+        ([row("p", "a")], {"reference_column": "gold"}, "row 1: expected a column gold (--reference_column)"),
+    ],
+)
+def test_no_other_column_takes_the_place_of_one_that_is_null(
+    rows: list[Mapping[str, JSON]], settings: dict[str, str], words: str
+) -> None:
+    with pytest.raises(DataError, match=re.escape(words)):
+        units_of(rows, **settings)
+
+
+def test_a_pair_has_its_prompt_in_a_column_or_in_its_conversations() -> None:
+    pair = [[{"role": "user", "content": "q"}, {"role": "assistant", "content": text}] for text in "ab"]
+    rows = [
+        {"prompt": "p", "chosen": "a", "rejected": "b"},
+        {"prompt": None, "chosen": pair[0], "rejected": pair[1]},
+    ]
+    assert [(unit.item.prompt, unit.item.responses) for unit in units_of(rows)] == [
+        ("p", ("a", "b")),
+        ("q", ("a", "b")),
+    ]
+
+
+def test_a_named_column_may_be_in_some_rows_of_json_alone() -> None:
+    units = units_of([row("p", "a"), row("p", "a", gold="b")], reference_column="gold")
+    assert [unit.item.reference for unit in units] == [None, "b"]
