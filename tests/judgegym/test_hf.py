@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ import pytest
 import judgegym.hf
 from judges.llm.errors import SettingsError
 from tests.command import serving
+from tests.forking import ROOT
 from tests.judgegym.datasets.scoring import rated
 from tests.scripted import Reply, ScriptedEndpoint
 
@@ -61,15 +64,33 @@ def test_a_first_batch_of_failures_has_the_columns_types(judge: ScriptedEndpoint
     assert [row["judge/score"] for row in streamed] == [None, *SCORES]
 
 
-def test_several_processes_share_the_limits(rows: datasets.Dataset) -> None:
+IN_PROCESSES = """
+import sys
+
+import datasets
+import judgegym.hf
+
+rows = datasets.load_from_disk(sys.argv[1])
+given = {"judge_base_url": sys.argv[2], "judge_max_concurrency": 6}
+used = judgegym.hf.score(num_proc=2, **given)
+used({"prompt": ["p"], "response": ["used before the processes are forked"]})
+print(rows.map(used, batched=True, batch_size=12, num_proc=2)["judge/score"][:])
+try:
+    rows.map(judgegym.hf.score(**given), batched=True, num_proc=2)
+except Exception as error:
+    print(error)
+"""
+
+
+def test_several_processes_share_the_limits(tmp_path: Path, rows: datasets.Dataset) -> None:
+    """In a process of its own: `datasets` forks, and this one has the threads and the signal handlers of its tests."""
     with serving(lambda request, number: Reply("[FEEDBACK] x [SCORE] 3", delay_s=0.1)) as judge:
-        used = scorer(judge, num_proc=2, judge_max_concurrency=6)
-        used({"prompt": ["p"], "response": ["used before the processes are forked"]})
-        scored = rows.map(used, batched=True, batch_size=12, num_proc=2)
-        assert scored["judge/score"][:] == [0.5] * len(ROWS)
+        command = [sys.executable, "-c", IN_PROCESSES, str(tmp_path / "rows"), judge.base_url]
+        ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+        scores, said, *_ = ended.stdout.splitlines()
+        assert scores == str([0.5] * len(ROWS))
+        assert said.startswith("num_proc: map runs in several processes")
         assert judge.peak <= 6
-        with pytest.raises(SettingsError, match="num_proc=4"):
-            rows.map(scorer(judge), batched=True, num_proc=2)
 
 
 def test_a_row_alone_is_no_batch(judge: ScriptedEndpoint, rows: datasets.Dataset) -> None:
