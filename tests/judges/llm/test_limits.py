@@ -287,3 +287,13 @@ async def test_a_spent_budget_makes_the_next_one_wait() -> None:
     await settle()
     assert not waiting.done()
     waiting.cancel()
+
+
+async def test_a_minute_that_another_process_has_used_is_used_up() -> None:
+    budget = RateBudget.per_minute(60, 6000)
+    assert budget is not None
+    assert budget.requests is not None
+    assert budget.tokens is not None
+    await budget.use_up()
+    assert not budget.requests.has_capacity(5)
+    assert not budget.tokens.has_capacity(500)
