@@ -109,7 +109,7 @@ class BatchScorer:
                 f"{kinds[self._several or False]}; expected the same in all rows"
             )
         read_from = units.reader.first.columns
-        check_columns(_BATCH, read_from, self._columns or read_from, "an earlier batch")
+        check_columns(units.reader.rows[0], read_from, self._columns or read_from, "an earlier batch")
         self._several, self._columns = units.several, read_from
         results: list[list[ResponseScore]] = [[] for _ in range(len(units))]
         todo = iter([number for number, first in enumerate(units.first_equal) if number == first])

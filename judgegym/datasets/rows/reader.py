@@ -1,7 +1,7 @@
 """A row of a data set, read as a unit of its own.
 
-Guarantee: all rows are read from the same columns: where one is null, another that happens to hold a text (the expected
-answer, a context) does not take its place.
+Guarantee: where the column of the prompt or of the response is null in a row, another that happens to hold a text (the
+expected answer, a context) does not take its place. Rows of JSON may have another schema altogether.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class RowReader:
                 f"{row.place}: has {kinds[found.several]}, and the first row has {kinds[self.first.several]}; expected "
                 "the same in all rows"
             )
-        check_columns(row.place, found.columns, self.first.columns, "the first row")
+        check_columns(row, found.columns, self.first.columns, "the first row")
         return row, found
 
     def _read(self, row: Row) -> Responses:
@@ -127,23 +127,26 @@ class RowReader:
         return value if value is None or isinstance(value, str) else orjson.dumps(value, default=str).decode()
 
 
-def check_columns(place: str, found: Sequence[str], expected: Sequence[str], expected_of: str) -> None:
-    """Check that a row is read from the same columns as another.
+def check_columns(row: Row, found: Sequence[str], expected: Sequence[str], expected_of: str) -> None:
+    """Check that a row is read from the same columns as another, or has another schema and none of those columns.
 
     Args:
-        place: of the row, for the message.
+        row: the row.
         found: the columns from which it is read.
         expected: those of the other row.
         expected_of: what that is called.
 
     Raises:
-        DataError: they differ. (Of chosen and rejected, some may have their prompt in a column, others in themselves.)
+        DataError: it has some of them, as null perhaps, and others in place of the rest. (Of rows with chosen and
+            rejected, some may have their prompt in a column, others in the conversations.)
     """
     differ = set(found) ^ set(expected)
-    if differ - {"prompt"} or (differ and "chosen" not in found):
+    if not differ or (differ == {"prompt"} and "chosen" in found):
+        return
+    if any(column in row.values for column in expected):
         raise DataError(
-            f"{place}: would be read from {', '.join(found)}, and {expected_of} from {', '.join(expected)}; expected "
-            "the same in all rows; fill what is null, or name the columns (--prompt_column, --response_column)"
+            f"{row.place}: would be read from {', '.join(found)}, and {expected_of} from {', '.join(expected)}; "
+            "expected the same in all rows; fill what is null, or name the columns: --prompt_column, --response_column"
         )
 
 

@@ -96,6 +96,7 @@ def test_first_equals_is_the_first_of_equal_digests(values: list[int]) -> None:
     assert list(first_equals(digests, 16)) == [values.index(value) for value in values]
 
 
+ANSWER = {"role": "assistant", "content": "c"}
 GOLD = [row("p", "mine", answer="gold"), {"prompt": "q", "response": None, "answer": "gold"}]
 
 
@@ -115,6 +116,11 @@ def test_no_other_column_takes_the_place_of_one_that_is_null(
 ) -> None:
     with pytest.raises(DataError, match=re.escape(words)):
         units_of(rows, **settings)
+
+
+def test_rows_of_json_may_have_another_schema_altogether() -> None:
+    rows = [row("p", "a"), {"question": "q", "answer": "b"}, {"messages": [{"role": "user", "content": "m"}, ANSWER]}]
+    assert [unit.item.prompt for unit in units_of(rows)] == ["p", "q", "m"]
 
 
 def test_a_pair_has_its_prompt_in_a_column_or_in_its_conversations() -> None:
