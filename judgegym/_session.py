@@ -19,9 +19,9 @@ from judges.config.keywords import settings_from_keywords
 from judges.core.background import BACKGROUND
 from judges.core.prompt_format import PromptFormat
 from judges.llm.answers.cache import JudgmentCache
-from judges.llm.budget import Budget
 from judges.llm.client import ChatClient
 from judges.llm.errors import SettingsError
+from judges.llm.limits.budget import Budget
 
 SettingsT = TypeVar("SettingsT", bound=JudgeSettings)
 JudgeT = TypeVar("JudgeT")

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from judges.llm.budget import Spent
+from judges.llm.limits.budget import Spent
 from judges.llm.usage import Prices, Usage
 
 _NO_USAGE: Mapping[str, Any] = {"prompt_tokens": 0, "completion_tokens": 0, "cost": 0.0, "cached_prompt_tokens": 0}

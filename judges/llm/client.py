@@ -19,9 +19,9 @@ import aiohttp
 from judges.llm.answers.cache import JudgmentCache, request_key
 from judges.llm.answers.choices import Choices
 from judges.llm.answers.single_flight import SingleFlight
-from judges.llm.budget import Budget
 from judges.llm.errors import EndpointError
 from judges.llm.ledger import OpenCall, RequestRecord, is_held
+from judges.llm.limits.budget import Budget
 from judges.llm.outcome import is_usable
 from judges.llm.response_format import FormatHabits
 from judges.llm.transport import Transport, open_session

@@ -116,7 +116,7 @@ class EndpointError(JudgeGymError):
 
 
 class BudgetSpent(UserError):
-    """A request is not sent, since what the run may spend is spent (`judges.llm.budget`); the message says of what.
+    """A request is not sent, since what the run may spend is spent (`limits/budget.py`); the message says of what.
 
     The user may allow more. As every `UserError` it passes what takes an error for a failure of one row.
 

@@ -16,10 +16,10 @@ from typing import NamedTuple
 import aiohttp
 
 from judges.llm import wire
-from judges.llm.budget import Budget
 from judges.llm.errors import BudgetSpent, EndpointError, FailureKind
 from judges.llm.ledger import RequestRecord
-from judges.llm.limits import AdaptiveLimit, RateBudget
+from judges.llm.limits.budget import Budget
+from judges.llm.limits.in_flight import AdaptiveLimit, RateBudget
 from judges.llm.outcome import Answered, Failed, Outcome, Received, of_answer, of_exception, of_other_answer
 from judges.llm.presence import Presence
 from judges.llm.replicas import Replica, ReplicaSet

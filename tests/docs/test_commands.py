@@ -103,7 +103,9 @@ def test_code_is_code(page: Path) -> None:
 
 
 def test_python_of_the_page_on_groups_prints_that_the_orders_agree(capsys: pytest.CaptureFixture[str]) -> None:
-    (python,) = [block.text for block in blocks(ROOT / "docs" / "group_judging.md") if block.language == "python"]
-    exec(compile(python, "docs/group_judging.md", "exec"), {})
+    (python,) = [
+        block.text for block in blocks(ROOT / "docs" / "judges" / "group_judging.md") if block.language == "python"
+    ]
+    exec(compile(python, "docs/judges/group_judging.md", "exec"), {})
     said = capsys.readouterr().out
     assert "the orders agree on 6 of 6 pairs" in said and "Agreement(agreed=6, pairs=6)" in said

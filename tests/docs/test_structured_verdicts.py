@@ -18,7 +18,7 @@ from judges.parsing.verdicts import (
 from tests.docs.blocks import blocks
 from tests.docs.tables import DOCS, tables
 
-PAGE = DOCS / "structured_verdicts.md"
+PAGE = DOCS / "judges" / "structured_verdicts.md"
 RUBRIC = rubric_form((1, 5))
 
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from judges.llm.budget import Budget
 from judges.llm.client import ChatClient, ChatSettings
+from judges.llm.limits.budget import Budget
 from judges.llm.replicas import Endpoint
 from tests.scripted import ScriptedEndpoint
 

@@ -13,7 +13,7 @@ from environments.runs.ledger import CallLedger
 from environments.terminal.quantities import dollars
 from judgegym.datasets.score.again import resume_command
 from judgegym.datasets.score.settings import ScoreSettings
-from judges.llm.budget import Budget, Spent
+from judges.llm.limits.budget import Budget, Spent
 from judges.llm.types import ChatSettings
 
 _REPLACED = ("--budget_calls", "--budget_usd")

@@ -16,9 +16,9 @@ from environments.settings.values import STAND_IN_JUDGE, STAND_IN_POLICY
 from judgegym._session import open_client
 from judgegym.datasets.score.settings import ScoreSettings
 from judges.config.sources import LoadedSettings
-from judges.llm.budget import Budget
 from judges.llm.client import ChatClient
 from judges.llm.errors import SettingsError
+from judges.llm.limits.budget import Budget
 from judges.llm.wire import JSON
 
 logger = logging.getLogger(__name__)

@@ -41,7 +41,7 @@ from judgegym.datasets.score.results.ending import Scored, concluded
 from judgegym.datasets.score.results.summary import Part
 from judgegym.datasets.score.saved import JudgedUnits, SavedResponses, missing_units, open_saved, read_earlier
 from judgegym.datasets.score.settings import OUT, ScoreSettings
-from judges.llm.budget import Budget
+from judges.llm.limits.budget import Budget
 from judges.llm.usage import Usage
 from judges.scorers.of_settings import scorer_of
 from judges.scorers.scorer import Scorer, score_item

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from judges.llm.budget import Spent
 from judges.llm.errors import EndpointError
 from judges.llm.ledger import recorded_in
+from judges.llm.limits.budget import Spent
 from judges.llm.usage import Prices
 from tests.environments.runs.test_ledger import ASK, Session, connected
 from tests.scripted import Reply, completion, in_turn

@@ -10,10 +10,10 @@ import pytest
 
 from environments.runs.directory import RunDirectory
 from environments.runs.ledger import CallLedger
-from judges.llm.budget import Budget
 from judges.llm.client import ChatClient
 from judges.llm.errors import BudgetSpent
 from judges.llm.ledger import recorded_in
+from judges.llm.limits.budget import Budget
 from judges.llm.usage import Prices
 from judges.scorers.items import ResponseScore
 from judges.scorers.of_settings import scorer_of

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from judges.llm.answers.cache import CacheRow, JudgmentCache
-from judges.llm.budget import Budget, Spent
 from judges.llm.client import ChatClient, ChatSettings
 from judges.llm.errors import BudgetSpent, SettingsError
+from judges.llm.limits.budget import Budget, Spent
 from judges.llm.replicas import Endpoint
 from judges.llm.types import ChatAnswer
 from judges.llm.usage import Prices
