@@ -57,18 +57,31 @@ class Shard:
             total: how many rows the data set has.
             starts: the first row of each group, in order; a shard begins and ends where a group does.
         """
-        return range(self._border(self.number - 1, total, starts), self._border(self.number, total, starts))
-
-    def _border(self, before: int, total: int, starts: Sequence[int] | None) -> int:
-        border = before * total // self.count
-        if starts is None or border in (0, total):
-            return border
-        place = bisect_left(starts, border)
-        return starts[place] if place < len(starts) else total
+        first, end = (before * total // self.count for before in (self.number - 1, self.number))
+        return range(_border(first, total, starts), _border(end, total, starts))
 
     def path(self, out: Path) -> Path:
         """The file of the shard: `scored-00003-of-00016.parquet` beside `scored.parquet`."""
         return out.with_name(f"{out.stem}-{self.number:05d}-of-{self.count:05d}{out.suffix}")
+
+
+def first_rows(limit: int, total: int, starts: Sequence[int] | None = None) -> range:
+    """The first rows of a data set, from 0: so many, or with groups to the end of the last one that has begun.
+
+    Args:
+        limit: how many, at most `total`.
+        total: how many rows the data set has.
+        starts: as for `Shard.rows`.
+    """
+    return range(_border(limit, total, starts))
+
+
+def _border(row: int, total: int, starts: Sequence[int] | None) -> int:
+    """A row, or the first one after it with which a group begins."""
+    if starts is None or row in (0, total):
+        return row
+    place = bisect_left(starts, row)
+    return starts[place] if place < len(starts) else total
 
 
 ShardSetting = Annotated[str, AfterValidator(lambda text: str(Shard.parse(text)))]
@@ -96,7 +109,7 @@ def group_starts(rows: Sequence[Row], column: str) -> list[int]:
             gap = next(number for number, each in enumerate(group, start=group[0]) if number != each)
             raise DataError(
                 f"{rows[gap].place}: has another {column} (--group_by) than row {group[0] + 1}, and row "
-                f"{group[-1] + 1} the same as that; with --shard, expected the rows of a group next to each other, as "
-                f"sorting the data set by {column} puts them"
+                f"{group[-1] + 1} the same as that; with --shard or --limit, expected the rows of a group next to each "
+                f"other, as sorting the data set by {column} puts them"
             )
     return [group[0] for group in groups]

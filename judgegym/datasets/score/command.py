@@ -191,6 +191,8 @@ def _places(settings: ScoreSettings) -> tuple[str, Path]:
     out = Path(_PLANNED) if settings.out is None else settings.out.expanduser()
     if settings.merge is not None and settings.shard is not None:
         raise SettingsError("--merge joins all shards, and --shard judges one: expected one of them")
+    if settings.limit is not None and (settings.merge is not None or settings.shard is not None):
+        raise SettingsError("--limit: shards are parts of all rows; expected --limit, or --shard and --merge")
     if settings.shard is not None:
         out = Shard.parse(settings.shard).path(out)
     check_out(out, data=settings.data)

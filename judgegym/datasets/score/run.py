@@ -27,7 +27,7 @@ from environments.runs.packing import pack
 from environments.terminal import ProgressDisplay, ProgressState
 from judgegym.datasets.files.check import check_columns
 from judgegym.datasets.files.columns import AddedColumns
-from judgegym.datasets.files.shards import Shard, group_starts
+from judgegym.datasets.files.shards import Shard, first_rows, group_starts
 from judgegym.datasets.files.writer import scored_content
 from judgegym.datasets.rows.units import Units
 from judgegym.datasets.sample.judged import FinishUnit, JudgeElsewhere, Judging
@@ -81,7 +81,8 @@ class ScoreRun:
         self.columns = AddedColumns(self.units.several, sampled=sampled is not None)
         check_columns(self.rows, self.columns, out)
         said = ", ".join(f"{what} from {column}" for what, column in self.units.reader.columns.items())
-        logger.info("%d rows; %s", len(self.units.numbers), said)
+        of = "" if self.settings.limit is None else f" of {len(self.rows)}"
+        logger.info("%d%s rows; %s", len(self.units.numbers), of, said)
         self._live = _Live()
         self._elsewhere: JudgeElsewhere | None = None
 
@@ -113,9 +114,11 @@ class ScoreRun:
             with run.log.ending():
                 saved = open_saved(self.units, run)
                 with closing(saved):
-                    changed = read_earlier(before, self.units, saved)
+                    changed = read_earlier(before, self.units, saved, limit=settings.limit)
                     if changed:
-                        logger.warning("rows that have changed since, and are judged again: %d", changed)
+                        logger.warning(
+                            "responses whose rows have changed since, and are judged again, or are gone: %d", changed
+                        )
                     run.drop_results()
                     remove_unfinished(self.out)  # this process has the directory, so nobody else writes it
                     earlier = await self._judge(run, saved, display)
@@ -200,12 +203,14 @@ class ScoreRun:
         await run.disk.write(self.out, content, in_thread=True)
 
     def _numbers(self) -> range:
-        """The rows that are judged: those of the shard, or all."""
-        if self.settings.shard is None:
-            return range(len(self.rows))
-        by = self.settings.group_by
+        """The rows that are judged: those of the shard, the first ones, or all. Groups are not divided."""
+        total, limit, shard, by = len(self.rows), self.settings.limit, self.settings.shard, self.settings.group_by
+        if shard is None and (limit is None or limit >= total):
+            return range(total)
         starts = None if by is None else group_starts(self.rows, by)
-        return Shard.parse(self.settings.shard).rows(len(self.rows), starts)
+        if shard is not None:
+            return Shard.parse(shard).rows(total, starts)
+        return first_rows(min(limit or total, total), total, starts)
 
 
 @dataclass(slots=True)

@@ -12,6 +12,7 @@ from environments.evaluate.saved import SavedRows
 from environments.records import FINISHED, SampleReader
 from environments.runs.directory import FAILURES, SAMPLES, EarlierLines, RunDirectory
 from environments.runs.lines import RawLine, whole_lines
+from judgegym.datasets.rows.unit import uid_of_row
 from judgegym.datasets.rows.units import Units
 from judgegym.datasets.score.lines import ScoreDetail
 from judges.llm.errors import RunDirectoryError
@@ -61,23 +62,35 @@ def open_saved(units: Units, run: RunDirectory) -> SavedResponses:
     return SavedRows(ResponseTasks(units), run, SampleReader(ScoreDetail))
 
 
-def read_earlier(before: EarlierLines, units: Units, saved: SavedResponses) -> int:
-    """Note which responses an earlier run has judged; return how many of its lines are of rows that have changed.
+def read_earlier(before: EarlierLines, units: Units, saved: SavedResponses, *, limit: int | None = None) -> int:
+    """Note which responses an earlier run has judged; return how many lines are of rows that have changed, or are gone.
 
     A response counts only if all that its judge sees of its unit is as it was. Those that failed are judged again.
 
+    Args:
+        before: the lines of the earlier run.
+        units: of this run.
+        saved: takes the lines that count.
+        limit: this run leaves rows of the data out on purpose, and must not lose any that are judged.
+
     Raises:
-        RunDirectoryError: a line cannot be read.
+        RunDirectoryError: a line cannot be read, or is of a row that is left out on purpose.
     """
     changed = 0
     for line in before.failures:
         saved.begin_after(FAILURES, line.offset + len(line.data))
     for line, place, status in judged_places(before.samples, units):
         saved.begin_after(SAMPLES, line.offset + len(line.data))
-        if place is None:
-            changed += 1
-        else:
+        if place is not None:
             saved.note(place, line.offset, len(line.data), status, is_complete=True)
+            continue
+        row = int(_parts(line, line.fields().get("uid"))[1]) - 1
+        if limit is not None and row in range(len(units.numbers), len(units.reader.rows)):
+            raise RunDirectoryError(
+                f"{line.path}: {uid_of_row(row)} is judged, and --limit {limit} leaves it out; --resume would lose it: "
+                "expected no --limit, or as many rows as before"
+            )
+        changed += 1
     return changed
 
 
@@ -116,10 +129,16 @@ def read_ended(units: Units, run: RunDirectory) -> SavedResponses:
     return saved
 
 
-def _place(line: RawLine, uid: object, units: Units) -> int | None:
+def _parts(line: RawLine, uid: object) -> re.Match[str]:
+    """The parts of the id of a response: its row from 1, and its number in the row from 1, if it has one."""
     found = _UID.fullmatch(uid) if isinstance(uid, str) else None
     if found is None:
         raise line.error(f"expected a judged response of a data set, such as row-1; found the uid {uid!r}")
+    return found
+
+
+def _place(line: RawLine, uid: object, units: Units) -> int | None:
+    found = _parts(line, uid)
     return units.places.find(int(found[1]) - 1, None if found[2] is None else int(found[2]) - 1)
 
 

@@ -43,6 +43,13 @@ class RunSettings(SourcedSettings):
         "with the ending .run.",
         common=True,
     )
+    limit: int | None = operational(
+        None,
+        "Judge at most this many rows, the first ones, to try; FILE has these alone. --resume with more, or without, "
+        "goes on with the others.",
+        common=True,
+        ge=1,
+    )
     shard: ShardSetting | None = operational(
         None,
         "Judge one of N parts of the data, such as 3/16; FILE gets its number (scored-00003-of-00016.parquet). "

@@ -178,3 +178,28 @@ def test_the_settings_of_a_run_are_a_configuration_that_goes_on_with_it(
     asked, before = len(judge.requests), out.read_bytes()
     ended = score("--config", run_directory_of(out) / "config.yaml", "--resume")
     assert (ended.code, len(judge.requests), out.read_bytes()) == (0, asked, before), ended.said
+
+
+def test_the_first_rows_are_tried_and_then_the_others(tmp_path: Path, judge: ScriptedEndpoint) -> None:
+    whole, out = tmp_path / "whole.jsonl", tmp_path / "scored.jsonl"
+    words = (data(tmp_path), f"--judge_base_url={judge.base_url}", "--out")
+    assert score(*words, whole).code == 0
+    for limit, asked in ((3, 3), (5, 2)):
+        before = len(judge.requests)
+        assert score(*words, out, f"--limit={limit}", "--resume").code == 0
+        assert len(judge.requests) == before + asked
+        assert out.read_bytes().splitlines() == whole.read_bytes().splitlines()[:limit]
+    ended = score(*words, out, "--limit=4", "--resume")
+    assert (ended.code, "row-5 is judged, and --limit 4 leaves it out" in ended.err) == (2, True), ended.said
+    assert score(*words, out, "--resume").code == 0
+    assert len(judge.requests) == 20 + 20
+    assert out.read_bytes() == whole.read_bytes()
+    assert "expected --limit, or --shard and --merge" in score(*words, out, "--limit=4", "--shard=1/2").err
+
+
+def test_a_limit_does_not_divide_a_group(tmp_path: Path, judge: ScriptedEndpoint) -> None:
+    out = tmp_path / "scored.jsonl"
+    rows = [{"g": n // 3, "prompt": f"Question {n // 3}", "response": f"{n % 5 + 1} points"} for n in range(9)]
+    words = (data(tmp_path, rows), f"--judge_base_url={judge.base_url}", "--out", out, "--group_by=g", "--limit=4")
+    assert score(*words).code == 0
+    assert [row["g"] for row in read_rows(out)] == [0, 0, 0, 1, 1, 1]
