@@ -25,7 +25,7 @@ class ArenaScorer:
         Raises:
             SettingsError: single responses are gathered, and its settings allow no tournament.
         """
-        self._judge, self._alone = arena_judge(settings, client), but_alone(settings)
+        self._judge, self._settings = arena_judge(settings, client), settings
         self._tournament: GroupJudge | str
         try:
             self._tournament = tournament_judge(settings, client)
@@ -40,7 +40,8 @@ class ArenaScorer:
             return
         if len(item.responses) < self.fewest(item):
             raise ItemError(
-                "baseline: expected a baseline, or several responses to compare with each other" + self._alone
+                "baseline: expected a baseline, or several responses to compare with each other"
+                + but_alone(self._settings, item)
             )
         check_most(item, MOST_TOGETHER["arena_hard"])
         self._games()

@@ -23,13 +23,14 @@ class ChoiceScorer:
     def __init__(self, client: ChatClient, settings: ScorerSettings) -> None:
         """Judge as the settings say."""
         self._judge, self._seed = choice_judge(settings, client), settings.seed
-        self._alone = but_alone(settings)
+        self._settings = settings
 
     def check(self, item: Item) -> None:
         """Check that there are 2 to 26 responses."""
         if not FEWEST_CHOICES <= len(item.responses) <= MOST_CHOICES:
             raise ItemError(
-                f"responses: expected {FEWEST_CHOICES} to {MOST_CHOICES}, found {len(item.responses)}{self._alone}"
+                f"responses: expected {FEWEST_CHOICES} to {MOST_CHOICES}, found {len(item.responses)}"
+                + but_alone(self._settings, item)
             )
 
     def compares(self, item: Item) -> bool:

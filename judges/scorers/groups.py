@@ -25,12 +25,15 @@ class GroupJudgeScorer:
     def __init__(self, judge: GroupJudge, settings: ScorerSettings) -> None:
         """Judge through `judge`."""
         self._judge, self._rubric, self._most = judge, settings.rubric or "", MOST_TOGETHER[settings.judge]
-        self._alone = but_alone(settings)
+        self._settings = settings
 
     def check(self, item: Item) -> None:
         """Check that there is something to compare with, and not too much."""
         if len(item.responses) < self.fewest(item):
-            raise ItemError("responses: expected several to compare with each other, or a baseline" + self._alone)
+            raise ItemError(
+                "responses: expected several to compare with each other, or a baseline"
+                + but_alone(self._settings, item)
+            )
         check_most(item, self._most)
 
     def compares(self, item: Item) -> bool:

@@ -81,9 +81,10 @@ class Parts:
     results: tuple[ResponseScore | Place, ...]
 
 
-def but_alone(settings: ScorerSettings) -> str:
-    """The end of a message about a response that is alone: how several come together, if there is a way."""
-    return f"; {settings.how_to_gather}" if settings.how_to_gather else ""
+def but_alone(settings: ScorerSettings, item: Item) -> str:
+    """The end of a message about a response that came alone: how several come together, if there is a way."""
+    is_alone = len(item.responses) == 1 and item.places is None
+    return f"; {settings.how_to_gather}" if is_alone and settings.how_to_gather else ""
 
 
 def result_without_judge(item: Item) -> ResponseScore | None:

@@ -121,6 +121,10 @@ class RowReader:
             return None  # a column of the usual name that holds something else
         raise row.lacks(f"a text in {column} (--{name}_column)")
 
+    def category(self, number: int) -> str | None:
+        """The category of a row; its text is not read without `--category_column`."""
+        return None if self.settings.category_column is None else self._category(self.rows[number])
+
     def _category(self, row: Row) -> str | None:
         column = self.settings.category_column
         value = None if column is None else row.values.get(column)

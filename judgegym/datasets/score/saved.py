@@ -65,7 +65,8 @@ def open_saved(units: Units, run: RunDirectory) -> SavedResponses:
 def read_earlier(before: EarlierLines, units: Units, saved: SavedResponses, *, limit: int | None = None) -> int:
     """Note which responses an earlier run has judged; return how many lines are of rows that have changed, or are gone.
 
-    A response counts only if all that its judge sees of its unit is as it was. Those that failed are judged again.
+    A response counts only if all that its judge sees of its unit is as it was, and its category. Those that failed are
+    judged again.
 
     Args:
         before: the lines of the earlier run.
@@ -105,7 +106,11 @@ def judged_places(samples: Iterable[RawLine], units: Units) -> Iterator[tuple[Ra
         place, status = _place(line, fields.get("uid"), units), fields.get("status")
         if not isinstance(status, str):
             raise line.error(f"expected the status of a judged response, found {status!r}")
-        is_same = place is not None and fields.get("task_digest") == units.key(units.places.unit(place)).hex()
+        is_same = (
+            place is not None
+            and fields.get("task_digest") == units.key(units.places.unit(place)).hex()
+            and fields.get("category") == units.reader.category(units.places.row(place)[0])
+        )
         yield line, place if is_same else None, status
 
 

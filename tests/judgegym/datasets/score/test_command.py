@@ -113,6 +113,18 @@ def test_changed_and_new_rows_alone_are_judged_on_resuming(tmp_path: Path, judge
     assert [row["judge/score"] for row in read_rows(out)][3] == 0.0
 
 
+def test_a_category_that_has_changed_is_another_one_on_resuming_and_costs_no_call(
+    tmp_path: Path, judge: ScriptedEndpoint
+) -> None:
+    out = tmp_path / "scored.jsonl"
+    words = (data(tmp_path), "--out", out, f"--judge_base_url={judge.base_url}", "--category_column=source")
+    score(*words)
+    data(tmp_path, [*ROWS[:3], {**ROWS[3], "source": "c"}, *ROWS[4:]])
+    assert score(*words, "--resume").code == 0
+    assert "".join(str(sample["category"]) for sample in samples_of(out)) == "abac" + "ab" * 8
+    assert len(judge.requests) == 20
+
+
 def test_several_responses_of_a_row_are_lists(tmp_path: Path, judge: ScriptedEndpoint) -> None:
     out = tmp_path / "scored.jsonl"
     rows = [
@@ -139,6 +151,15 @@ def test_rows_of_a_group_are_judged_together(tmp_path: Path) -> None:
     assert "--group_by" in ended.err
     assert score(*words, "--group_by=g").code == 0
     assert all(isinstance(row["judge/score"], float) for row in read_rows(out))
+
+
+def test_how_responses_come_together_is_said_where_one_is_alone_and_not_where_there_are_too_many(
+    tmp_path: Path,
+) -> None:
+    for count, said in ((1, "found 1; --group_by COLUMN"), (27, "found 27\n")):
+        rows = [{"prompt": "p", "responses": [str(n) for n in range(count)]}]
+        ended = score(data(tmp_path, rows), "--out", tmp_path / "scored.jsonl", "--judge=choice", "--offline")
+        assert (ended.code, said in ended.err) == (2, True), ended.said
 
 
 @pytest.mark.parametrize(
