@@ -58,11 +58,15 @@ class RowReader:
 
     @property
     def columns(self) -> Mapping[str, str]:
-        """What is read from which column, for a message; as far as the first row has it."""
+        """What is read from which column, for a message; of those that no setting names, what the first row has."""
         first = self.rows[0].values
         what = "prompt and responses" if self.sampled is None else "prompt"
         found = {what: ", ".join(self.first.columns)}
-        return found | {name: column for name, column in self._optional.items() if isinstance(first.get(column), str)}
+        return found | {
+            name: column
+            for name, column in self._optional.items()
+            if name in self._named or isinstance(first.get(column, 0), str | None)
+        }
 
     def responses(self, number: int) -> tuple[Row, Responses]:
         """A row, and what it has to judge.

@@ -111,9 +111,9 @@ class ScoreLoop:
 
 def _next_equal(first_equal: Sequence[int]) -> array[int]:
     """For each unit the next one that is equal to it; −1 without one."""
-    following, last = array("q", [-1]) * len(first_equal), dict[int, int]()
+    following, last = array("q", [-1]) * len(first_equal), array("q", range(len(first_equal)))
     for number, first in enumerate(first_equal):
         if first != number:
-            following[last.get(first, first)] = number
+            following[last[first]] = number
             last[first] = number
     return following

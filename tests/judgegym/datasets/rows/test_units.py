@@ -138,3 +138,8 @@ def test_a_pair_has_its_prompt_in_a_column_or_in_its_conversations() -> None:
 def test_a_named_column_may_be_in_some_rows_of_json_alone() -> None:
     units = units_of([row("p", "a"), row("p", "a", gold="b")], reference_column="gold")
     assert [unit.item.reference for unit in units] == [None, "b"]
+
+
+def test_the_columns_that_are_read_are_said_though_the_first_row_has_null_in_them() -> None:
+    units = units_of([row("p", "a", reference=None, rubric=3), row("p", "b", reference="c")])
+    assert units.reader.columns == {"prompt and responses": "prompt, response", "reference": "reference"}
