@@ -64,6 +64,11 @@ class RecordedCall:
     has_verdict: bool
     verdict_at: tuple[int, int] | None = None
 
+    @property
+    def is_of_policy(self) -> bool:
+        """Whether it is a call to the policy, and not to a judge."""
+        return self.component.rpartition("/")[2] == "policy"
+
 
 class CallFacts(TypedDict):
     """The first fields of an answer's line: its request's number, and which call of which row it answers."""

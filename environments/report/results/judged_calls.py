@@ -7,7 +7,6 @@ which have one digest in common.
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 
@@ -15,10 +14,10 @@ from environments.report.results.calls import CallsOfRows
 from environments.report.results.run import SavedRun
 from environments.report.results.sample import SavedSample
 from environments.runs.recorded_calls import RecordedCall
+from environments.runs.response_uids import response_of_uid, uid_of_row
 
-_ROW = re.compile(r"(row-([1-9][0-9]*))(?:/[1-9][0-9]*)?")
 _DIGITS = 16
-_POLICY = "policy"
+_NO_ROW = 2**64 - 1
 
 
 class LedgerRows:
@@ -30,9 +29,9 @@ class LedgerRows:
 
     def add(self, sample: SavedSample) -> None:
         """Note a response."""
-        found = _ROW.fullmatch(sample.uid)
+        found = response_of_uid(sample.uid)
         self._digests.append(_number(sample.task_digest))
-        self._rows.append(int(found[2]) if found else 0)
+        self._rows.append(_NO_ROW if found is None else found[0])
 
     def of(self, places: Sequence[int], uids: Sequence[str]) -> Mapping[str, str]:
         """The row of each of some responses, by uid.
@@ -44,10 +43,10 @@ class LedgerRows:
         first = dict.fromkeys(self._digests[place] for place in places)
         least: dict[int, int] = {}
         for digest, row in zip(self._digests, self._rows, strict=True):
-            if row and digest in first and row < least.get(digest, row + 1):
+            if row < least.get(digest, _NO_ROW) and digest in first:
                 least[digest] = row
         return {
-            uid: f"row-{least[self._digests[place]]}" if self._digests[place] in least else uid
+            uid: uid_of_row(least[self._digests[place]]) if self._digests[place] in least else uid
             for place, uid in zip(places, uids, strict=True)
         }
 
@@ -71,7 +70,7 @@ def calls_of_responses(run: SavedRun, rows: Mapping[str, str]) -> Callable[[Save
     def of(sample: SavedSample) -> Sequence[RecordedCall]:
         found = calls.of(rows[sample.uid])
         texts = [completion.answer for completion in sample.completions]
-        policy = [call for call in found if is_policy(call)]
+        policy = [call for call in found if call.is_of_policy]
         about = [call for call in found if any(_shows(call, text.strip()) for text in texts)]
         return [*policy, *about] if about else found  # a text that a prompt holds in another form is found nowhere
 
@@ -81,8 +80,3 @@ def calls_of_responses(run: SavedRun, rows: Mapping[str, str]) -> Callable[[Save
 def _shows(call: RecordedCall, text: str) -> bool:
     """Whether a call was asked about a text, which stands on lines of its own: another text may begin with it."""
     return any(f"\n{text}\n" in f"\n{message['content']}\n" for message in call.messages or ())
-
-
-def is_policy(call: RecordedCall) -> bool:
-    """Whether a call was one to the policy."""
-    return call.component.rpartition("/")[2] == _POLICY

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from environments.completions import Completion
 from environments.report.results.candidates import CandidateOfRow, candidates_of
-from environments.report.results.judged_calls import is_policy
 from environments.report.results.sample import SavedSample
 from environments.report.run_page.calls import call_views
 from environments.report.run_page.figures import RowFigures, orders_disagree
@@ -105,7 +104,7 @@ def conversation(calls: Sequence[RecordedCall]) -> list[NamedText]:
     """
     asked: dict[str, list[NamedText]] = {}
     for call in calls:
-        if is_policy(call) and call.messages:
+        if call.is_of_policy and call.messages:
             asked.setdefault(call.component, [NamedText(each["role"], each["content"]) for each in call.messages])
     if len({tuple(messages) for messages in asked.values()}) < 2:
         return next(iter(asked.values()), [])

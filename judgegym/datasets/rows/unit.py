@@ -6,14 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from environments.data.transcripts import TranscriptTurn
+from environments.runs.response_uids import uid_of_response, uid_of_row
 from judges.scorers.items import Item
 
 KEY_BYTES = 16
-
-
-def uid_of_row(row: int) -> str:
-    """The id of a row (from 0) in files of the run: its number from 1."""
-    return f"row-{row + 1}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +52,9 @@ class Unit:
 
     @property
     def uids(self) -> Sequence[str]:
-        """The id of each response in files of the run: `row-17`, or `row-17/2` for the second of a row."""
+        """The id of each response in files of the run."""
         if self.several:
-            return [f"{self.uid}/{place + 1}" for place in range(self.count)]
+            return [uid_of_response(self.rows[0], number) for number in range(self.count)]
         return [uid_of_row(row) for row in self.rows]
 
     @property

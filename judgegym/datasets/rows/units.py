@@ -13,12 +13,13 @@ from dataclasses import replace
 from typing import overload
 
 from environments.data.rows import Row
+from environments.runs.response_uids import uid_of_row
 from judgegym.datasets.rows.columns import ColumnSettings
 from judgegym.datasets.rows.equal import first_equals
 from judgegym.datasets.rows.groups import groups_of
 from judgegym.datasets.rows.places import Places
 from judgegym.datasets.rows.reader import OPTIONAL, RowReader
-from judgegym.datasets.rows.unit import KEY_BYTES, Unit, uid_of_row
+from judgegym.datasets.rows.unit import KEY_BYTES, Unit
 from judges.llm.errors import DataError
 from judges.scorers.items import Item
 from judges.scorers.scorer import ItemError

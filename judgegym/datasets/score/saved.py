@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,12 +11,10 @@ from environments.evaluate.saved import SavedRows
 from environments.records import FINISHED, SampleReader
 from environments.runs.directory import FAILURES, SAMPLES, EarlierLines, RunDirectory
 from environments.runs.lines import RawLine, whole_lines
-from judgegym.datasets.rows.unit import uid_of_row
+from environments.runs.response_uids import response_of_uid, uid_of_row
 from judgegym.datasets.rows.units import Units
 from judgegym.datasets.score.lines import ScoreDetail
 from judges.llm.errors import RunDirectoryError
-
-_UID = re.compile(r"row-([1-9][0-9]*)(?:/([1-9][0-9]*))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +82,7 @@ def read_earlier(before: EarlierLines, units: Units, saved: SavedResponses, *, l
         if place is not None:
             saved.note(place, line.offset, len(line.data), status, is_complete=True)
             continue
-        row = int(_parts(line, line.fields().get("uid"))[1]) - 1
+        row, _ = _response(line, line.fields().get("uid"))
         if limit is not None and row in range(len(units.numbers), len(units.reader.rows)):
             raise RunDirectoryError(
                 f"{line.path}: {uid_of_row(row)} is judged, and --limit {limit} leaves it out; --resume would lose it: "
@@ -103,7 +100,7 @@ def judged_places(samples: Iterable[RawLine], units: Units) -> Iterator[tuple[Ra
     """
     for line in samples:
         fields = line.fields()
-        place, status = _place(line, fields.get("uid"), units), fields.get("status")
+        place, status = units.places.find(*_response(line, fields.get("uid"))), fields.get("status")
         if not isinstance(status, str):
             raise line.error(f"expected the status of a judged response, found {status!r}")
         is_same = (
@@ -124,7 +121,7 @@ def read_ended(units: Units, run: RunDirectory) -> SavedResponses:
     for name in (FAILURES, SAMPLES):
         for line in whole_lines(run.path / name):
             fields = line.fields()
-            place, status = _place(line, fields.get("uid"), units), fields.get("status")
+            place, status = units.places.find(*_response(line, fields.get("uid"))), fields.get("status")
             if place is None or not isinstance(status, str):
                 raise line.error("not of a response of this data set")
             saved.note(place, line.offset, len(line.data), status, is_complete=status in FINISHED)
@@ -134,17 +131,12 @@ def read_ended(units: Units, run: RunDirectory) -> SavedResponses:
     return saved
 
 
-def _parts(line: RawLine, uid: object) -> re.Match[str]:
-    """The parts of the id of a response: its row from 1, and its number in the row from 1, if it has one."""
-    found = _UID.fullmatch(uid) if isinstance(uid, str) else None
+def _response(line: RawLine, uid: object) -> tuple[int, int | None]:
+    """The row of the response of a line, and its number if the row has several."""
+    found = response_of_uid(uid)
     if found is None:
         raise line.error(f"expected a judged response of a data set, such as row-1; found the uid {uid!r}")
     return found
-
-
-def _place(line: RawLine, uid: object, units: Units) -> int | None:
-    found = _parts(line, uid)
-    return units.places.find(int(found[1]) - 1, None if found[2] is None else int(found[2]) - 1)
 
 
 def missing_units(units: Units, places: Iterable[int]) -> array[int]:
@@ -176,6 +168,6 @@ class JudgedUnits(Container[str]):
 
     def __contains__(self, uid: object) -> bool:
         """Whether the unit with an id is among them."""
-        found = _UID.fullmatch(uid) if isinstance(uid, str) else None
-        place = None if found is None else self._units.places.first_of_row(int(found[1]) - 1)
+        found = response_of_uid(uid)
+        place = None if found is None else self._units.places.first_of_row(found[0])
         return place is not None and self.has(self._units.places.unit(place))

@@ -13,9 +13,6 @@ from judgegym.datasets.rows.units import Units
 from judgegym.datasets.score.plan.numbers import Earlier
 from judgegym.datasets.score.saved import judged_places, missing_units
 
-_POLICY = "policy"
-"""The component of a policy's calls."""
-
 
 @dataclass(frozen=True, slots=True)
 class Left:
@@ -49,7 +46,7 @@ def _answers(units: Units, run: Path, left: array[int], judged: int) -> Earlier:
     held = held_responses = answers = tokens = 0
     seconds = 0.0
     for call in read_calls(run):
-        if call.component.rpartition("/")[2] == _POLICY:
+        if call.is_of_policy:
             held_responses += call.row in rows
             continue
         held += call.has_verdict and call.row in rows
